@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -352,10 +353,14 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	}
 	said := ""
 	for _, block := range lifted {
-		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(block.Reason),
-			block.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
+		said += fmt.Sprintf("lifted: %s\n", blockText(block, config.Timezone))
 	}
 	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
+}
+
+// blockText says why calls are not made, and since when.
+func blockText(b serve.Block, zone *time.Location) string {
+	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), b.Since.In(zone).Format("2006-01-02 15:04 MST"))
 }
 
 // lift lifts what keeps calls from being made. A daemon goes on at once; another process that

@@ -60,9 +60,9 @@ type monitor struct {
 	metrics http.Handler
 	site    *page.Site // nil if none is offered
 	server  *http.Server
-	known   *rate.Limiter // requests that have the token
+	known   *rate.Limiter // requests that have the token, or a session
 	read    *rate.Limiter // those of them for pages, which share what they read
-	unknown *rate.Limiter // requests that do not
+	unknown *rate.Limiter // requests that have neither
 }
 
 func newMonitor(p *program, file string, env func(string) (string, bool)) *monitor {
@@ -91,7 +91,9 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	m.site = o.site(ctx, p)
+	if m.site = o.site(ctx, p); m.site != nil {
+		p.server.LogIn(m.site.Ticket)
+	}
 	m.server = &http.Server{
 		Handler:           m.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -146,13 +148,15 @@ func (m *monitor) handler() http.Handler {
 	mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
 	pages := m.site.Routes()
 	for pattern, page := range pages {
-		mux.HandleFunc(pattern, m.tokened(page))
+		mux.HandleFunc(pattern, m.loggedIn(page))
+	}
+	for pattern, page := range m.site.Open() {
+		mux.HandleFunc(pattern, page)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		page.Guard(w.Header())
 		limit := m.unknown
-		if m.knows(r) {
+		if m.knows(r) || m.site.Knows(r) {
 			limit = m.known
 			if _, pattern := mux.Handler(r); pages[pattern] != nil {
 				limit = m.read
@@ -207,6 +211,18 @@ func (m *monitor) tokened(next http.HandlerFunc) http.HandlerFunc {
 		if !m.knows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
 			http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// loggedIn lets the requests for a page through that have the token or a session, if one is needed.
+func (m *monitor) loggedIn(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !m.knows(r) && !m.site.Knows(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+			m.site.Login(w, r)
 			return
 		}
 		next(w, r)

@@ -36,7 +36,10 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
-	m.site = page.New(t.Context(), page.Sources{
+	if config.Daemon.UI == job.UIOff {
+		return m
+	}
+	from := page.Sources{
 		Now:     func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
 		Found:   func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
 		Runs:    func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
@@ -44,7 +47,12 @@ func monitored(t *testing.T, section string) *monitor {
 		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
 		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
 		Ask:     func(context.Context, string) (*page.Result, error) { return &page.Result{}, nil },
-	}, slog.New(slog.DiscardHandler))
+	}
+	if config.Daemon.UI == job.UIFull {
+		from.Offer = func(context.Context, page.Action) (*page.Offer, error) { return &page.Offer{}, nil }
+		from.Do = func(context.Context, page.Action) (*page.Done, error) { return &page.Done{Said: "done", To: "/"}, nil }
+	}
+	m.site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))
 	return m
 }
 
@@ -76,7 +84,10 @@ func TestHealthFollowsTheSchedule(t *testing.T) {
 }
 
 func TestWhoIsAnswered(t *testing.T) {
-	const open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
+	const (
+		open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
+		view, off     = `{listen: "127.0.0.1:7411", ui: view}`, `{listen: "127.0.0.1:7411", ui: off}`
+	)
 	for _, c := range []struct {
 		section, method, host, path, authorization string
 		want                                       int
@@ -117,6 +128,28 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "rebound.example:7411", "/ask/result/csv?sql=select+1", "", 403},
 		{guarded, "GET", "outlierd:7411", "/ask?sql=select+1", "", 401},
 		{guarded, "GET", "outlierd:7411", "/ask/result/csv?sql=select+1", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/do/run?job=a", "", 401},
+		{open, "POST", "127.0.0.1:7411", "/do/run?job=a", "", 403},
+		{open, "PUT", "127.0.0.1:7411", "/do/run?job=a", "", 405},
+		{open, "GET", "rebound.example:7411", "/do/run?job=a", "", 403},
+		{open, "GET", "127.0.0.1:7411", "/login", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/login?ticket=x", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/login", "", 403},
+		{open, "GET", "rebound.example:7411", "/login", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/logout", "", 403},
+		{open, "GET", "127.0.0.1:7411", "/logout", "", 405},
+		{guarded, "GET", "outlierd:7411", "/login", "", 200},
+		{guarded, "GET", "outlierd:7411", "/style.css", "", 200},
+		{guarded, "GET", "outlierd:7411", "/live.js", "", 200},
+		{guarded, "GET", "outlierd:7411", "/do/run?job=a", "", 401},
+		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "", 401},
+		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "Bearer " + daemonToken, 403},
+		{view, "GET", "127.0.0.1:7411", "/", "", 200},
+		{view, "GET", "127.0.0.1:7411", "/do/run?job=a", "", 404},
+		{view, "POST", "127.0.0.1:7411", "/do/run?job=a", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/login", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/healthz", "", 200},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},
@@ -167,4 +200,21 @@ func TestTwoHundredReadsAtOnce(t *testing.T) {
 		})
 	}
 	asking.Wait()
+}
+
+// TestSessionOpensThePages and nothing else.
+func TestSessionOpensThePages(t *testing.T) {
+	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+	login := httptest.NewRecorder()
+	m.handler().ServeHTTP(login, httptest.NewRequest("GET", "http://outlierd:7411"+m.site.Ticket(), nil))
+	for path, want := range map[string]int{"/": 200, "/found": 200, "/do/run?job=a": 200, "/metrics": 401} {
+		r := httptest.NewRequest("GET", "http://outlierd:7411"+path, nil)
+		for _, c := range login.Result().Cookies() {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		if m.handler().ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: HTTP %d, want %d", path, w.Code, want)
+		}
+	}
 }

@@ -4,23 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 )
 
 func openCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var show bool
+	c := &cobra.Command{
 		Use:   "open",
-		Short: "Print the address of the page and open it in a browser",
-		Long: `Print the address of the page of 'outlierd up' and open it in the browser. Where there is no
-browser, as on a server, the address is only printed. It needs daemon.listen.`,
+		Short: "Open the page in a browser and log that in",
+		Long: `Open the page of 'outlierd up' in the browser, log the browser in for 12 hours, and print the
+address. Only the user of the daemon can log a browser in this way. It needs daemon.listen.
+
+Where there is no browser, as on a server or in a container, it prints an address that logs
+in the browser that opens it, once and within a minute; --print does so anywhere.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, d := job.DaemonOf(o.config, o.world.env)
+			data, d := job.DaemonOf(o.config, o.world.env)
 			switch {
 			case d.Listen == "":
 				return errors.New("there is no page without daemon.listen; add `daemon: {listen: 127.0.0.1:7411}` to the job file")
@@ -30,34 +39,70 @@ browser, as on a server, the address is only printed. It needs daemon.listen.`,
 			if _, err := ask(c.Context(), reachable(d.Listen), "/healthz", d.Token); err != nil {
 				return fmt.Errorf("%w; start 'outlierd up'", err)
 			}
-			address := "http://" + reachable(d.Listen) + "/"
-			if err := o.done(map[string]string{"address": address}, "%s\n", address); err != nil {
+			folder := filepath.Join(data, "state")
+			daemon, err := serve.Dial(c.Context(), folder)
+			if err != nil {
+				return fmt.Errorf("ask for a login: %w", err)
+			}
+			ticket, err := daemon.Login(c.Context())
+			if err != nil {
 				return err
 			}
-			if err := browse(c.Context(), address); err != nil {
+			address := "http://" + reachable(d.Listen)
+			program := browser()
+			if show || program == "" {
+				return o.done(map[string]string{"address": address + ticket.Path}, "%s\n", address+ticket.Path)
+			}
+			if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
+				return err
+			}
+			if err := browse(c.Context(), program, folder, address+ticket.Path); err != nil {
 				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v\n", err)
 				return err
 			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&show, "print", false, "print an address that logs in once, and open no browser")
+	return c
 }
 
-// browse opens an address with the program that the system has for it, if it has one.
-func browse(ctx context.Context, address string) error {
-	command := []string{"xdg-open"}
+// browser is the path of the program that the system has for opening files, "" if it has none.
+func browser() string {
+	name := "xdg-open"
 	switch runtime.GOOS {
 	case "darwin":
-		command = []string{"open"}
+		name = "open"
 	case "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+		name = "explorer"
 	}
-	path, err := exec.LookPath(command[0])
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return nil // the address is printed
+		return ""
 	}
-	if err := exec.CommandContext(ctx, path, append(command[1:], address)...).Run(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	return path
+}
+
+// loginFile leads a browser on to an address that other users of the machine must not see, as
+// they would among the arguments of a program.
+const loginFile = "login.html"
+
+// browse opens an address with a program, by a file that only the user of the folder can read.
+func browse(ctx context.Context, program, folder, address string) error {
+	path, err := filepath.Abs(filepath.Join(folder, loginFile))
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text := fmt.Sprintf("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"refresh\" content=\"0;url=%[1]s\">\n<title>outlierd</title>\n<a href=\"%[1]s\">Log in</a>\n",
+		html.EscapeString(address))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if err := exec.CommandContext(ctx, program, path).Run(); err != nil {
+		return fmt.Errorf("%s: %w", program, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 // site is the page of a daemon; nil with `daemon.ui: off`. It shows what `status` shows.
@@ -25,6 +26,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status
 		var cycle *page.Cycle
+		var unconfirmed []runs.Scan
 		// The configuration and the runs are the schedule's: they are looked at in its turn.
 		err := p.Engine.Between(ctx, func(context.Context) (err error) {
 			if s, err = p.forecasts().Status(); err == nil {
@@ -32,6 +34,9 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 			}
 			if err == nil {
 				cycle, err = cycleOf(p.Engine.Facts(), &s.Budget[0])
+			}
+			if err == nil {
+				unconfirmed, err = unconfirmedScans(p.Engine.Store)
 			}
 			return err
 		})
@@ -43,25 +48,38 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		askProcess(ctx, folder, s.Process)
 		now := nowOf(s, &planPrinter{zone: o.zone}, p.Engine.Pace.Status())
 		now.Cycle = cycle
+		for i := range unconfirmed {
+			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], o.zone)})
+		}
 		now.Troubles, err = recorded.troubles(s.At)
 		return now, err
 	}
 	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
-	return page.New(ctx, page.Sources{
+	sources := page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
 		Tables: catalog(), Questions: questions(), Ask: tables.first, Download: tables.whole,
-	}, p.Engine.Log)
+	}
+	if p.Engine.Config.Daemon.UI == job.UIFull {
+		do := actions{p}
+		sources.Offer, sources.Do = do.offer, do.do
+	}
+	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }
 
 // nowOf is the status for a browser, in the words that `status` has for a terminal.
 func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
-	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s)}
+	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s), Blocked: len(s.Refused) > 0}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		row := page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due, Doing: now(j), Why: j.Why}
 		if j.Disabled || j.Paused != nil {
 			row.DueAt = time.Time{}
 		}
+		if j.Doing == forecast.JobRunning {
+			row.Working = j.Run
+		}
+		row.Queued, row.Paused = j.Queued > 0, j.Paused != nil && j.Paused.Job == j.Job
+		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if j.Last != nil {
 			row.Run = j.Last.Run
 		}

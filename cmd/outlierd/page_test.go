@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,4 +107,150 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 	if only := w.get(address + "/runs?job=search-1&status=ok"); strings.Count(only, "/runs/0") != 1 {
 		t.Errorf("runs of one job: %s", only)
 	}
+}
+
+// A visitor is a browser that keeps its session.
+type visitor struct {
+	*testWorld
+	http.Client
+	address string
+}
+
+// loggedIn is a browser that `open` has logged in.
+func (w *testWorld) loggedIn(address string) *visitor {
+	w.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	v := &visitor{w, http.Client{Jar: jar}, address}
+	if code, body := v.visit(strings.TrimPrefix(strings.TrimSpace(w.mustRun("open", "--print")), address)); code != http.StatusOK {
+		w.Fatalf("login: HTTP %d %s", code, body)
+	}
+	return v
+}
+
+// visit looks at a page, with the signs of HTML as the characters that they stand for.
+func (v *visitor) visit(path string) (code int, body string) {
+	v.Helper()
+	return v.read(v.Get(v.address + path))
+}
+
+func (v *visitor) read(r *http.Response, err error) (code int, body string) {
+	v.Helper()
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return r.StatusCode, html.UnescapeString(string(text))
+}
+
+var hiddenFields = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// agree looks at an offer and presses its button, with what a person has typed beside it. It
+// returns what the offer says, and the page after it.
+func (v *visitor) agree(path string, typed url.Values) (offer, after string) {
+	v.Helper()
+	code, offer := v.visit(path)
+	if code != http.StatusOK {
+		v.Fatalf("%s: HTTP %d %s", path, code, offer)
+	}
+	form := url.Values{}
+	for _, field := range hiddenFields.FindAllStringSubmatch(offer, -1) {
+		form.Set(field[1], field[2])
+	}
+	maps.Copy(form, typed)
+	where, _, _ := strings.Cut(path, "?")
+	_, after = v.read(v.PostForm(v.address+where, form))
+	return offer, after
+}
+
+// TestPageDoesWhatTheCommandsDo, for whoever has logged in.
+func TestPageDoesWhatTheCommandsDo(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	jobs := strings.ReplaceAll(searches(1, 2), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
+	address, stop := w.paged(jobs)
+	defer stop()
+	stranger := &visitor{testWorld: w, address: address}
+	if code, body := stranger.visit("/do/run?job=search-0"); code != http.StatusUnauthorized || strings.Contains(body, "credits") {
+		t.Errorf("without a login: HTTP %d %s", code, body)
+	}
+	v := w.loggedIn(address)
+	is := func(what, page string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page lacks %q: %s", what, want, page)
+			}
+		}
+	}
+	status := func() string { return w.mustRun("status", "-o", "csv") }
+
+	offer, after := v.agree("/do/run?job=search-0", nil)
+	is("offer of a run", offer, "search-0: at most 2 credits", "Run it")
+	is("run", after, "Run 0", "search-0")
+	var done []struct {
+		Run    string `json:"run_id"`
+		Status string
+	}
+	for len(done) == 0 || done[0].Status == "running" {
+		if err := json.Unmarshal([]byte(w.mustRun("runs", "-o", "json", "--job", "search-0")), &done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(done) != 1 || done[0].Status != "ok" || !strings.Contains(after, done[0].Run) {
+		t.Errorf("runs: %+v; the page: %s", done, after)
+	}
+
+	offer, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"2100-01-01"}, "why": {"the <launch>"}})
+	is("offer of a pause", offer, "It costs nothing", `name="until"`)
+	is("pause", after, "search-1 is paused until 2100-01-01 00:00 UTC (the <launch>).")
+	is("status", v.now(), "paused until 2100", "/do/resume?job=search-1")
+	if _, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"yesterday"}}); !strings.Contains(after, "want a date, a time") {
+		t.Errorf("a pause until yesterday: %s", after)
+	}
+	offer, after = v.agree("/do/resume?job=search-1", nil)
+	is("offer of a resumption", offer, "paused until 2100", "at most 2 credits")
+	is("resumption", after, "search-1 is resumed.")
+	if now := v.now(); strings.Contains(now, "paused until") {
+		t.Errorf("after the resumption: %s", now)
+	}
+	for path, want := range map[string]string{
+		"/do/resume?job=search-1": "search-1 is not paused", "/do/run?job=other": "no job", "/do/lift": "no calls are blocked",
+		"/do/cancel?run=01a2": "01a2", "/do/adopt?intent=7": "no start with the intent 7", "/do/resolve": "no start with the intent 0",
+	} {
+		if code, body := v.visit(path); code != http.StatusConflict || !strings.Contains(body, want) {
+			t.Errorf("%s: HTTP %d %s", path, code, body)
+		}
+	}
+	if code, _ := v.visit("/do/shutdown"); code != http.StatusNotFound {
+		t.Errorf("an unknown action: HTTP %d", code)
+	}
+
+	// What was shown is what is agreed to: a job that was edited meanwhile is not run.
+	_, stale := v.visit("/do/run?job=search-2")
+	form := url.Values{}
+	for _, field := range hiddenFields.FindAllStringSubmatch(stale, -1) {
+		form.Set(field[1], field[2])
+	}
+	form.Set("seen", "of another job")
+	before := status()
+	if code, body := v.read(v.PostForm(address+"/do/run", form)); code != http.StatusConflict || !strings.Contains(body, "has changed since its price was shown") {
+		t.Errorf("HTTP %d %s", code, body)
+	}
+	if after := status(); before != after {
+		t.Errorf("a refused run changed the status from\n%s\nto\n%s", before, after)
+	}
+}
+
+// now is the page Now.
+func (v *visitor) now() string {
+	v.Helper()
+	_, body := v.visit("/")
+	return body
 }

@@ -43,16 +43,12 @@ pause.`,
 			now := time.Now()
 			end, err := pauseEnd(until, now, config.Timezone)
 			if err != nil {
-				return err
+				return usageError{fmt.Errorf("--until %w", err)}
 			}
 			var pauses []runs.Pause
 			for _, name := range names {
-				spec := config.Job(name)
-				switch {
-				case spec == nil:
-					return noJob(config, name, "")
-				case spec.Schedule == "" && spec.Every == 0 && spec.After == "":
-					return usageError{fmt.Errorf("job %s runs by hand only: it has no schedule to pause", name)}
+				if err := canPause(config, name); err != nil {
+					return err
 				}
 				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
 			}
@@ -106,6 +102,18 @@ the latest one, all of them, or none.`,
 	}
 }
 
+// canPause refuses a job that is not in the file, or that has no schedule.
+func canPause(config *job.Config, name string) error {
+	spec := config.Job(name)
+	switch {
+	case spec == nil:
+		return noJob(config, name, "")
+	case spec.Schedule == "" && spec.Every == 0 && spec.After == "":
+		return usageError{fmt.Errorf("job %s runs by hand only: it has no schedule to pause", name)}
+	}
+	return nil
+}
+
 // pauseEnd is a date, a time or a duration from now; zero for "".
 func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
@@ -117,9 +125,9 @@ func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error
 	at, err := job.ParseInstant(text, zone)
 	switch {
 	case err != nil:
-		return at, usageError{fmt.Errorf("--until %s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", text)}
+		return at, fmt.Errorf("%s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", text)
 	case !at.After(now):
-		return at, usageError{fmt.Errorf("--until %s: must be in the future", text)}
+		return at, fmt.Errorf("%s: must be in the future", text)
 	}
 	return at, nil
 }

@@ -355,7 +355,7 @@ func (o *options) listDisplaced(p *program, j jobRun) error {
 	closed, left, err := p.Engine.Facts().Displaced(j.Appointment.Spec, j.Appointment.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != runs.Failed {
-			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
+			fmt.Fprintln(o.world.out, superseded(p, old))
 		}
 	}
 	for i := range left {
@@ -364,6 +364,11 @@ func (o *options) listDisplaced(p *program, j jobRun) error {
 			o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
 	}
 	return err
+}
+
+// superseded says that a new run closes an unfinished one.
+func superseded(p *program, old *runs.Run) string {
+	return fmt.Sprintf("%s: %s is superseded by a new run", old.Job, nameOfRun(p, old))
 }
 
 // nameOfRun is an unfinished run as people read of it.

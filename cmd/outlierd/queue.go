@@ -179,11 +179,16 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
+	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", clearedText(name, done))
+}
+
+// clearedText says what became of the calls of a job.
+func clearedText(name string, done serve.Cleared) string {
 	said := fmt.Sprintf("%s of %s cancelled", term.Count(done.Dropped, "call"), name)
 	if done.Kept > 0 {
 		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
 	}
-	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", said)
+	return said
 }
 
 // cancelCalls lets a daemon cancel the calls of a job, or does it beside the process that holds the state.

@@ -273,10 +273,15 @@ func adopted(p *program, scan *runs.Scan) (string, error) {
 	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
 }
 
+// unconfirmedScans are the scans whose starts the service did not confirm.
+func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
+	all, err := store.Runs.Scans("")
+	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
+}
+
 // awaited are the scans that wait to be adopted. Without one the service need not be asked.
 func awaited(store *state.Store) ([]runs.Scan, error) {
-	all, err := store.Runs.Scans("")
-	waiting := slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown })
+	waiting, err := unconfirmedScans(store)
 	if err != nil || len(waiting) > 0 {
 		return waiting, err
 	}
@@ -318,15 +323,20 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				price := term.Count(refunded.Credits, "credit") + " are available again"
-				if refunded.Credits == 0 {
-					price = "its price stays spent, since the service answered the start"
-				}
 				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated, "refunded": refunded.Credits},
-					"the scan with intent %d was not created; %s\n", intent, price)
+					"%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}
 	c.Flags().Int64Var(&intent, "not-created", 0, "the intent, as 'outlierd scan list' shows it")
 	return c
+}
+
+// resolvedText says that there is no scan, and what that gives back.
+func resolvedText(intent int64, refunded serve.Refunded) string {
+	price := term.Count(refunded.Credits, "credit") + " are available again"
+	if refunded.Credits == 0 {
+		price = "its price stays spent, since the service answered the start"
+	}
+	return fmt.Sprintf("the scan with intent %d was not created; %s", intent, price)
 }

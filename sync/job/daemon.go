@@ -15,11 +15,12 @@ type Daemon struct {
 	Listen string // HOST:PORT of the page, health and metrics; "" to offer nothing
 	Token  Secret // that whoever asks has to know; empty for none
 	Reload string // ReloadAuto or ReloadSignal
-	UI     string // UIView or UIOff
+	UI     string // UIFull, UIView or UIOff
 }
 
 // Whether `up` offers a page for browsers: the values of daemon.ui.
 const (
+	UIFull = "full" // it shows, and lets people who have logged in change things
 	UIView = "view" // it shows, and changes nothing
 	UIOff  = "off"
 )
@@ -77,7 +78,7 @@ func sections(src string, keys ...string) string {
 func (b *builder) daemon(n *yamltree.Node) {
 	d := &b.cfg.Daemon
 	d.Reload = n.Get("reload").TextOr(ReloadAuto)
-	d.UI = n.Get("ui").TextOr(UIView)
+	d.UI = n.Get("ui").TextOr(UIFull)
 	d.Token = b.token(n.Get("token"))
 	listen := n.Get("listen")
 	if !listen.Has(yamltree.Text) || listen.Text == "" {

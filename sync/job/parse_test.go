@@ -212,7 +212,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Data:     "/etc/outlierd/data",
 		Budget:   Budget{Renews: 1},
 		Sinks:    []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: "parquet"}}, SinksDownAfter: 30 * time.Minute,
-		Daemon: Daemon{UI: UIView, Reload: ReloadAuto}, CommentAuthors: AuthorsKeep,
+		Daemon: Daemon{UI: UIFull, Reload: ReloadAuto}, CommentAuthors: AuthorsKeep,
 		Jobs: []Spec{{
 			Name:       "a",
 			CatchUp:    CatchUpLatest,

@@ -93,6 +93,16 @@ func (c *Client) Cancel(ctx context.Context, run string) error {
 	return body.Close()
 }
 
+// Login asks for a ticket.
+func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
+	body, err := c.post(ctx, "/v1/login", Nothing{})
+	if err != nil {
+		return t, err
+	}
+	defer body.Close()
+	return t, c.decode(body, &t)
+}
+
 // Watch is a run of the daemon's that is looked at. Closing it leaves the run as it is.
 type Watch struct {
 	Run    string

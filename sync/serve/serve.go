@@ -34,6 +34,11 @@ type About struct {
 	Changed   string    `json:"changed,omitempty"` // when the job file is read again, as it differs from the one in use: [ReadSoon] or [ReadOnSignal]
 }
 
+// Ticket logs one browser in to the page of a daemon, once and within a minute: POST /v1/login.
+type Ticket struct {
+	Path string `json:"path"` // of the page, with a secret
+}
+
 // When a job file that has changed is read again.
 const (
 	ReadSoon     = "soon"

@@ -344,3 +344,17 @@ func TestPersonGoesAwayBeforeItBegins(t *testing.T) {
 		t.Errorf("Send: %v", err)
 	}
 }
+
+// TestTicketsAreOfAPage: a daemon without one says so.
+func TestTicketsAreOfAPage(t *testing.T) {
+	dir := t.TempDir()
+	s := listening(t, dir, time.Minute)
+	c := mustDial(t, dir)
+	if _, err := c.Login(t.Context()); !errors.Is(err, ErrBadRequest) {
+		t.Errorf("without a page: %v", err)
+	}
+	s.LogIn(func() string { return "/login?ticket=1" })
+	if ticket, err := c.Login(t.Context()); err != nil || ticket.Path != "/login?ticket=1" {
+		t.Errorf("%+v, error %v", ticket, err)
+	}
+}

@@ -53,6 +53,7 @@ type Server struct {
 	connections atomic.Int32
 	refused     atomic.Pointer[string]        // why the job file on disk is not used
 	changed     atomic.Pointer[func() string] // see [About.Changed]
+	ticket      atomic.Pointer[func() string] // see [Server.LogIn]
 
 	stop sync.Once
 }
@@ -83,6 +84,7 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1", s.who)
+	mux.HandleFunc("POST /v1/login", s.login)
 	mux.HandleFunc("POST /v1/runs", s.order)
 	mux.HandleFunc("POST /v1/runs/{run}/cancel", s.cancel)
 	change[SetCursors](s, mux)
@@ -113,6 +115,10 @@ func (s *Server) Refused(why string) { s.refused.Store(&why) }
 // Compare lets the server say how the job file on disk compares with the one in use: see
 // [About.Changed]. The function is called by several goroutines.
 func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
+
+// LogIn lets the server give tickets that log a browser in to the page of the daemon: see
+// [Ticket]. The function is called by several goroutines.
+func (s *Server) LogIn(ticket func() (path string)) { s.ticket.Store(&ticket) }
 
 // Stop says that the engine takes no more orders. What it has begun it still tells the end of.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
@@ -168,6 +174,20 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 		about.Changed = (*changed)()
 	}
 	answer(w, http.StatusOK, about)
+}
+
+// login gives a ticket to whoever can reach the socket, which is the daemon's user.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	err := s.read(w, r, &Nothing{})
+	ticket := s.ticket.Load()
+	if err == nil && ticket == nil {
+		err = fmt.Errorf("%w: %s shows no page", ErrBadRequest, s.about.Name())
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, Ticket{Path: (*ticket)()})
 }
 
 func closed(c <-chan struct{}) bool {

@@ -40,7 +40,7 @@ type Column struct {
 // MostRows is how many rows of a result are shown.
 const MostRows = 1000
 
-// RefusedError is why SQL has no result, for the person who has written it.
+// RefusedError is why what a person wants is not done, in words for them.
 type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }

@@ -25,6 +25,8 @@ type Now struct {
 	Process  string    // who works, and since when
 	Notices  []string  // what a person has to know before all else
 	Jobs     []Job
+	Blocked  bool   // something refuses calls that a person can lift
+	Scans    []Scan // whose starts were not confirmed
 	Facts    []Fact // budget, pace, queue, sinks and the like
 	Cycle    *Cycle // nil without a cap on it
 	Troubles []Run  // of the last seven days: runs that did not end well, newest first
@@ -39,6 +41,16 @@ type Job struct {
 	DueAt time.Time // the same; zero if it is not
 	Doing string
 	Why   string // it waits; "" if it does not
+
+	Working           string // the run that is under way; "" without one
+	Queued            bool   // it has calls that wait
+	Scheduled, Paused bool   // by itself, and not with one that it comes after
+}
+
+// Scan is the start of a scan that the service did not confirm.
+type Scan struct {
+	Intent int64
+	Says   string
 }
 
 // Fact is a line of [Now].
@@ -114,6 +126,10 @@ type Sources struct {
 	Questions []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
+
+	// What people who have logged in can do; nil if nothing can be done. A [RefusedError] says why not.
+	Offer func(context.Context, Action) (*Offer, error)
+	Do    func(context.Context, Action) (*Done, error)
 }
 
 // The errors of sources that a person is told of in their own words.
@@ -150,24 +166,27 @@ func newHead(title, section string) head { return head{title, section} }
 
 // Site answers the requests for pages. It looks at nothing between requests.
 type Site struct {
-	ctx  context.Context // of the looks: a look serves more than the request that began it
-	from Sources
-	log  *slog.Logger
+	ctx    context.Context // of the looks: a look serves more than the request that began it
+	from   Sources
+	logins *logins
+	log    *slog.Logger
 
 	// Each has an element while a question to the published tables is under way, which takes memory:
 	// one of the pages, one that a person has written, and a download.
 	reading, asking, downloads chan struct{}
 
 	mu      sync.Mutex
-	last    *Now // nil before the first look
-	looked  time.Time
+	last    *Now          // nil before the first look
+	began   time.Time     // to look
+	looked  time.Time     // it had been looked
+	acted   time.Time     // the last action ended: what was looked at before is old
 	err     error         // of the newest look
 	looking chan struct{} // closed at the end of the look under way; nil without one
 }
 
-// New makes a site that asks its sources until ctx ends.
-func New(ctx context.Context, from Sources, log *slog.Logger) *Site {
-	return &Site{ctx: ctx, from: from, log: log,
+// New makes a site that asks its sources until ctx ends. Who has the token can log in; "" is none.
+func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
+	return &Site{ctx: ctx, from: from, logins: newLogins(token), log: log,
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 }
 
@@ -177,7 +196,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	if s == nil {
 		return nil
 	}
-	return map[string]http.HandlerFunc{
+	routes := map[string]http.HandlerFunc{
 		"GET /{$}":                 guarded(s.now),
 		"GET /found":               guarded(s.found),
 		"GET /runs":                guarded(s.runs),
@@ -186,8 +205,25 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /channels/{channel}":  guarded(s.channel),
 		"GET /ask":                 guarded(s.askSQL),
 		"GET /ask/result/{format}": guarded(s.download),
-		"GET /style.css":           guarded(file("text/css; charset=utf-8", style)),
-		"GET /live.js":             guarded(file("text/javascript; charset=utf-8", script)),
+	}
+	if s.from.Do != nil {
+		routes["GET /do/{verb}"] = guarded(s.offer)
+		routes["POST /do/{verb}"] = guarded(s.do)
+	}
+	return routes
+}
+
+// Open are the handlers for requests of anybody, who may yet have to log in.
+func (s *Site) Open() map[string]http.HandlerFunc {
+	if s == nil {
+		return nil
+	}
+	return map[string]http.HandlerFunc{
+		"GET /login":     guarded(s.login),
+		"POST /login":    guarded(s.enter),
+		"POST /logout":   guarded(s.leave),
+		"GET /style.css": guarded(file("text/css; charset=utf-8", style)),
+		"GET /live.js":   guarded(file("text/javascript; charset=utf-8", script)),
 	}
 }
 
@@ -195,17 +231,25 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 // people, and none of it may become a script or a style.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// guarded forbids the browser what no page needs.
+// mostSent is how long a form may be, in bytes.
+const mostSent = 64 << 10
+
+// Guard forbids the browser what no page needs.
+func Guard(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// guarded guards an answer, and bounds what is read of a request.
 func guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
+		Guard(w.Header())
+		r.Body = http.MaxBytesReader(w, r.Body, mostSent)
 		next(w, r)
 	}
 }
@@ -230,8 +274,8 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	case now != nil:
 		s.show(w, "now.html", struct {
 			*Now
-			Stale bool
-		}{now, stale})
+			Stale, Acts bool
+		}{now, stale, s.from.Do != nil})
 	}
 }
 
@@ -295,7 +339,7 @@ func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 // look, which is stale, or nil before the first.
 func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 	s.mu.Lock()
-	if s.last != nil && time.Since(s.looked) < shared {
+	if s.last != nil && time.Since(s.looked) < shared && s.began.After(s.acted) {
 		defer s.mu.Unlock()
 		return s.last, false, nil
 	}
@@ -319,11 +363,12 @@ func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 
 // renew looks once, for all requests that wait for it.
 func (s *Site) renew(done chan struct{}) {
+	began := time.Now()
 	now, err := s.from.Now(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = err; err == nil {
-		s.last, s.looked = now, time.Now()
+		s.last, s.began, s.looked = now, began, time.Now()
 	}
 	s.looking = nil
 	close(done)

@@ -32,7 +32,7 @@ var hostile = map[string]string{
 }
 
 func siteOf(t *testing.T, from Sources) *Site {
-	return New(t.Context(), from, slog.New(slog.DiscardHandler))
+	return New(t.Context(), from, "", slog.New(slog.DiscardHandler))
 }
 
 // filled is a value in which all texts, also those of its parts, are the same.
@@ -80,35 +80,49 @@ func golden(t *testing.T, w *httptest.ResponseRecorder, name string) {
 	}
 }
 
-// answer is what a site answers a request with.
+// answer is what a site answers a request of a browser with that is not known.
 func answer(s *Site, path string) *httptest.ResponseRecorder {
+	return answerTo(s, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+func answerTo(s *Site, r *http.Request) *httptest.ResponseRecorder {
 	mux := http.NewServeMux()
-	for pattern, handler := range s.Routes() {
-		mux.HandleFunc(pattern, handler)
+	for _, routes := range []map[string]http.HandlerFunc{s.Routes(), s.Open()} {
+		for pattern, handler := range routes {
+			mux.HandleFunc(pattern, handler)
+		}
 	}
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	mux.ServeHTTP(w, r)
 	return w
 }
 
 func TestNowShowsWhatIsKnown(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	golden(t, answer(siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
+	from := Sources{Now: func(context.Context) (*Now, error) {
 		return &Now{
 			At: "2026-11-23 12:00 UTC", Time: at, Process: "process 7 since 2026-11-23 11:00 UTC: outlierd up",
 			Notices: []string{"calls wait for room on the disk"},
 			Jobs: []Job{
-				{Name: "coffee", Run: "01a3-1", Last: "ok, 11:30, 40 new", Due: "18:00", DueAt: at.Add(6 * time.Hour), Doing: "running"},
-				{Name: "tea", Last: "never", Due: "by hand", Doing: "waiting", Why: "a cap of 10 credits <a day> is reached"},
+				{Name: "coffee", Run: "01a3-1", Last: "ok, 11:30, 40 new", Due: "18:00", DueAt: at.Add(6 * time.Hour), Doing: "running", Working: "01a3-2", Scheduled: true},
+				{Name: "tea", Last: "never", Due: "by hand", Doing: "waiting", Why: "a cap of 10 credits <a day> is reached", Queued: true},
+				{Name: "moka & co", Last: "never", Due: "paused until resumed", Doing: "–", Scheduled: true, Paused: true},
 			},
+			Blocked: true, Scans: []Scan{{7, "a start was not confirmed"}},
 			Facts: []Fact{
 				{"budget", "976 of 1000 credits left", &Meter{24, 1000}}, {"pace", "10/min", &Meter{7, 10}}, {"", "outlierd runs 01a2", nil},
 			},
 			Cycle:    &Cycle{From: month, To: month.AddDate(0, 1, 0), Max: 1000, Left: []Point{{month.AddDate(0, 0, 15), 900}, {at, 400}}},
 			Troubles: []Run{{ID: "01a2-1", Short: "01a2", Job: "tea", Status: "failed", Started: "2026-11-22 10:00", Error: "HTTP 500 <oops>"}},
 		}, nil
-	}}), "/"), "now.html")
+	}}
+	if body := answer(siteOf(t, from), "/").Body.String(); strings.Contains(body, "/do/") || strings.Contains(body, "/login") {
+		t.Errorf("where nothing can be done: %s", body)
+	}
+	from.Offer = func(context.Context, Action) (*Offer, error) { return nil, nil }
+	from.Do = func(context.Context, Action) (*Done, error) { return nil, nil }
+	golden(t, answer(siteOf(t, from), "/"), "now.html")
 }
 
 func TestMeters(t *testing.T) {
@@ -166,11 +180,14 @@ func allOf(t *testing.T, text string) *Site {
 		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return filled[Channel](text), nil },
 		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
 		Tables:  *filled[[]Table](text), Questions: *filled[[]Question](text),
+		Offer: func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
+		Do:    func(context.Context, Action) (*Done, error) { return &Done{Said: text, To: "/"}, nil },
 	})
 }
 
 // allPages has an address of each page, with %s for a text that stands in its form.
-var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s"}
+var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s",
+	"/do/run?job=%s", "/do/pause?until=%s&why=%[1]s", "/do/adopt?intent=1&scan=%s"}
 
 func TestHostileTextIsOnlyText(t *testing.T) {
 	for name, text := range hostile {
@@ -178,7 +195,8 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 			if strings.Contains(path, "%") {
 				path = fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
 			}
-			w := answer(allOf(t, text), path)
+			s := allOf(t, text)
+			w := answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil)))
 			body := w.Body.String()
 			for _, mark := range []string{"<script>", "<img", `" on`, "javascript:"} {
 				if w.Code != http.StatusOK || strings.Contains(body, mark) {

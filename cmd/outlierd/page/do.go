@@ -1,0 +1,141 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The verbs of an [Action].
+const (
+	RunJob    = "run"
+	CancelRun = "cancel"
+	PauseJob  = "pause"
+	ResumeJob = "resume"
+	ClearJob  = "clear"   // its queued calls
+	Lift      = "lift"    // what refuses calls
+	Adopt     = "adopt"   // a scan
+	Resolve   = "resolve" // the start of a scan that was not confirmed: there is no such scan
+)
+
+// Action is something that a person lets the daemon do.
+type Action struct {
+	Verb   string
+	Job    string
+	Run    string // id
+	Scan   string // its id at the service
+	Intent int64  // of a start that was not confirmed
+	Until  string // when a pause ends; "" if a person ends it
+	Why    string // it is paused
+	Seen   string // [Offer.Seen] of the offer that was agreed to
+}
+
+// Offer is what an action means, before anybody has agreed to it.
+type Offer struct {
+	Title  string
+	Says   []string // what will happen and what it costs at most, a sentence each
+	Button string
+	Seen   string // what the sentences rest on, such as a job as the file has it; the action is refused once it has changed
+}
+
+// Done is what became of an action.
+type Done struct {
+	Said string // "" if the page that it leads to says it
+	To   string // the path of the page to go on with
+}
+
+// acting is how long a person waits until an action is done: it waits for a call that is under way.
+const acting = 25 * time.Second
+
+// actionOf reads an action from a form.
+func actionOf(verb string, form url.Values) (a Action, err error) {
+	if err := tooLong(form); err != nil {
+		return a, err
+	}
+	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"), Why: text("why"), Seen: text("seen")}
+	if intent := text("intent"); intent != "" {
+		if a.Intent, err = strconv.ParseInt(intent, 10, 64); err != nil {
+			return a, errors.New("the intent of a scan must be a number")
+		}
+	}
+	return a, nil
+}
+
+// offerView is what the page of an offer needs to be drawn.
+type offerView struct {
+	*Offer
+	Action
+	Form string // of the session
+}
+
+// doneView is what the page of an action that was done needs to be drawn.
+type doneView struct{ Said, To string }
+
+// offer says what an action means, and asks whether it is to be done.
+func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
+	switch {
+	case err != nil:
+		s.say(w, http.StatusBadRequest, err.Error())
+		return
+	case session == "":
+		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: cameFor(r), Acting: true})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answering)
+	defer cancel()
+	offer, err := s.from.Offer(ctx, a)
+	if err != nil {
+		s.refuseAction(w, r, a, err)
+		return
+	}
+	s.show(w, "do.html", offerView{offer, a, formMark(session)})
+}
+
+// do carries an action out that a person has agreed to.
+func (s *Site) do(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	if session == "" || !sent(r, session) {
+		s.say(w, http.StatusForbidden, "Nothing was done: this form is not of a page that is logged in. Load that page again.")
+		return
+	}
+	a, err := actionOf(r.PathValue("verb"), r.PostForm)
+	if err != nil {
+		s.say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), acting)
+	defer cancel()
+	done, err := s.from.Do(ctx, a)
+	s.mu.Lock()
+	s.acted = time.Now()
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.refuseAction(w, r, a, err)
+	case done.Said == "":
+		http.Redirect(w, r, done.To, http.StatusSeeOther)
+	default:
+		s.show(w, "done.html", doneView(*done))
+	}
+}
+
+// refuseAction says why an action was not done.
+func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, err error) {
+	refused, is := errors.AsType[*RefusedError](err)
+	switch {
+	case is:
+		s.say(w, http.StatusConflict, refused.Why)
+	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
+		w.Header().Set("Retry-After", "30")
+		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call. Look at the page Now before you try again: it may be done yet.")
+	default:
+		s.refuse(w, r, a.Verb, err)
+	}
+}

@@ -1,0 +1,222 @@
+package page
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// # Who is known
+//
+// Who is not known may look where the daemon lets everybody look, and do nothing. To become known,
+// a person lets `outlierd open` ask for a ticket, by a socket that only the daemon's user can reach,
+// or types daemon.token. The browser changes either for a session, which it keeps in a cookie that no
+// script and no other site can use. The daemon has hashes alone, in memory: a restart ends all sessions.
+
+const (
+	ticketLife  = time.Minute
+	sessionLife = 12 * time.Hour
+	mostKnown   = 100 // tickets, and as many sessions
+	cookieName  = "outlierd"
+
+	guessEvery = 12 * time.Second // after the first few
+	guesses    = 5
+)
+
+// logins are the tickets and sessions of a site.
+type logins struct {
+	token string        // that logs in; "" if there is none
+	tries *rate.Limiter // of tokens, and of tickets that are not good
+
+	mu                sync.Mutex
+	tickets, sessions secrets
+}
+
+// secrets are when secrets end, by their hashes.
+type secrets map[[sha256.Size]byte]time.Time
+
+func newLogins(token string) *logins {
+	return &logins{token: token, tries: rate.NewLimiter(rate.Every(guessEvery), guesses), tickets: secrets{}, sessions: secrets{}}
+}
+
+// add makes a secret that is good for so long. If there are too many, the one that ends first does so now.
+func (s secrets) add(life time.Duration) string {
+	secret, now := rand.Text(), time.Now()
+	var first [sha256.Size]byte
+	for hash, end := range s {
+		if end.Before(now) {
+			delete(s, hash)
+		} else if s[first].IsZero() || end.Before(s[first]) {
+			first = hash
+		}
+	}
+	if len(s) >= mostKnown {
+		delete(s, first)
+	}
+	s[sha256.Sum256([]byte(secret))] = now.Add(life)
+	return secret
+}
+
+func (s secrets) has(secret string) bool {
+	return time.Now().Before(s[sha256.Sum256([]byte(secret))])
+}
+
+func (s secrets) remove(secret string) { delete(s, sha256.Sum256([]byte(secret))) }
+
+// begin gives the browser a session.
+func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	secret := l.sessions.add(sessionLife)
+	l.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: secret, Path: "/", MaxAge: int(sessionLife.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+}
+
+// session is the secret of a request's session; "" if it has none.
+func (l *logins) session(r *http.Request) string {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.sessions.has(cookie.Value) {
+		return ""
+	}
+	return cookie.Value
+}
+
+// formMark is what the forms of a session hold, so that no page of another site can make one up.
+func formMark(session string) string {
+	sum := hmac.New(sha256.New, []byte(session))
+	sum.Write([]byte("form"))
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// sent reports whether a form of the session's own was sent. The browser says which site it is of, too.
+func sent(r *http.Request, session string) bool {
+	return http.NewCrossOriginProtection().Check(r) == nil &&
+		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) == 1
+}
+
+// Ticket is good for one login within a minute, at the address that it is part of.
+func (s *Site) Ticket() (path string) {
+	s.logins.mu.Lock()
+	defer s.logins.mu.Unlock()
+	return "/login?ticket=" + s.logins.tickets.add(ticketLife)
+}
+
+// Knows reports whether a request comes from a browser that has logged in.
+func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.session(r) != "" }
+
+// loginView is what the page of a login needs to be drawn.
+type loginView struct {
+	Known  bool   // the browser is logged in
+	New    bool   // since now
+	Token  bool   // one can be typed
+	To     string // the page that was wanted
+	Form   string // of the session
+	Wrong  string // with what was tried
+	Acting bool   // a login is needed to change something, and not to look
+}
+
+// Login asks a browser that is not known to log in, in the place of the page that it wants.
+func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
+	guarded(func(w http.ResponseWriter, r *http.Request) {
+		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: cameFor(r)})
+	})(w, r)
+}
+
+// cameFor is the page that a browser came for.
+func cameFor(r *http.Request) string {
+	if r.Method != http.MethodGet {
+		return "/"
+	}
+	return r.URL.RequestURI()
+}
+
+// login shows the form of a login, or takes a ticket. What follows a ticket is a page and no
+// redirect: a browser that comes from another program would not send the new cookie with that.
+func (s *Site) login(w http.ResponseWriter, r *http.Request) {
+	view := loginView{Token: s.logins.token != "", To: "/"}
+	if ticket := r.URL.Query().Get("ticket"); ticket != "" {
+		s.logins.mu.Lock()
+		view.New = s.logins.tickets.has(ticket)
+		s.logins.tickets.remove(ticket)
+		s.logins.mu.Unlock()
+		switch {
+		case view.New:
+			s.logins.begin(w, r)
+			w.Header().Set("Refresh", "0;url=/")
+			s.show(w, "login.html", view)
+		case !s.logins.tries.Allow():
+			s.tooMany(w)
+		default:
+			view.Wrong = "This address has been used, or is older than a minute."
+			s.write(w, http.StatusForbidden, "login.html", view)
+		}
+		return
+	}
+	if session := s.logins.session(r); session != "" {
+		view.Known, view.Form = true, formMark(session)
+	}
+	s.show(w, "login.html", view)
+}
+
+// enter takes the token.
+func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case http.NewCrossOriginProtection().Check(r) != nil:
+		s.say(w, http.StatusForbidden, "This form was sent by another site.")
+	case !s.logins.tries.Allow():
+		s.tooMany(w)
+	case !s.logins.isToken(r.PostFormValue("token")):
+		s.write(w, http.StatusForbidden, "login.html", loginView{Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "This is not the token."})
+	default:
+		s.logins.begin(w, r)
+		http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
+	}
+}
+
+// isToken takes as long for any text.
+func (l *logins) isToken(text string) bool {
+	want, got := sha256.Sum256([]byte(l.token)), sha256.Sum256([]byte(text))
+	return l.token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+func (s *Site) tooMany(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "12")
+	s.say(w, http.StatusTooManyRequests, "Too many logins were tried; wait a minute.")
+}
+
+// ofThisSite is a path of this site, and never leads to another.
+func ofThisSite(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\t\r\n") {
+		return "/"
+	}
+	return path
+}
+
+// leave ends a session.
+func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	if session == "" || !sent(r, session) {
+		s.say(w, http.StatusForbidden, "This form is not of a page that is logged in; load that again.")
+		return
+	}
+	s.logins.mu.Lock()
+	s.logins.sessions.remove(session)
+	s.logins.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
