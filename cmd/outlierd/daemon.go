@@ -268,6 +268,7 @@ func isUnderWay(run *runs.Run) bool {
 // they cannot reach it, the schedule is kept nevertheless.
 func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
+	p.inUse.Store(p.Engine.Config)
 	if listen == nil {
 		return
 	}

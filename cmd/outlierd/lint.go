@@ -91,7 +91,7 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 	return errors.Join(err, seen.Close())
 }
 
-// checkSQL binds every SQL of every job and alert against the tables as they are declared,
+// checkSQL binds every SQL of jobs, alerts and questions against the tables as they are declared,
 // all empty: what cannot be asked is a mistake of the file like any other, with its place,
 // and is found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
@@ -106,6 +106,12 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 		}
 	}
 	found = append(found, checkAlerts(ctx, config)...)
+	for _, q := range config.Questions {
+		if _, err := (query.Process{Command: answerer}).Bind(ctx, q.SQL); err != nil {
+			found = append(found, config.Mistake(q.Line, q.Column, fmt.Sprintf("questions.%s: %v", q.Name, err),
+				"`outlierd schema tables` lists the tables and their columns"))
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -47,6 +47,8 @@ func monitored(t *testing.T, section string) *monitor {
 		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
 		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
 		Ask:     func(context.Context, string) (*page.Result, error) { return &page.Result{}, nil },
+
+		Questions: func() []page.Question { return nil },
 	}
 	if config.Daemon.UI == job.UIFull {
 		from.Offer = func(context.Context, page.Action) (*page.Offer, error) { return &page.Offer{}, nil }

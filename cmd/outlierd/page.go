@@ -57,7 +57,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
 	sources := page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
-		Tables: catalog(), Questions: questions(), Ask: tables.first, Download: tables.whole,
+		Tables: catalog(), Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first, Download: tables.whole,
 	}
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do := actions{p}

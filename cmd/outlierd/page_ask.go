@@ -15,6 +15,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
 )
 
 // catalog are the tables that a page can ask.
@@ -25,8 +26,11 @@ func catalog() (all []page.Table) {
 	return all
 }
 
-// questions are those of the page.
-func questions() (all []page.Question) {
+// questions are those of the job file, and then those that people ask most.
+func questions(config *job.Config) (all []page.Question) {
+	for _, q := range config.Questions {
+		all = append(all, page.Question{Name: q.Name, SQL: q.SQL})
+	}
 	for _, q := range query.Questions {
 		all = append(all, page.Question(q))
 	}

@@ -55,7 +55,7 @@ func (t publishedTables) found(ctx context.Context, f page.Filter) (*page.Found,
 			found.Outliers = append(found.Outliers, outlierOf(row))
 		}
 	}))
-	if err != nil || len(found.Outliers) == 0 {
+	if err != nil || len(found.Outliers) == 0 || f.Map {
 		return found, err
 	}
 	curves, err := t.curves(ctx, found.Outliers)
@@ -74,6 +74,9 @@ func outlierOf(row cells) page.Outlier {
 	}
 	if o.Title == "" {
 		o.Title = o.ID
+	}
+	if published, ok := row.values[11].(time.Time); ok {
+		o.Age = time.Since(published).Hours() / 24
 	}
 	return o
 }
@@ -102,6 +105,9 @@ func wanted(f page.Filter) query.Outliers {
 	o := query.Outliers{
 		Query: f.Query, Job: f.Job, Channel: f.Channel, Kind: f.Kind, Language: f.Language,
 		Ratio: f.Ratio, Order: foundOrders[f.Order], Skip: (f.Page - 1) * page.PerPage, Most: page.PerPage,
+	}
+	if f.Map {
+		o.Skip, o.Most = 0, page.MostDots
 	}
 	if f.Days > 0 {
 		o.Since = time.Now().AddDate(0, 0, -f.Days)

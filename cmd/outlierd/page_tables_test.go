@@ -13,6 +13,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
 )
 
 // TestFinderFindsWhatTheTablesHave asks for outliers in many ways and holds each answer against a
@@ -174,7 +175,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	w.write(searches(1, 1))
 	w.mustRun("run", "--all", "--yes")
 	tables := publishedTables{path: w.published(), zone: time.FixedZone("", 2*60*60)}
-	for _, q := range questions() {
+	for _, q := range questions(&job.Config{}) {
 		got, err := tables.first(t.Context(), q.SQL)
 		if err != nil || len(got.Columns) == 0 {
 			t.Errorf("%s: %v", q.Name, err)

@@ -43,8 +43,8 @@ type reloader struct {
 	log   *slog.Logger
 
 	used    *job.Config
-	inUse   atomic.Pointer[job.Config] // it again, for other goroutines
-	refused string                     // the state of the file that the log says is refused; "" for none
+	inUse   *atomic.Pointer[job.Config] // it again, for other goroutines
+	refused string                      // the state of the file that the log says is refused; "" for none
 }
 
 // serve reads the file again on every hangup, and when it has changed, until ctx ends.
@@ -143,9 +143,9 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 		}
 		return
 	}
+	r.inUse.Store(config)
 	r.tell(config)
 	r.used, r.refused = config, ""
-	r.inUse.Store(config)
 	r.told(nil)
 }
 
@@ -262,9 +262,9 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 		},
 		log:   p.Engine.Log,
 		used:  p.Engine.Config,
+		inUse: &p.inUse,
 		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },
 	}
-	r.inUse.Store(r.used)
 	p.server.Compare(r.changed)
 	return r
 }

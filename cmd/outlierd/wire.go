@@ -45,6 +45,7 @@ type program struct {
 	daemon *serve.Client                   // holds the state folder, which is only looked at here; nil if this process does
 	seen   atomic.Pointer[engine.Progress] // of the run that the daemon performs for this process; nil before the first
 	server *serve.Server                   // answers other commands; nil in all commands but up
+	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil in all commands but up
 }
 
 // open builds the program for a configuration. The state comes first: it takes the

@@ -95,7 +95,7 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	for _, section := range []struct {
 		name     string
 		was, now any
-	}{{"notify", was.Targets, now.Targets}, {"alerts", was.Alerts, now.Alerts}} {
+	}{{"notify", was.Targets, now.Targets}, {"alerts", was.Alerts, now.Alerts}, {"questions", was.Questions, now.Questions}} {
 		if reflect.DeepEqual(section.was, section.now) {
 			continue
 		}
@@ -107,14 +107,17 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	return said
 }
 
-// placeless are targets and alerts without their places in the file.
+// placeless are targets, alerts and questions without their places in the file.
 func (c *Config) placeless() (bare Config) {
-	bare.Targets, bare.Alerts = slices.Clone(c.Targets), slices.Clone(c.Alerts)
+	bare.Targets, bare.Alerts, bare.Questions = slices.Clone(c.Targets), slices.Clone(c.Alerts), slices.Clone(c.Questions)
 	for i := range bare.Targets {
 		bare.Targets[i].BodyLine, bare.Targets[i].BodyColumn = 0, 0
 	}
 	for i := range bare.Alerts {
 		bare.Alerts[i].Line, bare.Alerts[i].Column = 0, 0
+	}
+	for i := range bare.Questions {
+		bare.Questions[i].Line, bare.Questions[i].Column = 0, 0
 	}
 	return bare
 }

@@ -52,6 +52,8 @@ type Config struct {
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
 
+	Questions []Question // in the order of the file
+
 	Daemon Daemon
 
 	CommentAuthors string // what is kept of them: AuthorsKeep, AuthorsHash or AuthorsDrop

@@ -289,7 +289,6 @@ func (b *builder) alerts(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	hasTables := slices.ContainsFunc(b.cfg.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB })
 	for _, e := range n.Entries {
 		if !e.Value.Has(yamltree.Mapping) {
 			continue
@@ -297,9 +296,7 @@ func (b *builder) alerts(n *yamltree.Node) {
 		a := Alert{Name: e.Key.Text, About: e.Value.Get("about").TextOr(""), SQL: e.Value.Get("sql").TextOr("")}
 		if sql := e.Value.Get("sql"); sql != nil {
 			a.Line, a.Column = sql.Line, sql.Column
-			if !hasTables {
-				sql.Head().Refuse("needs a duckdb sink, whose file it reads")
-			}
+			b.needsTables(sql)
 		}
 		for _, column := range e.Value.Get("key").Members() {
 			a.Key = append(a.Key, strings.ToLower(column.TextOr("")))

@@ -59,7 +59,7 @@ const (
 // askSQL shows what SQL gives.
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
-	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart", Tables: s.from.Tables, Questions: s.from.Questions}
+	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart", Tables: s.from.Tables, Questions: s.from.Questions()}
 	if len(view.SQL) > longestSQL {
 		s.say(w, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 		return

@@ -34,7 +34,7 @@ func resultOf(columns []Column, rows ...[]string) *Result {
 // asks is a site that answers SQL.
 func asks(t *testing.T, ask func(ctx context.Context, sql string) (*Result, error)) *Site {
 	return siteOf(t, Sources{
-		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}}, Questions: []Question{{"Best & worst", "select 1 as best"}},
+		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}}, Questions: func() []Question { return []Question{{"Best & worst", "select 1 as best"}} },
 	})
 }
 

@@ -17,6 +17,7 @@ type Filter struct {
 	Days  int     // since the video was published; 0 is any
 	Order string  // one of [orders]
 	Page  int     // of [PerPage] outliers, from 1
+	Map   bool    // the first [MostDots] are wanted in the place of a page
 }
 
 // PerPage is how many outliers a page shows.
@@ -43,6 +44,7 @@ type Outlier struct {
 	Curve     []int64  // its views at its last sightings, oldest first
 	Ratio     *float64 // views as a multiple of the channel's average
 	Score     *float64 // standard deviations above the channel's average
+	Age       float64  // days since it was published; 0 if unknown
 	Published string   // times as the daemon tells them
 	Found     string
 }
@@ -91,7 +93,7 @@ func filterOf(form url.Values) (f Filter, err error) {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"), Language: text("language"), Order: text("order"), Page: 1}
+	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"), Language: text("language"), Order: text("order"), Page: 1, Map: form.Get("as") == "map"}
 	if f.Order == "" {
 		f.Order = orders[0].Value
 	}
@@ -139,6 +141,9 @@ func (f Filter) address(page int) string {
 	if f.Days > 0 {
 		form.Set("days", strconv.Itoa(f.Days))
 	}
+	if f.Map {
+		form.Set("as", "map")
+	}
 	return paged("/found", form, page)
 }
 
@@ -162,6 +167,15 @@ func (v foundView) Next() string {
 		return ""
 	}
 	return v.Filter.address(v.Filter.Page + 1)
+}
+
+// Map is the drawing of the outliers, and Other the address of the list where they are drawn, or
+// else of the map.
+func (v foundView) Map() *mapView { return mapped(v.Outliers) }
+func (v foundView) Other() string {
+	f := v.Filter
+	f.Map = !f.Map
+	return f.address(1)
 }
 
 // First and Last count the rows that are shown.

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -30,13 +31,54 @@ func TestFoundShowsOutliers(t *testing.T) {
 	}), "/found?kind=video&ratio=2.5&days=30&order=ratio&page=2&channel=%40coffee"), "found.html")
 }
 
+// TestMapPlacesOutliers by age and ratio, whatever they are, and leaves out those that have no place.
+func TestMapPlacesOutliers(t *testing.T) {
+	of := func(id string, age, ratio float64) Outlier {
+		return Outlier{ID: id, Title: id, Age: age, Ratio: &ratio}
+	}
+	for name, c := range map[string]struct {
+		all     []Outlier
+		dots    string
+		unknown int
+	}{
+		"corners":   {[]Outlier{of("a", 1, 1), of("b", 100, 100), of("c", 10, 10)}, "a 0,400; b 960,0; c 480,200; ", 0},
+		"alone":     {[]Outlier{of("a", 3, 5)}, "a 0,400; ", 0},
+		"no place":  {[]Outlier{of("a", 0, 5), of("b", 5, 0), of("c", -1, 3), {ID: "d", Age: 3}}, "", 4},
+		"beginning": {nil, "", 0},
+	} {
+		v := mapped(c.all)
+		dots := ""
+		for _, d := range v.Dots {
+			dots += fmt.Sprintf("%s %d,%d; ", d.ID, d.X, d.Y)
+		}
+		if dots != c.dots || v.Unknown != c.unknown {
+			t.Errorf("%s: %q and %d left out, want %q and %d", name, dots, v.Unknown, c.dots, c.unknown)
+		}
+	}
+}
+
+func TestFoundShowsAMap(t *testing.T) {
+	few, many := 1.5, 120.0
+	golden(t, answer(finds(t, func(_ context.Context, f Filter) (*Found, error) {
+		if !f.Map {
+			t.Errorf("%+v", f)
+		}
+		return &Found{Total: 3, Outliers: []Outlier{
+			{ID: "v0000000001", Title: "Moka pot & fire", Kind: "video", Ratio: &few, Age: 2, Published: "2026-11-22"},
+			{ID: "v0000000002", Title: "<b>", Kind: "short", Ratio: &many, Age: 400, Published: "2025-10-20"},
+			{ID: "v0000000003", Title: "unknown"},
+		}}, nil
+	}), "/found?as=map&kind=video"), "map.html")
+}
+
 func TestFormSaysWhatIsWanted(t *testing.T) {
 	for form, want := range map[string]Filter{
 		"":                     {Order: "found", Page: 1},
 		"query=+moka+pot&job=": {Query: "moka pot", Order: "found", Page: 1},
 		"ratio=0.5&days=7&page=3&order=views&kind=short&language=en&channel=c&job=j": {
 			Job: "j", Channel: "c", Kind: "short", Language: "en", Ratio: .5, Days: 7, Order: "views", Page: 3},
-		"other=1": {Order: "found", Page: 1},
+		"as=map&ratio=3": {Order: "found", Page: 1, Map: true, Ratio: 3},
+		"other=1":        {Order: "found", Page: 1},
 	} {
 		values, err := url.ParseQuery(form)
 		if err != nil {

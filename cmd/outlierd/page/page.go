@@ -123,7 +123,7 @@ type Sources struct {
 	Channel func(context.Context, ChannelFilter) (*Channel, error)
 
 	Tables    []Table // that can be asked
-	Questions []Question
+	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 
@@ -151,8 +151,13 @@ var files embed.FS
 //go:embed style.css
 var style []byte
 
+// The scripts: what keeps pages up to date, and what helps to write SQL.
+//
 //go:embed live.js
-var script []byte
+var liveScript []byte
+
+//go:embed ask.js
+var askScript []byte
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline, "segment": url.PathEscape,
@@ -223,7 +228,8 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 		"POST /login":    guarded(s.enter),
 		"POST /logout":   guarded(s.leave),
 		"GET /style.css": guarded(file("text/css; charset=utf-8", style)),
-		"GET /live.js":   guarded(file("text/javascript; charset=utf-8", script)),
+		"GET /live.js":   guarded(file("text/javascript; charset=utf-8", liveScript)),
+		"GET /ask.js":    guarded(file("text/javascript; charset=utf-8", askScript)),
 	}
 }
 

@@ -1,0 +1,110 @@
+package page
+
+import (
+	"fmt"
+	"math"
+)
+
+// MostDots is how many outliers the map shows: the first in the order of the list.
+const MostDots = 500
+
+// The field of the map, in units of its drawing, without the room for its words.
+const (
+	mapWidth  = 960.0
+	mapHeight = 400.0
+)
+
+// mapView are outliers by age and by views against their channel's average. Both axes are
+// logarithmic: most videos are young, and few go far beyond the average.
+type mapView struct {
+	Dots    []dot
+	Ages    []tick // from the left
+	Ratios  []tick // from the bottom
+	Unknown int    // outliers whose age or ratio is not known
+}
+
+type dot struct {
+	X, Y  int64
+	ID    string
+	Says  string
+	Short bool
+}
+
+// tick is a line with a word.
+type tick struct {
+	At   int64
+	Word string
+}
+
+// axis leads a number from least to most to a place from 0 to length.
+type axis struct{ least, most, length float64 }
+
+// over is the axis for numbers above 0, with at least a factor of ten.
+func over(numbers []float64, length float64) axis {
+	a := axis{math.Inf(1), math.Inf(-1), length}
+	for _, n := range numbers {
+		a.least, a.most = min(a.least, n), max(a.most, n)
+	}
+	if a.most < 10*a.least {
+		a.most = 10 * a.least
+	}
+	return a
+}
+
+func (a axis) at(n float64) float64 {
+	return a.length * math.Log(n/a.least) / math.Log(a.most/a.least)
+}
+
+// mark is a number that an axis names.
+type mark struct {
+	N    float64
+	Word string
+}
+
+var (
+	ageMarks   = []mark{{1, "1 day"}, {7, "1 week"}, {30, "1 month"}, {91, "3 months"}, {365, "1 year"}, {1096, "3 years"}, {3653, "10 years"}}
+	ratioMarks = []mark{{1, "1 ×"}, {3, "3 ×"}, {10, "10 ×"}, {30, "30 ×"}, {100, "100 ×"}, {300, "300 ×"}, {1000, "1000 ×"}}
+)
+
+// ticks are the marks that the axis reaches.
+func (a axis) ticks(marks []mark) (reached []tick) {
+	for _, m := range marks {
+		if m.N >= a.least && m.N <= a.most {
+			reached = append(reached, tick{int64(a.at(m.N)), m.Word})
+		}
+	}
+	return reached
+}
+
+// mapped draws outliers. The youngest videos are on the left.
+func mapped(all []Outlier) *mapView {
+	v := &mapView{}
+	var ages, ratios []float64
+	for _, o := range all {
+		if !o.placed() {
+			v.Unknown++
+			continue
+		}
+		ages, ratios = append(ages, o.Age), append(ratios, *o.Ratio)
+	}
+	if len(ages) == 0 {
+		return v
+	}
+	x, y := over(ages, mapWidth), over(ratios, mapHeight)
+	for _, o := range all {
+		if o.placed() {
+			v.Dots = append(v.Dots, dot{
+				X: int64(x.at(o.Age)), Y: int64(mapHeight - y.at(*o.Ratio)), ID: o.ID, Short: o.Kind == "short",
+				Says: fmt.Sprintf("%s times the average, %s: %s", decimal(o.Ratio), o.Published, o.Title), // marks of direction in the title have nothing after them
+			})
+		}
+	}
+	v.Ages = x.ticks(ageMarks)
+	for _, t := range y.ticks(ratioMarks) {
+		v.Ratios = append(v.Ratios, tick{int64(mapHeight) - t.At, t.Word})
+	}
+	return v
+}
+
+// placed reports whether the map has a place for the outlier.
+func (o *Outlier) placed() bool { return o.Age > 0 && o.Ratio != nil && *o.Ratio > 0 }

@@ -1,0 +1,33 @@
+package job
+
+import (
+	"slices"
+
+	"outlierd/sync/yamltree"
+)
+
+// Question is one entry of `questions`: SQL that the page offers by a name.
+type Question struct {
+	Name, SQL string
+
+	Line, Column int // where SQL stands in the file
+}
+
+func (b *builder) questions(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	for _, e := range n.Entries {
+		if e.Value.Has(yamltree.Text) {
+			b.needsTables(e.Value)
+			b.cfg.Questions = append(b.cfg.Questions, Question{e.Key.Text, e.Value.Text, e.Value.Line, e.Value.Column})
+		}
+	}
+}
+
+// needsTables refuses SQL where there is no file to ask.
+func (b *builder) needsTables(sql *yamltree.Node) {
+	if !slices.ContainsFunc(b.cfg.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB }) {
+		sql.Head().Refuse("needs a duckdb sink, whose file it reads")
+	}
+}
