@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -48,7 +49,7 @@ func edit(t *testing.T, test func(e *edited)) {
 			t.Fatal(err)
 		}
 		r := &reloader{
-			load: load, log: slog.New(slog.NewTextHandler(e, nil)), used: config,
+			load: load, log: slog.New(slog.NewTextHandler(e, nil)), used: config, inUse: new(atomic.Pointer[job.Config]),
 			check: func(_ context.Context, c *job.Config) error {
 				if c.Job("unbindable") != nil {
 					return errors.New("no such table")
