@@ -58,7 +58,8 @@ func monitored(t *testing.T, section string) *monitor {
 	return m
 }
 
-// answerOf is the status and the text that a request is answered with.
+// answerOf is the status and the text that a request is answered with; the status is 0 if the
+// headers are not those of every answer.
 func answerOf(m *monitor, method, host, path, authorization string) (int, string) {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
@@ -67,6 +68,14 @@ func answerOf(m *monitor, method, host, path, authorization string) (int, string
 	}
 	w := httptest.NewRecorder()
 	m.handler().ServeHTTP(w, r)
+	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy"} {
+		if w.Header().Get(name) == "" {
+			w.Code = 0 // an answer of any kind needs them
+		}
+	}
+	if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Server") != "" || w.Header().Get("Set-Cookie") != "" {
+		w.Code = 0
+	}
 	return w.Code, w.Body.String()
 }
 
@@ -153,6 +162,14 @@ func TestWhoIsAnswered(t *testing.T) {
 		{off, "GET", "127.0.0.1:7411", "/login", "", 404},
 		{off, "GET", "127.0.0.1:7411", "/healthz", "", 200},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/page/../../etc/passwd", "", 307}, // to a path that is not there
+		{open, "GET", "127.0.0.1:7411", "//evil.example/", "", 307},        // to /evil.example/
+		{open, "GET", "127.0.0.1:7411", "/do/..%2fmetrics", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/.git/config", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/debug/pprof/", "", 404},
+		{open, "TRACE", "127.0.0.1:7411", "/", "", 405},
+		{open, "OPTIONS", "127.0.0.1:7411", "/", "", 405},
+		{open, "CONNECT", "127.0.0.1:7411", "/", "", 405},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},
 		{guarded, "GET", "outlierd:7411", "/", "Bearer " + daemonToken + "x", 401},

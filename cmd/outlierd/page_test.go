@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,4 +254,53 @@ func (v *visitor) now() string {
 	v.Helper()
 	_, body := v.visit("/")
 	return body
+}
+
+// TestTwoHundredReadsDuringARun: every page is shown, and the run brings and costs what it does alone.
+func TestTwoHundredReadsDuringARun(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	jobs := strings.ReplaceAll(searches(3, 20), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
+	brought := func(w *testWorld) (said string) {
+		for _, question := range []string{"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits"} {
+			w.query(question, func(row []any) { said += fmt.Sprintln(row...) })
+		}
+		return said
+	}
+	calm := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	calm.write(jobs)
+	for i := range 3 {
+		calm.mustRun("run", fmt.Sprintf("search-%d", i))
+	}
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	address, stop := w.paged(jobs)
+	w.mustRun("run", "search-0") // so that there is something to look at
+	var video, channel, run string
+	w.query("select any_value(video_id), any_value(channel_id), (select any_value(run_id) from ops.runs) from outliers",
+		func(row []any) { video, channel, run = row[0].(string), row[1].(string), row[2].(string) })
+	pages := []string{"/", "/found", "/found?as=map&ratio=2", "/runs", "/runs/" + run, "/videos/" + video, "/channels/" + channel, "/ask"}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for i := range 2 {
+			w.mustRun("run", fmt.Sprintf("search-%d", i+1))
+		}
+	})
+	for i := range 200 {
+		reading.Go(func() {
+			path := pages[i%len(pages)]
+			r, err := http.Get(address + path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.Body.Close()
+			if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(string(body)), "</html>") {
+				t.Errorf("%s: HTTP %d %s %v", path, r.StatusCode, body, err)
+			}
+		})
+	}
+	reading.Wait()
+	stop()
+	if got, want := brought(w), brought(calm); got != want {
+		t.Errorf("beside the reads the runs brought and cost\n%s\nwant\n%s", got, want)
+	}
 }
