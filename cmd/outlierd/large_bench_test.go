@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 )
@@ -35,19 +40,8 @@ jobs:
 // lets a process begin with the peak of its parent, so the memory is only told right where the
 // state was generated before.
 func BenchmarkGlance(b *testing.B) {
-	w := newWorld(b, simulator.Options{Seed: 1})
-	var topics []string
-	for n := range 300 {
-		topics = append(topics, "topic number "+strings.Repeat("i", n%7)+string(rune('a'+n%26))+string(rune('a'+n/26)))
-	}
-	w.write(strings.ReplaceAll(jobsOfALargeState, "TOPICS", strings.Join(topics, ", ")))
-	statetest.Large(b, filepath.Join(w.dir, "data", "state"), func(dir string) error {
-		s, err := state.Open(b.Context(), dir, state.Options{Service: "https://service.test"})
-		if err != nil {
-			return err
-		}
-		return s.Close()
-	})
+	w, jobs := largeWorld(b)
+	w.write(jobs)
 	for _, args := range [][]string{{"version"}, {"budget"}, {"plan"}, {"why", "v0000000123"}, {"queue"}, {"queue", "job-07"}, {"queue", "-o", "ndjson"}} {
 		b.Run(strings.Join(args, "_"), func(b *testing.B) {
 			var cpu time.Duration
@@ -64,5 +58,53 @@ func BenchmarkGlance(b *testing.B) {
 			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(peak, "peak-MB")
 		})
+	}
+}
+
+// largeWorld has a state with a million queued calls, and returns a job file for it.
+func largeWorld(b *testing.B) (w *testWorld, jobs string) {
+	w = newWorld(b, simulator.Options{Seed: 1})
+	var topics []string
+	for n := range 300 {
+		topics = append(topics, "topic number "+strings.Repeat("i", n%7)+string(rune('a'+n%26))+string(rune('a'+n/26)))
+	}
+	statetest.Large(b, filepath.Join(w.dir, "data", "state"), func(dir string) error {
+		s, err := state.Open(b.Context(), dir, state.Options{Service: "https://service.test"})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	return w, strings.ReplaceAll(jobsOfALargeState, "TOPICS", strings.Join(topics, ", "))
+}
+
+// BenchmarkNow is what the daemon does for the page Now with that state.
+func BenchmarkNow(b *testing.B) {
+	w, jobs := largeWorld(b)
+	file := filepath.Join(w.dir, "jobs.yaml")
+	config, err := job.Parse(file, []byte(jobs), func(name string) (string, bool) { return "demo", name == "OUTLIERD_KEY" })
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := state.Open(b.Context(), filepath.Join(w.dir, "data", "state"), state.Options{Service: config.Service.URL})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	limiter, err := pace.Open(config.Service.Limit, pace.Options{Path: filepath.Join(w.dir, "pace.json")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	known := &facts.Reader{Config: config, Store: store}
+	for b.Loop() {
+		s, err := (&forecast.Reader{Facts: known, Pace: limiter}).Status()
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, failed := cycleOf(known, &s.Budget[0])
+		_, unread := (runsOnRecord{store, time.UTC}).troubles(s.At)
+		if err := errors.Join(failed, unread); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
