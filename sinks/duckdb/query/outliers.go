@@ -42,11 +42,17 @@ func (o Outliers) SQL() string {
 	if !o.Since.IsZero() {
 		where = append(where, "t.published_at >= "+database.Text(o.Since.UTC().Format(time.RFC3339))+"::TIMESTAMPTZ")
 	}
-	return fmt.Sprintf(`WITH wanted AS (SELECT * FROM outliers AS t WHERE %s),
-		shown AS (FROM wanted ORDER BY %s DESC NULLS LAST, video_id LIMIT %d OFFSET %d)
-		SELECT n.total, t.video_id, t.title, %s, t.channel_id, coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
+	// What is dear to find is found once, and what is cheap is counted and sorted where it lies. The
+	// wide rows are fetched for the page alone.
+	once := "NOT MATERIALIZED"
+	if o.Query != "" || o.Job != "" || o.Channel != "" {
+		once = "MATERIALIZED"
+	}
+	return fmt.Sprintf(`WITH wanted AS %[6]s (SELECT t.rowid AS place, t.%[3]s AS rank, t.video_id FROM outliers AS t WHERE %[2]s)
+		SELECT n.total, t.video_id, t.title, %[1]s, t.channel_id, coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
 			t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at
-		FROM (SELECT count(*) AS total FROM wanted) AS n LEFT JOIN shown AS t ON true
-		ORDER BY t.%[2]s DESC NULLS LAST, t.video_id`,
-		strings.Join(where, " AND "), database.Name(o.Order), o.Most, o.Skip, VideoLink)
+		FROM (SELECT count(*) AS total FROM wanted) AS n LEFT JOIN (FROM outliers WHERE rowid IN (
+			SELECT place FROM wanted ORDER BY rank DESC NULLS LAST, video_id LIMIT %[4]d OFFSET %[5]d)) AS t ON true
+		ORDER BY t.%[3]s DESC NULLS LAST, t.video_id`,
+		VideoLink, strings.Join(where, " AND "), database.Name(o.Order), o.Most, o.Skip, once)
 }
