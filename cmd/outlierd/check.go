@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ whether its current tables agree with their histories. It lists the answers by o
 changes nothing. A million answers take about 10 seconds.
 
 With --read-data every answer is decoded again, and every row of every sink is compared with
-the decoded answers. That takes as long as rebuilding the sinks from the journal, and as much
+the decoded answers, or for the tables ops.* with the state. That takes as long as rebuilding the sinks from the journal, and as much
 space below data/state/tmp as two copies of the DuckDB file.
 
 It works while another instance is running, and says up to which answer a sink was checked.
@@ -44,7 +45,7 @@ reported damage. After it was killed it checks what was written last.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
 	}
-	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the answers of the journal")
+	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")
 	return c
 }
 
@@ -64,20 +65,11 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	if err != nil {
 		return err
 	}
-	folder := stateFolder(config)
-	seen, err := state.Peek(ctx, folder, stateOptions(config))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
-	}
-	if err != nil {
-		return unreadable(err, folder)
-	}
 	var found checked
-	found.Checked, err = seen.Check(ctx)
-	if err == nil {
-		found.Sinks, err = o.checkSinks(ctx, config, seen, readData)
+	if found.Checked, err = checkState(ctx, config); err != nil {
+		return err
 	}
-	if err := errors.Join(err, seen.Close()); err != nil {
+	if found.Sinks, err = o.checkSinks(ctx, config, readData); err != nil {
 		return err
 	}
 	var away error // what is known of the sinks does not depend on it
@@ -86,6 +78,28 @@ func (o *options) check(ctx context.Context, readData bool) error {
 		return err
 	}
 	return errors.Join(sinksDiffer(found.Sinks), bucketsDiffer(found.Buckets), away)
+}
+
+func checkState(ctx context.Context, config *job.Config) (found state.Checked, err error) {
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return found, err
+	}
+	found, err = seen.Check(ctx)
+	return found, errors.Join(err, seen.Close())
+}
+
+// peek opens the state to read.
+func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
+	folder := stateFolder(config)
+	seen, err := state.Peek(ctx, folder, stateOptions(config))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+	}
+	if err != nil {
+		return nil, unreadable(err, folder)
+	}
+	return seen, nil
 }
 
 // checkBuckets looks into the buckets that sinks are copied to.
@@ -202,10 +216,25 @@ func proved(r check.Result) []string {
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
 	}
+	if r.ReadData {
+		lines = append(lines, r.Sink+": "+provedOfOperations(r.Operations))
+	}
 	if len(r.Waiting) > 0 {
 		lines = append(lines, fmt.Sprintf("%s: not checked, as rows of them wait to be published: %s", r.Sink, strings.Join(r.Waiting, ", ")))
 	}
 	return lines
+}
+
+// provedOfOperations says what was found out about the tables ops.*.
+func provedOfOperations(o check.Operations) string {
+	if !o.Known {
+		return "ops.* was not compared, as the state has no record of what has changed there since it was published"
+	}
+	said := fmt.Sprintf("ops.* has %s, which are those of the state", term.Count(o.Rows, "row"))
+	if o.Later > 0 {
+		said += "; others have changed or come later, and the next publication writes them"
+	}
+	return said
 }
 
 // sinksDiffer is the error about sinks that have problems.
@@ -216,22 +245,17 @@ func sinksDiffer(results []check.Result) error {
 			sinks, remedies = append(sinks, r.Sink), append(remedies, "outlierd rebuild "+r.Sink)
 		}
 	}
+	slices.Sort(sinks)
+	slices.Sort(remedies)
+	sinks, remedies = slices.Compact(sinks), slices.Compact(remedies)
 	if len(sinks) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: different from the journal. To rebuild:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
+	return fmt.Errorf("%s: different from the state. To rebuild:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
 }
 
 // checkSinks checks what readers find.
-func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *state.Store, readData bool) (_ []check.Result, err error) {
-	end, err := seen.Journal.Seen()
-	if err != nil {
-		return nil, err
-	}
-	pruned, err := seen.Journal.Pruned()
-	if err != nil {
-		return nil, err
-	}
+func (o *options) checkSinks(ctx context.Context, config *job.Config, readData bool) (_ []check.Result, err error) {
 	log, err := o.logger()
 	if err != nil {
 		return nil, err
@@ -245,7 +269,28 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, temp.Close()) }()
-	c := &check.Check{State: seen, End: end, Pruned: pruned, Temp: temp.path, Reader: compare.Open(filepath.Join(temp.path, "sort")),
+	keep := ""
+	if readData {
+		keep = filepath.Join(temp.path, "parquet")
+	}
+	reader := compare.Open(filepath.Join(temp.path, "sort"))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	// First the sinks, then the state: it has all that they show, also while another process publishes.
+	var all []check.Sink
+	for _, s := range config.Sinks {
+		all = append(all, readersFind(ctx, reader, s, sinkPath(config, s), keep))
+	}
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, seen.Close()) }()
+	for i, s := range config.Sinks {
+		if s.Kind == job.SinkDuckDB {
+			all = slices.Insert(all, i+1, writersFile(ctx, reader, seen)...)
+		}
+	}
+	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
 		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
 			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
 			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory, log)
@@ -253,26 +298,24 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 		},
 		At: o.journalProgress(log, "compared with the journal"),
 	}
-	defer func() { err = errors.Join(err, c.Reader.Close()) }()
-	var all []check.Sink
+	if c.End, err = seen.Journal.Seen(); err != nil {
+		return nil, err
+	}
+	if c.Pruned, err = seen.Journal.Pruned(); err != nil {
+		return nil, err
+	}
 	results := []check.Result{}
-	for _, s := range config.Sinks {
-		keep := ""
-		if readData {
-			keep = filepath.Join(temp.path, "parquet")
-		}
-		known, err := seen.Runs.Sink(s.Kind)
+	for i := range all {
+		known, err := seen.Runs.Sink(all[i].Name)
 		if err != nil {
 			return nil, err
 		}
-		for _, sink := range sinksOf(ctx, c.Reader, s, sinkPath(config, s), seen, keep) {
-			sink.Lacks = known.Lacks
-			r, err := c.Look(ctx, sink)
-			if err != nil {
-				return nil, err
-			}
-			all, results = append(all, sink), append(results, r)
+		all[i].Lacks = known.Lacks
+		r, err := c.Look(ctx, all[i])
+		if err != nil {
+			return nil, err
 		}
+		results = append(results, r)
 	}
 	if readData {
 		err = c.Read(ctx, all, results)
@@ -281,15 +324,17 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	return results, err
 }
 
-// sinksOf are the places of a sink that are checked: what readers find, and for DuckDB also the
-// writer's own file where no process is using it.
-func sinksOf(ctx context.Context, reader *compare.Reader, s job.Sink, path string, seen *state.Store, keep string) []check.Sink {
-	places := []check.Sink{readersFind(ctx, reader, s, path, keep)}
+// writersFile is the DuckDB file that the writer keeps for itself, where no process is using it.
+func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store) []check.Sink {
 	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
-	if s.Kind == job.SinkDuckDB && seen.DB.Idle() && !missing(private) && missing(private+".wal") {
-		places = append(places, duckdbFile(ctx, reader, private))
+	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
+		return nil
 	}
-	return places
+	sink, err := openDuckDB(ctx, reader, private)
+	if duckdb.InUse(err) { // by a process that has begun meanwhile
+		return nil
+	}
+	return []check.Sink{withProblem(sink, err)}
 }
 
 // readersFind is where readers find the tables of a sink. With keep, the Parquet files of this moment
@@ -302,11 +347,24 @@ func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, 
 }
 
 func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {
-	sink := check.Sink{Name: job.SinkDuckDB, Path: path, Source: compare.Source{Name: relative(path), File: path}}
-	err := duckdb.CheckFile(path)
-	if err == nil {
-		sink.Mark, err = reader.Watermark(ctx, sink.Source)
+	sink, err := openDuckDB(ctx, reader, path)
+	return withProblem(sink, err)
+}
+
+func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink check.Sink, err error) {
+	sink = check.Sink{Name: job.SinkDuckDB, Path: path, Source: compare.Source{Name: relative(path), File: path}}
+	if err := duckdb.CheckFile(path); err != nil {
+		return sink, err
 	}
+	if sink.Mark, err = reader.Watermark(ctx, sink.Source); err != nil {
+		return sink, err
+	}
+	sink.Ops, err = reader.OpsVersion(ctx, sink.Source)
+	return sink, err
+}
+
+// withProblem is a sink with the error of reading it, if there is one.
+func withProblem(sink check.Sink, err error) check.Sink {
 	if err != nil {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
 	}
@@ -315,12 +373,13 @@ func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.
 
 func parquetFolder(ctx context.Context, path, keep string) check.Sink {
 	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
-	folder, err := parquet.Look(ctx, path, keep, schema.Tables())
+	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
 		return sink
 	}
-	sink.Mark, sink.Problems, sink.Source = folder.Watermark, folder.Problems, compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
+	sink.Mark, sink.Ops, sink.Problems = folder.Watermark, folder.OpsVersion, folder.Problems
+	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
 	if keep != "" {
 		damaged, err := folder.Verify(ctx)
 		if err != nil {

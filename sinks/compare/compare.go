@@ -126,7 +126,16 @@ func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 
 // Watermark is the last answer that a DuckDB file holds.
 func (r *Reader) Watermark(ctx context.Context, s Source) (int64, error) {
-	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+database.Text(database.Journal), s)
+	return r.mark(ctx, s, database.Journal)
+}
+
+// OpsVersion is the version of the operations tables that a DuckDB file holds.
+func (r *Reader) OpsVersion(ctx context.Context, s Source) (int64, error) {
+	return r.mark(ctx, s, database.Operations)
+}
+
+func (r *Reader) mark(ctx context.Context, s Source, name string) (int64, error) {
+	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+database.Text(name), s)
 	if err != nil {
 		return 0, err
 	}
@@ -202,8 +211,27 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 	return n, err
 }
 
+// Count counts the rows of a table of any kind, operations tables included.
+func (r *Reader) Count(ctx context.Context, s Source, t *schema.Table) (int64, error) {
+	return r.count(ctx, s, t, "true")
+}
+
+// count counts the rows that meet a condition.
+func (r *Reader) count(ctx context.Context, s Source, t *schema.Table, where string) (int64, error) {
+	from := s.from(t)
+	if from == "" {
+		return 0, nil
+	}
+	rows, err := r.query(ctx, "SELECT count(*) FROM "+from+" WHERE "+where, s)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0][0].(int64), nil
+}
+
 // Difference is what two tables do not have in common.
 type Difference struct {
+	Rows     int64    // that there should be
 	Missing  int64    // rows that should be there
 	Surplus  int64    // rows that should not
 	Changed  int64    // rows with other values than they should have
@@ -212,6 +240,8 @@ type Difference struct {
 	// Added are columns that the sink got after it had stored rows. That these have no values in them
 	// is no difference.
 	Added []string
+
+	of string // what the rows should be those of
 }
 
 // Any reports whether there is a difference.
@@ -223,7 +253,7 @@ func (d Difference) String() string {
 	for _, p := range []struct {
 		n    int64
 		what string
-	}{{d.Missing, "missing"}, {d.Surplus, "not from the journal"}, {d.Changed, "changed"}} {
+	}{{d.Missing, "missing"}, {d.Surplus, "not from the " + d.of}, {d.Changed, "changed"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -231,31 +261,68 @@ func (d Difference) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// rangeOf is how many answers a range has.
+// rangeOf is how many answers a range has, or rows of an operations table.
 const rangeOf = 1000
 
+// numberOf is the column by whose numbers a table is compared: of answers, or of the rows of an operations table.
+func numberOf(t *schema.Table) string {
+	if operations(t) {
+		return t.Key[0]
+	}
+	return "_response_id"
+}
+
+// operations reports whether a table follows the state, and not the journal.
+func operations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
+
 // Compare finds the differences between a table as it should be and as it is.
-func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (d Difference, err error) {
+func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (Difference, error) {
+	return r.compare(ctx, want, have, t, "true", Difference{of: "journal"})
+}
+
+// CompareOperations is Compare for an operations table, whose rows are those of the state. Rows with the given
+// numbers, which ascend, are left out.
+func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table, but []int64) (Difference, error) {
+	return r.compare(ctx, want, have, t, without(t.Key[0], but), Difference{of: "state"})
+}
+
+// without is the condition that a number is none of these.
+func without(column string, numbers []int64) string {
+	all := []string{"true"}
+	for len(numbers) > 0 {
+		last := 0
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		all = append(all, fmt.Sprintf("%s NOT BETWEEN %d AND %d", database.Name(column), numbers[0], numbers[last]))
+		numbers = numbers[last+1:]
+	}
+	return strings.Join(all, " AND ")
+}
+
+// compare adds to d what differs among the rows that meet a condition.
+func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table, where string, d Difference) (Difference, error) {
 	wanted, found := want.from(t), have.from(t)
-	if found == "" && wanted == "" {
-		return d, nil
+	var err error
+	if d.Rows, err = r.count(ctx, want, t, where); err != nil {
+		return d, err
 	}
 	if found == "" {
-		n, err := r.Rows(ctx, want, t)
-		return Difference{Missing: n.Count}, err
+		d.Missing = d.Rows
+		return d, nil
 	}
 	if wanted == "" {
-		n, err := r.Rows(ctx, have, t)
-		return Difference{Surplus: n.Count}, err
+		d.Surplus, err = r.count(ctx, have, t, where)
+		return d, err
 	}
 	added, err := r.columns(ctx, want, have, t)
 	if err != nil {
 		return d, err
 	}
-	columns := columnsOf(t, added)
+	columns, number := columnsOf(t, added), numberOf(t)
 	sums := func(from string) string {
-		return fmt.Sprintf("SELECT _response_id // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s) GROUP BY ALL",
-			rangeOf, names("", columnNames(t)), columns, from)
+		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s WHERE %s) GROUP BY ALL",
+			number, rangeOf, names("", columnNames(t)), columns, from, where)
 	}
 	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
 		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum ORDER BY ALL`, sums(wanted), sums(found)), want, have)
@@ -263,11 +330,11 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 		return d, err
 	}
 	for _, part := range parts {
-		within := "_response_id IS NULL"
+		within := number + " IS NULL"
 		if n, ok := part[0].(int64); ok {
-			within = fmt.Sprintf("_response_id BETWEEN %d AND %d", n*rangeOf, (n+1)*rangeOf-1)
+			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeOf, (n+1)*rangeOf-1)
 		}
-		one, err := r.differ(ctx, want, have, t, columns, within)
+		one, err := r.differ(ctx, want, have, t, columns, within+" AND "+where, d.of)
 		if err != nil {
 			return d, err
 		}
@@ -316,11 +383,11 @@ func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table
 }
 
 // differ compares the rows of one range.
-func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table, columns, within string) (d Difference, err error) {
+func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table, columns, within, of string) (d Difference, err error) {
 	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
 	key := t.Key
-	if !slices.Contains(key, "_response_id") {
-		key = append(slices.Clone(key), "_response_id")
+	if number := numberOf(t); !slices.Contains(key, number) {
+		key = append(slices.Clone(key), number)
 	}
 	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s), surplus AS (%[2]s EXCEPT ALL %[1]s),
 		counted AS (SELECT %[3]s, sum(m) AS m, sum(s) AS s FROM
@@ -331,7 +398,7 @@ func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table,
 	}
 	for _, row := range found {
 		m, s, both := number(row[0]), number(row[1]), number(row[2])
-		one := Difference{Missing: m - both, Surplus: s - both, Changed: both}
+		one := Difference{Missing: m - both, Surplus: s - both, Changed: both, of: of}
 		one.Examples = []string{one.String() + ": " + row[3].(string)}
 		d.add(one)
 	}

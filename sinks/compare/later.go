@@ -51,7 +51,7 @@ func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is foun
 	added := later{}
 	for _, name := range names {
 		added[name] = math.MaxInt64
-		if is.types[name] == "" {
+		if is.types[name] == "" || operations(t) { // whose older rows may be written anew at any time
 			continue
 		}
 		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL", s.from(t), database.Name(name)), s)
@@ -111,8 +111,8 @@ func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added 
 		if !ok {
 			continue
 		}
-		rows, err := r.query(ctx, fmt.Sprintf("SELECT count(*) > 0 FROM %s WHERE _response_id < %d AND %s IS NOT NULL",
-			want.from(t), first, database.Name(c.Name)), want)
+		rows, err := r.query(ctx, fmt.Sprintf("SELECT count(*) > 0 FROM %s WHERE %s < %d AND %s IS NOT NULL",
+			want.from(t), numberOf(t), first, database.Name(c.Name)), want)
 		if err != nil {
 			return nil, err
 		}

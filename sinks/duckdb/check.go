@@ -1,6 +1,9 @@
 package duckdb
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
 // PrivateName is the name of the writer's file in the folder of the state.
 const PrivateName = "warehouse.duckdb"
@@ -12,3 +15,6 @@ func CheckFile(path string) error {
 	}
 	return checkFile(path, "it is damaged, or another program's")
 }
+
+// InUse reports whether a file could not be opened because a process writes to it.
+func InUse(err error) bool { return err != nil && strings.Contains(err.Error(), "Could not set lock") }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"outlierd/sinks/duckdb/database"
 )
@@ -85,7 +84,7 @@ func attachError(path string, err error) error {
 	if m := holder.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; readers use the published file", path, m[1])
 	}
-	if strings.Contains(err.Error(), "Could not set lock") {
+	if InUse(err) {
 		return fmt.Errorf("open %s: another program has it open: close that; readers use the published file: %w", path, err)
 	}
 	return fmt.Errorf("open %s: %w (if the file is damaged or from a newer version: %s)", path, err, rebuild)

@@ -107,7 +107,9 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		}
 	}
 	for _, t := range s.options.Tables {
-		names, err := s.list(t, func(name string) bool { return isPart(name) || isPending(name) || name == currentName })
+		names, err := s.list(t, func(name string) bool {
+			return isPart(name) || isPending(name) || name == currentName || name == openName
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,5 @@
-// Package check proves that sinks hold what the journal amounts to.
+// Package check proves that sinks hold what the journal amounts to, and in their operations tables
+// what the state has.
 package check
 
 import (
@@ -21,6 +22,7 @@ type Sink struct {
 	Path     string // where readers find it
 	Source   compare.Source
 	Mark     int64           // the last answer that it holds
+	Ops      int64           // the version of the operations tables that it holds
 	Waiting  map[string]bool // tables that lack rows which are not published yet
 	Problems []string        // that were found before its rows were read
 	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it has all
@@ -38,8 +40,17 @@ type Result struct {
 	Added    []string         `json:"added"`   // columns that have no values in rows that were stored before they were added
 	Problems []string         `json:"problems"`
 
-	Pruned int64  `json:"pruned"` // rows of answers up to this one were not compared with the journal, which is pruned; 0 if all were
-	Same   string `json:"same"`   // these rows are those of the sink that is read there; "" if they were not compared
+	Pruned     int64      `json:"pruned"` // rows of answers up to this one were not compared with the journal, which is pruned; 0 if all were
+	Operations Operations `json:"operations"`
+
+	Same string `json:"same"` // these rows are those of the sink that is read there; "" if they were not compared
+}
+
+// Operations is what was found out about the operations tables of a sink, where rows are compared.
+type Operations struct {
+	Rows  int64 `json:"rows"`  // are those of the state
+	Later int64 `json:"later"` // numbers of rows that have changed or come later, which were not compared
+	Known bool  `json:"known"` // the state has a record of what changed later; else nothing was compared
 }
 
 func (r *Result) problem(format string, args ...any) {
@@ -88,6 +99,13 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		}
 		if s.Waiting[t.Name] {
 			r.Waiting = append(r.Waiting, t.Name)
+		}
+	}
+	if s.Source.File != "" { // Parquet files are those of the manifest
+		for _, t := range schema.OpsTables() {
+			if _, err := c.Reader.Count(ctx, s.Source, t); err != nil {
+				return r.unreadable(ctx, t, err)
+			}
 		}
 	}
 	for _, t := range schema.Tables() {
@@ -215,7 +233,11 @@ func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink)
 	if err := engine.Project(ctx, c.State, mark, sink, func(id int64) { c.At(id, mark) }); err != nil {
 		return want, err
 	}
-	if err := sink.Publish(ctx, nil); err != nil || c.Pruned == 0 {
+	operations, err := engine.Operations(c.State)
+	if err != nil {
+		return want, err
+	}
+	if err := sink.Publish(ctx, operations); err != nil || c.Pruned == 0 {
 		return want, err
 	}
 	if err := c.Reader.Carry(ctx, older, want, sink); err != nil {
@@ -237,15 +259,43 @@ func (c *Check) compare(ctx context.Context, want compare.Source, like, s Sink, 
 		if err != nil {
 			return r.unreadable(ctx, t, err)
 		}
-		for _, column := range d.Added {
-			r.Added = append(r.Added, t.Name+"."+column)
+		r.differ(t, d)
+	}
+	return c.compareOperations(ctx, want, s, r)
+}
+
+// compareOperations compares the rows of the operations tables with those of the state, but for rows that have
+// changed there since the sink was told last.
+func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Sink, r Result) (Result, error) {
+	for _, t := range schema.OpsTables() {
+		changed, known, err := c.State.OpsChanged(t.Name, s.Ops)
+		if err != nil {
+			return r, err
 		}
-		if d.Any() {
-			r.problem("table %s: rows %s", t.Name, d)
-			for _, e := range d.Examples {
-				r.problem("table %s: %s", t.Name, e)
-			}
+		if r.Operations.Known = known; !known { // of one table, of none
+			return r, nil
 		}
+		d, err := c.Reader.CompareOperations(ctx, want, s.Source, t, changed)
+		if err != nil {
+			return r.unreadable(ctx, t, err)
+		}
+		r.Operations.Rows += d.Rows
+		r.Operations.Later += int64(len(changed))
+		r.differ(t, d)
 	}
 	return r, nil
+}
+
+// differ notes how a table differs.
+func (r *Result) differ(t *schema.Table, d compare.Difference) {
+	for _, column := range d.Added {
+		r.Added = append(r.Added, t.Name+"."+column)
+	}
+	if !d.Any() {
+		return
+	}
+	r.problem("table %s: rows %s", t.Name, d)
+	for _, e := range d.Examples {
+		r.problem("table %s: %s", t.Name, e)
+	}
 }

@@ -3,9 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -367,65 +365,13 @@ func (l *loader) publish(ctx context.Context, s *sinkState) error {
 	}
 	var ops *sinks.Ops
 	if !news.None() {
-		ops = &sinks.Ops{Since: version, Version: news.Version, All: news.All, Batches: l.opsBatches(news)}
+		ops = &sinks.Ops{Since: version, Version: news.Version, All: news.All, Batches: opsBatches(l.store, news)}
 	}
 	if err := s.Publish(ctx, ops); err != nil {
 		return l.disable(s, fmt.Errorf("publish sink %s: %w", s.Name(), err))
 	}
 	s.version = news.Version
 	return l.recovered(s)
-}
-
-// opsBatchRows bounds what is held in memory of the operations tables.
-const opsBatchRows = 10_000
-
-// opsBatches reads the news from the state as they are asked for.
-func (l *loader) opsBatches(news ops.News) iter.Seq2[sinks.OpsBatch, error] {
-	return func(yield func(sinks.OpsBatch, error) bool) {
-		var batch sinks.OpsBatch
-		rows := int64(0)
-		defer func() { release(batch.Parts) }()
-		for _, table := range schema.OpsTables() {
-			for part, err := range l.opsParts(table, news) {
-				if err != nil {
-					yield(sinks.OpsBatch{}, err)
-					return
-				}
-				batch.Parts = append(batch.Parts, part)
-				if rows += part.Rows.NumRows(); rows < opsBatchRows {
-					continue
-				}
-				if !yield(batch, nil) {
-					return
-				}
-				release(batch.Parts)
-				batch.Parts, rows = nil, 0
-			}
-		}
-		batch.Last = true
-		yield(batch, nil)
-	}
-}
-
-// opsParts are the news of one table, each as large as may be but for the last.
-func (l *loader) opsParts(table *schema.Table, news ops.News) iter.Seq2[schema.Part, error] {
-	return func(yield func(schema.Part, error) bool) {
-		columns := state.OpsColumns(table.Name)
-		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
-			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
-				table.Name, columns))
-			return
-		}
-		for rows, err := range l.store.OpsRows(table.Name, news, opsBatchRows) {
-			part := schema.Part{Table: table}
-			if err == nil {
-				part.Rows, err = table.Records(rows)
-			}
-			if !yield(part, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // forgetOps removes the changes that every sink has from the state. It does nothing while

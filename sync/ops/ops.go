@@ -49,6 +49,11 @@ type News struct {
 // None reports whether nothing has changed.
 func (n News) None() bool { return !n.All && len(n.changed) == 0 }
 
+// Changed are the numbers of the rows of a table that are news, in their order, unless all are.
+func (n News) Changed(t *Table) []int64 {
+	return slices.Compact(slices.Sorted(slices.Values(n.changed[t.Source])))
+}
+
 // forgottenKey is where meta keeps the version up to which changes were forgotten.
 const forgottenKey = "ops changes forgotten"
 
@@ -58,6 +63,11 @@ func Since(db *store.Store, since int64) (News, error) {
 	if err := db.Flush(); err != nil {
 		return News{}, err
 	}
+	return Seen(db, since)
+}
+
+// Seen is [Since] for a state that was opened to read.
+func Seen(db *store.Store, since int64) (News, error) {
 	news := News{changed: map[string][]int64{}}
 	err := db.View(func(tx *store.Tx) error {
 		err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
@@ -117,7 +127,7 @@ func Forget(db *store.Store, version int64) error {
 // error comes last.
 func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
-		changed := slices.Sorted(slices.Values(news.changed[t.Source]))
+		changed := news.Changed(t)
 		for last := int64(0); ; {
 			var rows [][]any
 			if !news.All && len(changed) == 0 {

@@ -383,6 +383,17 @@ func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any
 	return t.Rows(s.DB, news, most)
 }
 
+// OpsChanged are the numbers of the rows of an operations table that have changed since a version of
+// these tables, in their order. The state has no record of that if they are not known.
+func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bool, err error) {
+	t := opsTable(table)
+	if t == nil {
+		return nil, false, fmt.Errorf("there is no operations table %q", table)
+	}
+	news, err := ops.Seen(s.DB, since)
+	return news.Changed(t), !news.All, err
+}
+
 // JournalOf is the journal of the answers to a run's calls, up to and including an id. It
 // reads no answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sync/ops"
+	"outlierd/sync/state"
+)
+
+// Operations are all rows of the operations tables, for a sink that has none. It only reads the state,
+// so that it also works beside the process that holds it.
+func Operations(from *state.Store) (*sinks.Ops, error) {
+	news, err := ops.Seen(from.DB, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &sinks.Ops{Version: news.Version, All: true, Batches: opsBatches(from, news)}, nil
+}
+
+// opsBatchRows bounds what is held in memory of the operations tables.
+const opsBatchRows = 10_000
+
+// opsBatches reads the news from the state as they are asked for.
+func opsBatches(from *state.Store, news ops.News) iter.Seq2[sinks.OpsBatch, error] {
+	return func(yield func(sinks.OpsBatch, error) bool) {
+		var batch sinks.OpsBatch
+		rows := int64(0)
+		defer func() { release(batch.Parts) }()
+		for _, table := range schema.OpsTables() {
+			for part, err := range opsParts(from, table, news) {
+				if err != nil {
+					yield(sinks.OpsBatch{}, err)
+					return
+				}
+				batch.Parts = append(batch.Parts, part)
+				if rows += part.Rows.NumRows(); rows < opsBatchRows {
+					continue
+				}
+				if !yield(batch, nil) {
+					return
+				}
+				release(batch.Parts)
+				batch.Parts, rows = nil, 0
+			}
+		}
+		batch.Last = true
+		yield(batch, nil)
+	}
+}
+
+// opsParts are the news of one table, each as large as may be but for the last.
+func opsParts(from *state.Store, table *schema.Table, news ops.News) iter.Seq2[schema.Part, error] {
+	return func(yield func(schema.Part, error) bool) {
+		columns := state.OpsColumns(table.Name)
+		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
+			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
+				table.Name, columns))
+			return
+		}
+		for rows, err := range from.OpsRows(table.Name, news, opsBatchRows) {
+			part := schema.Part{Table: table}
+			if err == nil {
+				part.Rows, err = table.Records(rows)
+			}
+			if !yield(part, err) || err != nil {
+				return
+			}
+		}
+	}
+}
