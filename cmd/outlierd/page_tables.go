@@ -163,7 +163,8 @@ func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*pa
 	err := t.ask(ctx,
 		t.each(query.Channel(f.ID), func(row cells) {
 			known = true
-			c.Title, c.Handle, c.Description, c.Last = row.text(0), row.text(1), row.text(2), row.at(7)
+			c.Title, c.Description, c.Last = row.text(0), row.text(2), row.at(7)
+			c.Handle = strings.TrimPrefix(row.text(1), "@") // the service has it with or without
 			c.Subscribers, c.Videos, c.Median, c.Outliers = row.whole(3), row.whole(4), row.whole(5), row.whole(6)
 		}),
 		t.each(query.Subscribers(f.ID, mostSightings), func(row cells) { c.Curve = append(c.Curve, row.point()) }),

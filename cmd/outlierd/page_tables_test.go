@@ -136,6 +136,9 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.HasPrefix(c.Handle, "@") { // the page puts one in front
+			t.Errorf("channel %s has the handle %q", c.ID, c.Handle)
+		}
 		want := text(fmt.Sprintf(`select count(distinct video_id) from (select video_id, channel_id from outliers
 			union all select video_id, channel_id from videos union all select video_id, channel_id from channel_uploads) where channel_id = '%s'`, c.ID))
 		if got := fmt.Sprintln(c.UploadCount); got != want || len(c.Uploads) != min(page.PerPage, int(c.UploadCount)) || c.Title == "" {

@@ -1,33 +1,46 @@
-// Keeps a page up to date while somebody looks at it: loads it again and takes over the part that
-// changes. What a person has selected, focused or scrolled to stays.
+// Keeps a page up to date while somebody looks at it: loads it again and takes over what has
+// changed. All else stays as it is, with what a person has selected, focused or scrolled to.
 "use strict";
 const live = document.getElementById("live");
 const away = document.getElementById("away");
 
-function take(page) {
-  const at = page.getElementById("at");
-  if (at) document.getElementById("at").textContent = at.textContent;
-  const fresh = page.getElementById("live");
-  if (!fresh || fresh.innerHTML === live.innerHTML || !getSelection().isCollapsed) return;
-  const stops = () => [...live.querySelectorAll("a, button, input, [tabindex]")];
-  const focused = stops().indexOf(document.activeElement);
-  const scrolled = [...live.querySelectorAll(".wide")].map((e) => e.scrollLeft);
-  live.replaceChildren(...fresh.childNodes);
-  live.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = scrolled[i] || 0; });
-  if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
+// become makes a node like another one, which it may take parts of.
+function become(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.data = fresh.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  const parts = [...fresh.childNodes];
+  [...old.childNodes].forEach((part, i) => (parts[i] ? become(part, parts[i]) : part.remove()));
+  old.append(...parts.slice(old.childNodes.length));
 }
 
 async function renew() {
   if (!document.hidden) {
     try {
       const answer = await fetch(location.href, { cache: "no-store" });
-      if (answer.ok) take(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (answer.ok) {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        for (const part of [document.getElementById("at"), live]) {
+          const fresh = part && page.getElementById(part.id);
+          if (fresh) become(part, fresh);
+        }
+      }
       away.hidden = answer.ok;
     } catch {
       away.hidden = false;
     }
   }
-  setTimeout(renew, 1000);
+  watch();
 }
 
-if (live) setTimeout(renew, 1000);
+// A run that has ended stays as it is.
+function watch() {
+  if (live && !("ended" in live.dataset)) setTimeout(renew, 1000);
+}
+
+watch();

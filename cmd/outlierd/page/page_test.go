@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,7 +22,10 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var (
+	update = flag.Bool("update", false, "write the golden files")
+	serve  = flag.String("serve", "", "where TestServeHostile listens, such as 127.0.0.1:0")
+)
 
 // hostile are texts as strangers may write them.
 var hostile = map[string]string{
@@ -89,15 +93,20 @@ func answer(s *Site, path string) *httptest.ResponseRecorder {
 }
 
 func answerTo(s *Site, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	muxOf(s).ServeHTTP(w, r)
+	return w
+}
+
+// muxOf has all that a site serves.
+func muxOf(s *Site) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, routes := range []map[string]http.HandlerFunc{s.Routes(), s.Open()} {
 		for pattern, handler := range routes {
 			mux.HandleFunc(pattern, handler)
 		}
 	}
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, r)
-	return w
+	return mux
 }
 
 func TestNowShowsWhatIsKnown(t *testing.T) {
@@ -198,12 +207,18 @@ func allOf(t *testing.T, text string) *Site {
 var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/found?as=map&query=%s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s",
 	"/do/run?job=%s", "/do/pause?until=%s&why=%[1]s", "/do/adopt?intent=1&scan=%s"}
 
+// pathWith is an address of [allPages] with a text in its form.
+func pathWith(path, text string) string {
+	if !strings.Contains(path, "%") {
+		return path
+	}
+	return fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
+}
+
 func TestHostileTextIsOnlyText(t *testing.T) {
 	for name, text := range hostile {
 		for _, path := range allPages {
-			if strings.Contains(path, "%") {
-				path = fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
-			}
+			path = pathWith(path, text)
 			s := allOf(t, text)
 			w := answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil)))
 			body := w.Body.String()
@@ -217,6 +232,36 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 				t.Errorf("%s on %.30s: %d texts are isolated", name, path, n)
 			}
 		}
+	}
+}
+
+// TestServeHostile serves each of the hostile texts on all pages, to browsers that need no login,
+// until its standard input ends. It prints the addresses and an empty line; .ci/browser looks at them.
+func TestServeHostile(t *testing.T) {
+	if *serve == "" {
+		t.Skip("without -serve")
+	}
+	for _, text := range hostile {
+		listener, err := net.Listen("tcp", *serve)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := allOf(t, text)
+		session := cookieOf(t, answer(s, s.Ticket()))
+		mux := muxOf(s)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.AddCookie(session)
+			mux.ServeHTTP(w, r)
+		})}
+		go func() { _ = server.Serve(listener) }() // until it is closed
+		defer server.Close()
+		for _, path := range allPages {
+			fmt.Printf("http://%s%s\n", listener.Addr(), pathWith(path, text))
+		}
+	}
+	fmt.Println()
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		t.Fatal(err)
 	}
 }
 

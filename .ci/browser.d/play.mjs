@@ -1,0 +1,478 @@
+// Plays the pages of `outlierd up` in a real Chromium; .ci/browser makes what it needs beside it:
+// outlierd, page.test, and the folder world with a job file and two weeks of runs. It prints each
+// fault that it finds, and fails if there is one.
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const world = join(here, "world");
+const program = join(here, "outlierd");
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const pictures = process.env.PICTURES; // the folder for them; empty without
+
+const faults = [];
+function fault(where, what) {
+  faults.push(`${where}: ${what}`);
+  console.log(`FAULT ${where}: ${what}`);
+}
+const step = (name) => console.log(`\n== ${name}`);
+
+// until waits for a condition and returns how many milliseconds that took. Beyond the limit it says
+// what was missing.
+async function until(what, condition, limit = 20_000) {
+  const began = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - began > limit) throw new Error(`${what}: not within ${limit} ms`);
+    await new Promise((go) => setTimeout(go, 20));
+  }
+  return Math.round(performance.now() - began);
+}
+
+// The daemon and the commands beside it.
+
+const outlierd = (...args) => execFileSync(program, args, { cwd: world, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const ask = (sql) => JSON.parse(outlierd("sql", "-o", "json", sql));
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
+
+const port = await freePort();
+const origin = `http://127.0.0.1:${port}`;
+const answers = () => fetch(origin).then((r) => r.ok, () => false);
+let daemon;
+
+async function start() {
+  daemon = spawn(program, ["up"], { cwd: world, stdio: ["ignore", "ignore", "pipe"] });
+  daemon.complaints = "";
+  daemon.stderr.on("data", (text) => { daemon.complaints += text; });
+  daemon.ended = once(daemon, "exit");
+  await until("outlierd up answers", async () => {
+    if (daemon.exitCode !== null) throw new Error(`outlierd up ended with ${daemon.exitCode}: ${daemon.complaints}`);
+    return answers();
+  });
+}
+
+async function stop() {
+  daemon.kill("SIGTERM");
+  await daemon.ended;
+}
+
+// The browser.
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+const wide = { width: 1280, height: 800 };
+const phone = { width: 360, height: 740 };
+
+// The ways in which every page is looked at.
+const ways = {
+  wide: { viewport: wide, axe: true },
+  phone: { viewport: phone, axe: true },
+  dark: { viewport: wide, colorScheme: "dark", axe: true },
+  print: { viewport: { width: 718, height: 1000 }, colorScheme: "dark", media: "print" }, // A4; the paper stays white
+  "no script": { viewport: phone, javaScriptEnabled: false },
+};
+
+// observe notes what the page itself can tell: shifts of its layout and what its policy forbade.
+function observe() {
+  window.shift = 0;
+  window.forbidden = [];
+  new PerformanceObserver((list) => {
+    for (const e of list.getEntries()) if (!e.hadRecentInput) window.shift += e.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  document.addEventListener("securitypolicyviolation", (e) => window.forbidden.push(`${e.violatedDirective} ${e.blockedURI}`));
+}
+
+let session; // of the browser, once it has logged in
+
+async function newContext(options) {
+  const context = await browser.newContext({ reducedMotion: "reduce", storageState: session, ...options });
+  await context.addInitScript(observe);
+  return context;
+}
+
+// login lets all contexts from now on be logged in. What follows a ticket leads on to Now.
+async function login() {
+  session = undefined;
+  const context = await newContext({ viewport: wide });
+  const tab = await open(context, JSON.parse(outlierd("open", "--print", "-o", "json")).address);
+  await tab.waitForURL(`${origin}/`);
+  session = await context.storageState();
+  for (const w of tab.wrong) fault("login", w);
+  await context.close();
+}
+
+// open loads an address in a new tab and notes what goes wrong there: errors on the console, dialogs,
+// and requests that leave the daemon.
+async function open(context, address, want = 200) {
+  const tab = await context.newPage();
+  const home = new URL(address).origin;
+  tab.wrong = [];
+  tab.on("console", (m) => {
+    // That is how Chromium tells of the status of the page itself.
+    const status = want >= 400 && m.text().startsWith("Failed to load resource") && m.location().url === address;
+    if (["error", "warning"].includes(m.type()) && !status) tab.wrong.push(`console: ${m.text()}`);
+  });
+  tab.on("pageerror", (e) => tab.wrong.push(`script: ${e.message}`));
+  tab.on("dialog", (d) => { tab.wrong.push(`dialog: ${d.message()}`); d.dismiss(); });
+  tab.on("request", (r) => { if (new URL(r.url()).origin !== home) tab.wrong.push(`request to ${r.url()}`); });
+  const answer = await tab.goto(address);
+  if (answer.status() !== want) tab.wrong.push(`HTTP ${answer.status()}, want ${want}`);
+  return tab;
+}
+
+// layout is what is wrong with the layout of a page: it scrolls sideways, or a part does that is not
+// made for it.
+function layout() {
+  const wrong = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > innerWidth) {
+    const over = [...document.querySelectorAll("body *")].filter((e) => !e.closest(".wide") && e.getBoundingClientRect().right > innerWidth + 1);
+    wrong.push(`${root.scrollWidth} px wide in a window of ${innerWidth}: ${over.slice(0, 3).map((e) => e.outerHTML.slice(0, 80)).join(" … ")}`);
+  }
+  for (const e of document.querySelectorAll("body *")) {
+    const scrolls = e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+    if (scrolls && !e.matches(".wide, textarea, input")) wrong.push(`scrolls sideways: ${e.outerHTML.slice(0, 80)}`);
+  }
+  for (const e of document.querySelectorAll(".wide")) {
+    const name = document.getElementById(e.getAttribute("aria-labelledby"))?.textContent;
+    if (e.tabIndex !== 0 || e.getAttribute("role") !== "region" || !name) wrong.push(`cannot be scrolled by keyboard, or has no name: ${e.outerHTML.slice(0, 80)}`);
+  }
+  return wrong;
+}
+
+// accessible is what axe-core finds that is serious or critical.
+async function accessible(tab) {
+  await tab.evaluate(axe);
+  const found = await tab.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } }));
+  return found.violations.filter((v) => ["serious", "critical"].includes(v.impact))
+    .map((v) => `axe ${v.impact} ${v.id}, ${v.nodes.length} times: ${v.nodes[0].html.slice(0, 120)} ${v.nodes[0].failureSummary.replaceAll("\n", " ").slice(0, 160)}`);
+}
+
+async function look(context, way, path, want) {
+  const tab = await open(context, path.startsWith("http") ? path : origin + path, want);
+  const wrong = tab.wrong;
+  if (way.media) await tab.emulateMedia({ media: way.media });
+  if (way.media === "print") {
+    const seen = await tab.evaluate(() => ({
+      ground: getComputedStyle(document.body).backgroundColor,
+      tools: [...document.querySelectorAll("nav, button")].filter((e) => e.checkVisibility()).length,
+    }));
+    if (seen.ground !== "rgb(255, 255, 255)" || seen.tools) wrong.push(`on paper: ${JSON.stringify(seen)}`);
+    if ((await tab.pdf({ format: "A4" })).length < 1000) wrong.push("an empty print");
+  } else {
+    wrong.push(...await tab.evaluate(layout));
+  }
+  if (way.colorScheme === "dark" && !way.media) {
+    const ground = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
+    if (Math.max(...ground) > 64) wrong.push(`in the dark its ground is ${ground}`);
+  }
+  if (way.axe) wrong.push(...await accessible(tab));
+  if (way.javaScriptEnabled !== false) {
+    const { shift, forbidden } = await tab.evaluate(() => ({ shift: window.shift, forbidden: window.forbidden }));
+    if (shift > 0.01 && !way.media) wrong.push(`its layout shifts by ${shift.toFixed(3)}`);
+    for (const f of forbidden) wrong.push(`forbidden: ${f}`);
+  } else if (!(await tab.locator("nav a[href='/found']").count())) {
+    wrong.push("no page without a script");
+  }
+  return tab;
+}
+
+// tabStops presses Tab until every link and control had the focus, and shows where it is.
+async function tabStops(tab) {
+  const count = await tab.evaluate(() => {
+    window.stops = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+      .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0);
+    return window.stops.length;
+  });
+  const reached = new Set();
+  for (let i = 0; i < count; i++) {
+    await tab.keyboard.press("Tab");
+    const at = await tab.evaluate(() => {
+      const e = document.activeElement, style = getComputedStyle(e);
+      return { stop: window.stops.indexOf(e), ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2, html: e.outerHTML.slice(0, 80) };
+    });
+    if (at.stop !== i) tab.wrong.push(`Tab ${i + 1} leads to ${at.html}`);
+    if (!at.ring) tab.wrong.push(`one does not see the focus on ${at.html}`);
+    if (tab.wrong.length > 3) break;
+    reached.add(at.stop);
+  }
+  return reached.size;
+}
+
+// What is typed into the fields of forms, by their names; "tea" into others.
+const typed = { ratio: "2", days: "30", language: "en", sql: "select 1 as one", words: "the" };
+
+// submitForms fills in and sends each form of a page by keyboard alone.
+async function submitForms(context, path) {
+  const forms = await (async () => {
+    const tab = await open(context, origin + path);
+    const n = await tab.locator("form[method=get]").count();
+    await tab.close();
+    return n;
+  })();
+  for (let i = 0; i < forms; i++) {
+    const tab = await open(context, origin + path);
+    const form = tab.locator("form[method=get]").nth(i);
+    const want = {};
+    const within = () => tab.evaluate((i) => {
+      const e = document.activeElement;
+      return { here: Boolean(e.form) && e.form === document.querySelectorAll("form[method=get]")[i], kind: e.type === "submit" ? e.type : e.localName, name: e.name };
+    }, i);
+    let at, tabs = 0;
+    do {
+      await tab.keyboard.press("Tab");
+      at = await within();
+      if (++tabs > 300) throw new Error(`${path}: form ${i + 1} is not reached by Tab`);
+      if (!at.here) continue;
+      if (at.kind === "select") {
+        await tab.keyboard.press("ArrowDown");
+        want[at.name] = await form.locator(`[name=${at.name}]`).inputValue();
+      } else if (at.kind === "input" || at.kind === "textarea") {
+        await tab.keyboard.press("Control+a");
+        await tab.keyboard.type(want[at.name] = typed[at.name] ?? "tea");
+      }
+    } while (!(at.here && at.kind === "submit"));
+    await Promise.all([tab.waitForNavigation(), tab.keyboard.press("Enter")]);
+    const sent = new URL(tab.url()).searchParams;
+    for (const [name, value] of Object.entries(want)) {
+      if (sent.get(name) !== value) fault(path, `form ${i + 1} sends ${name}=${sent.get(name)}, want ${value}`);
+    }
+    for (const w of tab.wrong) fault(`${path}, form ${i + 1}`, w);
+    await tab.close();
+  }
+  return forms;
+}
+
+// The play.
+
+writeFileSync(join(world, "jobs.yaml"), readFileSync(join(world, "jobs.yaml"), "utf8")
+  .replace("\nservice:", "\nservice:\n  limit: 60/10s") + `daemon: {listen: "127.0.0.1:${port}"}\n`);
+await start();
+for (const job of ["tea", "capped", "nothing"]) {
+  try { outlierd("run", job); } catch (e) { if (e.status !== 4) throw e; } // 4: its budget stops it
+}
+const [{ video }] = ask(`select video_id as video from outliers_history semi join comments using (video_id)
+  semi join transcripts using (video_id) where _job = 'coffee' group by 1 order by count(*) desc, 1 limit 1`);
+const [{ channel }] = ask(`select channel_id as channel from channel_statistics_history semi join channel_uploads using (channel_id)
+  where _job = 'coffee' group by 1 order by count(*) desc, 1 limit 1`);
+await login();
+const runs = Object.fromEntries(ask("select job, max(run_id) as run from ops.runs group by 1").map((r) => [r.job, r.run]));
+const sql = (text) => `/ask?sql=${encodeURIComponent(text)}`;
+const perDay = `select observed_at::date as day, sum(view_count)::bigint as views
+from outliers_history
+where list_contains(queries, 'home espresso')
+group by day order by day`;
+
+// Every page: its address, its status if that is not 200, what it has to show, and the name of its
+// picture, with the height of that.
+const pages = [
+  { path: "/", has: "#troubles", picture: "now", height: 960 },
+  { path: "/found", has: "tbody tr:nth-child(50)" },
+  { path: "/found?job=coffee&language=en&order=ratio", has: ".spark", picture: "found" },
+  { path: "/found?query=home+espresso&kind=video&ratio=2&days=90&order=ratio", has: "#outliers" },
+  { path: "/found?page=2", has: "[rel=prev]" },
+  { path: "/found?as=map", has: "circle" },
+  { path: "/found?query=nothing+is+like+it", has: "text=No outlier is like that" },
+  { path: "/found?page=x", status: 400 },
+  { path: "/runs", has: "tbody tr", picture: "runs" },
+  { path: "/runs?job=coffee&status=ok", has: "tbody tr" },
+  { path: "/runs?job=unknown", has: "text=No run is like that" },
+  { path: `/runs/${runs.tea}`, has: ".bar", picture: "run" },
+  { path: `/runs/${runs.capped}`, has: "text=paused_budget" },
+  { path: `/runs/${runs.nothing}`, has: "text=ok_empty" },
+  { path: "/runs/unknown", status: 404 },
+  { path: `/videos/${video}`, has: ".comments li", picture: "video" },
+  { path: `/videos/${video}?words=the`, has: ".lines li" },
+  { path: "/videos/unknown", status: 404 },
+  { path: `/channels/${channel}`, has: "#videos", picture: "channel" },
+  { path: "/channels/unknown", status: 404 },
+  { path: "/login", has: "button" },
+  { path: "/do/run?job=tea", has: "button" },
+  { path: "/do/pause?job=coffee", has: "button" },
+  { path: "/do/run?job=unknown", status: 409 },
+  { path: "/ask", has: "details" },
+  { path: sql("select title, view_count, z_score from outliers order by view_count desc limit 20"), has: "td.number" },
+  { path: sql("select kind, count(*) as outliers from outliers group by kind") + "&as=chart", has: ".bar" },
+  { path: sql(perDay) + "&as=chart", has: "figure .chart", picture: "ask" },
+  { path: sql("select * from nowhere"), has: ".notice:not([hidden])" },
+  { path: sql("select 1 as one where false"), has: "#result" },
+];
+
+step(`${pages.length} pages, ${Object.keys(ways).join(", ")}`);
+const links = new Set();
+for (const [name, way] of Object.entries(ways)) {
+  const context = await newContext({ viewport: way.viewport, colorScheme: way.colorScheme ?? "light", javaScriptEnabled: way.javaScriptEnabled ?? true });
+  for (const { path, status, has } of pages) {
+    const tab = await look(context, way, path, status);
+    if (has && !(await tab.locator(has).count())) tab.wrong.push(`it lacks ${has}`);
+    for (const link of await tab.locator("a[href]").evaluateAll((all) => all.map((a) => ({ href: new URL(a.getAttribute("href"), document.baseURI).href, rel: a.getAttribute("rel") ?? "" })))) {
+      if (link.href.startsWith(`${origin}/`)) links.add(link.href.split("#")[0]);
+      else if (!/^https:\/\//.test(link.href) || !link.rel.includes("noopener")) tab.wrong.push(`a link to ${link.href}, rel=${link.rel}`);
+    }
+    for (const w of tab.wrong) fault(`${path} (${name})`, w);
+    await tab.close();
+  }
+  await context.close();
+}
+
+step("links");
+const known = await newContext({});
+for (const link of links) {
+  const answer = await known.request.get(link);
+  await answer.body();
+  if (answer.status() !== 200) fault(link, `HTTP ${answer.status()}`);
+}
+await known.close();
+console.log(`${links.size} links of its own lead to a page`);
+
+step("keyboard");
+{
+  const context = await newContext({ viewport: wide });
+  let stops = 0, forms = 0;
+  for (const { path, status } of pages) {
+    const tab = await open(context, origin + path, status);
+    stops += await tabStops(tab);
+    for (const w of tab.wrong) fault(`${path} (keyboard)`, w);
+    await tab.close();
+    if (!status) forms += await submitForms(context, path);
+  }
+  console.log(`Tab reaches ${stops} links and controls; ${forms} forms are sent`);
+  await context.close();
+}
+
+step("live");
+{
+  const context = await newContext({ viewport: wide });
+  const bare = await newContext({ viewport: wide, javaScriptEnabled: false });
+  const now = await open(context, origin), list = await open(context, `${origin}/runs`), still = await open(bare, origin);
+  const row = (tab) => tab.locator("tr", { hasText: "matcha" }).first().textContent();
+  const before = { now: await row(now), still: await row(still), newest: await list.locator("#live tbody a").first().textContent() };
+  await now.evaluate(() => { window.same = true; });
+  await now.locator("#live a").first().focus();
+  const run = spawn(program, ["run", "matcha"], { cwd: world, stdio: "ignore" });
+  const ended = once(run, "exit");
+  const took = { start: await until("Now shows the start of a run", async () => (await row(now)) !== before.now) };
+  const working = await row(now);
+  await until("Runs shows the start of a run", async () => (await list.locator("#live tbody a").first().textContent()) !== before.newest);
+  const one = await open(context, await list.locator("#live tbody a").first().evaluate((a) => a.href));
+  const title = await one.locator("#live h2").first().textContent();
+  if (run.exitCode !== null) fault("live", "the run was over before the page of it was open");
+  const [code] = await ended;
+  took.end = await until("Now shows the end of a run", async () => /ok, .* new/.test(await row(now)) && (await row(now)) !== working);
+  took.run = took.end + await until("the page of a run shows its end", async () => (await one.locator("h2").first().textContent()) !== title);
+  console.log(`a run ended with ${code}; its start was shown after ${took.start} ms, its end after ${took.end} ms, on its own page after ${took.run} ms`);
+  if (code !== 0) fault("live", `the run ended with ${code}`);
+  for (const [what, ms] of Object.entries(took)) if (ms > 2000) fault("live", `${what} was shown after ${ms} ms`);
+  if (!(await now.evaluate(() => window.same && document.activeElement.closest("#live")))) fault("live", "the page was loaded again, or lost the focus");
+  if ((await row(still)) !== before.still) fault("live", "a page without a script has changed");
+  await still.reload();
+  if ((await row(still)) === before.still) fault("live", "a page without a script does not show the run when it is loaded again");
+  for (const tab of [now, list, one, still]) for (const w of tab.wrong) fault(`live ${tab.url()}`, w);
+
+  const away = now.locator("#away");
+  if (await away.isVisible()) fault("live", "the notice shows while outlierd up answers");
+  now.wrong.length = 0;
+  await stop();
+  const gone = await until("the notice that outlierd up does not answer", () => away.isVisible());
+  await start();
+  const back = await until("the notice goes", async () => !(await away.isVisible()));
+  console.log(`without outlierd up a notice says so after ${gone} ms, and goes ${back} ms after it is back`);
+  await context.close();
+  await bare.close();
+}
+
+step("hostile texts");
+{
+  const server = spawn(join(here, "page.test"), ["-test.run", "^TestServeHostile$", "-serve", "127.0.0.1:0"], { stdio: ["pipe", "pipe", "inherit"] });
+  const over = once(server, "exit");
+  const addresses = [];
+  for await (const line of createInterface(server.stdout)) {
+    if (!line) break; // all are said
+    if (line.startsWith("http://")) addresses.push(line);
+  }
+  if (!addresses.length) fault("hostile texts", "no page is served");
+  for (const name of ["wide", "phone", "no script"]) {
+    const way = ways[name];
+    // Without the session, as a browser would send that to all ports of the host.
+    const context = await newContext({ viewport: way.viewport, javaScriptEnabled: way.javaScriptEnabled ?? true, storageState: undefined });
+    for (const address of addresses) {
+      const tab = await look(context, { ...way, axe: false }, address);
+      tab.wrong.push(...await tab.evaluate(() => {
+        const odd = [...document.querySelectorAll("*")].filter((e) =>
+          [...e.attributes].some((a) => a.name.startsWith("on") || /^\s*(javascript|data):/i.test(a.value)) ||
+          e.matches("img, iframe, object, embed, base, style, script:not([src='/live.js'], [src='/ask.js'])"));
+        return odd.map((e) => `in the page: ${e.outerHTML.slice(0, 80)}`);
+      }));
+      for (const a of await tab.locator("nav a").all()) await a.hover(); // nothing lies on top of the page's own
+      for (const w of tab.wrong) fault(`${address.slice(0, 80)} (${name})`, w);
+      await tab.close();
+    }
+    await context.close();
+  }
+  server.stdin.end();
+  await over;
+  console.log(`${addresses.length} pages full of hostile texts show them as text`);
+}
+
+step("ten pages open for a minute");
+{
+  const pid = daemon.pid;
+  const cpu = () => { // milliseconds
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  };
+  const memory = () => Number(readFileSync(`/proc/${pid}/status`, "utf8").match(/RssAnon:\s+(\d+)/)[1]) / 1024; // MB
+  const span = async (ms) => { // of CPU as a share of a core, and the most memory
+    const began = performance.now(), used = cpu();
+    let most = 0;
+    while (performance.now() - began < ms) {
+      most = Math.max(most, memory());
+      await new Promise((go) => setTimeout(go, 250));
+    }
+    return { share: 100 * (cpu() - used) / (performance.now() - began), most };
+  };
+  await fetch(origin).then((r) => r.text());
+  const idle = await span(10_000);
+  const context = await newContext({ viewport: wide });
+  let requests = 0;
+  context.on("request", () => requests++);
+  for (let i = 0; i < 10; i++) await open(context, origin + ["/", "/runs"][i % 2]);
+  requests = 0;
+  const busy = await span(60_000);
+  console.log(`${requests} requests; CPU ${busy.share.toFixed(2)} % of a core, ${idle.share.toFixed(2)} % without them; ` +
+    `memory ${busy.most.toFixed(1)} MB, ${idle.most.toFixed(1)} MB without them`);
+  if (requests < 500) fault("ten pages", `${requests} requests in a minute: they do not keep themselves up to date`);
+  if (busy.share - idle.share > 2) fault("ten pages", "more than 2 % of a core");
+  if (busy.most - idle.most > 30) fault("ten pages", "more than 30 MB");
+  await context.close();
+}
+
+if (pictures) {
+  step("pictures");
+  const context = await newContext({ viewport: { width: 1100, height: 960 } });
+  for (const { path, picture, height = 640 } of pages.filter((p) => p.picture)) {
+    const tab = await open(context, origin + path);
+    const file = join(pictures, `page-${picture}.png`);
+    await tab.screenshot({ path: file, clip: { x: 0, y: 0, width: 1100, height } });
+    console.log(`${file}: ${Math.round(readFileSync(file).length / 1000)} kB`);
+    await tab.close();
+  }
+  await context.close();
+}
+
+await browser.close();
+await stop();
+console.log(faults.length ? `\n${faults.length} faults` : `\n${pages.length} pages are as they should be`);
+process.exit(faults.length ? 1 : 0);
