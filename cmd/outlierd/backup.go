@@ -24,7 +24,8 @@ func backupCommand(o *options) *cobra.Command {
 		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
 works while another instance is running. The state holds the ledger, the journal and the queue.
 The tables are not copied, because they can be rebuilt from the journal. Each backup is a full
-copy, and replaces the previous one in its place when it is complete.
+copy, and replaces the previous one in its place when it is complete. It does not replace one
+that has more answers: that is the backup of another state, or of a newer one.
 
 A bucket is found, as those of Parquet files are, by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 AWS_REGION, AWS_ENDPOINT_URL and the other variables of AWS's own tools. The copy is made in

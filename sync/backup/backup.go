@@ -53,7 +53,7 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 		return m, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	_, version, err := read(ctx, to)
+	before, version, err := read(ctx, to)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
@@ -63,7 +63,7 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	if err != nil {
 		return m, err
 	}
-	if m, err = put(ctx, from, to, o); err != nil {
+	if m, err = put(ctx, from, to, before, o); err != nil {
 		return m, err
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -86,8 +86,8 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	return m, err
 }
 
-// put brings a copy of the state to a place.
-func put(ctx context.Context, from string, to Place, o state.Options) (m Manifest, err error) {
+// put brings a copy of the state to a place, unless it would replace more than it has.
+func put(ctx context.Context, from string, to Place, before Manifest, o state.Options) (m Manifest, err error) {
 	temp, err := os.MkdirTemp(to.Temp(), tempName)
 	if err != nil {
 		return m, err
@@ -101,6 +101,11 @@ func put(ctx context.Context, from string, to Place, o state.Options) (m Manifes
 	}
 	if m.Answers, err = answersIn(ctx, temp, o); err != nil {
 		return m, err
+	}
+	if m.Answers < before.Answers { // the journal only grows: this is not what came of that state
+		return m, fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, so it is another one or an older one: "+
+			"keep its backup in another place, or move %s away from there", to, before.At.Format(time.RFC3339), before.Answers,
+			from, m.Answers, manifestName)
 	}
 	if m.Bytes, m.Sum, err = sum(path); err != nil {
 		return m, err
