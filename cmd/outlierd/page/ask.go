@@ -70,7 +70,7 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	case foreign(r):
 		view.Refused = "This question came from another site, so it was not asked. Read it, and press Ask."
 	default:
-		err = s.ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
+		err = ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
 			view.Result, err = s.from.Ask(ctx, view.SQL)
 			return err
 		})

@@ -63,10 +63,7 @@ func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := foundView{Filter: f, Orders: orders}
-	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
-		view.Found, err = s.from.Found(ctx, f)
-		return err
-	})
+	view.Found, err = read(s, r, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
 	if err != nil {
 		s.refuse(w, r, "found", err)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -146,6 +147,35 @@ func TestTablesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
+// TestSamePageIsAskedOnce for all who want it at the same time, and goes on if some of them leave.
+func TestSamePageIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		s := finds(t, func(context.Context, Filter) (*Found, error) {
+			asked++
+			time.Sleep(time.Second)
+			return &Found{}, nil
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		go answerTo(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/found", nil))
+		synctest.Wait()
+		var asking sync.WaitGroup
+		for range 200 {
+			asking.Go(func() {
+				if w := answer(s, "/found"); w.Code != http.StatusOK {
+					t.Errorf("HTTP %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		asking.Wait()
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
 // TestFewQuestionsAreAskedAtOnce, as each takes memory; the others wait for their turn, and not for ever.
 func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -169,9 +199,9 @@ func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
 		})
 		ask := func(path string, want int) {
 			var asking sync.WaitGroup
-			for range 200 {
+			for i := range 200 {
 				asking.Go(func() {
-					if w := answer(s, path); w.Code != want {
+					if w := answer(s, fmt.Sprint(path, "&page=", i+1)); w.Code != want {
 						t.Errorf("%s: HTTP %d %s, want %d", path, w.Code, w.Body, want)
 					}
 				})

@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Now is how everything stands, in the words of `outlierd status`.
@@ -142,7 +144,8 @@ var (
 const (
 	shared    = time.Second      // for how long requests share one look
 	patience  = 2 * time.Second  // how long a request waits for one, before it is shown the last one
-	answering = 10 * time.Second // how long it waits for an answer of the published tables
+	waiting   = 15 * time.Second // how long it waits for its turn to ask the published tables
+	answering = 10 * time.Second // and then for their answer
 )
 
 //go:embed *.html
@@ -179,6 +182,8 @@ type Site struct {
 	// Each has an element while a question to the published tables is under way, which takes memory:
 	// one of the pages, one that a person has written, and a download.
 	reading, asking, downloads chan struct{}
+
+	pages singleflight.Group // the questions of pages that are under way, by the addresses of those
 
 	mu      sync.Mutex
 	last    *Now          // nil before the first look
@@ -285,16 +290,40 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask asks the published tables when it is its turn, for at most so long.
-func (s *Site) ask(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, answering)
-	defer cancel()
+// read asks the published tables for a page. Requests for the same page share one answer, which is
+// asked for even if they all leave.
+func read[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (answer T, err error) {
+	shared := s.pages.DoChan(r.URL.RequestURI(), func() (any, error) {
+		var answer T
+		err := ask(s.ctx, s.reading, func(ctx context.Context) (err error) {
+			answer, err = question(ctx)
+			return err
+		})
+		return answer, err
+	})
+	select {
+	case result := <-shared:
+		answer, _ = result.Val.(T)
+		return answer, result.Err
+	case <-r.Context().Done():
+		return answer, r.Context().Err()
+	}
+}
+
+// ask asks the published tables when it is its turn.
+func ask(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
+	enough := time.NewTimer(waiting)
+	defer enough.Stop()
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
+	case <-enough.C:
+		return context.DeadlineExceeded
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
 	if err := question(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err) // an interruption has words of its own
 	}

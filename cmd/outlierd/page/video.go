@@ -111,10 +111,7 @@ func (s *Site) video(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")), Page: number}}
-	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
-		view.Video, err = s.from.Video(ctx, view.Filter)
-		return err
-	})
+	view.Video, err = read(s, r, func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, view.Filter) })
 	if err != nil {
 		s.refuse(w, r, "video", err)
 		return
@@ -131,10 +128,7 @@ func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
-	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
-		view.Channel, err = s.from.Channel(ctx, view.Filter)
-		return err
-	})
+	view.Channel, err = read(s, r, func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, view.Filter) })
 	if err != nil {
 		s.refuse(w, r, "channel", err)
 		return
