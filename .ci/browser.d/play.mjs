@@ -255,6 +255,16 @@ async function submitForms(context, path) {
   return forms;
 }
 
+// press follows a link or presses a button, by its name and by keyboard alone.
+async function press(tab, name) {
+  const at = () => tab.evaluate(() => document.activeElement.ariaLabel ?? document.activeElement.textContent.trim());
+  for (let i = 0; (await at()) !== name; i++) {
+    if (i > 300) throw new Error(`${tab.url()}: ${name} is not reached by Tab`);
+    await tab.keyboard.press("Tab");
+  }
+  await Promise.all([tab.waitForNavigation(), tab.keyboard.press("Enter")]);
+}
+
 // The play.
 
 writeFileSync(join(world, "jobs.yaml"), readFileSync(join(world, "jobs.yaml"), "utf8")
@@ -348,6 +358,12 @@ step("keyboard");
     await tab.close();
     if (!status) forms += await submitForms(context, path);
   }
+  const tab = await open(context, `${origin}/ask`);
+  await tab.locator("#sql").focus();
+  for (const key of [..."select * from outl", "Tab", "Enter"]) await tab.keyboard.press(key);
+  const begun = await tab.locator("#sql").inputValue();
+  if (begun !== "select * from outliers") fault("/ask (keyboard)", `a name is completed to ${begun}`);
+  await tab.close();
   console.log(`Tab reaches ${stops} links and controls; ${forms} forms are sent`);
   await context.close();
 }
@@ -393,6 +409,48 @@ step("live");
   await bare.close();
 }
 
+step("buttons");
+{
+  await login(); // the restart has ended all sessions
+  const context = await newContext({ viewport: wide });
+  const tab = await open(context, origin);
+  const row = (job) => tab.locator("tr", { hasText: job }).first().textContent();
+  const says = async (text) => {
+    if (!(await tab.locator("main").textContent()).includes(text)) fault(`buttons ${tab.url()}`, `does not say: ${text}`);
+  };
+  await press(tab, "Run sencha");
+  await says("sencha: at most 4 credits");
+  await press(tab, "Run it");
+  await says("of sencha");
+  await tab.goto(origin);
+  await until("Now lets the run be stopped", async () => (await row("sencha")).includes("Stop"));
+  await press(tab, "Stop the run of sencha");
+  await press(tab, "Stop it");
+  await tab.goto(origin);
+  const stopped = await until("Now shows that the run was stopped", async () => !(await row("sencha")).includes("Stop"));
+  await press(tab, "Pause coffee");
+  await tab.keyboard.press("Tab");
+  while (await tab.evaluate(() => document.activeElement.name !== "until")) await tab.keyboard.press("Tab");
+  await tab.keyboard.type("12h");
+  await tab.keyboard.press("Tab");
+  await tab.keyboard.type("a holiday");
+  await press(tab, "Pause it");
+  await says("coffee is paused");
+  await press(tab, "Go on");
+  await says("a holiday");
+  await press(tab, "Resume coffee");
+  await press(tab, "Resume it");
+  await says("coffee is resumed");
+  await press(tab, "Go on");
+  await press(tab, "Login");
+  await press(tab, "Log out");
+  for (const w of tab.wrong) fault("buttons", w);
+  const answer = await tab.goto(`${origin}/do/run?job=tea`);
+  if (answer.status() !== 401) fault("buttons", `HTTP ${answer.status()} after the logout, want 401`);
+  console.log(`a run was started, and stopped within ${stopped} ms; a job was paused and resumed; and the browser logged out`);
+  await context.close();
+}
+
 step("hostile texts");
 {
   const server = spawn(join(here, "page.test"), ["-test.run", "^TestServeHostile$", "-serve", "127.0.0.1:0"], { stdio: ["pipe", "pipe", "inherit"] });
@@ -428,6 +486,8 @@ step("hostile texts");
 
 step("ten pages open for a minute");
 {
+  await stop(); // what the runs took is not what pages cost
+  await start();
   const pid = daemon.pid;
   const cpu = () => { // milliseconds
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
