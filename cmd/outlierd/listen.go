@@ -146,19 +146,21 @@ func (m *monitor) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", m.health)
 	mux.HandleFunc("GET /readyz", m.ready)
 	mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
-	pages := m.site.Routes()
-	for pattern, page := range pages {
+	pages := map[string]bool{} // by their patterns, with the style and the scripts that each of them loads
+	for pattern, page := range m.site.Routes() {
 		mux.HandleFunc(pattern, m.loggedIn(page))
+		pages[pattern] = true
 	}
 	for pattern, page := range m.site.Open() {
 		mux.HandleFunc(pattern, page)
+		pages[pattern] = strings.HasPrefix(pattern, "GET ")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page.Guard(w.Header())
 		limit := m.unknown
 		if m.knows(r) || m.site.Knows(r) {
 			limit = m.known
-			if _, pattern := mux.Handler(r); pages[pattern] != nil {
+			if _, pattern := mux.Handler(r); pages[pattern] {
 				limit = m.read
 			}
 		}

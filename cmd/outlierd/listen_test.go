@@ -221,6 +221,18 @@ func TestTwoHundredReadsAtOnce(t *testing.T) {
 	asking.Wait()
 }
 
+// TestPagesAreWholeWhenManyAreOpened, with the style and the script that each of them loads.
+func TestPagesAreWholeWhenManyAreOpened(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	for range 2 * atOnce {
+		for _, path := range []string{"/style.css", "/live.js"} {
+			if code, _ := answerOf(m, "GET", "127.0.0.1:7411", path, ""); code != http.StatusOK {
+				t.Fatalf("%s: HTTP %d", path, code)
+			}
+		}
+	}
+}
+
 // TestSessionOpensThePages and nothing else.
 func TestSessionOpensThePages(t *testing.T) {
 	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
