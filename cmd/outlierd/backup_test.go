@@ -163,6 +163,30 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 	}
 }
 
+// TestBackupAfterAnotherIsNotCleanedUp lets a backup begin and end when another one has just replaced the manifest,
+// and has not removed yet what is out of date.
+func TestBackupAfterAnotherIsNotCleanedUp(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	var other string
+	var failed error
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/backup.json") {
+			return false
+		}
+		w.store.SetFault(nil)
+		w.store.ServeHTTP(rw, r)
+		other, failed = w.try(t.Context(), "backup", backupAddress)
+		return true
+	})
+	w.must("backup", backupAddress)
+	if failed != nil {
+		t.Fatalf("the other backup: %v\n%s", failed, other)
+	}
+	w.hasOne()
+}
+
 // TestBackupWhoseLastAnswerIsLost lets a store replace the manifest and then answer with an error. The
 // request is sent again and refused, and yet the backup is there.
 func TestBackupWhoseLastAnswerIsLost(t *testing.T) {
