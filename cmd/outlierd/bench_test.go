@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,9 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
 )
 
 // videos asks for details, comments and transcript of every hit of a search of 19 pages.
@@ -61,7 +66,8 @@ func benchmarkRun(b *testing.B, jobs string) {
 		next := &testWorld{TB: b, dir: b.TempDir(), service: w.service, url: w.url}
 		next.write(jobs)
 		cmd, out := next.command(b.Context(), "run")
-		if err := cmd.Run(); err != nil {
+		peak, err := peakOf(cmd)
+		if err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}
 		rows := 0.0
@@ -70,14 +76,49 @@ func benchmarkRun(b *testing.B, jobs string) {
 				rows += next.count(table.Name)
 			}
 		}
-		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 		cpu, calls := cpuSeconds(cmd), next.count("ops.requests")
 		b.ReportMetric(cpu/rows*10_000, "cpu-s/10k-rows")
 		b.ReportMetric(cpu/calls*1e6, "cpu-µs/call")
 		b.ReportMetric(calls, "calls")
 		b.ReportMetric(rows, "rows")
-		b.ReportMetric(float64(usage.Maxrss)/1024, "peak-MB") // Linux counts in KiB
+		b.ReportMetric(peak, "peak-MB")
 	}
+}
+
+// peakOf runs a process and tells its peak memory in MB. It asks while the process runs: what Linux
+// tells of one that has ended begins with the memory of its parent, which is the service here.
+func peakOf(cmd *exec.Cmd) (peak float64, err error) {
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return peak, err
+		case <-tick.C:
+			peak = max(peak, memory(cmd.Process.Pid, "VmHWM"))
+		}
+	}
+}
+
+// memory is a figure that Linux has of a process, in MB; 0 of one that has ended.
+func memory(pid int, figure string) (mb float64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if name, value, _ := strings.Cut(line, ":"); name == figure {
+			if _, err := fmt.Sscanf(value, "%f kB", &mb); err == nil {
+				return mb / 1024
+			}
+		}
+	}
+	return 0
 }
 
 // BenchmarkBesideScript is the CPU time of such a run as a share of what testdata/plain.py takes
@@ -130,4 +171,118 @@ func (w *testWorld) count(table string) (n float64) {
 	w.Helper()
 	w.query("select count(*) from "+table, func(values []any) { n = number(values[0]) })
 	return n
+}
+
+// onePage buys a page each time and keeps it in both sinks.
+const onePage = `
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+budget: {per_month: 1000}
+jobs: {page: {search: {query: home espresso}}}
+`
+
+var history = flag.Int("history", 1_000_000, "how many rows the larger history of BenchmarkOnePage has")
+
+// BenchmarkOnePage is a run of one page, as a process of its own, into a DuckDB file with a large
+// history and the Parquet files beside it: what it takes as a multiple of what a run into a history
+// of 100,000 rows takes.
+func BenchmarkOnePage(b *testing.B) {
+	var cpuOfFewer, wallOfFewer float64
+	for _, rows := range []int{100_000, *history} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+			w.write(onePage)
+			w.mustRun("run")
+			w.fillHistory(rows)
+			w.mustRun("run", "--again") // publishes what was filled in
+			var cpu, wall []float64
+			for b.Loop() {
+				cmd, out := w.command(b.Context(), "run", "--again")
+				began := time.Now()
+				if err := cmd.Run(); err != nil {
+					b.Fatalf("%v\n%s", err, out)
+				}
+				wall, cpu = append(wall, time.Since(began).Seconds()), append(cpu, cpuSeconds(cmd))
+			}
+			slices.Sort(cpu)
+			slices.Sort(wall)
+			c, t := cpu[len(cpu)/2], wall[len(wall)/2]
+			b.ReportMetric(c, "cpu-s/op")
+			if rows == 100_000 {
+				cpuOfFewer, wallOfFewer = c, t
+				return
+			}
+			b.ReportMetric(c/cpuOfFewer, "of-fewer-cpu")
+			b.ReportMetric(t/wallOfFewer, "of-fewer-wall")
+		})
+	}
+}
+
+// fillHistory adds sightings to the DuckDB sink's own file, while nobody has that open.
+func (w *testWorld) fillHistory(rows int) {
+	w.Helper()
+	db, err := database.Open(w.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: w.TempDir()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, err = db.Exec(w.Context(), fmt.Sprintf(`ATTACH %s AS warehouse;
+		INSERT INTO warehouse.main.outliers_history (video_id, title, view_count, observed_at, _response_id)
+		SELECT printf('%%011x', hash(i) %% 17592186044416), 'title ' || i, i, TIMESTAMP '2026-01-01' + to_seconds(i), -i FROM range(%d) AS r(i);
+		CHECKPOINT warehouse; DETACH warehouse`, database.Text(filepath.Join(w.dir, "data", "state", "warehouse.duckdb")), rows))
+	if err := errors.Join(err, db.Close()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// equalRuns asks for the same 1,290 answers each time.
+const equalRuns = `
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+budget: {per_month: 1000}
+jobs:
+  search: {search: {query: [home espresso], pages: 11}}
+  again: {videos: {id: {sql: select video_id from outliers order by video_id limit 430}, fetch: [details, comments, transcript]}}
+`
+
+// BenchmarkEqualRuns is the processor time of the last of six equal runs as a multiple of the first one's.
+func BenchmarkEqualRuns(b *testing.B) {
+	var ratios []float64
+	for b.Loop() {
+		w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+		w.write(equalRuns)
+		w.mustRun("run", "search")
+		var each []float64
+		for range 6 {
+			cmd, out := w.command(b.Context(), "run", "again")
+			if err := cmd.Run(); err != nil {
+				b.Fatalf("%v\n%s", err, out)
+			}
+			each = append(each, cpuSeconds(cmd))
+		}
+		b.Logf("CPU of each run: %.2f s", each)
+		ratios = append(ratios, each[5]/each[0])
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "of-first")
+}
+
+// BenchmarkIdle is the memory that a daemon holds once it has nothing to do, without the pages of its
+// program file, which the system may drop.
+func BenchmarkIdle(b *testing.B) {
+	const settled = 10 * time.Second // what it starts with has ended by then
+	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	w.write(strings.ReplaceAll(onePage, "{search:", "{schedule: 0 0 1 1 *, search:"))
+	w.mustRun("run")
+	for b.Loop() {
+		cmd, out := w.command(b.Context(), "up")
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		w.answers()
+		time.Sleep(settled)
+		b.ReportMetric(memory(cmd.Process.Pid, "RssAnon"), "MB")
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+	}
 }
