@@ -177,16 +177,7 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 	at, err := w.engine.Pace.Slot(ctx, r.Op())
 	now := time.Now() // after the limiter has looked at the clock: a free slot is never in the future
 	if at.After(now) {
-		if tried.since.IsZero() {
-			tried.since = now
-		}
-		if until := w.engine.Pace.Status().BlockedUntil; until.After(now) {
-			if tried.refusedFrom.IsZero() {
-				tried.refusedFrom = now
-			}
-			tried.refusedUntil = until
-		}
-		w.tried[key] = tried
+		w.hold(key, now)
 		if err == nil {
 			return &waitError{at}
 		}
@@ -198,6 +189,21 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 		delete(w.tried, key)
 	}
 	return nil
+}
+
+// hold notes that the pace does not let a call leave.
+func (w *worker) hold(key callKey, now time.Time) {
+	tried := w.tried[key]
+	if tried.since.IsZero() {
+		tried.since = now
+	}
+	if until := w.engine.Pace.Status().BlockedUntil; until.After(now) {
+		if tried.refusedFrom.IsZero() {
+			tried.refusedFrom = now
+		}
+		tried.refusedUntil = until
+	}
+	w.tried[key] = tried
 }
 
 // refused says why a call is not made: it is known what the service would say, or what it

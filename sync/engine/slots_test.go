@@ -76,3 +76,15 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestRunSaysHowLongThePaceHeldIt: its data calls, too, of which the first in the queue waits.
+func TestRunSaysHowLongThePaceHeldIt(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		row := w.mustRun(runs.OK)
+		took := row.Ended.Sub(row.Started)
+		if took < time.Minute || row.Waited < took*9/10 || row.Waited > took {
+			t.Errorf("the run took %s, of which it says that its calls waited %s", took, row.Waited)
+		}
+	})
+}

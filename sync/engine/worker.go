@@ -290,8 +290,9 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 	}
 	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
-	} else if at.After(time.Now()) {
+	} else if now := time.Now(); at.After(now) {
 		w.wait(at)
+		w.hold(callKey{run: task.Run, op: task.Op, entity: task.Entity}, now)
 		for _, r := range waiters {
 			r.doing(task.String())
 		}

@@ -23,6 +23,7 @@ async function renew() {
   if (!document.hidden) {
     try {
       const answer = await fetch(location.href, { cache: "no-store" });
+      if (answer.status === 401) return location.reload(); // the login has ended
       if (answer.ok) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         for (const part of [document.getElementById("at"), live]) {
