@@ -288,12 +288,12 @@ group by day order by day`;
 // Every page: its address, its status if that is not 200, what it has to show, and the name of its
 // picture, with the height of that.
 const pages = [
-  { path: "/", has: "#troubles", picture: "now", height: 960 },
+  { path: "/", has: "#troubles ~ #told", picture: "now", height: 960 },
   { path: "/found", has: "tbody tr:nth-child(50)" },
   { path: "/found?job=coffee&language=en&order=ratio", has: ".spark", picture: "found" },
   { path: "/found?query=home+espresso&kind=video&ratio=2&days=90&order=ratio", has: "#outliers" },
   { path: "/found?page=2", has: "[rel=prev]" },
-  { path: "/found?as=map", has: "circle" },
+  { path: "/found?as=map", has: "circle", picture: "map" },
   { path: "/found?query=nothing+is+like+it", has: "text=No outlier is like that" },
   { path: "/found?page=x", status: 400 },
   { path: "/runs", has: "tbody tr", picture: "runs" },

@@ -11,7 +11,15 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/notify"
 	"outlierd/sync/runs"
+)
+
+// How much of the past the page Now shows.
+const (
+	lookBack     = 7 * 24 * time.Hour
+	mostTroubles = 10
+	mostTold     = 10
 )
 
 // site is the page of a daemon; nil with `daemon.ui: off`. It shows what `status` shows.
@@ -51,7 +59,15 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		for i := range unconfirmed {
 			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], o.zone)})
 		}
-		now.Troubles, err = recorded.troubles(s.At)
+		if now.Troubles, err = recorded.troubles(s.At); err != nil {
+			return nil, err
+		}
+		told, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostTold)
+		for _, t := range told {
+			now.Told = append(now.Told, page.Told{
+				At: t.Time.In(o.zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
+			})
+		}
 		return now, err
 	}
 	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}

@@ -42,7 +42,6 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 
 // troubles are the newest of the runs in the week up to now that did not end well.
 func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
-	const most, week = 10, 7 * 24 * time.Hour
 	var found []*runs.Run
 	for _, status := range []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted} {
 		n := 0
@@ -50,14 +49,14 @@ func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if n++; n > most || now.Sub(r.Started) > week {
+			if n++; n > mostTroubles || now.Sub(r.Started) > lookBack {
 				break
 			}
 			found = append(found, r)
 		}
 	}
 	slices.SortFunc(found, func(a, b *runs.Run) int { return b.Started.Compare(a.Started) })
-	for _, r := range found[:min(most, len(found))] {
+	for _, r := range found[:min(mostTroubles, len(found))] {
 		all = append(all, c.row(r))
 	}
 	return all, nil

@@ -32,6 +32,14 @@ type Now struct {
 	Facts    []Fact // budget, pace, queue, sinks and the like
 	Cycle    *Cycle // nil without a cap on it
 	Troubles []Run  // of the last seven days: runs that did not end well, newest first
+	Told     []Told // of the last seven days, newest first
+}
+
+// Told is a notification.
+type Told struct {
+	At, Title, Text string
+	Targets         string // their names
+	Waits           bool   // one of them has not taken it yet
 }
 
 // Job is a row of [Now].

@@ -1,0 +1,41 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// Told is an event that was put in for targets.
+type Told struct {
+	Event
+	Targets string // their names
+	Waits   bool   // one of them has not taken it yet
+}
+
+// Recent are the newest events since a time, at most so many, newest first, but for those of runs
+// that began or brought what they should.
+func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) {
+	type row struct {
+		payload, targets string
+		waits            bool
+	}
+	err = db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
+			`SELECT max(payload), group_concat(target, ', '), min(delivered) = 0 FROM notify_outbox
+				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
+			store.Micros(since), string(Published), string(Started), string(Test), most)
+		for i := 0; err == nil && i < len(rows); i++ {
+			told := Told{Targets: rows[i].targets, Waits: rows[i].waits}
+			err = json.Unmarshal([]byte(rows[i].payload), &told.Event)
+			all = append(all, told)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what was told: %w", err)
+	}
+	return all, nil
+}

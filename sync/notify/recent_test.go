@@ -1,0 +1,51 @@
+package notify
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// TestRecentEventsAreToldOnceEach with all their targets, and whether one has still to take them.
+func TestRecentEventsAreToldOnceEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		begin := time.Now()
+		w.put("old")
+		stop := w.start(func(a http.ResponseWriter, _ *http.Request) {})
+		time.Sleep(time.Hour)
+		stop()
+		w.update(func(tx *store.Tx) error {
+			return w.watcher.outbox.put(tx, Event{ID: "data", Kind: Published, Title: "data"}, []string{"hook"})
+		})
+		w.put("a", "b")
+		for _, c := range []struct {
+			since time.Time
+			most  int
+			want  string
+		}{
+			{begin, 10, "b hook, other true; a hook, other true; old hook, other false; "},
+			{begin, 1, "b hook, other true; "},
+			{begin.Add(time.Minute), 10, "b hook, other true; a hook, other true; "},
+			{time.Now().Add(time.Minute), 10, ""},
+		} {
+			recent, err := Recent(w.state.DB, c.since, c.most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for _, told := range recent {
+				fmt.Fprintf(&got, "%s %s %t; ", told.Title, told.Targets, told.Waits)
+			}
+			if got.String() != c.want {
+				t.Errorf("since %s, at most %d: %q, want %q", c.since.Sub(begin), c.most, got.String(), c.want)
+			}
+		}
+		w.close()
+	})
+}
