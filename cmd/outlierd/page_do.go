@@ -18,32 +18,43 @@ import (
 	"outlierd/sync/state"
 )
 
-// actions are what a page lets a daemon do: what the commands of the same names do beside it. All is
-// looked at and done in the schedule's turn, but for a run, which that begins when it is ordered.
+// actions are what a page lets a daemon do: what the commands of the same names do beside it.
 type actions struct{ p *program }
 
-// An act has the two halves of an action. Both refuse what cannot be done; an offer has no effect.
+// An act has the two halves of an action. Both refuse what cannot be done; an offer has no effect,
+// and is made in the schedule's turn.
 type act struct {
 	offer func(actions, context.Context, page.Action) (*page.Offer, error)
 	do    func(actions, context.Context, page.Action) (*page.Done, error)
 }
 
 var acts = map[string]act{
-	page.RunJob:    {actions.offerRun, nil}, // see [actions.do]
-	page.CancelRun: {actions.offerCancel, nil},
-	page.PauseJob:  {actions.offerPause, actions.pause},
-	page.ResumeJob: {actions.offerResume, actions.resume},
-	page.ClearJob:  {actions.offerClear, actions.clear},
-	page.Lift:      {actions.offerLift, actions.lift},
-	page.Adopt:     {actions.offerAdopt, actions.adopt},
-	page.Resolve:   {actions.offerResolve, actions.resolve},
+	page.RunJob:    {actions.offerRun, actions.run},
+	page.CancelRun: {actions.offerCancel, actions.cancel},
+	page.PauseJob:  {actions.offerPause, inTurn(actions.pause)},
+	page.ResumeJob: {actions.offerResume, inTurn(actions.resume)},
+	page.ClearJob:  {actions.offerClear, inTurn(actions.clear)},
+	page.Lift:      {actions.offerLift, inTurn(actions.lift)},
+	page.Adopt:     {actions.offerAdopt, inTurn(actions.adopt)},
+	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
+}
+
+// inTurn does something between two calls of the schedule.
+func inTurn(do func(actions, context.Context, page.Action) (*page.Done, error)) func(actions, context.Context, page.Action) (*page.Done, error) {
+	return func(a actions, ctx context.Context, asked page.Action) (done *page.Done, err error) {
+		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
+			done, err = do(a, ctx, asked)
+			return err
+		})
+		return done, err
+	}
 }
 
 // offer says what an action means.
 func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offer, err error) {
-	known, ok := acts[asked.Verb]
-	if !ok {
-		return nil, fmt.Errorf("%w of an action %q", page.ErrUnknown, asked.Verb)
+	known, err := actOf(asked)
+	if err != nil {
+		return nil, err
 	}
 	err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
 		offer, err = known.offer(a, ctx, asked)
@@ -53,28 +64,30 @@ func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offe
 }
 
 // do carries an action out.
-func (a actions) do(ctx context.Context, asked page.Action) (done *page.Done, err error) {
-	known, ok := acts[asked.Verb]
-	switch {
-	case !ok:
-		err = fmt.Errorf("%w of an action %q", page.ErrUnknown, asked.Verb)
-	case asked.Verb == page.RunJob:
-		done, err = a.run(ctx, asked)
-	case asked.Verb == page.CancelRun:
-		done, err = &page.Done{To: "/runs/" + asked.Run}, a.p.Engine.Cancel(ctx, asked.Run)
-	default:
-		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
-			done, err = known.do(a, ctx, asked)
-			return err
-		})
+func (a actions) do(ctx context.Context, asked page.Action) (*page.Done, error) {
+	known, err := actOf(asked)
+	if err != nil {
+		return nil, err
 	}
+	done, err := known.do(a, ctx, asked)
 	return done, forPeople(ctx, err)
+}
+
+func actOf(asked page.Action) (act, error) {
+	known, ok := acts[asked.Verb]
+	if !ok {
+		return act{}, fmt.Errorf("%w of an action %q", page.ErrUnknown, asked.Verb)
+	}
+	return known, nil
 }
 
 // forPeople is an error of an action for who has asked for that: a command would print the same.
 func forPeople(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, page.ErrUnknown) {
-		return cmp.Or(ctx.Err(), err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
 	return &page.RefusedError{Why: "Nothing was done: " + term.Plain(err.Error()) + "."}
 }
@@ -154,6 +167,10 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 	return &page.Offer{Title: "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job), Button: "Stop it", Says: []string{
 		"It ends after the call that it makes now. What was paid for is stored; a later run of the job continues with the rest.",
 	}}, nil
+}
+
+func (a actions) cancel(ctx context.Context, asked page.Action) (*page.Done, error) {
+	return &page.Done{To: "/runs/" + asked.Run}, a.p.Engine.Cancel(ctx, asked.Run)
 }
 
 func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, error) {
