@@ -293,7 +293,7 @@ const pages = [
   { path: "/found?job=coffee&language=en&order=ratio", has: ".spark", picture: "found" },
   { path: "/found?query=home+espresso&kind=video&ratio=2&days=90&order=ratio", has: "#outliers" },
   { path: "/found?page=2", has: "[rel=prev]" },
-  { path: "/found?as=map", has: "circle", picture: "map" },
+  { path: "/found?as=map", has: "circle", picture: "map", height: 860 },
   { path: "/found?query=nothing+is+like+it", has: "text=No outlier is like that" },
   { path: "/found?page=x", status: 400 },
   { path: "/runs", has: "tbody tr", picture: "runs" },
