@@ -149,7 +149,7 @@ func (m *monitor) handler() http.Handler {
 	pages := map[string]bool{} // by their patterns, with the style and the scripts that each of them loads
 	for pattern, page := range m.site.Routes() {
 		mux.HandleFunc(pattern, m.loggedIn(page))
-		pages[pattern] = true
+		pages[pattern] = strings.HasPrefix(pattern, "GET ")
 	}
 	for pattern, page := range m.site.Open() {
 		mux.HandleFunc(pattern, page)

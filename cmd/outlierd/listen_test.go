@@ -249,3 +249,20 @@ func TestSessionOpensThePages(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoHundredPosts are refused after the first few, and reads are answered meanwhile.
+func TestTwoHundredPosts(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	refused := 0
+	for range 200 {
+		if code, _ := answerOf(m, "POST", "127.0.0.1:7411", "/do/run", ""); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused < 200-2*atOnce {
+		t.Errorf("%d of 200 are refused", refused)
+	}
+	if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
+		t.Errorf("HTTP %d %q", code, text)
+	}
+}
