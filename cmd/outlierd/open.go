@@ -57,7 +57,7 @@ in the browser that opens it, once and within a minute; --print does so anywhere
 				return err
 			}
 			if err := browse(c.Context(), program, folder, address+ticket.Path); err != nil {
-				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v\n", err)
+				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; 'outlierd open --print' prints an address that logs in any browser\n", err)
 				return err
 			}
 			return nil
