@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 )
 
@@ -247,6 +248,86 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	if after := status(); before != after {
 		t.Errorf("a refused run changed the status from\n%s\nto\n%s", before, after)
 	}
+}
+
+// TestPageEndsWhatKeepsCallsBack: a run that waits, what it has queued, credits that are said to be
+// spent, and scans that may have been started.
+func TestPageEndsWhatKeepsCallsBack(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	address, stop := w.paged(`version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 30/min}
+budget: {per_month: 1000}
+jobs:
+  many: {schedule: 0 0 1 1 *, search: {query: espresso}, enrich: {details: {}}}
+  scanner: {schedule: 0 0 1 1 *, scan: {query: [moka pot]}}
+  other: {schedule: 0 0 1 1 *, scan: {query: [matcha]}}
+`)
+	defer stop()
+	v := w.loggedIn(address)
+	is := func(what, page string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(page, want) {
+				t.Fatalf("%s: the page lacks %q: %s", what, want, page)
+			}
+		}
+	}
+
+	for intent, c := range []struct{ job, path, says string }{
+		{"scanner", "/do/adopt?intent=1", "The scan now belongs to intent 1."},
+		{"other", "/do/resolve?intent=2", "the scan with intent 2 was not created"},
+	} {
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		v.agree("/do/run?job="+c.job, nil)
+		v.until(c.path)
+		typed := url.Values{}
+		for _, call := range w.service.Books().Calls {
+			if call.Scan != "" && intent == 0 {
+				typed.Set("scan", call.Scan)
+			}
+		}
+		offer, after := v.agree(c.path, typed)
+		is("offer of "+c.path, offer, "The service did not confirm the start of a scan of "+c.job, "50 credits")
+		is(c.path, after, c.says)
+	}
+
+	w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+	v.agree("/do/run?job=many", nil)
+	offer, after := v.agree(v.until("/do/lift"), nil)
+	is("offer to lift", offer, "This costs nothing")
+	is("lifted", after, "Calls resume")
+	if now := v.now(); strings.Contains(now, "/do/lift") {
+		t.Errorf("after it was lifted: %s", now)
+	}
+
+	// The rest of the run waits for the next minute.
+	v.agree("/do/run?job=many", nil)
+	v.until("queued")
+	offer, _ = v.agree(v.until("/do/cancel?run="), nil)
+	is("offer of a stop", offer, "What was paid for is stored")
+	is("after the stop", v.now(), "/do/run?job=many", "/do/clear?job=many")
+	offer, after = v.agree("/do/clear?job=many", nil)
+	is("offer to clear the queue", offer, "queued call", "It costs nothing")
+	is("cleared queue", after, "of many cancelled.")
+	if now := v.now(); strings.Contains(now, "/do/clear") {
+		t.Errorf("after it was cleared: %s", now)
+	}
+}
+
+// until looks at Now until it has a text, and returns that with what follows up to a quotation mark.
+func (v *visitor) until(text string) string {
+	v.Helper()
+	now := ""
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
+		now = v.now()
+		if _, rest, has := strings.Cut(now, text); has {
+			end, _, _ := strings.Cut(rest, `"`)
+			return text + end
+		}
+	}
+	v.Fatalf("Now does not get %s: %s", text, now)
+	return ""
 }
 
 // now is the page Now.
