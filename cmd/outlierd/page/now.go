@@ -1,0 +1,171 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Now is how everything stands, in the words of `outlierd status`.
+type Now struct {
+	At       string    // the time of it, with the zone's name
+	Time     time.Time // the same
+	Process  string    // who works, and since when
+	Notices  []string  // what a person has to know before all else
+	Jobs     []Job
+	Blocked  bool   // something refuses calls that a person can lift
+	Scans    []Scan // whose starts were not confirmed
+	Facts    []Fact // budget, pace, queue, sinks and the like
+	Cycle    *Cycle // nil without a cap on it
+	Troubles []Run  // of the last seven days: runs that did not end well, newest first
+	Told     []Told // of the last seven days, newest first
+}
+
+// Told is a notification.
+type Told struct {
+	At, Title, Text string
+	Targets         string // their names
+	Waits           bool   // one of them has not taken it yet
+}
+
+// Job is a row of [Now].
+type Job struct {
+	Name  string
+	Run   string    // its last run, or "" before the first
+	Last  string    // how that ended
+	Due   string    // when it is due next
+	DueAt time.Time // the same; zero if it is not
+	Doing string
+	Why   string // it waits; "" if it does not
+
+	Working           string // the run that is under way; "" without one
+	Queued            bool   // it has calls that wait
+	Scheduled, Paused bool   // by itself, and not with one that it comes after
+}
+
+// Scan is the start of a scan that the service did not confirm.
+type Scan struct {
+	Intent int64
+	Says   string
+}
+
+// Fact is a line of [Now].
+type Fact struct {
+	Name, Text string
+	Meter      *Meter // nil without one
+}
+
+// Meter is how much of something is used.
+type Meter struct{ Used, Of int64 }
+
+// Length is the used part in thousandths.
+func (m Meter) Length() int64 {
+	if m.Of <= 0 {
+		return 0
+	}
+	return min(1000, max(0, 1000*m.Used/m.Of))
+}
+
+// Cycle is the billing cycle, and what was left of its credits at times in it.
+type Cycle struct {
+	From, To time.Time
+	Max      int64
+	Left     []Point // in the order of their times; the last is what is left now
+}
+
+// Line is what was left, as a line in a field of 1000 by 100 that begins with the whole of it; the
+// even line goes from corner to corner.
+func (c *Cycle) Line() string {
+	line := "0,0"
+	for _, p := range c.Left {
+		at := 1000 * float64(p.At.Sub(c.From)) / float64(c.To.Sub(c.From))
+		line += fmt.Sprintf(" %d,%d", int64(min(1000, max(0, at))), min(100, max(0, 100-100*p.N/max(1, c.Max))))
+	}
+	return line
+}
+
+// Now is what is left now.
+func (c *Cycle) Now() int64 { return c.Left[len(c.Left)-1].N }
+
+// Even is what would be left now if the credits were spent evenly.
+func (c *Cycle) Even() int64 {
+	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
+	return c.Max - int64(float64(c.Max)*gone)
+}
+
+// Begin and End are the days of the cycle.
+func (c *Cycle) Begin() string { return c.From.Format(time.DateOnly) }
+func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
+
+// lookAhead is how much of the future the time line of the jobs shows.
+const lookAhead = 24 * time.Hour
+
+// Place is where on the time line a job is due, in thousandths; less than 0 if it is not there.
+func (n *Now) Place(j Job) int64 {
+	if j.DueAt.IsZero() || j.DueAt.Sub(n.Time) > lookAhead {
+		return -1
+	}
+	return max(0, min(990, int64(1000*j.DueAt.Sub(n.Time)/lookAhead)))
+}
+
+const (
+	shared   = time.Second     // for how long requests share one look
+	patience = 2 * time.Second // how long a request waits for one, before it is shown the last one
+)
+
+// now shows how everything stands.
+func (s *Site) now(w http.ResponseWriter, r *http.Request) {
+	now, stale, err := s.newest(r.Context())
+	switch {
+	case now == nil && err != nil:
+		s.refuse(w, r, "now", err)
+	case now == nil && r.Context().Err() == nil:
+		w.Header().Set("Retry-After", "2")
+		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; load the page again.")
+	case now != nil:
+		s.show(w, "now.html", struct {
+			*Now
+			Stale, Acts bool
+		}{now, stale, s.from.Do != nil})
+	}
+}
+
+// newest is a look that is at most [shared] old. If that takes too long or fails, it is the last
+// look, which is stale, or nil before the first.
+func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
+	s.mu.Lock()
+	if s.last != nil && time.Since(s.looked) < shared && s.began.After(s.acted) {
+		defer s.mu.Unlock()
+		return s.last, false, nil
+	}
+	if s.looking == nil {
+		s.looking = make(chan struct{})
+		go s.renew(s.looking)
+	}
+	done := s.looking
+	s.mu.Unlock()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case <-done:
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.last != nil && time.Since(s.looked) >= shared, s.err
+}
+
+// renew looks once, for all requests that wait for it.
+func (s *Site) renew(done chan struct{}) {
+	began := time.Now()
+	now, err := s.from.Now(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err = err; err == nil {
+		s.last, s.began, s.looked = now, began, time.Now()
+	}
+	s.looking = nil
+	close(done)
+}
