@@ -269,16 +269,12 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, temp.Close()) }()
-	keep := ""
-	if readData {
-		keep = filepath.Join(temp.path, "parquet")
-	}
 	reader := compare.Open(filepath.Join(temp.path, "sort"))
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	// First the sinks, then the state: it has all that they show, also while another process publishes.
 	var all []check.Sink
 	for _, s := range config.Sinks {
-		all = append(all, readersFind(ctx, reader, s, sinkPath(config, s), keep))
+		all = append(all, readersFind(ctx, reader, s, sinkPath(config, s), filepath.Join(temp.path, "parquet"), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
@@ -337,11 +333,11 @@ func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store)
 	return []check.Sink{withProblem(sink, err)}
 }
 
-// readersFind is where readers find the tables of a sink. With keep, the Parquet files of this moment
-// are linked into that folder.
-func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, keep string) check.Sink {
+// readersFind is where readers find the tables of a sink. The Parquet files of this moment are kept
+// in a folder, as the next publication puts others under some of their names; with "" nobody publishes.
+func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, keep string, verify bool) check.Sink {
 	if s.Kind == job.SinkParquet {
-		return parquetFolder(ctx, path, keep)
+		return parquetFolder(ctx, path, keep, verify)
 	}
 	return duckdbFile(ctx, reader, path)
 }
@@ -371,7 +367,7 @@ func withProblem(sink check.Sink, err error) check.Sink {
 	return sink
 }
 
-func parquetFolder(ctx context.Context, path, keep string) check.Sink {
+func parquetFolder(ctx context.Context, path, keep string, verify bool) check.Sink {
 	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
 	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
@@ -380,7 +376,7 @@ func parquetFolder(ctx context.Context, path, keep string) check.Sink {
 	}
 	sink.Mark, sink.Ops, sink.Problems = folder.Watermark, folder.OpsVersion, folder.Problems
 	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
-	if keep != "" {
+	if verify {
 		damaged, err := folder.Verify(ctx)
 		if err != nil {
 			sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())

@@ -191,7 +191,7 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	place := readersFind(ctx, reader, s, sinkPath(config, s), "")
+	place := readersFind(ctx, reader, s, sinkPath(config, s), "", false)
 	if len(place.Problems) > 0 {
 		return nil, fmt.Errorf("read sink %s again: %s", s.Kind, place.Problems[0])
 	}

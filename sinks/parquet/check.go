@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"outlierd/schema"
 )
 
@@ -55,7 +57,7 @@ const looks = 20
 
 // Look reads the manifest of a folder, also while another process writes there, and finds the
 // files that go with it. Nothing is changed in the folder. With keep, the files of that moment are
-// linked into that empty folder, on the same disk, where they stay as they are.
+// linked into that empty folder, where they stay as they are, if it is on the same disk.
 func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -120,7 +122,11 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		return f, nil
 	}
 	f.Dir = keep
-	return f, f.link(s.options.Dir)
+	err = f.link(s.options.Dir)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) { // the system has no second names for them there
+		f.Dir, err = s.options.Dir, nil
+	}
+	return f, err
 }
 
 // listed are the files that a manifest names, by their names below the sink's folder.
