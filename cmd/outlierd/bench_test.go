@@ -218,7 +218,7 @@ func BenchmarkOnePage(b *testing.B) {
 	}
 }
 
-// fillHistory adds sightings to the DuckDB sink's own file, while nobody has that open.
+// fillHistory adds sightings to the DuckDB sink's own file, which no process may have open.
 func (w *testWorld) fillHistory(rows int) {
 	w.Helper()
 	db, err := database.Open(w.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: w.TempDir()})

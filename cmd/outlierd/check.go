@@ -34,8 +34,9 @@ whether its current tables agree with their histories. It lists the answers by o
 changes nothing. A million answers take about 10 seconds.
 
 With --read-data every answer is decoded again, and every row of every sink is compared with
-the decoded answers, or for the tables ops.* with the state. That takes as long as rebuilding the sinks from the journal, and as much
-space below data/state/tmp as two copies of the DuckDB file.
+the decoded answers, or for the tables ops.* with the state. That takes as long as rebuilding
+the sinks from the journal, and as much space below data/state/tmp as two copies of the DuckDB
+file.
 
 It works while another instance is running, and says up to which answer a sink was checked.
 Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' repairs a sink.
@@ -333,8 +334,9 @@ func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store)
 	return []check.Sink{withProblem(sink, err)}
 }
 
-// readersFind is where readers find the tables of a sink. The Parquet files of this moment are kept
-// in a folder, as the next publication puts others under some of their names; with "" nobody publishes.
+// readersFind is where readers find the tables of a sink. The Parquet files of this moment are linked
+// into the folder keep, because a publication replaces some of them; keep is empty where no process
+// publishes. verify compares their checksums.
 func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, keep string, verify bool) check.Sink {
 	if s.Kind == job.SinkParquet {
 		return parquetFolder(ctx, path, keep, verify)

@@ -23,7 +23,7 @@ func openCommand(o *options) *cobra.Command {
 		Use:   "open",
 		Short: "Open the page in a browser and log that in",
 		Long: `Open the page of 'outlierd up' in the browser, log the browser in for 12 hours, and print the
-address. Only the user of the daemon can log a browser in this way. It needs daemon.listen.
+address. Only the daemon's user can do that. It needs daemon.listen.
 
 Where there is no browser, as on a server or in a container, it prints an address that logs
 in the browser that opens it, once and within a minute; --print does so anywhere.`,
@@ -70,11 +70,8 @@ in the browser that opens it, once and within a minute; --print does so anywhere
 // browser is the path of the program that the system has for opening files, "" if it has none.
 func browser() string {
 	name := "xdg-open"
-	switch runtime.GOOS {
-	case "darwin":
+	if runtime.GOOS == "darwin" {
 		name = "open"
-	case "windows":
-		name = "explorer"
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {

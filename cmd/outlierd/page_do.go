@@ -81,7 +81,7 @@ func actOf(asked page.Action) (act, error) {
 	return known, nil
 }
 
-// forPeople is an error of an action for who has asked for that: a command would print the same.
+// forPeople is an error of an action in the words that a command would print.
 func forPeople(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -89,7 +89,7 @@ func forPeople(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return &page.RefusedError{Why: "Nothing was done: " + term.Plain(err.Error()) + "."}
+	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 }
 
 // errChanged refuses what was agreed to before the job file was edited.
@@ -268,7 +268,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 	if len(blocks) == 0 {
 		return nil, errors.New("no calls are blocked")
 	}
-	offer := &page.Offer{Title: "Let calls be made again", Button: "Let them be made"}
+	offer := &page.Offer{Title: "Resume calls", Button: "Resume them"}
 	for _, b := range serve.Blocks(blocks) {
 		offer.Says = append(offer.Says, blockText(b, a.p.Engine.Config.Timezone))
 	}
@@ -336,7 +336,7 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 	if err != nil {
 		return nil, err
 	}
-	return &page.Offer{Title: "There is no such scan of " + shown(scan.Job), Button: "There is none", Says: []string{
+	return &page.Offer{Title: "Resolve the start of a scan of " + shown(scan.Job), Button: "Resolve it as never started", Says: []string{
 		unconfirmedText(scan, a.p.Engine.Config.Timezone),
 		"Say so only if the site of the service lists no such scan: the job may then start it again, which costs " +
 			term.Count(scan.Price, "credit") + " once more. Unless the service answered the start, its credits are given back to the budget.",

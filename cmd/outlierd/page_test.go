@@ -171,7 +171,7 @@ func (v *visitor) agree(path string, typed url.Values) (offer, after string) {
 	return offer, after
 }
 
-// TestPageDoesWhatTheCommandsDo, for whoever has logged in.
+// TestPageDoesWhatTheCommandsDo for a browser that has logged in.
 func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})

@@ -109,8 +109,8 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 	return nil
 }
 
-// Replace writes a small file in one step, if it still has the given version; "" is none. Else the
-// error is [fs.ErrExist].
+// Replace writes a small file in one step, if it still has the given version, or if there is none and
+// the version is empty. Otherwise the error is [fs.ErrExist].
 func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
 	_, err := f.store.replace(ctx, name, text, version)
 	if errors.Is(err, fs.ErrExist) {

@@ -227,7 +227,7 @@ func (s *store) replaceManifest(ctx context.Context, text []byte, etag string) (
 	return s.replace(ctx, manifestName, text, etag)
 }
 
-// replace writes a small object, if it still has the given tag; "" is none.
+// replace writes a small object, if it still has the given tag, or if there is none and the tag is empty.
 func (s *store) replace(ctx context.Context, name string, text []byte, etag string) (string, error) {
 	o := minio.PutObjectOptions{ContentType: "application/json", SendContentMd5: true}
 	if etag == "" {

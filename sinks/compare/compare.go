@@ -286,7 +286,7 @@ func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *sc
 	return r.compare(ctx, want, have, t, without(t.Key[0], but), Difference{of: "state"})
 }
 
-// without is the condition that a number is none of these.
+// without is the SQL condition that a column has none of these numbers.
 func without(column string, numbers []int64) string {
 	all := []string{"true"}
 	for len(numbers) > 0 {

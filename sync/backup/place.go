@@ -32,8 +32,8 @@ type Place interface {
 	// Put brings a file of the folder Temp there, durably. It may be moved.
 	Put(ctx context.Context, path, name string) error
 
-	// Replace writes a small file in one step, if the one there still has the version; "" is none. If
-	// it has another one, the error is [fs.ErrExist] and nothing has changed.
+	// Replace writes a small file in one step, if the one there still has the version, or if none is
+	// there and the version is empty. Otherwise the error is [fs.ErrExist] and nothing has changed.
 	Replace(ctx context.Context, name string, text []byte, version string) error
 
 	Remove(ctx context.Context, name string) error

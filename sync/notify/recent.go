@@ -3,10 +3,13 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"outlierd/sync/store"
 )
+
+const mostRecent = 1000
 
 // Told is an event that was put in for targets.
 type Told struct {
@@ -16,7 +19,8 @@ type Told struct {
 }
 
 // Recent are the newest events since a time, at most so many, newest first, but for those of runs
-// that began or brought what they should.
+// that began or brought what they should. It looks at the last [mostRecent] rows of the outbox, so
+// that it costs the same however much was told in a month.
 func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) {
 	type row struct {
 		payload, targets string
@@ -24,7 +28,8 @@ func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) 
 	}
 	err = db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
-			`SELECT max(payload), group_concat(target, ', '), min(delivered) = 0 FROM notify_outbox
+			`SELECT max(payload), group_concat(target, ', ' ORDER BY id), min(delivered) = 0
+				FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
 				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
 			store.Micros(since), string(Published), string(Started), string(Test), most)
 		for i := 0; err == nil && i < len(rows); i++ {

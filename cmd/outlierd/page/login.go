@@ -33,7 +33,7 @@ const (
 
 // logins are the tickets and sessions of a site.
 type logins struct {
-	token string        // that logs in; "" if there is none
+	token string        // daemon.token; empty if there is none
 	tries *rate.Limiter // of tokens, and of tickets that are not good
 
 	mu                sync.Mutex

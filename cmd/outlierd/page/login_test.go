@@ -122,7 +122,7 @@ func TestTwoHundredLogins(t *testing.T) {
 		if w := answerTo(s, post("/login", url.Values{"token": {token}})); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
 			t.Errorf("the right token among guesses: HTTP %d", w.Code)
 		}
-		cookieOf(t, answer(s, s.Ticket())) // which nobody can guess
+		cookieOf(t, answer(s, s.Ticket())) // a ticket cannot be guessed, so it is not limited
 		time.Sleep(guessEvery)
 		cookieOf(t, answerTo(s, post("/login", url.Values{"token": {token}})))
 	})

@@ -98,7 +98,8 @@ type Site struct {
 	looking chan struct{} // closed at the end of the look under way; nil without one
 }
 
-// New makes a site that asks its sources until ctx ends. Who has the token can log in; "" is none.
+// New makes a site that asks its sources until ctx ends. The token logs a browser in; it is empty if
+// there is none.
 func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
 	return &Site{ctx: ctx, from: from, logins: newLogins(token), log: log,
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
@@ -179,8 +180,8 @@ func file(kind string, text []byte) http.HandlerFunc {
 
 // read asks the published tables for a page. Requests for the same page share one answer, which is
 // asked for even if they all leave.
-func read[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (answer T, err error) {
-	shared := s.pages.DoChan(r.URL.RequestURI(), func() (any, error) {
+func read[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (T, error) {
+	shared, err, _ := s.pages.Do(r.URL.RequestURI(), func() (any, error) {
 		var answer T
 		err := ask(s.ctx, s.reading, func(ctx context.Context) (err error) {
 			answer, err = question(ctx)
@@ -188,13 +189,8 @@ func read[T any](s *Site, r *http.Request, question func(context.Context) (T, er
 		})
 		return answer, err
 	})
-	select {
-	case result := <-shared:
-		answer, _ = result.Val.(T)
-		return answer, result.Err
-	case <-r.Context().Done():
-		return answer, r.Context().Err()
-	}
+	answer, _ := shared.(T)
+	return answer, err
 }
 
 // ask asks the published tables when it is its turn.
