@@ -30,7 +30,8 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not tell a process about itself.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
-	recorded := runsOnRecord{store: p.Engine.Store, zone: o.zone}
+	zone := o.zone // which is written again, to the same, when the job file is read for a new key
+	recorded := runsOnRecord{store: p.Engine.Store, zone: zone}
 	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status
 		var cycle *page.Cycle
@@ -54,10 +55,10 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		process := self
 		s.Process = &process
 		askProcess(ctx, folder, s.Process)
-		now := nowOf(s, &planPrinter{zone: o.zone}, p.Engine.Pace.Status())
+		now := nowOf(s, &planPrinter{zone: zone}, p.Engine.Pace.Status())
 		now.Cycle = cycle
 		for i := range unconfirmed {
-			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], o.zone)})
+			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], zone)})
 		}
 		if now.Troubles, err = recorded.troubles(s.At); err != nil {
 			return nil, err
@@ -65,12 +66,12 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		told, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostTold)
 		for _, t := range told {
 			now.Told = append(now.Told, page.Told{
-				At: t.Time.In(o.zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
+				At: t.Time.In(zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
 			})
 		}
 		return now, err
 	}
-	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
+	tables := publishedTables{path: published(p.Engine.Config), zone: zone}
 	sources := page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
 		Tables: catalog(), Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first, Download: tables.whole,
