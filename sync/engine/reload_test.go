@@ -186,6 +186,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 		ctx, cancel := contextFor(w, 4*time.Hour)
 		defer cancel()
 		go func() {
+			time.Sleep(time.Minute) // in virtual time: the schedule is kept by then
 			failed := errors.New("no space")
 			other := *w.config
 			other.Jobs = nil
