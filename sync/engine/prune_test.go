@@ -33,6 +33,9 @@ func (w *workshop) kept() (k journal.Kept) {
 
 // TestScheduleKeepsWholeAnswersOfADay: those that are older are pruned within minutes, also after a restart.
 func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("serves for days")
+	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
 		sink := &fakeSink{name: "duckdb"}
@@ -54,6 +57,9 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 // TestNothingIsPrunedThatASinkLacks: a sink that is away keeps all that it has not published, and what another one
 // has that is behind.
 func TestNothingIsPrunedThatASinkLacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("serves for days")
+	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
 		away := &fakeSink{name: "parquet", broken: between(10*time.Hour, 100*time.Hour)}
@@ -71,6 +77,9 @@ func TestNothingIsPrunedThatASinkLacks(t *testing.T) {
 
 // TestASinkThatLacksPrunedAnswersIsDisabled: it would never have their rows. The other one goes on.
 func TestASinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("serves for days")
+	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
 		here := &fakeSink{name: "duckdb"}
@@ -129,6 +138,9 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 // TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes three days, over two processes. The answer that
 // told its id, and all after it, are kept until its results are read.
 func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("serves for days")
+	}
 	t.Parallel()
 	file := keptFile + "  niche: {every: 30d, reuse_for: 1m, scan: {query: [espresso machine repair], deadline: 5d, poll: 10m..10m, read: {pages: 1}}}\n"
 	bare(t, file, func(w *workshop) {
