@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -282,10 +285,13 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, seen.Close()) }()
-	for i, s := range config.Sinks {
-		if s.Kind == job.SinkDuckDB {
-			all = slices.Insert(all, i+1, writersFile(ctx, reader, seen)...)
+	published, twin := slices.IndexFunc(all, func(s check.Sink) bool { return s.Name == job.SinkDuckDB }), ""
+	if published >= 0 {
+		var own []check.Sink
+		if own, twin, err = writersFile(ctx, reader, seen, all[published].Path); err != nil {
+			return nil, err
 		}
+		all = slices.Insert(all, published+1, own...)
 	}
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
 		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
@@ -318,20 +324,71 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 		err = c.Read(ctx, all, results)
 		o.block.Erase()
 	}
+	if twin != "" {
+		own := results[published]
+		own.Path = twin
+		results = slices.Insert(results, published+1, own)
+	}
 	return results, err
 }
 
-// writersFile is the DuckDB file that the writer keeps for itself, where no process is using it.
-func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store) []check.Sink {
+// writersFile is the DuckDB file that the writer keeps for itself, where no process is using it; or
+// its path as a twin, if it has the bytes of the published file, as it has after each publication.
+// A twin need not be read by DuckDB, and while DuckDB reads it, a run that starts cannot write.
+func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store, published string) (own []check.Sink, twin string, err error) {
 	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
 	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
-		return nil
+		return nil, "", nil
+	}
+	same, err := sameBytes(ctx, private, published)
+	if err != nil {
+		return nil, "", fmt.Errorf("compare %s with %s: %w", relative(private), relative(published), err)
+	}
+	if same {
+		return nil, private, nil
 	}
 	sink, err := openDuckDB(ctx, reader, private)
 	if duckdb.InUse(err) { // by a process that has begun meanwhile
-		return nil
+		return nil, "", nil
 	}
-	return []check.Sink{withProblem(sink, err)}
+	return []check.Sink{withProblem(sink, err)}, "", nil
+}
+
+// sameBytes compares two files, of which the second may be missing.
+func sameBytes(ctx context.Context, path, with string) (bool, error) {
+	one, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer one.Close()
+	other, err := os.Open(with)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer other.Close()
+	ours, theirs := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		a, err := chunk(one, ours)
+		b, errOther := chunk(other, theirs)
+		if err := errors.Join(err, errOther, context.Cause(ctx)); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(a, b) || len(a) < len(ours) {
+			return bytes.Equal(a, b), nil
+		}
+	}
+}
+
+// chunk reads until the buffer is full or the file ends.
+func chunk(file *os.File, buffer []byte) ([]byte, error) {
+	n, err := io.ReadFull(file, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return buffer[:n], err
 }
 
 // readersFind is where readers find the tables of a sink. The Parquet files of this moment are linked

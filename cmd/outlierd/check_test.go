@@ -50,18 +50,21 @@ func TestCheckBesideADaemon(t *testing.T) {
 	}
 }
 
-// TestCheckLeavesAFileInUse: the writer's own file is not damaged because a process has just begun to write to it.
-func TestCheckLeavesAFileInUse(t *testing.T) {
+// TestCheckLeavesTheWritersFileAlone, so that a run that starts meanwhile can write to it: after a publication it has
+// the bytes of the published file, which DuckDB reads in its place. Once it has others it is read, unless it is in use.
+func TestCheckLeavesTheWritersFileAlone(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(keptJobs)
 	w.mustRun("run", "coffee")
-	db, err := database.Open(t.Context(), database.Options{Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
 	private := filepath.Join(w.dir, "data", "state", duckdb.PrivateName)
-	if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(private)+" AS held"); err != nil {
+	held := w.hold(private)
+	for _, command := range [][]string{{"check"}, {"check", "--read-data"}} {
+		if said := w.mustRun(command...); !strings.Contains(said, duckdb.PrivateName+" holds") {
+			t.Errorf("%v: the writer's own file was not checked:\n%s", command, said)
+		}
+	}
+	if _, err := held.Exec(t.Context(), "CREATE TABLE held.more AS SELECT 1 AS a; CHECKPOINT held"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(private + ".wal"); err != nil && !os.IsNotExist(err) {
@@ -70,10 +73,23 @@ func TestCheckLeavesAFileInUse(t *testing.T) {
 	if said := w.mustRun("check"); strings.Contains(said, duckdb.PrivateName) {
 		t.Errorf("a file in use was checked:\n%s", said)
 	}
-	if err := db.Close(); err != nil {
+	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if said := w.mustRun("check"); !strings.Contains(said, duckdb.PrivateName) {
 		t.Errorf("the writer's own file was not checked:\n%s", said)
 	}
+}
+
+// hold opens a DuckDB file as its writer does, under the name held.
+func (w *testWorld) hold(path string) *database.DB {
+	w.Helper()
+	db, err := database.Open(w.Context(), database.Options{Memory: 64 << 20})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := db.Exec(w.Context(), "ATTACH "+database.Text(path)+" AS held"); err != nil {
+		w.Fatal(err)
+	}
+	return db
 }
