@@ -183,17 +183,17 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	if rows != nil && rows.from != nil {
 		done.Copied, done.From = rows.upTo, rows.from.Kind
 	}
-	done.Rows, err = o.rowsIn(ctx, config, s)
+	done.Rows, err = o.rowsIn(ctx, config, s, path)
 	return done, err
 }
 
 // rowsIn counts the rows that readers of a sink find, by table.
-func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink) (_ map[string]int64, err error) {
+func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink, path string) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	place := readersFind(ctx, reader, s, sinkPath(config, s), "", false)
+	place := readersFind(ctx, reader, s, path, "", false)
 	if len(place.Problems) > 0 {
-		return nil, fmt.Errorf("read sink %s again: %s", s.Kind, place.Problems[0])
+		return nil, fmt.Errorf("read %s again: %s", path, place.Problems[0])
 	}
 	rows := map[string]int64{}
 	for _, t := range schema.Tables() {

@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sync/journal"
 	"outlierd/sync/state"
 )
 
@@ -29,22 +31,60 @@ func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, 
 	if err != nil || lo >= to {
 		return err
 	}
+	ignore := func(int64, error) {} // the run that received an answer has logged what is wrong with it
+	return project(ctx, from, wholly(from.Journal.After(lo), lo, to), sink, lo, ignore, at)
+}
+
+// Replay writes what answers amount to into a new sink, and calls unreadable with those that cannot be
+// decoded. Answers that are not kept, or were pruned, are left out; n counts the others. The ids ascend. It
+// only reads the state, and what it writes is not published.
+func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink, unreadable func(id int64, err error)) (n int, err error) {
+	counted := func(yield func(*journal.Entry, error) bool) {
+		for entry, err := range from.Journal.Each(ids) {
+			if n++; !yield(entry, err) {
+				return
+			}
+		}
+	}
+	err = project(ctx, from, counted, sink, 0, unreadable, func(int64) {})
+	return n, err
+}
+
+// wholly passes the answers (lo, to] on, or ends with a [*GapError] where some are missing.
+func wholly(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*journal.Entry, error] {
+	return func(yield func(*journal.Entry, error) bool) {
+		last := lo
+		for entry, err := range entries {
+			switch {
+			case err != nil:
+				err = fmt.Errorf("read the journal after %d: %w", last, err)
+			case last == lo && entry.ID != lo+1:
+				err = &GapError{After: lo, First: entry.ID}
+			case entry.ID > to:
+				err = &GapError{After: last, First: to + 1}
+			default:
+				last = entry.ID
+			}
+			if !yield(entry, err) || err != nil || last == to {
+				return
+			}
+		}
+		yield(nil, &GapError{After: last, First: to + 1})
+	}
+}
+
+// project writes answers, whose ids ascend, into a sink with the watermark lo.
+func project(ctx context.Context, from *state.Store, entries iter.Seq2[*journal.Entry, error], sink sinks.Sink, lo int64,
+	unreadable func(id int64, err error), at func(id int64)) error {
 	p := projection{sink: sink, decoder: schema.NewDecoder(memory.DefaultAllocator), lo: lo, hi: lo, at: at}
-	first := true
-	for entry, err := range from.Journal.After(lo) {
+	for entry, err := range entries {
 		if err != nil {
-			return fmt.Errorf("read the journal after %d: %w", p.hi, err)
+			return err
 		}
-		if first && entry.ID != lo+1 {
-			return &GapError{After: lo, First: entry.ID}
-		}
-		first = false
-		if entry.ID > to {
-			break
-		}
-		source, ok := sourceOf(from, slog.New(slog.DiscardHandler), entry)
-		if ok {
-			_ = p.decoder.Decode(source, entry.Body) // the run that received it has logged what is wrong with it
+		if source, ok := sourceOf(from, slog.New(slog.DiscardHandler), entry); ok {
+			if err := p.decoder.Decode(source, entry.Body); err != nil {
+				unreadable(entry.ID, err)
+			}
 		}
 		p.hi = entry.ID
 		if p.decoder.Bytes() >= batchBytes || p.decoder.Rows() >= batchRows {
@@ -52,9 +92,6 @@ func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, 
 				return err
 			}
 		}
-	}
-	if p.hi != to {
-		return &GapError{After: p.hi, First: to + 1}
 	}
 	return p.flush(ctx)
 }

@@ -121,3 +121,17 @@ func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, er
 	}
 	return all, err
 }
+
+// AnswersOf are the ids, ascending, of the answers that a run received. What it took from the journal was
+// received by another run.
+func (l *Ledger) AnswersOf(run string) (ids []int64, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },
+			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response IS NOT NULL ORDER BY response`, run)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the answers of run %s: %w", run, err)
+	}
+	return ids, nil
+}
