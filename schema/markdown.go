@@ -8,46 +8,50 @@ import (
 
 const preface = `# Tables
 
-Every table that outlierd keeps, in DuckDB and in Parquet alike. This page is generated from the
-declarations in package schema; ` + "`go test ./schema -update`" + ` writes it anew.
+All tables of outlierd. DuckDB and Parquet have the same tables. This page is generated from the declarations in
+package schema by ` + "`" + `go test ./schema -update` + "`" + `.
 
-How a table is kept:
+## Kinds of tables
 
-- **current**: one row per key, the last observation, with ` + "`first_seen_at`, `last_seen_at` and `times_seen`" + ` added.
-  Where a number grows, the row also has what it was on an earlier day, such as ` + "`previous_view_count`" + `.
+- **current**: one row per key, the last observation, with ` + "`" + `first_seen_at` + "`" + `, ` + "`" + `last_seen_at` + "`" + ` and ` + "`" + `times_seen` + "`" + ` added.
+  For a number that grows, the row also has its value on an earlier day, such as ` + "`" + `previous_view_count` + "`" + `.
 - **history**: every observation, append-only.
-- **changes**: a history that skips rows in which nothing but the lineage differs from the key's last row.
-- **children**: the rows of a parent, replaced whole when the parent is observed again.
-- **once**: fetched once and appended; should it come again, its rows are replaced.
+- **changes**: a history without the rows in which only the lineage differs from the key's last row.
+- **children**: the rows of a parent, replaced as a whole when the parent is observed again.
+- **once**: fetched once and appended; if it is fetched again, its rows are replaced.
 - **log**: append-only.
 
-Where a value comes from: a path like ` + "`snippet.title`" + ` starts at the row's JSON object, ` + "`../id`" + ` at the object
-that holds the rows, ` + "`/time`" + ` at the whole answer; ` + "`*[]`" + ` are the
-elements of an answer of any shape. A column without a path is computed or comes from the journal.
+## Values
 
-What is absent, null or unreadable is NULL, never zero. A value of another type is converted where that loses
-nothing (` + "`\"5\"` and `5.0`" + ` are 5); otherwise the column is NULL and the original is in ` + "`extra`" + `, next to the fields that
-the interface does not know. In ` + "`extra`" + ` a name that comes again has a number: ` + "`title#2`" + `. transcript_events has no ` + "`extra`" + `;
-there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair and bytes that are
-not UTF-8 are U+FFFD, and ` + "`outlierd schema drift`" + ` names the fields with such bytes ("not UTF-8").
+**Paths.** A path such as ` + "`" + `snippet.title` + "`" + ` starts at the row's JSON object, ` + "`" + `../id` + "`" + ` at the object that contains the rows, and
+` + "`" + `/time` + "`" + ` at the whole answer. ` + "`" + `*[]` + "`" + ` stands for the elements of an answer of any shape. A column without a path is computed or
+comes from the journal.
 
-` + "`fields_missing`" + ` tells what the answer lacks from what is null in it: it lists the columns whose field is not there at all.
+**NULL.** A value that is absent, null or unreadable is NULL, never zero. ` + "`" + `fields_missing` + "`" + ` lists the columns whose field
+the answer does not have, which tells absent from null.
 
-A table that an earlier version made gets new columns, and new tables, when it is opened. Rows from before are NULL there, and
-a new history has nothing of them, until ` + "`outlierd rebuild`" + ` reads them from the journal once more.
+**Types.** A value of another type is converted if nothing is lost (` + "`" + `"5"` + "`" + ` and ` + "`" + `5.0` + "`" + ` are 5). Otherwise the column is NULL and
+the original is in ` + "`" + `extra` + "`" + `, together with fields that the interface does not have. A repeated name in ` + "`" + `extra` + "`" + ` has a number:
+` + "`" + `title#2` + "`" + `. transcript_events has no ` + "`" + `extra` + "`" + `: such values are only in the journal.
 
-A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` + "`… [cut from 5242880 bytes]`" + `; longer JSON is
-replaced by a text of its beginning with the same mark; a longer list loses its last elements. ` + "`outlierd schema drift`" + `
-names the fields ("too large"), and the journal keeps the answer whole.
+**Text.** NUL characters are kept. Unpaired surrogates and bytes that are not UTF-8 become U+FFFD, and ` + "`" + `outlierd schema
+drift` + "`" + ` lists fields with such bytes ("not UTF-8").
 
-An id is any text or number that is not blank, has no control characters and at most 256 bytes. What stands in an
-answer without its id, such as a hit without ` + "`id`" + `, is no object where one belongs, or holds an unknown value that is
-nested more than 100 levels deep, makes no row: the journal alone keeps it. It is told in a warning when it first comes,
-and ` + "`outlierd schema drift`" + ` counts it as "missing", "not an object" or "nested too deeply".
+**Size.** A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` + "`" + `… [cut from 5242880 bytes]` + "`" + `.
+Longer JSON is replaced by a text with its beginning and the same mark. A longer list loses its last elements.
+` + "`" + `outlierd schema drift` + "`" + ` lists the fields ("too large"), and the journal has the whole answer.
 
-A key has one row in a current table, and one row per answer in a history. What an answer lists twice, such as a video
-under the same id or a comment that is equal in every field, makes one row: the first counts. The journal keeps both,
-and ` + "`outlierd schema drift`" + ` counts them as "twice".
+**Ids.** An id is any text or number that is not blank, has no control characters and at most 256 bytes. There is no row for an
+item without an id, for one that is not an object although it should be, and for one with an unknown value that is nested more
+than 100 levels deep. The journal still has it. A warning reports it the first time, and ` + "`" + `outlierd schema drift` + "`" + ` counts it as
+"missing", "not an object" or "nested too deeply".
+
+**Duplicates.** A key has one row in a current table, and one row per answer in a history. If an answer lists an item
+twice, such as a video under the same id or a comment that is equal in every field, only the first makes a row. The journal
+has both, and ` + "`" + `outlierd schema drift` + "`" + ` counts them as "twice".
+
+**Upgrades.** When a new version opens a table of an earlier one, it adds new columns and new tables. New columns are NULL in
+existing rows, and a new history is empty, until ` + "`" + `outlierd rebuild` + "`" + ` reads the journal again.
 `
 
 // Markdown is the reference of all tables, as in docs/tables.md.
@@ -67,7 +71,7 @@ func Markdown() string {
 
 func (t *Table) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", t.Name, t.Comment)
-	fmt.Fprintf(b, "Kept as %s; key %s.", t.Kind, strings.Join(t.Key, ", "))
+	fmt.Fprintf(b, "Kind: %s. Key: %s.", t.Kind, strings.Join(t.Key, ", "))
 	if t.History != nil {
 		fmt.Fprintf(b, " Every observation is in %s.", t.History.Name)
 	}
