@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"outlierd/schema"
 )
@@ -15,20 +16,35 @@ type Changes struct {
 	key, compared []string
 	seed          maphash.Seed
 	last          map[uint64]uint64 // hash of the key → hash of the compared columns, of which the key is one
+	answers       map[uint64]int64  // hash of the key → the answer of that row, until rows are learned
 }
 
 // NewChanges remembers nothing.
 func NewChanges(t *schema.Table) *Changes {
-	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[uint64]uint64{}}
+	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[uint64]uint64{}, answers: map[uint64]int64{}}
 	for _, column := range t.Columns {
 		c.compared = append(c.compared, column.Name)
 	}
 	return c
 }
 
+// Recall takes in stored rows in the order of files, of which one may begin before another has ended in the
+// journal: of each key, the row with the highest _response_id stands.
+func (c *Changes) Recall(rows arrow.RecordBatch) {
+	keys, values, answers := KeysOf(rows, c.key), KeysOf(rows, c.compared), column(rows, ResponseID).(*array.Int64)
+	for i := range int(rows.NumRows()) {
+		key := maphash.Bytes(c.seed, keys.At(i))
+		if answer, known := c.answers[key]; known && answer > answers.Value(i) {
+			continue
+		}
+		c.last[key], c.answers[key] = maphash.Bytes(c.seed, values.At(i)), answers.Value(i)
+	}
+}
+
 // Learn takes in rows in the order of the journal and tells which of them differ
 // from their key's row before.
 func (c *Changes) Learn(rows arrow.RecordBatch) []int {
+	c.answers = nil
 	var changed []int
 	keys, values := KeysOf(rows, c.key), KeysOf(rows, c.compared)
 	for i := range int(rows.NumRows()) {

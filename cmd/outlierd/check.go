@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/check"
 	"outlierd/sync/job"
@@ -278,7 +280,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	// First the sinks, then the state: it has all that they show, also while another process publishes.
 	var all []check.Sink
 	for _, s := range config.Sinks {
-		all = append(all, readersFind(ctx, reader, s, sinkPath(config, s), filepath.Join(temp.path, "parquet"), readData))
+		all = append(all, o.readersFind(ctx, reader, config, s, sinkPath(config, s), filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
@@ -391,14 +393,55 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 	return buffer[:n], err
 }
 
-// readersFind is where readers find the tables of a sink. The Parquet files of this moment are linked
-// into the folder keep, because a publication replaces some of them; keep is empty where no process
-// publishes. verify compares their checksums.
-func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, keep string, verify bool) check.Sink {
-	if s.Kind == job.SinkParquet {
-		return parquetFolder(ctx, path, keep, verify)
+// readersFind is where readers find the tables of a sink. The rows of a lake are copied into the folder keep, or
+// into the temporary folder if that is empty. See [filesFind] for the others.
+func (o *options) readersFind(
+	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, path, keep string, verify bool,
+) check.Sink {
+	if s.Lake != nil {
+		return o.inLake(ctx, config, s, cmp.Or(keep, filepath.Join(temporaryFolder(config), s.Kind)))
 	}
-	return duckdbFile(ctx, reader, path)
+	return filesFind(ctx, reader, s.Kind, path, keep, verify)
+}
+
+// filesFind is where the tables are in a DuckDB file or, for other kinds of sinks, in a Parquet folder. The
+// Parquet files of this moment are linked into the folder keep, because a publication replaces some of them; keep
+// is empty where no process publishes. verify compares their checksums.
+func filesFind(ctx context.Context, reader *compare.Reader, kind, path, keep string, verify bool) check.Sink {
+	if kind == job.SinkDuckDB {
+		return duckdbFile(ctx, reader, path)
+	}
+	return parquetFolder(ctx, path, keep, verify)
+}
+
+// inLake copies the rows that this state folder has written to a lake into a folder, where they are read.
+func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
+	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
+	found, err := o.lookAtLake(ctx, config, s, folder)
+	if err != nil {
+		return withProblem(sink, err)
+	}
+	sink.Mark, sink.Ops, sink.Waiting = found.Watermark, found.OpsVersion, found.Waiting
+	sink.Source = compare.Source{Name: "the lake", Parquet: found.Paths}
+	return sink
+}
+
+func (o *options) lookAtLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (*iceberg.Found, error) {
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := seen.Instance()
+	if err := errors.Join(err, seen.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(folder); err != nil { // of an earlier look
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return iceberg.Look(ctx, o.lakeOf(s, instance), folder)
 }
 
 func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {

@@ -22,7 +22,8 @@ func connectCommand(o *options) *cobra.Command {
 		Use:   "connect [TOOL]",
 		Short: "Print lines that open the tables in other tools",
 		Long: `Print lines that open the published tables, with absolute paths: for DuckDB's command line,
-Python, pandas, polars, R, DBeaver, Metabase and Grafana. All of them only read.
+Python, pandas, polars, R, DBeaver, Metabase and Grafana, and for a lake also Spark, Trino and
+pyiceberg. All of them only read.
 
 --check tries those that this machine has and says which it could not try. Nothing is
 installed. Exit code 1 if one of them fails.`,
@@ -62,10 +63,15 @@ type places struct {
 	file    string // the published DuckDB file
 	parquet string // the folder of the Parquet files
 	bucket  string // the address that these are copied to
+	lake    *job.Lake
 }
 
 func placesOf(config *job.Config) (p places, err error) {
 	for _, sink := range config.Sinks {
+		if sink.Lake != nil {
+			p.lake = sink.Lake
+			continue
+		}
 		path, err := filepath.Abs(sinkPath(config, sink))
 		if err != nil {
 			return p, err
@@ -95,7 +101,7 @@ func globText(path string) string {
 // tool is a program that reads the tables.
 type tool struct {
 	name string
-	file func(path string) string // lines for the DuckDB file
+	file func(path string) string // lines for the DuckDB file; nil for a tool that does not read it
 
 	// parquet are lines for the Parquet files; nil for a tool that reads them through DuckDB,
 	// if at all.
@@ -103,6 +109,9 @@ type tool struct {
 
 	// bucket are lines for the copy of these in a bucket; nil for a tool without.
 	bucket func(address string) string
+
+	// lake are lines for Iceberg tables; nil for a tool that does not read them.
+	lake func(*job.Lake) string
 
 	// try is a command line that counts the outliers by the file, and tryParquet by the Parquet
 	// files; nil where a tool has no such thing.
@@ -129,6 +138,7 @@ var tools = []tool{
 				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
 				"group by date order by date")
 		},
+		lake: duckdbLakeLines,
 		try: func(path string) []string {
 			return []string{"duckdb", "-readonly", "-noheader", "-list", path, "select count(*) from outliers"}
 		},
@@ -184,6 +194,7 @@ var tools = []tool{
 			return "import json, fsspec, polars as pl\n\n" + namesInBucket(address, "outliers_history") +
 				"\nhistory = pl.scan_parquet(files, hive_partitioning=True, missing_columns=\"insert\")"
 		},
+		lake: polarsLakeLines,
 		try: func(path string) []string {
 			return python("import duckdb, polars, pyarrow", fmt.Sprintf("print(len(duckdb.connect(%s, read_only=True)"+
 				".sql('select video_id from outliers').pl()))", pythonText(path)))
@@ -229,6 +240,9 @@ var tools = []tool{
 				filepath.Dir(path) + ", not the file"
 		},
 	},
+	{name: "pyiceberg", lake: pyicebergLines},
+	{name: "spark", lake: sparkLines},
+	{name: "trino", lake: trinoLines},
 }
 
 // namesInBucket are lines of Python that take the addresses of a table's objects from the manifest.
@@ -328,7 +342,7 @@ func (o *options) tryTools(ctx context.Context, chosen []tool, p places) error {
 		if t.tryParquet != nil && p.parquet != "" {
 			parquet = t.tryParquet(p)
 		}
-		if p.file != "" {
+		if p.file != "" && t.file != nil {
 			all = append(all, tryTool(ctx, t.name, "duckdb", file))
 		}
 		if parquet != nil {
@@ -398,34 +412,48 @@ func tryTool(ctx context.Context, name, reads string, command []string) trial {
 
 // showTools prints the lines of tools.
 func (o *options) showTools(chosen []tool, p places) error {
-	if p.file == "" && p.parquet == "" {
+	if p.file == "" && p.parquet == "" && p.lake == nil {
 		return errors.New("the job file has no sinks, so there is nothing to open")
 	}
 	if o.forPrograms() {
 		return o.toolsForPrograms(chosen, p)
 	}
 	var b strings.Builder
-	for i, t := range chosen {
-		if i > 0 {
+	for _, t := range chosen {
+		parts := t.lines(p)
+		if len(parts) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
 		if len(chosen) > 1 {
 			b.WriteString("── " + t.name + "\n")
 		}
-		var parts []string
-		if p.file != "" {
-			parts = append(parts, t.file(p.file))
-		}
-		if t.parquet != nil && p.parquet != "" {
-			parts = append(parts, t.parquet(p))
-		}
-		if t.bucket != nil && p.bucket != "" {
-			parts = append(parts, t.bucket(p.bucket))
-		}
 		b.WriteString(strings.Join(parts, "\n\n") + "\n")
+	}
+	if b.Len() == 0 {
+		return fmt.Errorf("%s reads none of the sinks of the job file", chosen[0].name)
 	}
 	_, err := fmt.Fprint(o.world.out, b.String())
 	return err
+}
+
+// lines are those of a tool for each sink that it reads.
+func (t tool) lines(p places) (parts []string) {
+	if t.file != nil && p.file != "" {
+		parts = append(parts, t.file(p.file))
+	}
+	if t.parquet != nil && p.parquet != "" {
+		parts = append(parts, t.parquet(p))
+	}
+	if t.bucket != nil && p.bucket != "" {
+		parts = append(parts, t.bucket(p.bucket))
+	}
+	if t.lake != nil && p.lake != nil {
+		parts = append(parts, t.lake(p.lake))
+	}
+	return parts
 }
 
 // toolsForPrograms prints the lines of tools as JSON.
@@ -435,11 +463,12 @@ func (o *options) toolsForPrograms(chosen []tool, p places) error {
 		DuckDB  string `json:"duckdb,omitempty"`
 		Parquet string `json:"parquet,omitempty"`
 		Bucket  string `json:"bucket,omitempty"`
+		Iceberg string `json:"iceberg,omitempty"`
 	}
 	all := []lines{}
 	for _, t := range chosen {
 		l := lines{Tool: t.name}
-		if p.file != "" {
+		if t.file != nil && p.file != "" {
 			l.DuckDB = t.file(p.file)
 		}
 		if t.parquet != nil && p.parquet != "" {
@@ -447,6 +476,9 @@ func (o *options) toolsForPrograms(chosen []tool, p places) error {
 		}
 		if t.bucket != nil && p.bucket != "" {
 			l.Bucket = t.bucket(p.bucket)
+		}
+		if t.lake != nil && p.lake != nil {
+			l.Iceberg = t.lake(p.lake)
 		}
 		all = append(all, l)
 	}

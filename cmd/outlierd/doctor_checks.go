@@ -19,6 +19,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
+	"outlierd/sinks/iceberg"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -327,6 +328,10 @@ func (c *checkup) clock(answer *outlier.Answer) {
 func (c *checkup) sinks(ctx context.Context) {
 	for _, s := range c.config.Sinks {
 		name, path := "sink "+s.Kind, sinkPath(c.config, s)
+		if s.Lake != nil {
+			c.lake(ctx, name, s)
+			continue
+		}
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -344,6 +349,19 @@ func (c *checkup) sinks(ctx context.Context) {
 		}
 		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))
 		c.bucket(ctx, s, path)
+	}
+}
+
+// lake looks into the tables of a lake. Whether they may be written to is shown by the next run.
+func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
+	err := iceberg.Probe(ctx, c.lakeOf(s, ""))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.ok(name, "the tables do not exist yet; the first run creates them")
+	case err != nil:
+		c.fail(name, "see docs/lake.md", "%v", err)
+	default:
+		c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
 	}
 }
 

@@ -116,7 +116,7 @@ func (e *export) place() error {
 		return err
 	}
 	for _, sink := range e.config.Sinks {
-		if inside(full, sinkPath(e.config, sink)) {
+		if path := sinkPath(e.config, sink); filepath.IsAbs(path) && inside(full, path) {
 			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place",
 				e.to)}
 		}

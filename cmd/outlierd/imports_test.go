@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"sinks/parquet":             {"schema", "sinks"},
 	"sinks/bucket":              {"excerpt", "sinks", "sinks/parquet"},
 	"sinks/bucket/buckettest":   {},
+	"sinks/iceberg":             {"schema", "sinks", "sinks/bucket", "sinks/parquet"},
 	"sinks/compare":             {"outlier", "schema", "sinks", "sinks/duckdb/database"},
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {"excerpt"},
@@ -53,28 +54,30 @@ var mayImport = map[string][]string{
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page": {},
 	"cmd/outlierd/term": {},
-	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
+	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
 // exchanged in one place.
 var fenced = map[string][]string{
-	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
-	"github.com/apache/arrow-go/": {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
-	"github.com/minio/":           {"sinks/bucket"},
-	"modernc.org/sqlite":          {"sync/store", "sync/state/statetest"},
-	"github.com/goccy/go-yaml":    {"sync/yamltree"},
-	"github.com/santhosh-tekuri/": {"sync/yamltree"},
-	"github.com/robfig/cron/":     {"sync/job"},
-	"github.com/getkin/":          {}, // for tests alone
-	"github.com/spf13/":           {"cmd/outlierd"},
-	"go.opentelemetry.io/":        {"sync/trace"},
-	"github.com/wneessen/":        {"sync/notify"},
-	"github.com/prometheus/":      {"sync/metrics"},
-	"golang.org/x/term":           {"cmd/outlierd/term"},
-	"github.com/xuri/":            {"cmd/outlierd/term"},
-	"github.com/jedib0t/":         {"cmd/outlierd/term"},
+	"github.com/duckdb/":           {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
+	"github.com/apache/arrow-go/":  {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/minio/":            {"sinks/bucket"},
+	"github.com/apache/iceberg-go": {"sinks/iceberg"},
+	"github.com/jackc/":            {"sinks/iceberg"},
+	"modernc.org/sqlite":           {"sinks/iceberg", "sync/store", "sync/state/statetest"},
+	"github.com/goccy/go-yaml":     {"sync/yamltree"},
+	"github.com/santhosh-tekuri/":  {"sync/yamltree"},
+	"github.com/robfig/cron/":      {"sync/job"},
+	"github.com/getkin/":           {}, // for tests alone
+	"github.com/spf13/":            {"cmd/outlierd"},
+	"go.opentelemetry.io/":         {"sync/trace"},
+	"github.com/wneessen/":         {"sync/notify"},
+	"github.com/prometheus/":       {"sync/metrics"},
+	"golang.org/x/term":            {"cmd/outlierd/term"},
+	"github.com/xuri/":             {"cmd/outlierd/term"},
+	"github.com/jedib0t/":          {"cmd/outlierd/term"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -100,7 +103,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // imported asks the go command what each of our packages imports, tests left out.
 func imported(t *testing.T) map[string][]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "duckdb_arrow", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "outlierd/...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "duckdb_arrow,iceberg", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "outlierd/...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -104,7 +104,7 @@ func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned 
 	}
 	config := p.Engine.Config
 	r := &older{upTo: pruned, lacks: known.Lacks, from: &s, reader: compare.Open(temporaryFolder(config))}
-	place := readersFind(ctx, r.reader, s, sinkPath(config, s), "", false)
+	place := o.readersFind(ctx, r.reader, config, s, sinkPath(config, s), "", false)
 	if len(place.Problems) > 0 {
 		return nil, errors.Join(errors.New(place.Problems[0]), r.Close())
 	}
@@ -148,7 +148,7 @@ func (r *older) end(ctx context.Context, kind string, into sinks.Sink, published
 	if r == nil || r.from == nil {
 		return nil
 	}
-	made := readersFind(ctx, r.reader, job.Sink{Kind: kind}, published, "", false)
+	made := filesFind(ctx, r.reader, kind, published, "", false) // a lake is filled from a Parquet folder
 	if len(made.Problems) > 0 {
 		return errors.New(made.Problems[0])
 	}

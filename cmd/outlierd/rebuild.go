@@ -18,6 +18,7 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -39,7 +40,7 @@ possible, nothing is changed.
 
 Use it if a sink is damaged, or to fill columns that a newer version of outlierd has added.`,
 		Example: `  outlierd rebuild duckdb`,
-		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet},
+		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet, job.SinkIceberg},
 		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names, without) },
 	}
 	c.Flags().BoolVar(&without, "without-pruned", false, "leave out rows of pruned answers that no other sink has")
@@ -115,6 +116,9 @@ func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 }
 
 func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.Sink, error) {
+	if s.Lake != nil {
+		return p.openLake(ctx, o, s)
+	}
 	memory, err := o.duckdbMemory()
 	if err != nil {
 		return nil, err
@@ -171,6 +175,9 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 			}
 			return err
 		}
+		if s.Lake != nil {
+			return p.rebuildLake(ctx, o, s, fill)
+		}
 		return duckdb.Rebuild(ctx, duckdb.Options{
 			Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
 			Tables: schema.Tables(), Ops: schema.OpsTables(),
@@ -187,11 +194,24 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	return done, err
 }
 
+// rebuildLake replaces what this state folder has written to a lake.
+func (p *program) rebuildLake(ctx context.Context, o *options, s job.Sink, fill func(sinks.Sink, string) error) error {
+	instance, err := p.Engine.Store.NamedInstance()
+	if err != nil {
+		return err
+	}
+	temp, err := newTemporary(p.Engine.Config, "lake-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(iceberg.Rebuild(ctx, o.lakeOf(s, instance), filepath.Join(temp.path, "parquet"), fill), temp.Close())
+}
+
 // rowsIn counts the rows that readers of a sink find, by table.
 func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink, path string) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	place := readersFind(ctx, reader, s, path, "", false)
+	place := o.readersFind(ctx, reader, config, s, path, "", false)
 	if len(place.Problems) > 0 {
 		return nil, fmt.Errorf("read %s again: %s", path, place.Problems[0])
 	}

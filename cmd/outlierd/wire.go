@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -276,6 +278,9 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 	config := p.Engine.Config // of which a reload changes none of this
 	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
+			if s.Lake != nil {
+				return p.openLake(ctx, o, s)
+			}
 			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory, p.Engine.Log)
 			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
 				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
@@ -289,8 +294,29 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 	}
 }
 
-// sinkPath is where a sink of the configuration puts what readers open.
-func sinkPath(config *job.Config, s job.Sink) string { return filepath.Join(config.Data, s.Path) }
+// sinkPath is where a sink of the configuration puts what readers open; of a lake, the folder or the bucket
+// of its files.
+func sinkPath(config *job.Config, s job.Sink) string {
+	if s.Lake != nil {
+		return cmp.Or(s.Lake.Warehouse, "namespace "+s.Lake.Namespace)
+	}
+	return filepath.Join(config.Data, s.Path)
+}
+
+// openLake opens the tables of a lake, in which this state folder is one of perhaps several writers.
+func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.Sink, error) {
+	instance, err := p.Engine.Store.NamedInstance()
+	if err != nil {
+		return nil, err
+	}
+	return iceberg.Open(ctx, o.lakeOf(s, instance))
+}
+
+// lakeOf is where the tables of a lake are, and who writes them.
+func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
+	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace, Instance: instance,
+		Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
+}
 
 // bucketOf is where the files of a sink are copied to.
 func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {

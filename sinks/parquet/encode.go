@@ -54,7 +54,7 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 		if id := f.Type.ID(); id == arrow.INT64 || id == arrow.TIMESTAMP {
 			properties = append(properties, parquet.WithEncodingFor(f.Name, parquet.Encodings.DeltaBinaryPacked))
 		}
-		if !repeats(t, f.Name) {
+		if !Repeats(t, f.Name) {
 			continue
 		}
 		path := f.Name
@@ -66,8 +66,9 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	return parquet.NewWriterProperties(properties...)
 }
 
-// repeats: a parent's id repeats in all rows of its children.
-func repeats(t *schema.Table, column string) bool {
+// Repeats reports whether a dictionary of a text column's values is worth its place. A parent's id
+// repeats in all rows of its children.
+func Repeats(t *schema.Table, column string) bool {
 	if len(t.Key) > 1 && column == t.Key[0] {
 		return true
 	}

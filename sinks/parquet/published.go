@@ -12,9 +12,10 @@ import (
 
 // Published are the files of a folder that readers find.
 type Published struct {
-	Instance  string
-	Watermark int64
-	Tables    map[string][]File // by the table's folder, in the order of their names
+	Instance   string
+	Watermark  int64
+	OpsVersion int64
+	Tables     map[string][]File // by the table's folder, in the order of their names
 }
 
 // ReadPublished reads from a folder's manifest which files readers find. Rows that wait to be
@@ -41,7 +42,7 @@ func ReadPublished(dir string) (*Published, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Published{Instance: m.Instance, Watermark: m.Watermark, Tables: map[string][]File{}}
+	p := &Published{Instance: m.Instance, Watermark: m.Watermark, OpsVersion: m.OpsVersion, Tables: map[string][]File{}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if table, _, _ := strings.Cut(name, "/"); !isPending(path.Base(name)) {
 			p.Tables[table] = append(p.Tables[table], all[name])

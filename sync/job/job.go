@@ -124,12 +124,21 @@ const PaceEven = "even"
 
 // Sink is one place that results go to.
 type Sink struct {
-	Kind string // SinkDuckDB or SinkParquet
-	Path string // relative to the data folder and inside it: a file or a folder
+	Kind string // SinkDuckDB, SinkParquet or SinkIceberg
+	Path string // relative to the data folder and inside it: a file or a folder; "" of a lake
 
 	// Bucket is where the files of a Parquet folder are copied to: s3://bucket or
 	// s3://bucket/prefix; "" is nowhere.
 	Bucket string
+
+	Lake *Lake // of a SinkIceberg
+}
+
+// Lake is where Iceberg tables are.
+type Lake struct {
+	Catalog   string // the absolute path of a SQLite file, or an address, which may hold a password
+	Warehouse string // an absolute path, s3://bucket/prefix, or what a REST catalog calls it; "" leaves it to that
+	Namespace string
 }
 
 // parquetFolder is the folder of a Parquet sink whose files are copied to a bucket.
@@ -139,6 +148,7 @@ const parquetFolder = "parquet"
 const (
 	SinkDuckDB  = "duckdb"
 	SinkParquet = "parquet"
+	SinkIceberg = "iceberg"
 )
 
 // Mistake words what another package found wrong with the file, such as SQL that names

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -188,17 +189,23 @@ func (b *builder) sinks(n *yamltree.Node) {
 		if !item.Has(yamltree.Mapping) {
 			continue
 		}
-		duckdb, parquet := item.Get(SinkDuckDB), item.Get(SinkParquet)
+		var kinds []string
+		for _, kind := range []string{SinkDuckDB, SinkParquet, SinkIceberg} {
+			if item.Get(kind) != nil {
+				kinds = append(kinds, kind)
+			}
+		}
 		switch {
-		case duckdb != nil && parquet != nil:
-			parquet.Key.RefuseWithHint("begin a new item with - before it",
-				"cannot be in one list item with duckdb")
-		case duckdb != nil:
-			b.sink(duckdb, SinkDuckDB)
-		case parquet != nil:
-			b.sink(parquet, SinkParquet)
-		case len(item.Entries) == 0:
-			item.Refuse("is empty, must be a mapping with duckdb or parquet")
+		case len(kinds) > 1:
+			item.Get(kinds[1]).Key.RefuseWithHint("begin a new item with - before it",
+				"cannot be in one list item with %s", kinds[0])
+		case len(kinds) == 0 && len(item.Entries) == 0:
+			item.Refuse("is empty, must be a mapping with duckdb, parquet or iceberg")
+		case len(kinds) == 0:
+		case kinds[0] == SinkIceberg:
+			b.lake(item.Get(SinkIceberg))
+		default:
+			b.sink(item.Get(kinds[0]), kinds[0])
 		}
 	}
 }
@@ -249,6 +256,7 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	}
 	for _, other := range b.cfg.Sinks {
 		switch {
+		case other.Lake != nil:
 		case other.Kind == kind:
 			n.Key.Refuse("only one %s sink is allowed", kind)
 			return
@@ -258,6 +266,51 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 		}
 	}
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
+}
+
+// lake adds a sink of Iceberg tables. What is wrong with an address is said without it: it may hold a password.
+func (b *builder) lake(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	for _, other := range b.cfg.Sinks {
+		if other.Kind == SinkIceberg {
+			n.Key.Refuse("only one iceberg sink is allowed")
+			return
+		}
+	}
+	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
+	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""), Namespace: n.Get("namespace").TextOr("outlierd")}
+	kind, rest, isAddress := strings.Cut(lake.Catalog, "://")
+	u, unread := url.Parse(lake.Catalog)
+	isREST := isAddress && (kind == "http" || kind == "https")
+	switch {
+	case lake.Catalog == "": // which the schema refuses
+		return
+	case !isAddress:
+		lake.Catalog = b.absolute(lake.Catalog)
+	case !isREST && kind != "postgres" && kind != "postgresql":
+		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
+	case unread != nil || rest == "" || u.Host == "":
+		catalog.RefuseWithHint("write characters such as @ and / of a password as %40 and %2F", "cannot be read as an address")
+	case isREST && u.User != nil:
+		catalog.RefuseWithHint("set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL instead", "must not hold a user or a password")
+	}
+	switch bucket := BucketAddress(lake.Warehouse); {
+	case lake.Warehouse == "" && !isREST:
+		n.Key.Refuse("lacks warehouse: a folder, or a bucket as in s3://bucket/prefix")
+	case bucket != "":
+		lake.Warehouse = bucket
+	case strings.HasPrefix(lake.Warehouse, "s3://"):
+		warehouse.RefuseWithHint("keys come from the environment, AWS_ACCESS_KEY_ID and others",
+			"must be like s3://bucket/prefix, of letters, digits and . _ - alone")
+	case isREST: // the name of one that the catalog knows
+	case strings.Contains(lake.Warehouse, "://"):
+		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
+	default:
+		lake.Warehouse = b.absolute(lake.Warehouse)
+	}
+	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
 }
 
 // within reports whether path is folder or lies inside it.

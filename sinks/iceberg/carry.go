@@ -1,0 +1,161 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// carrying is a row of a file, whose past a new row of the same key carries on.
+type carrying struct {
+	old int64 // its position in the file
+	new int   // among the new rows
+}
+
+// seen are the columns of a Current table that tell of a key's past. A value that is null is nil.
+type seen struct {
+	first, last, previousAt *arrow.Timestamp
+	times                   int64
+	number, previous        *int64 // of the column that grows
+}
+
+// then is the past of a key of which s knows the older part; see [sinks.Fold].
+func (s seen) then(newer seen) seen {
+	begun := newer.first
+	newer.first, newer.times = s.first, s.times+newer.times
+	switch {
+	case newer.previousAt != nil:
+	case s.last != nil && begun != nil && sinks.EarlierDay(*s.last, *begun):
+		newer.previousAt, newer.previous = s.last, s.number
+	default:
+		newer.previousAt, newer.previous = s.previousAt, s.previous
+	}
+	return newer
+}
+
+// columnsOfPast are the columns of [seen], in their order there.
+func (l *lakeTable) columnsOfPast() []string {
+	names := []string{sinks.FirstSeenAt, sinks.LastSeenAt, sinks.TimesSeen}
+	if l.of.Grows != "" {
+		names = append(names, l.of.Grows, schema.PreviousSeenAt, l.of.Previous())
+	}
+	return names
+}
+
+// pasts reads the past of each row.
+func (l *lakeTable) pasts(rows arrow.RecordBatch) func(i int) seen {
+	column := func(name string) arrow.Array { return rows.Column(rows.Schema().FieldIndices(name)[0]) }
+	time := func(name string) func(int) *arrow.Timestamp {
+		times := column(name).(*array.Timestamp)
+		return func(i int) *arrow.Timestamp {
+			if times.IsNull(i) {
+				return nil
+			}
+			return new(times.Value(i))
+		}
+	}
+	number := func(name string) func(int) *int64 {
+		numbers := column(name).(*array.Int64)
+		return func(i int) *int64 {
+			if numbers.IsNull(i) {
+				return nil
+			}
+			return new(numbers.Value(i))
+		}
+	}
+	first, last, times := time(sinks.FirstSeenAt), time(sinks.LastSeenAt), column(sinks.TimesSeen).(*array.Int64)
+	if l.of.Grows == "" {
+		return func(i int) seen { return seen{first: first(i), last: last(i), times: times.Value(i)} }
+	}
+	grown, previousAt, previous := number(l.of.Grows), time(schema.PreviousSeenAt), number(l.of.Previous())
+	return func(i int) seen {
+		return seen{first(i), last(i), previousAt(i), times.Value(i), grown(i), previous(i)}
+	}
+}
+
+// carry gives the new rows with what they carry on of the old ones, which it reads.
+func (c *change) carry(ctx context.Context, carried map[string][]carrying) (arrow.RecordBatch, error) {
+	l := c.table
+	if len(carried) == 0 {
+		c.rows.Retain()
+		return c.rows, nil
+	}
+	now := l.pasts(c.rows)
+	all := make([]seen, c.rows.NumRows())
+	for i := range all {
+		all[i] = now(i)
+	}
+	for _, name := range sortedKeys(carried) {
+		rows := carried[name]
+		slices.SortFunc(rows, func(a, b carrying) int { return cmp.Compare(a.old, b.old) })
+		err := l.decodeRows(ctx, name, l.columnsOfPast(), rows, func(i int, old seen) { all[i] = old.then(all[i]) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	columns := slices.Clone(c.rows.Columns())
+	set := func(name string, values arrow.Array) { columns[c.rows.Schema().FieldIndices(name)[0]] = values }
+	set(sinks.FirstSeenAt, times(all, func(s seen) *arrow.Timestamp { return s.first }))
+	set(sinks.TimesSeen, numbers(all, func(s seen) *int64 { return &s.times }))
+	if l.of.Grows != "" {
+		set(schema.PreviousSeenAt, times(all, func(s seen) *arrow.Timestamp { return s.previousAt }))
+		set(l.of.Previous(), numbers(all, func(s seen) *int64 { return s.previous }))
+	}
+	return array.NewRecordBatch(c.rows.Schema(), columns, c.rows.NumRows()), nil
+}
+
+func times(all []seen, of func(seen) *arrow.Timestamp) arrow.Array {
+	b := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	defer b.Release()
+	for _, s := range all {
+		if at := of(s); at != nil {
+			b.Append(*at)
+		} else {
+			b.AppendNull()
+		}
+	}
+	return b.NewArray()
+}
+
+func numbers(all []seen, of func(seen) *int64) arrow.Array {
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	defer b.Release()
+	for _, s := range all {
+		if n := of(s); n != nil {
+			b.Append(*n)
+		} else {
+			b.AppendNull()
+		}
+	}
+	return b.NewArray()
+}
+
+// decodeRows reads the past of some rows of a file, which ascend; only the row groups that have them.
+func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []carrying, each func(i int, old seen)) error {
+	groups, err := l.groupsOf(name, rows)
+	if err != nil {
+		return err
+	}
+	next := 0
+	err = l.decode(ctx, name, columns, groups, func(from int64, some arrow.RecordBatch) error {
+		past := l.pasts(some)
+		for ; next < len(rows) && rows[next].old < from+some.NumRows(); next++ {
+			each(rows[next].new, past(int(rows[next].old-from)))
+		}
+		return nil
+	})
+	if err == nil && next < len(rows) {
+		err = fmt.Errorf("%s has no row %d: %s", name, rows[next].old, rebuild)
+	}
+	return err
+}

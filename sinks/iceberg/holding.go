@@ -1,0 +1,181 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/iceberg-go"
+)
+
+// holding is the files of this writer in a table, as of a snapshot.
+type holding struct {
+	snapshot  int64 // 0 for a table without any
+	data      map[string]*dataFile
+	deletes   map[string]iceberg.DataFile
+	manifests map[string][]iceberg.DataFile // by manifest: those of this writer; a manifest never changes
+}
+
+// dataFile is a file with rows of this writer.
+type dataFile struct {
+	iceberg.DataFile
+	dead map[int64]struct{} // rows that position deletes take out
+}
+
+func (f *dataFile) isDead(row int64) bool { _, dead := f.dead[row]; return dead }
+
+// live is how many rows the file has that are not dead.
+func (f *dataFile) live() int64 { return f.Count() - int64(len(f.dead)) }
+
+func snapshotOf(l *lakeTable) int64 {
+	if s := l.table.CurrentSnapshot(); s != nil {
+		return s.SnapshotID
+	}
+	return 0
+}
+
+// look finds the files of this writer in the table as it is loaded. Where they are not those that are
+// known, somebody else has changed them, and what is remembered of their rows is forgotten.
+func (l *lakeTable) look(ctx context.Context) error {
+	if l.own != nil && l.own.snapshot == snapshotOf(l) {
+		return nil
+	}
+	found, err := l.find(ctx)
+	if err != nil {
+		return fmt.Errorf("find the files of %s in table %s: %w", l.sink.options.Instance, l.name(), err)
+	}
+	if l.own != nil && sameKeys(l.own.data, found.data) && sameKeys(l.own.deletes, found.deletes) {
+		l.own.snapshot, l.own.manifests = found.snapshot, found.manifests
+		return nil
+	}
+	l.own, l.index, l.kept = nil, nil, nil
+	for _, file := range found.deletes {
+		if err := l.bury(ctx, found, file.FilePath()); err != nil {
+			return err
+		}
+	}
+	l.own = found
+	return nil
+}
+
+func sameKeys[A, B any](a map[string]A, b map[string]B) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key := range a {
+		if _, ok := b[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// find reads the manifests that are not known.
+func (l *lakeTable) find(ctx context.Context) (*holding, error) {
+	found := &holding{snapshot: snapshotOf(l), data: map[string]*dataFile{}, deletes: map[string]iceberg.DataFile{},
+		manifests: map[string][]iceberg.DataFile{}}
+	snapshot := l.table.CurrentSnapshot()
+	if snapshot == nil {
+		return found, nil
+	}
+	manifests, err := snapshot.Manifests(l.files)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range manifests {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		files, known := []iceberg.DataFile(nil), false
+		if l.own != nil {
+			files, known = l.own.manifests[m.FilePath()]
+		}
+		if !known {
+			if files, err = l.ofManifest(m); err != nil {
+				return nil, err
+			}
+		}
+		found.manifests[m.FilePath()] = files
+		for _, f := range files {
+			if f.ContentType() == iceberg.EntryContentData {
+				found.data[f.FilePath()] = &dataFile{DataFile: f}
+			} else {
+				found.deletes[f.FilePath()] = f
+			}
+		}
+	}
+	return found, nil
+}
+
+// ofManifest reads the files of this writer from a manifest.
+func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile, err error) {
+	spec := l.table.Metadata().PartitionSpecByID(int(m.PartitionSpecID()))
+	field := -1
+	if spec != nil {
+		for _, f := range spec.Fields() {
+			if f.Name == instancePartition {
+				field = f.FieldID
+			}
+		}
+	}
+	if field < 0 {
+		return nil, fmt.Errorf("somebody else has partitioned it without %s: %s", instancePartition, rebuild)
+	}
+	for entry, err := range m.Entries(l.files, true) {
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", m.FilePath(), err)
+		}
+		if f := entry.DataFile(); f.Partition()[field] == l.sink.options.Instance {
+			if f.ContentType() == iceberg.EntryContentEqDeletes {
+				return nil, fmt.Errorf("somebody else has deleted rows by equality, which this program does not read: %s", rebuild)
+			}
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+// bury notes the rows that a file of position deletes takes out.
+func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
+	return l.decode(ctx, path, nil, nil, func(_ int64, rows arrow.RecordBatch) error {
+		at := func(name string) int { return rows.Schema().FieldIndices(name)[0] }
+		paths, positions := rows.Column(at("file_path")), rows.Column(at("pos")).(*array.Int64)
+		for i := range int(rows.NumRows()) {
+			f := h.data[paths.ValueStr(i)]
+			if f == nil {
+				continue // of a file that has been written anew since
+			}
+			if f.dead == nil {
+				f.dead = map[int64]struct{}{}
+			}
+			f.dead[positions.Value(i)] = struct{}{}
+		}
+		return nil
+	})
+}
+
+// inOrder are the files in the order of the journal, as their rows are.
+func (h *holding) inOrder(column int) []*dataFile {
+	return slices.SortedFunc(maps.Values(h.data), func(a, b *dataFile) int {
+		if c := cmpBounds(a.LowerBoundValues()[column], b.LowerBoundValues()[column]); c != 0 {
+			return c
+		}
+		return cmpBounds([]byte(a.FilePath()), []byte(b.FilePath()))
+	})
+}
+
+// files are the data files.
+func (h *holding) files() (all []iceberg.DataFile) {
+	for _, f := range h.data {
+		all = append(all, f.DataFile)
+	}
+	return all
+}
+
+// tombs are the files of position deletes.
+func (h *holding) tombs() []iceberg.DataFile { return slices.Collect(maps.Values(h.deletes)) }

@@ -1,0 +1,90 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	icebergio "github.com/apache/iceberg-go/io"
+)
+
+// The library's files of this machine are not made durable, and a catalog that names a file which a
+// power cut has emptied is of no use. So these take their place.
+func init() {
+	icebergio.Unregister("file")
+	icebergio.Unregister("")
+	local := func(context.Context, *url.URL, map[string]string) (icebergio.IO, error) { return folder{}, nil }
+	icebergio.Register("file", local)
+	icebergio.Register("", local)
+}
+
+// folder has files that are durable once they are closed.
+type folder struct{ icebergio.LocalFS }
+
+var _ icebergio.WriteFileIO = folder{}
+
+func pathOf(name string) string {
+	if u, err := url.Parse(name); err == nil && u.Scheme == "file" {
+		return u.Path
+	}
+	return name
+}
+
+// Create implements [icebergio.WriteFileIO].
+func (folder) Create(name string) (icebergio.FileWriter, error) {
+	path := pathOf(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &durable{f}, nil
+}
+
+// WriteFile implements [icebergio.WriteFileIO].
+func (d folder) WriteFile(name string, content []byte) error {
+	f, err := d.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, bytes.NewReader(content))
+	return errors.Join(err, f.Close())
+}
+
+// durable is a file that is on the disk, with its name, once it is closed.
+type durable struct{ *os.File }
+
+// Close implements [io.Closer].
+func (d *durable) Close() error {
+	if err := errors.Join(d.File.Sync(), d.File.Close()); err != nil {
+		return err
+	}
+	parent, err := os.Open(filepath.Dir(d.File.Name()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// openWarehouse is the address below which tables are created.
+func openWarehouse(o Options) (string, error) {
+	switch {
+	case strings.HasPrefix(o.Warehouse, "s3://"):
+		return openBucket(o)
+	case strings.HasPrefix(o.Catalog, "http://") || strings.HasPrefix(o.Catalog, "https://"):
+		return "", nil // its own; what it hands out may still be in a bucket
+	}
+	if err := os.MkdirAll(o.Warehouse, 0o755); err != nil {
+		return "", err
+	}
+	return (&url.URL{Scheme: "file", Path: o.Warehouse}).String(), nil
+}

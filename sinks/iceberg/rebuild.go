@@ -1,0 +1,186 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/iceberg-go"
+
+	"outlierd/sinks"
+	"outlierd/sinks/parquet"
+)
+
+// Rebuild replaces what the lake has of a writer. fill writes and publishes everything into a Parquet folder
+// of this machine; its rows then take the place of the writer's own, a table at a time, in one commit each.
+// What was there goes from all snapshots, and from the disk or the bucket, at once. After an error or a kill
+// each table has the old rows or the new ones; another rebuild replaces all again.
+func Rebuild(ctx context.Context, o Options, dir string, fill func(s sinks.Sink, published string) error) (err error) {
+	local, err := parquet.Open(parquet.Options{Dir: dir, Tables: o.Tables, Ops: o.Ops})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(fill(local, dir), local.Close()); err != nil {
+		return err
+	}
+	made, err := parquet.ReadPublished(dir)
+	if err != nil {
+		return err
+	}
+	s, err := open(ctx, o, func(s *Sink) { s.anew = true })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.explain(s.replaceWith(ctx, dir, made))
+}
+
+// replaceWith replaces the rows of all tables by those of a Parquet folder.
+func (s *Sink) replaceWith(ctx context.Context, dir string, made *parquet.Published) error {
+	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
+		l := s.tables[t]
+		if err := l.load(ctx); err != nil {
+			return err
+		}
+		in := &dailyWriter{table: l, open: map[string]*fileWriter{}}
+		err := l.copyFrom(ctx, dir, made.Tables[t.FileName()], in)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, errors.Join(err, in.abandon()))
+		}
+		if err := l.replaceAll(ctx, in.done, made.Watermark); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	if err := s.set(ctx, watermarkName, made.Watermark); err != nil {
+		return err
+	}
+	if err := s.set(ctx, opsName, made.OpsVersion); err != nil {
+		return err
+	}
+	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
+		if err := s.tables[t].expire(ctx, 0); err != nil {
+			return fmt.Errorf("table %s: remove what was replaced: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// copyFrom reads Parquet files, a folder's one after the other.
+func (l *lakeTable) copyFrom(ctx context.Context, dir string, files []parquet.File, in *dailyWriter) error {
+	for i, f := range files {
+		name := filepath.Join(dir, l.of.FileName(), f.Name)
+		if err := eachOf(ctx, name, in.put); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if i+1 == len(files) || filepath.Dir(files[i+1].Name) != filepath.Dir(f.Name) {
+			if err := in.close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func eachOf(ctx context.Context, name string, each func(arrow.RecordBatch) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := file.NewParquetReader(f)
+	if err != nil {
+		return err
+	}
+	rows, err := pqarrow.NewFileReader(in, pqarrow.ArrowReadProperties{BatchSize: 8192}, memory.DefaultAllocator)
+	if err != nil {
+		return err
+	}
+	for g := range in.NumRowGroups() {
+		if err := eachRecord(ctx, rows, nil, g, 0, func(_ int64, some arrow.RecordBatch) error { return each(some) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dailyWriter writes rows into files of their days.
+type dailyWriter struct {
+	table *lakeTable
+	open  map[string]*fileWriter // by day
+	done  []iceberg.DataFile
+}
+
+func (w *dailyWriter) put(rows arrow.RecordBatch) error {
+	whole, err := w.table.conform(rows)
+	if err != nil {
+		return err
+	}
+	defer whole.Release()
+	for _, d := range w.table.split(whole) {
+		if err := w.putDay(whole, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *dailyWriter) putDay(rows arrow.RecordBatch, d daily) error {
+	some, err := sinks.Pick(context.Background(), rows, d.rows)
+	if err != nil {
+		return err
+	}
+	defer some.Release()
+	name := dayName(d.day)
+	to := w.open[name]
+	if to == nil {
+		if to, err = w.table.create(iceberg.EntryContentData, d.day, w.table.fields); err != nil {
+			return err
+		}
+		w.open[name] = to
+	}
+	if err := to.put(some); err != nil || to.counted.n < mostOfFile {
+		return err
+	}
+	return w.end(name)
+}
+
+// end ends the file of a day.
+func (w *dailyWriter) end(name string) error {
+	file, err := w.open[name].close()
+	delete(w.open, name)
+	if err == nil {
+		w.done = append(w.done, file)
+	}
+	return err
+}
+
+// close ends all files.
+func (w *dailyWriter) close() error {
+	for _, name := range sortedKeys(w.open) {
+		if err := w.end(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon removes all files.
+func (w *dailyWriter) abandon() error {
+	var errs []error
+	for _, to := range w.open {
+		errs = append(errs, to.abandon())
+	}
+	for _, file := range w.done {
+		errs = append(errs, w.table.files.Remove(file.FilePath()))
+	}
+	return errors.Join(errs...)
+}

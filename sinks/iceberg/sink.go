@@ -1,0 +1,240 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/catalog"
+	"github.com/apache/iceberg-go/table"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+var _ sinks.Adopter = (*Sink)(nil)
+
+// Sink is a [sinks.Sink]. After an error it remembers nothing, and reads what it needs from the lake.
+type Sink struct {
+	options Options
+	place   *place
+	writers *lakeTable
+	tables  map[*schema.Table]*lakeTable
+	anew    bool // what the tables had of this writer is replaced, so that it does not matter who has changed them
+
+	step func(what string) error // is called before each commit; tests let it fail
+	now  func() time.Time        // tests set it
+}
+
+// writersTable has properties alone: how far each writer has come, and which tables there are.
+const writersTable = "outlierd_writers"
+
+// The names of properties of a writer, see [Sink.property].
+const (
+	prefix = "outlierd."
+
+	watermarkName = "watermark" // the last answer that the table holds, or all tables do
+	opsName       = "ops"       // of outlierd_writers: the version of the operations tables
+	tablesName    = "tables"    // of outlierd_writers: names and UUIDs, as JSON, of the tables that the writer fills
+	commitName    = "commit"    // of the last commit of the writer, made anew for each
+)
+
+// snapshotsKept is how long a snapshot stays, for readers who go back in time.
+const snapshotsKept = 7 * 24 * time.Hour
+
+// rebuild is the remedy for tables that cannot be used.
+const rebuild = "'outlierd rebuild iceberg' fills the tables anew from the journal"
+
+// Open opens the catalog, and creates the tables that are missing.
+func Open(ctx context.Context, o Options) (*Sink, error) {
+	return open(ctx, o, func(*Sink) {})
+}
+
+func open(ctx context.Context, o Options, adjust func(*Sink)) (*Sink, error) {
+	p, err := openPlace(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := newSink(o, p)
+	adjust(s)
+	if err := s.createTables(ctx); err != nil {
+		return nil, errors.Join(s.explain(err), p.close())
+	}
+	return s, nil
+}
+
+func newSink(o Options, p *place) *Sink {
+	s := &Sink{options: o, place: p, tables: map[*schema.Table]*lakeTable{}, step: func(string) error { return nil }, now: time.Now}
+	s.writers = s.tableOf(nil)
+	for _, t := range slices.Concat(o.Tables, o.Ops) {
+		s.tables[t] = s.tableOf(t)
+	}
+	return s
+}
+
+// explain says in which catalog something failed, without its password.
+func (s *Sink) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lake %s: %w", s.place.name, hide(s.options.Catalog, err))
+}
+
+// Name implements [sinks.Sink].
+func (s *Sink) Name() string { return "iceberg" }
+
+// Watermark implements [sinks.Sink].
+func (s *Sink) Watermark(ctx context.Context) (int64, error) { return s.mark(ctx, watermarkName) }
+
+// OpsVersion implements [sinks.Sink].
+func (s *Sink) OpsVersion(ctx context.Context) (int64, error) { return s.mark(ctx, opsName) }
+
+func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
+	if err := s.writers.load(ctx); err != nil {
+		return 0, s.explain(err)
+	}
+	return s.writers.mark(name), nil
+}
+
+// Close implements [sinks.Sink].
+func (s *Sink) Close() error { return s.place.close() }
+
+// property is the name of a property of this writer.
+func (s *Sink) property(name string) string { return prefix + s.options.Instance + "." + name }
+
+// createTables creates the tables that are missing. One that was there before is not created again: its
+// rows are lost, and nothing would tell.
+func (s *Sink) createTables(ctx context.Context) error {
+	namespace := catalog.ToIdentifier(s.options.Namespace)
+	err := s.place.CreateNamespace(ctx, namespace, nil)
+	if err != nil && !errors.Is(err, catalog.ErrNamespaceAlreadyExists) {
+		return fmt.Errorf("create namespace %s: %w", s.options.Namespace, err)
+	}
+	there := map[string]bool{}
+	for id, err := range s.place.ListTables(ctx, namespace) {
+		if err != nil {
+			return fmt.Errorf("list the tables of namespace %s: %w", s.options.Namespace, err)
+		}
+		there[catalog.TableNameFromIdent(id)] = true
+	}
+	if !there[writersTable] {
+		if err := s.writers.createTable(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.writers.load(ctx); err != nil {
+		return err
+	}
+	known, err := s.knownTables()
+	if err != nil {
+		return err
+	}
+	made := map[string]string{}
+	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
+		l := s.tables[t]
+		if l.uuid = known[l.name()]; l.uuid != "" && !s.anew {
+			if !there[l.name()] {
+				return fmt.Errorf("table %s is gone from namespace %s: bring it back; %s", l.name(), s.options.Namespace, rebuild)
+			}
+			continue
+		}
+		if !there[l.name()] {
+			if err := l.createTable(ctx); err != nil {
+				return err
+			}
+		}
+		l.uuid = ""
+		if err := l.load(ctx); err != nil {
+			return err
+		}
+		made[l.name()] = l.uuid
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	return s.noteTables(ctx, made)
+}
+
+// knownTables are the UUIDs of the tables that this writer fills, by name.
+func (s *Sink) knownTables() (map[string]string, error) {
+	known := map[string]string{}
+	text := s.writers.table.Properties()[s.property(tablesName)]
+	if text == "" {
+		return known, nil
+	}
+	if err := json.Unmarshal([]byte(text), &known); err != nil {
+		return nil, fmt.Errorf("property %s of table %s: %w", tablesName, writersTable, err)
+	}
+	return known, nil
+}
+
+// noteTables adds tables to those that are known.
+func (s *Sink) noteTables(ctx context.Context, made map[string]string) error {
+	return s.writers.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
+		known, err := s.knownTables()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(known, made)
+		text, err := json.Marshal(known)
+		return iceberg.Properties{s.property(tablesName): string(text)}, err
+	})
+}
+
+// advance moves a mark of the writer in outlierd_writers.
+func (s *Sink) advance(ctx context.Context, name string, from, to int64) error {
+	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
+		if at := s.writers.mark(name); at != from {
+			return nil, fmt.Errorf("another process has written as %s: the %s was %d and is %d", s.options.Instance, name, from, at)
+		}
+		return iceberg.Properties{s.property(name): strconv.FormatInt(to, 10)}, nil
+	})
+}
+
+// set sets a mark of the writer in outlierd_writers.
+func (s *Sink) set(ctx context.Context, name string, to int64) error {
+	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
+		return iceberg.Properties{s.property(name): strconv.FormatInt(to, 10)}, nil
+	})
+}
+
+// forget lets the next call read everything from the lake again.
+func (s *Sink) forget() {
+	for _, l := range s.tables {
+		l.forget()
+	}
+	s.writers.forget()
+}
+
+// fail forgets what may be wrong after an error.
+func (s *Sink) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	s.forget()
+	return s.explain(err)
+}
+
+// mostTries bounds how often a commit is tried again when another writer came first.
+const mostTries = 60
+
+// pause waits before a commit is tried again, for longer the more often that was in vain, and by chance,
+// so that several writers do not meet again.
+func pause(ctx context.Context, try int) error {
+	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(most/4 + rand.N(most)):
+		return nil
+	}
+}

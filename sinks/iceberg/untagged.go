@@ -1,0 +1,57 @@
+//go:build !iceberg
+
+package iceberg
+
+import (
+	"context"
+	"errors"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+var _ sinks.Adopter = (*Sink)(nil)
+
+// Sink does nothing without the build tag. [Open] never returns one.
+type Sink struct{}
+
+var errUntagged = errors.New("this program cannot write or check Iceberg tables: build with -tags duckdb_arrow,iceberg")
+
+// Open says which build tag is missing.
+func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
+
+// Look says which build tag is missing.
+func Look(context.Context, Options, string) (*Found, error) { return nil, errUntagged }
+
+// Probe says which build tag is missing.
+func Probe(context.Context, Options) error { return errUntagged }
+
+// Rebuild says which build tag is missing.
+func Rebuild(context.Context, Options, string, func(sinks.Sink, string) error) error {
+	return errUntagged
+}
+
+// Name implements [sinks.Sink].
+func (*Sink) Name() string { return "iceberg" }
+
+// Watermark implements [sinks.Sink].
+func (*Sink) Watermark(context.Context) (int64, error) { return 0, errUntagged }
+
+// Write implements [sinks.Sink].
+func (*Sink) Write(context.Context, sinks.Batch) error { return errUntagged }
+
+// OpsVersion implements [sinks.Sink].
+func (*Sink) OpsVersion(context.Context) (int64, error) { return 0, errUntagged }
+
+// Publish implements [sinks.Sink].
+func (*Sink) Publish(context.Context, *sinks.Ops) error { return errUntagged }
+
+// Adopt implements [sinks.Adopter].
+func (*Sink) Adopt(context.Context, *schema.Table, func(func(arrow.RecordBatch) error) error) error {
+	return errUntagged
+}
+
+// Close implements [sinks.Sink].
+func (*Sink) Close() error { return nil }

@@ -1,0 +1,416 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Write implements [sinks.Sink].
+func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
+	mark, err := s.Watermark(ctx)
+	if err != nil {
+		return err
+	}
+	if b.Lo != mark {
+		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of the lake", b.Lo, b.Hi, mark)
+	}
+	for _, part := range b.Parts {
+		if err := s.tables[part.Table].write(ctx, b.Hi, part); err != nil {
+			return s.fail(fmt.Errorf("table %s: %w", part.Table.Name, err))
+		}
+	}
+	return s.fail(s.advance(ctx, watermarkName, b.Lo, b.Hi))
+}
+
+// write commits what a batch that ends at hi has of a table, and the table lacks.
+func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error {
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	mark := l.mark(watermarkName)
+	if mark >= hi {
+		return nil
+	}
+	part, err := after(ctx, part, mark)
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	rows, gone, err := sinks.Fold(ctx, part)
+	if err != nil {
+		return err
+	}
+	defer func() { rows.Release() }()
+	if gone != nil {
+		defer gone.Release()
+	}
+	if l.of.Kind == schema.Changes {
+		if rows, err = l.changed(ctx, rows); err != nil {
+			return err
+		}
+	}
+	c := &change{table: l, rows: rows, gone: gone, mark: hi}
+	return c.commit(ctx)
+}
+
+// after leaves out of a part the answers up to a mark. The caller releases it.
+func after(ctx context.Context, part schema.Part, mark int64) (schema.Part, error) {
+	newer := func(rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+		answers := rows.Column(rows.Schema().FieldIndices(sinks.ResponseID)[0]).(*array.Int64)
+		var which []int
+		for i := range answers.Len() {
+			if answers.Value(i) > mark {
+				which = append(which, i)
+			}
+		}
+		return sinks.Pick(ctx, rows, which)
+	}
+	rows, err := newer(part.Rows)
+	if err != nil {
+		return part, err
+	}
+	some := schema.Part{Table: part.Table, Rows: rows}
+	if part.Gone != nil {
+		if some.Gone, err = newer(part.Gone); err != nil {
+			rows.Release()
+			return part, err
+		}
+	}
+	return some, nil
+}
+
+// changed drops the rows, which it takes over, that repeat their key's last one.
+func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	defer rows.Release()
+	if err := l.look(ctx); err != nil {
+		return nil, err
+	}
+	if l.kept == nil {
+		kept := sinks.NewChanges(l.of)
+		err := l.each(ctx, func(old arrow.RecordBatch) error { kept.Recall(old); return nil })
+		if err != nil {
+			return nil, fmt.Errorf("read the rows kept last: %w", err)
+		}
+		l.kept = kept
+	}
+	return sinks.Pick(ctx, rows, l.kept.Learn(rows))
+}
+
+// change is rows that a table gets in one commit, and what goes for them.
+type change struct {
+	table *lakeTable
+	rows  arrow.RecordBatch
+	gone  arrow.RecordBatch // identities whose rows go and carry nothing on; nil for none
+	mark  int64             // the table holds the answers up to it from then on; 0 moves no mark
+
+	made  *index // for which the files below were written
+	adds  []added
+	dead  map[string][]int64 // rows that go, by file
+	tombs []iceberg.DataFile // their position deletes
+}
+
+// added is a new file and its rows.
+type added struct {
+	file iceberg.DataFile
+	rows arrow.RecordBatch
+}
+
+// replaces reports whether rows of the table take the place of others.
+func (l *lakeTable) replaces() bool { return l.isOps() || l.of.Identity() != nil }
+
+func (l *lakeTable) isOps() bool { return slices.Contains(l.sink.options.Ops, l.of) }
+
+// commit commits the change, unless there is none.
+func (c *change) commit(ctx context.Context) error {
+	l := c.table
+	defer c.release()
+	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
+		if c.mark > 0 && l.mark(watermarkName) >= c.mark {
+			return nil, fmt.Errorf("another process has written as %s meanwhile", l.sink.options.Instance)
+		}
+		if err := c.prepare(ctx); err != nil {
+			return nil, err
+		}
+		if len(c.adds) == 0 && len(c.tombs) == 0 {
+			return nil, nil
+		}
+		if err := c.stage(ctx, tx); err != nil {
+			return nil, err
+		}
+		properties := iceberg.Properties{}
+		if c.mark > 0 {
+			properties[l.sink.property(watermarkName)] = strconv.FormatInt(c.mark, 10)
+		}
+		return properties, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.note()
+	return nil
+}
+
+func (c *change) release() {
+	for _, a := range c.adds {
+		a.rows.Release()
+	}
+	c.adds = nil
+}
+
+// prepare writes the files of the change, unless they are written and still those that are needed.
+func (c *change) prepare(ctx context.Context) error {
+	l := c.table
+	if !l.replaces() {
+		if c.adds != nil {
+			return nil
+		}
+		return c.writeRows(ctx, c.rows)
+	}
+	if err := l.learn(ctx); err != nil {
+		return err
+	}
+	if c.made == l.index {
+		return nil
+	}
+	if err := c.discard(); err != nil {
+		return err
+	}
+	c.made, c.dead = l.index, map[string][]int64{}
+	rows, err := c.replace(ctx)
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	if err := c.writeRows(ctx, rows); err != nil {
+		return err
+	}
+	days := map[string]map[string][]int64{}
+	dayOf := map[string]*iceberg.Date{}
+	for name, dead := range c.dead {
+		day := l.dayOf(l.own.data[name])
+		if days[dayName(day)] == nil {
+			days[dayName(day)], dayOf[dayName(day)] = map[string][]int64{}, day
+		}
+		days[dayName(day)][name] = dead
+	}
+	for _, name := range sortedKeys(days) {
+		tomb, err := l.writeDeletes(dayOf[name], days[name])
+		if err != nil {
+			return err
+		}
+		c.tombs = append(c.tombs, tomb)
+	}
+	return nil
+}
+
+// discard removes files that were written for another state of the table.
+func (c *change) discard() error {
+	var errs []error
+	for _, a := range c.adds {
+		errs = append(errs, c.table.files.Remove(a.file.FilePath()))
+	}
+	for _, tomb := range c.tombs {
+		errs = append(errs, c.table.files.Remove(tomb.FilePath()))
+	}
+	c.release()
+	c.tombs = nil
+	return errors.Join(errs...)
+}
+
+// replace finds the rows that go, and gives the new rows with what they carry on.
+func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
+	l := c.table
+	type old struct {
+		file string
+		row  int64
+	}
+	without := map[uint64]bool{}
+	kill := func(hash uint64) (last *old) {
+		l.index.find(hash, func(file string, row int64) {
+			c.dead[file] = append(c.dead[file], row)
+			last = &old{file, row}
+		})
+		return last
+	}
+	if c.gone != nil {
+		keys := sinks.KeysOf(c.gone, l.identity())
+		for i := range int(c.gone.NumRows()) {
+			hash := l.index.hash(keys.At(i))
+			without[hash] = true
+			kill(hash)
+		}
+	}
+	carried := map[string][]carrying{}
+	keys, met := sinks.KeysOf(c.rows, l.identity()), map[uint64]bool{}
+	for i := range int(c.rows.NumRows()) {
+		if keys.Again(i) {
+			continue
+		}
+		hash := l.index.hash(keys.At(i))
+		if met[hash] || without[hash] {
+			continue
+		}
+		met[hash] = true
+		if o := kill(hash); o != nil {
+			carried[o.file] = append(carried[o.file], carrying{o.row, i})
+		}
+	}
+	if l.of.Kind != schema.Current || l.isOps() {
+		c.rows.Retain()
+		return c.rows, nil
+	}
+	return c.carry(ctx, carried)
+}
+
+// writeRows writes a file for each day.
+func (c *change) writeRows(ctx context.Context, rows arrow.RecordBatch) error {
+	l := c.table
+	c.adds = []added{}
+	if rows.NumRows() == 0 {
+		return nil
+	}
+	for _, d := range l.split(rows) {
+		some, err := sinks.Pick(ctx, rows, d.rows)
+		if err != nil {
+			return err
+		}
+		file, err := l.writeData(d.day, func(put func(arrow.RecordBatch) error) error { return put(some) })
+		if err != nil {
+			some.Release()
+			return err
+		}
+		c.adds = append(c.adds, added{file, some})
+	}
+	return nil
+}
+
+// daily is rows of a day; nil is none.
+type daily struct {
+	day  *iceberg.Date
+	rows []int
+}
+
+// split finds the rows of each day, where the table is partitioned by it.
+func (l *lakeTable) split(rows arrow.RecordBatch) []daily {
+	if !l.byDay() {
+		all := make([]int, rows.NumRows())
+		for i := range all {
+			all[i] = i
+		}
+		return []daily{{nil, all}}
+	}
+	observed := rows.Column(rows.Schema().FieldIndices(sinks.ObservedAt)[0]).(*array.Timestamp)
+	days := map[string]*daily{}
+	for i := range observed.Len() {
+		var day *iceberg.Date
+		if observed.IsValid(i) {
+			day = new(iceberg.Date(floor(int64(observed.Value(i)), (24 * time.Hour).Microseconds())))
+		}
+		if days[dayName(day)] == nil {
+			days[dayName(day)] = &daily{day: day}
+		}
+		d := days[dayName(day)]
+		d.rows = append(d.rows, i)
+	}
+	var all []daily
+	for _, name := range sortedKeys(days) {
+		all = append(all, *days[name])
+	}
+	return all
+}
+
+func floor(a, b int64) int64 {
+	if a < 0 {
+		return (a - b + 1) / b
+	}
+	return a / b
+}
+
+func dayName(day *iceberg.Date) string {
+	if day == nil {
+		return ""
+	}
+	return day.ToTime().Format(time.DateOnly)
+}
+
+// dayOf is the day of a file; nil if it has none.
+func (l *lakeTable) dayOf(f iceberg.DataFile) *iceberg.Date {
+	for _, field := range l.spec.Fields() {
+		if day, ok := f.Partition()[field.FieldID].(iceberg.Date); ok && field.Name == dayPartition {
+			return &day
+		}
+	}
+	return nil
+}
+
+// stage adds the files to a transaction.
+func (c *change) stage(ctx context.Context, tx *table.Transaction) error {
+	var files []iceberg.DataFile
+	for _, a := range c.adds {
+		files = append(files, a.file)
+	}
+	if len(c.tombs) == 0 {
+		return tx.AddDataFiles(ctx, files, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
+	}
+	return tx.NewRowDelta(nil).AddRows(files...).AddDeletes(c.tombs...).Commit(ctx)
+}
+
+// note remembers what the commit has changed.
+func (c *change) note() {
+	l := c.table
+	if l.own == nil {
+		return
+	}
+	l.own.snapshot = -1 // the manifests are read again, and must have what is noted here
+	for _, a := range c.adds {
+		l.own.data[a.file.FilePath()] = &dataFile{DataFile: a.file}
+	}
+	for _, tomb := range c.tombs {
+		l.own.deletes[tomb.FilePath()] = tomb
+	}
+	for name, rows := range c.dead {
+		f := l.own.data[name]
+		if f.dead == nil {
+			f.dead = map[int64]struct{}{}
+		}
+		for _, row := range rows {
+			f.dead[row] = struct{}{}
+		}
+	}
+	if l.index == nil {
+		return
+	}
+	forget := func(rows arrow.RecordBatch) {
+		keys := sinks.KeysOf(rows, l.identity())
+		for i := range int(rows.NumRows()) {
+			if !keys.Again(i) {
+				l.index.remove(l.index.hash(keys.At(i)))
+			}
+		}
+	}
+	if c.gone != nil {
+		forget(c.gone)
+	}
+	forget(c.rows)
+	for _, a := range c.adds {
+		l.index.add(a.file.FilePath(), sinks.KeysOf(a.rows, l.identity()), int(a.rows.NumRows()), 0, func(int64) bool { return false })
+	}
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
