@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
@@ -85,23 +84,36 @@ func outOfOrder(t *schema.Table, have []string) (names []string) {
 // notInAll are the columns that some Parquet files do not have, of the table or of its history: the
 // file of a current table is written anew where the history keeps the old files.
 func (r *Reader) notInAll(ctx context.Context, s Source, t *schema.Table) (names []string, err error) {
-	for _, c := range t.All() {
-		for _, of := range []*schema.Table{t, t.History} {
-			if of == nil || !slices.Contains(columnNames(of), c.Name) || s.from(of) == "" {
-				continue
-			}
-			rows, err := r.query(ctx, fmt.Sprintf(`SELECT count(DISTINCT file_name) > count(DISTINCT file_name) FILTER (name = %s)
-				FROM parquet_schema(%s)`, database.Text(c.Name), s.files(of)), s)
-			if err != nil {
-				return nil, err
-			}
-			if rows[0][0] == true {
-				names = append(names, c.Name)
-				break
-			}
+	lacking := map[string]bool{}
+	for _, of := range []*schema.Table{t, t.History} {
+		if of == nil || s.from(of) == "" {
+			continue
+		}
+		everywhere, err := r.inAll(ctx, s, of)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range columnNames(of) {
+			lacking[name] = lacking[name] || !everywhere[name]
+		}
+	}
+	for _, name := range columnNames(t) {
+		if lacking[name] {
+			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// inAll are the columns that all Parquet files of a table have.
+func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[string]bool, error) {
+	rows, err := r.query(ctx, fmt.Sprintf("SELECT name FROM parquet_schema(%s) GROUP BY name HAVING count(DISTINCT file_name) = %d",
+		s.files(t), len(s.Parquet(t))), s)
+	names := map[string]bool{}
+	for _, row := range rows {
+		names[row[0].(string)] = true
+	}
+	return names, err
 }
 
 // empty are the columns that lack values which they should have.
