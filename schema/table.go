@@ -143,6 +143,23 @@ func (t *Table) Identity() []string {
 	return nil
 }
 
+// repeating are the text columns whose values come again and again, as titles, addresses and
+// texts do not.
+var repeating = []string{
+	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
+	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
+	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
+}
+
+// Repeats reports whether values of a text column come again and again, so that a sink keeps
+// them in a dictionary. A parent's id repeats in all rows of its children.
+func (t *Table) Repeats(column string) bool {
+	if len(t.Key) > 1 && column == t.Key[0] {
+		return true
+	}
+	return slices.Contains(repeating, column) && !slices.Equal(t.Key, []string{column})
+}
+
 // Part is rows of one table. The receiver of a Part releases it.
 type Part struct {
 	Table *Table

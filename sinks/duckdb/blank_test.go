@@ -75,3 +75,44 @@ func TestBlankFileHasWhatIsDeclared(t *testing.T) {
 	}
 	t.Logf("%d bytes, %d in the program", len(after), len(blank))
 }
+
+// TestTextsAreKeptWithoutDictionary unless they repeat, in a new file and in one that an older version
+// made and this one adds a table to.
+func TestTextsAreKeptWithoutDictionary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.duckdb")
+	if err := writeBlank(path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := database.Open(t.Context(), database.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	add := func(video string) string {
+		return `INSERT INTO warehouse.transcript_events (video_id, position, text)
+			SELECT ` + video + `, i, 'line ' || i || ' of what is said' FROM range(5000) AS r(i);
+			CHECKPOINT warehouse`
+	}
+	kept := func() string {
+		rows, err := db.Query(t.Context(), `SELECT string_agg(DISTINCT column_name || ' ' || compression, ', ' ORDER BY column_name || ' ' || compression)
+			FROM pragma_storage_info('warehouse.transcript_events') WHERE segment_type = 'VARCHAR'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows[0][0].(string)
+	}
+	const want = "text ZSTD, video_id DICT_FSST"
+	_, err = db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse; "+add("'dQw4w9WgXcQ'"))
+	if got := kept(); err != nil || got != want {
+		t.Errorf("new file: %s, error %v, want %s", got, err, want)
+	}
+	if _, err = db.Exec(t.Context(), "DROP TABLE warehouse.transcript_events"); err != nil {
+		t.Fatal(err)
+	}
+	if err = db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables())); err == nil {
+		_, err = db.Exec(t.Context(), add("'dQw4w9WgXcQ'"))
+	}
+	if got := kept(); err != nil || got != want {
+		t.Errorf("older file: %s, error %v, want %s", got, err, want)
+	}
+}

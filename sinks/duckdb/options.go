@@ -38,7 +38,8 @@ type Options struct {
 
 	machine func() int64     // the memory of the machine or container; nil means [Memory]
 	now     func() time.Time // nil means time.Now
-	limit   int64            // of the instance that is started; 0 means little
+	first   int64            // the memory to begin with, if there is as much; 0 means little
+	limit   int64            // of the instance that is started
 }
 
 // Version is that of the DuckDB in this program, such as "v1.5.5".

@@ -20,12 +20,15 @@ type instance struct {
 	attached bool
 }
 
-// longLog is how much log may gather beside the private file before it is folded into
-// it. DuckDB would do so in the midst of a commit: then an error leaves open whether the
-// rows are in, and memory holds both the batch and the checkpoint. The rows of the log are in memory
-// until then. What a checkpoint has no room for goes to disk, and blocks as small as ours each into a
-// file of its own: with twice as much log, these files cost as much as all else.
-const longLog = 16 << 20
+// mostLog bounds [Sink.longLog], since a log is replayed after a kill.
+const mostLog = 64 << 20
+
+// longLog is how much log may gather beside the private file before it is folded into it, in bytes.
+// DuckDB would do so in the midst of a commit: then an error leaves open whether the rows are in, and
+// memory holds both the batch and the checkpoint. The rows of the log are in memory until then. What a
+// checkpoint has no room for goes to disk, and blocks as small as ours each into a file of its own:
+// with twice as much log for the same memory, these files cost as much as all else.
+func (s *Sink) longLog() int64 { return min(s.options.limit/4, mostLog) }
 
 // newFile are the options of a new file, which DuckDB reads since version 1.4.
 //

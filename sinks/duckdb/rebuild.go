@@ -12,6 +12,10 @@ import (
 	"outlierd/sinks"
 )
 
+// rebuildMemory is what DuckDB begins a rebuild with. Each checkpoint compresses the rows at the end of
+// every table anew, and with this much memory there are a quarter as many.
+const rebuildMemory = 256 << 20
+
 // Rebuild makes both files anew beside the old ones, which it does not open, and puts them in their
 // places once fill has written and published everything there. Readers keep the old published file until
 // then. After an error, or a kill, the old files are as they were: a kill between the two renames
@@ -19,6 +23,7 @@ import (
 func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
 	made := o
 	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
+	made.first = rebuildMemory
 	clean := func() error {
 		errs := []error{made.discardSpare(), remove(made.recordPath())}
 		for _, path := range []string{made.Private, made.Published} {

@@ -72,7 +72,7 @@ func (s *Sink) measure() {
 	}
 	r := roomFor(s.options.machine(), size)
 	s.most = cmp.Or(s.options.Memory, r.most)
-	s.options.limit = min(r.first, s.most)
+	s.options.limit = min(max(r.first, s.options.first), s.most)
 }
 
 func (o Options) check() error {

@@ -43,7 +43,7 @@ func (s *Sink) fold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if log, err := os.Stat(s.options.Private + ".wal"); err == nil && log.Size() >= longLog {
+	if log, err := os.Stat(s.options.Private + ".wal"); err == nil && log.Size() >= s.longLog() {
 		return s.settle(ctx)
 	}
 	if err := in.db.Release(ctx); err != nil {

@@ -31,7 +31,6 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/sinks"
-	"outlierd/sinks/parquet"
 )
 
 // rowGroup is how many rows a row group has at most. Memory holds one.
@@ -50,7 +49,7 @@ func (l *lakeTable) encoding(fields *arrow.Schema) *parquetfile.WriterProperties
 	}
 	for _, f := range fields.Fields() {
 		name := f.Name
-		if name != InstanceColumn && name != "file_path" && (l.of == nil || !parquet.Repeats(l.of, name)) {
+		if name != InstanceColumn && name != "file_path" && (l.of == nil || !l.of.Repeats(name)) {
 			continue
 		}
 		if f.Type.ID() == arrow.LIST {

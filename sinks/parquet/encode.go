@@ -32,14 +32,6 @@ const rowGroup = 16_384
 // would be 8 MB.
 const page = 64 << 10
 
-// repeating are the text columns whose values come again and again within a file.
-// Elsewhere (titles, addresses, text) a dictionary only costs time and space.
-var repeating = []string{
-	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
-	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
-	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
-}
-
 // encoding are the writer's properties for a table.
 func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	properties := []parquet.WriterProperty{
@@ -54,7 +46,7 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 		if id := f.Type.ID(); id == arrow.INT64 || id == arrow.TIMESTAMP {
 			properties = append(properties, parquet.WithEncodingFor(f.Name, parquet.Encodings.DeltaBinaryPacked))
 		}
-		if !Repeats(t, f.Name) {
+		if !t.Repeats(f.Name) { // elsewhere a dictionary only costs time and space
 			continue
 		}
 		path := f.Name
@@ -64,15 +56,6 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 		properties = append(properties, parquet.WithDictionaryFor(path, true))
 	}
 	return parquet.NewWriterProperties(properties...)
-}
-
-// Repeats reports whether a dictionary of a text column's values is worth its place. A parent's id
-// repeats in all rows of its children.
-func Repeats(t *schema.Table, column string) bool {
-	if len(t.Key) > 1 && column == t.Key[0] {
-		return true
-	}
-	return slices.Contains(repeating, column) && !slices.Equal(t.Key, []string{column})
 }
 
 // mostOfGroup bounds a row group of wide rows, in bytes.
