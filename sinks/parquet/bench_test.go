@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"outlierd/schema"
 	"outlierd/sinks/sinktest"
@@ -35,6 +37,45 @@ func BenchmarkPublish(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkPublishCurrent publishes 40 hits into a current table of so many rows, which is written anew.
+func BenchmarkPublishCurrent(b *testing.B) {
+	for _, rows := range []int64{20_000, 200_000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			s := openSink(b, b.TempDir())
+			defer s.Close()
+			s.sync = func(*os.File) error { return nil } // what the disk takes says nothing of the sink
+			publish := func(lo, hi int64) {
+				batch := sinktest.Hits(lo, hi)
+				defer sinktest.Release(batch)
+				if err := s.Write(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+				if err := publishRuns(b, s, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			lo := rows / 40
+			publish(0, lo)
+			before := cpu(b)
+			for b.Loop() {
+				publish(lo, lo+1)
+				lo++
+			}
+			b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N)/float64(rows), "cpu-µs/row")
+		})
+	}
+}
+
+// cpu is what the process has taken so far, of all processors.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
 // fillFolders puts ten parts of each day into every table's folder.
