@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 		"sync/runs", "sync/state"},
 	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
+	"sync/scale":        {"outlier", "schema", "sync/facts", "sync/job", "sync/plan"},
 	"sync/backup":       {"sync/state"},
 	"sync/check":        {"schema", "sinks", "sinks/compare", "sync/engine", "sync/state"},
 	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/runs", "sync/store"},

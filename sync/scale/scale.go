@@ -1,0 +1,332 @@
+// Package scale counts what a month of use amounts to: calls, credits, rows, bytes, files, requests to a
+// bucket and a lake, processor time and money. docs/design/scale.md is made of it.
+//
+// [Count] is a function of a job file and of what was measured. It plans each job by package plan, as a run
+// does, and adds up what the runs of the month do. It knows three rules of the engine beside that: an answer
+// that is fresh is not asked for again, the calls of one kind follow each other in the queue, and readers
+// are shown the news about once a minute while calls are made.
+//
+// What it takes as given stands in measured.json: what the service answers, and what storing that takes. The
+// tests of this package measure it, and play the engine for days or a month beside the model. They fail if
+// the two are further apart than the page says.
+package scale
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/schema"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+)
+
+// Use is what one key is used for.
+type Use struct {
+	Config *job.Config
+	Finds  map[string]int // how many ids the SQL of a job finds, by job
+	From   time.Time
+	Days   int
+
+	Service Service // what it is asked about there
+}
+
+// Month is what a key does in the days of a [Use], beginning with an empty data folder.
+type Month struct {
+	Runs, Searches float64
+	Calls          map[outlier.Operation]float64
+	Credits        float64
+	Rows           map[string]float64 // that each table has in the end
+	Publications   float64            // how often readers are shown something new
+	Shown          map[string]float64 // in how many of them a table has news
+	Written        map[string]float64 // files of Parquet, by table
+	Bytes          Bytes
+	Files          float64  // of Parquet
+	Bucket         Requests // of the copy of the Parquet files
+	Lake           Lake
+	CPU            float64 // seconds
+
+	rewritten      map[string]float64 // times that the rows of the end are written in another file
+	merged, single map[string]float64 // runs that leave several files of a table, and files of runs that leave one
+}
+
+// Bytes are what is on disk in the end.
+type Bytes struct{ State, DuckDB, Parquet float64 }
+
+// Requests are those to a bucket.
+type Requests struct{ Put, Delete, Sent float64 } // Sent is in bytes
+
+// Lake is what a lake is asked for.
+type Lake struct {
+	Commits          map[string]float64 // by table
+	Put, Get, Delete float64            // to its bucket
+}
+
+// Count is what a use amounts to. It refuses what it cannot count: scans, searches without an end, and more
+// calls than the pace has.
+func Count(u Use, cost Cost) (*Month, error) {
+	month := &Month{Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
+		rewritten: map[string]float64{}, merged: map[string]float64{}, single: map[string]float64{}}
+	until := u.From.AddDate(0, 0, u.Days)
+	calendar := plan.NewCalendar(u.Config, u.From, until)
+	var all []demand
+	for i := range u.Config.Jobs {
+		spec := &u.Config.Jobs[i]
+		runs := calendar.Runs(spec, u.From)
+		if runs == 0 {
+			continue
+		}
+		wants, err := u.demands(spec, runs, month)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wants...)
+		month.show(wants, &u.Service)
+	}
+	for _, d := range all {
+		month.Calls[d.op] += d.calls()
+	}
+	if err := withinPace(month, u); err != nil {
+		return nil, err
+	}
+	month.addRows(all, &u.Service)
+	month.store(&u.Service, cost, float64(u.Days))
+	return month, nil
+}
+
+// A demand is what the runs of a job ask of one operation.
+type demand struct {
+	op           outlier.Operation
+	runs         float64
+	first, later float64 // calls of the first run, and of each later one
+	things       float64 // about how many different things that is, over all runs
+	paid         bool
+}
+
+func (d *demand) calls() float64 { return d.first + (d.runs-1)*d.later }
+
+// demands are those of a job that runs so often. It adds runs, searches and credits to the month.
+func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) {
+	if spec.Scan != nil || spec.Pages == job.AllPages {
+		return nil, fmt.Errorf("job %s: scans, and searches without an end, are not counted", spec.Name)
+	}
+	p, err := u.plan(spec)
+	if err != nil {
+		return nil, err
+	}
+	n, apart := float64(runs), float64(u.Days)/float64(runs) // days
+	cost, most := p.Buys(p.Stored.CapFor(spec.Budget))
+	month.Runs += n
+	month.Searches += n * float64(len(p.Steps))
+	month.Credits += n * float64(cost.Credits)
+	var all []demand
+	fresh := min(1, u.Service.New*apart) // the share of the best hits that an earlier run has not had
+	pages := float64(most)
+	if pages > 0 {
+		op := plan.PagedBy(p.Steps[0].Query.Op())
+		all = append(all, demand{op: op, runs: n, first: pages, later: pages, paid: true,
+			things: pages * u.Service.Answers[op].hits() * u.Service.Distinct * (1 + (n-1)*fresh)})
+	}
+	for _, call := range p.Stored.Enrich {
+		things := min(float64(call.Most(most, len(p.Steps))), pages*u.Service.Answers[outlier.OpSearch].hits()*u.Service.Distinct)
+		if aboutChannels(call.Op) {
+			things *= u.Service.Channels
+		}
+		again := max(fresh, 1/(math.Floor(call.RefreshAfter.Hours()/24/apart)+1))
+		if call.RefreshAfter == plan.Once {
+			again = fresh
+		}
+		all = append(all, demand{op: call.Op, runs: n, first: things, later: things * again, things: things * (1 + (n-1)*fresh)})
+	}
+	for _, call := range p.Stored.Fetch {
+		things := float64(len(p.Stored.IDs))
+		later := things
+		if call.RefreshAfter == plan.Once {
+			later = 0
+		}
+		all = append(all, demand{op: call.Op, runs: n, first: things, later: later, things: things})
+	}
+	return all, nil
+}
+
+// plan is what a run of the job would do. SQL finds made-up ids, as many as the use says.
+func (u *Use) plan(spec *job.Spec) (*plan.Plan, error) {
+	reader := &facts.Reader{Config: u.Config, IDs: func(context.Context, string, string) (ids []string, err error) {
+		form := "%011d" // of a video
+		if len(spec.Fetch) > 0 && aboutChannels(spec.Fetch[0].Op) {
+			form = "UC%022d"
+		}
+		for i := range u.Finds[spec.Name] {
+			ids = append(ids, fmt.Sprintf(form, i))
+		}
+		return ids, nil
+	}}
+	known, err := reader.NeverRun(context.Background(), spec, facts.Options{At: u.From})
+	if err != nil {
+		return nil, err
+	}
+	for op := range known.Paging {
+		known.Paging[op] = job.PagingPage // it was learned long ago, so no page is wasted on it
+	}
+	return plan.New(spec, known)
+}
+
+func aboutChannels(op outlier.Operation) bool {
+	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
+}
+
+// withinPace refuses what a key cannot be asked for in the time that there is.
+func withinPace(month *Month, u Use) error {
+	calls, limit := sum(month.Calls), u.Config.Service.Limit
+	most := float64(limit.Requests) * float64(u.Days) * float64(24*time.Hour/limit.Window)
+	if calls > most {
+		return fmt.Errorf("%.0f calls in %d days are more than the pace of %s has: %.0f", calls, u.Days, limit, most)
+	}
+	return nil
+}
+
+// perMinute is how many calls readers are shown at a time: those of a minute.
+const perMinute = 10
+
+// show adds the publications of a job's runs, and in how many of them each table has news. A run publishes
+// at its first call, each minute, once its pages are in, and at its end.
+func (month *Month) show(wants []demand, s *Service) {
+	for _, run := range []struct {
+		runs   float64
+		calls  func(d demand) float64
+		things func(d demand) float64 // new ones
+		size   float64                // of tables while they are shown, as a share of what they have in the end
+	}{
+		{1, func(d demand) float64 { return d.first }, func(d demand) float64 { return d.first }, 0.5}, // fills them
+		{wants[0].runs - 1, func(d demand) float64 { return d.later }, func(d demand) float64 { return max(0, d.things-d.first) }, 1},
+	} {
+		pages, data := 0.0, 0.0
+		for _, d := range wants {
+			n := run.calls(d)
+			if d.paid {
+				pages += n
+			} else {
+				data += n
+			}
+			times := run.runs * min(1, n) * max(1, n/perMinute+0.3) // the calls of a kind follow each other
+			if d.paid {
+				times = run.runs * min(n, 2) // with the first page, and once all are in
+			}
+			for _, table := range schema.Tables() {
+				rows, has := s.Answers[d.op].Rows[table.Name]
+				if table.History != nil {
+					has = has || s.Answers[d.op].Rows[table.History.Name] > 0
+				}
+				if !has {
+					continue
+				}
+				news := times
+				if table == schema.Missing || table.Kind == schema.Changes { // which have new things alone
+					news = min(times, run.things(d)*rows)
+				}
+				month.Shown[table.Name] += news
+				month.rewritten[table.Name] += times * run.size
+				if news >= 2*run.runs {
+					month.merged[table.Name] += run.runs
+				} else {
+					month.single[table.Name] += news
+				}
+			}
+		}
+		each := 2 + max(0, math.Ceil((pages+data)/perMinute)-1)
+		if pages > 0 && data > 0 {
+			each++
+		}
+		month.Publications += run.runs * each
+		month.Shown["ops.requests"] += run.runs * (each - 1)
+		month.Shown["ops.runs"] += run.runs * 2 // begun and ended
+		if pages > 0 {
+			month.Shown["ops.searches"] += run.runs * 2
+			month.Shown["ops.credits"] += run.runs * 2
+		}
+	}
+}
+
+// addRows adds the rows of each table. Histories have those of every answer, and other tables those of every
+// thing that was asked about.
+func (month *Month) addRows(all []demand, s *Service) {
+	for _, table := range schema.Tables() {
+		whole := table.Kind == schema.History || table.Kind == schema.Log
+		for _, d := range all {
+			asked := d.things
+			if d.paid && !whole {
+				asked = d.things / max(1, s.Answers[d.op].hits())
+			} else if whole {
+				asked = d.calls()
+			}
+			month.Rows[table.Name] += asked * s.Answers[d.op].Rows[table.Name]
+		}
+	}
+	month.Rows["ops.runs"], month.Rows["ops.searches"] = month.Runs, month.Searches
+	for _, d := range all {
+		month.Rows["ops.requests"] += d.calls()
+		if d.paid {
+			month.Rows["ops.credits"] += d.calls()
+		}
+	}
+}
+
+// store adds what keeping the rows takes.
+func (month *Month) store(s *Service, cost Cost, days float64) {
+	for op, n := range month.Calls {
+		month.Bytes.State += n * (s.Answers[op].Bytes + cost.StatePerCall)
+	}
+	for table, rows := range month.Rows {
+		month.Bytes.Parquet += rows * cost.ParquetPerRow[table]
+	}
+	month.Bytes.DuckDB = cost.DuckDBPerParquet * month.Bytes.Parquet
+	for table, times := range month.Shown {
+		bytes := month.Rows[table] * cost.ParquetPerRow[table]
+		if rewritten(table) {
+			month.Files++
+			month.Written[table] = times
+			month.Bucket.Sent += month.rewritten[table] * bytes
+			continue
+		}
+		closed := min(days-1, month.merged[table])               // a day with several becomes one once it is over
+		month.Files += closed + month.single[table] + times/days // and there are the parts of the last day
+		month.Written[table] = times + closed
+		month.Bucket.Sent += 2 * bytes
+	}
+	month.Bucket.Put = sum(month.Written)
+	month.Bucket.Delete = max(0, month.Bucket.Put-month.Files) // all but what is there in the end
+	month.Bucket.Put += month.Publications                     // the manifest
+	month.Bucket.Sent += month.Publications * manifestPerFile * month.Files / 2
+	// A batch is a commit of each table that has news, and two of the table that has how far a writer has
+	// come: one for the answers and one for the operations tables.
+	month.Lake.Commits = maps.Clone(month.Shown)
+	month.Lake.Commits["outlierd_writers"] = 2 * month.Publications
+	commits := sum(month.Lake.Commits)
+	month.Lake.Put, month.Lake.Get, month.Lake.Delete = commits*cost.LakePut, commits*cost.LakeGet, commits*cost.LakeDelete
+	month.CPU = sum(month.Calls) * cost.CPUPerCall
+}
+
+// manifestPerFile is how many bytes the manifest of a bucket has for each file: see docs/buckets.md.
+const manifestPerFile = 230
+
+// rewritten reports whether the news of a table are written in a file that takes the place of another one.
+func rewritten(table string) bool {
+	for _, t := range schema.Tables() {
+		if t.Name == table {
+			return t.Kind == schema.Current || t.Kind == schema.Children
+		}
+	}
+	return strings.HasPrefix(table, "ops.")
+}
+
+func sum[K comparable](all map[K]float64) (s float64) {
+	for _, n := range all {
+		s += n
+	}
+	return s
+}
