@@ -329,6 +329,9 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	if twin != "" {
 		own := results[published]
 		own.Path = twin
+		if own.Pruned > 0 {
+			own.Same = results[published].Path
+		}
 		results = slices.Insert(results, published+1, own)
 	}
 	return results, err
