@@ -45,7 +45,7 @@ func (l *lakeTable) encoding(fields *arrow.Schema) *parquetfile.WriterProperties
 	properties := []parquetfile.WriterProperty{
 		parquetfile.WithCompression(compress.Codecs.Zstd), parquetfile.WithCompressionLevel(1),
 		parquetfile.WithDictionaryDefault(false), parquetfile.WithMaxRowGroupLength(rowGroup),
-		parquetfile.WithDataPageSize(64 << 10), parquetfile.WithCreatedBy("outlierd"),
+		parquetfile.WithDataPageSize(64 << 10), parquetfile.WithCreatedBy(parquet.CreatedBy),
 	}
 	for _, f := range fields.Fields() {
 		name := f.Name

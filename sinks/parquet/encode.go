@@ -32,6 +32,10 @@ const rowGroup = 16_384
 // would be 8 MB.
 const page = 64 << 10
 
+// CreatedBy is who has written a file, in the one form that Java's library reads: it ignores the statistics
+// of a file by somebody else.
+const CreatedBy = "outlierd version 1"
+
 // encoding are the writer's properties for a table.
 func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	properties := []parquet.WriterProperty{
@@ -40,7 +44,7 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 		parquet.WithDictionaryDefault(false),
 		parquet.WithMaxRowGroupLength(group),
 		parquet.WithDataPageSize(page),
-		parquet.WithCreatedBy("outlierd"),
+		parquet.WithCreatedBy(CreatedBy),
 	}
 	for _, f := range t.Stored().Fields() {
 		if id := f.Type.ID(); id == arrow.INT64 || id == arrow.TIMESTAMP {
