@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
@@ -286,6 +287,9 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 		if err := l.load(ctx); err != nil {
 			return err
 		}
+		if err := l.checkClock(); err != nil {
+			return err
+		}
 		if err := l.sink.step("commit " + l.name()); err != nil {
 			return err
 		}
@@ -301,6 +305,21 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 			return err
 		}
 	}
+}
+
+// mostBehind is how far the clock may be behind that of the writer that came last: Iceberg's own limit.
+const mostBehind = time.Minute
+
+// checkClock refuses a commit that would be older than what the table has: libraries and catalogs refuse it
+// too, and do not say why.
+func (l *lakeTable) checkClock() error {
+	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.sink.now())
+	if behind <= mostBehind {
+		return nil
+	}
+	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg allows %v: "+
+		"set the clocks of both, by NTP for example; until then the rows wait in the journal",
+		l.name(), behind.Round(time.Second), mostBehind)
 }
 
 // tryCommit tries it once. An error with done set is not one that another try would mend.
