@@ -44,7 +44,7 @@ installed. Exit code 1 if one of them fails.`,
 			if err != nil {
 				return err
 			}
-			places, err := placesOf(config)
+			places, err := placesOf(config, o.world.env)
 			if err != nil {
 				return err
 			}
@@ -60,16 +60,16 @@ installed. Exit code 1 if one of them fails.`,
 
 // places are where the tables are; "" where the job file has no such sink.
 type places struct {
-	file    string // the published DuckDB file
-	parquet string // the folder of the Parquet files
-	bucket  string // the address that these are copied to
-	lake    *job.Lake
+	file    string     // the published DuckDB file
+	parquet string     // the folder of the Parquet files
+	bucket  string     // the address that these are copied to
+	lake    *lakePlace // the lake
 }
 
-func placesOf(config *job.Config) (p places, err error) {
+func placesOf(config *job.Config, env func(string) (string, bool)) (p places, err error) {
 	for _, sink := range config.Sinks {
 		if sink.Lake != nil {
-			p.lake = sink.Lake
+			p.lake = lakePlaceOf(sink.Lake, env)
 			continue
 		}
 		path, err := filepath.Abs(sinkPath(config, sink))
@@ -111,12 +111,16 @@ type tool struct {
 	bucket func(address string) string
 
 	// lake are lines for Iceberg tables; nil for a tool that does not read them.
-	lake func(*job.Lake) string
+	lake func(*lakePlace) string
 
 	// try is a command line that counts the outliers by the file, and tryParquet by the Parquet
 	// files; nil where a tool has no such thing.
 	try        func(path string) []string
 	tryParquet func(places) []string
+
+	// tryLake is the same for Iceberg tables, and untried says why there is none.
+	tryLake func(*lakePlace) []string
+	untried string
 }
 
 const best = "select title, channel_title, z_score from outliers order by z_score desc limit 10"
@@ -138,7 +142,7 @@ var tools = []tool{
 				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
 				"group by date order by date")
 		},
-		lake: duckdbLakeLines,
+		lake: duckdbLakeLines, tryLake: tryDuckDBLake,
 		try: func(path string) []string {
 			return []string{"duckdb", "-readonly", "-noheader", "-list", path, "select count(*) from outliers"}
 		},
@@ -194,7 +198,7 @@ var tools = []tool{
 			return "import json, fsspec, polars as pl\n\n" + namesInBucket(address, "outliers_history") +
 				"\nhistory = pl.scan_parquet(files, hive_partitioning=True, missing_columns=\"insert\")"
 		},
-		lake: polarsLakeLines,
+		lake: polarsLakeLines, tryLake: tryPolarsLake,
 		try: func(path string) []string {
 			return python("import duckdb, polars, pyarrow", fmt.Sprintf("print(len(duckdb.connect(%s, read_only=True)"+
 				".sql('select video_id from outliers').pl()))", pythonText(path)))
@@ -240,9 +244,9 @@ var tools = []tool{
 				filepath.Dir(path) + ", not the file"
 		},
 	},
-	{name: "pyiceberg", lake: pyicebergLines},
-	{name: "spark", lake: sparkLines},
-	{name: "trino", lake: trinoLines},
+	{name: "pyiceberg", lake: pyicebergLines, tryLake: tryPyiceberg},
+	{name: "spark", lake: sparkLines, untried: "would load its packages"},
+	{name: "trino", lake: trinoLines, untried: "is a server"},
 }
 
 // namesInBucket are lines of Python that take the addresses of a table's objects from the manifest.
@@ -325,7 +329,7 @@ const (
 // trial is what came of trying a tool.
 type trial struct {
 	Tool   string `json:"tool"`
-	Reads  string `json:"reads"`  // duckdb or parquet
+	Reads  string `json:"reads"`  // duckdb, parquet or iceberg
 	Status string `json:"status"` // ok, failed or not tried
 	Found  string `json:"found"`
 }
@@ -347,6 +351,13 @@ func (o *options) tryTools(ctx context.Context, chosen []tool, p places) error {
 		}
 		if parquet != nil {
 			all = append(all, tryTool(ctx, t.name, "parquet", parquet))
+		}
+		switch {
+		case t.lake == nil || p.lake == nil:
+		case t.tryLake != nil:
+			all = append(all, tryTool(ctx, t.name, "iceberg", t.tryLake(p.lake)))
+		default:
+			all = append(all, trial{Tool: t.name, Reads: "iceberg", Status: "not tried", Found: t.untried})
 		}
 	}
 	if err := ctx.Err(); err != nil {

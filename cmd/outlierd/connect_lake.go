@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -9,144 +10,270 @@ import (
 
 // # Lakes
 //
-// Addresses are shown without their passwords: the tools take these from the environment, as outlierd does.
+// Addresses are shown without passwords: the tools take those from the environment, as outlierd does.
+// .ci/lake runs the lines.
 
-// lakeCatalog is the name under which the tables of a lake stand in a SQL catalog.
+// lakePlace is a lake as tools open it.
+type lakePlace struct {
+	kind      string   // of the catalog: sqlite, postgres or rest
+	catalog   *url.URL // without a password; a path alone of sqlite
+	warehouse string   // the address of the files, or what a REST catalog calls it
+	namespace string
+	endpoint  string // of a store that is not Amazon's own; else ""
+	secret    string // the variable with the token or credential of a REST catalog; else ""
+}
+
+// lakeCatalog is the name of a SQL catalog in its database.
 const lakeCatalog = "outlierd"
 
-// catalogOf is what kind of catalog a lake has: sqlite, postgres or rest; and its address, without a password.
-func catalogOf(l *job.Lake) (kind string, u *url.URL) {
+// The variables with what a REST catalog asks for; the first that is set counts last.
+const (
+	restToken      = "ICEBERG_REST_TOKEN"
+	restCredential = "ICEBERG_REST_CREDENTIAL"
+)
+
+func lakePlaceOf(l *job.Lake, env func(string) (string, bool)) *lakePlace {
+	p := &lakePlace{kind: "rest", warehouse: l.Warehouse, namespace: l.Namespace}
 	u, err := url.Parse(l.Catalog)
-	if err != nil || u.Scheme == "" {
-		return "sqlite", &url.URL{Path: l.Catalog}
+	switch {
+	case err != nil || u.Scheme == "":
+		p.kind, u = "sqlite", &url.URL{Path: l.Catalog}
+	case strings.HasPrefix(u.Scheme, "postgres"):
+		p.kind = "postgres"
+	default:
+		for _, name := range []string{restCredential, restToken} {
+			if value, _ := env(name); value != "" {
+				p.secret = name
+			}
+		}
 	}
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
 	}
 	u.RawQuery = ""
-	if strings.HasPrefix(u.Scheme, "postgres") {
-		return "postgres", u
+	p.catalog = u
+	if p.kind != "rest" && strings.HasPrefix(p.warehouse, "/") {
+		p.warehouse = (&url.URL{Scheme: "file", Path: p.warehouse}).String()
 	}
-	return "rest", u
+	if p.inBucket() {
+		general, _ := env("AWS_ENDPOINT_URL")
+		own, _ := env("AWS_ENDPOINT_URL_S3")
+		p.endpoint = cmp.Or(own, general)
+	}
+	return p
 }
 
-// warehouseOf is the address of a lake's files.
-func warehouseOf(l *job.Lake) string {
-	if strings.HasPrefix(l.Warehouse, "/") {
-		return (&url.URL{Scheme: "file", Path: l.Warehouse}).String()
+func (p *lakePlace) inBucket() bool { return strings.HasPrefix(p.warehouse, "s3://") }
+
+// jdbc is the address of a SQL catalog's database for Java.
+func (p *lakePlace) jdbc() string {
+	if p.kind == "sqlite" {
+		return "jdbc:sqlite:" + p.catalog.Path
 	}
-	return l.Warehouse
+	return "jdbc:postgresql://" + p.catalog.Host + p.catalog.Path
 }
 
-// pyiceberg are lines that open a table with pyiceberg.
-func pyiceberg(l *job.Lake, table string) string {
-	kind, u := catalogOf(l)
-	with := `type="sql", uri=` + pythonText("sqlite:///"+u.Path)
-	switch kind {
-	case "postgres":
-		u.Scheme = "postgresql+psycopg2"
-		with = `type="sql", uri=` + pythonText(u.String())
-	case "rest":
-		with = `type="rest", uri=` + pythonText(u.String())
+const bestOf = "select title, channel_title, z_score from %s order by z_score desc limit 10"
+
+func (p *lakePlace) best(table string) string { return strings.Replace(bestOf, "%s", table, 1) }
+
+// property is a name with a literal of Python.
+type property struct{ name, literal string }
+
+func textProperty(name, value string) property { return property{name, pythonText(value)} }
+
+// fromEnv is a property whose value is in the environment.
+func fromEnv(name, of string) property { return property{name, "os.environ[" + pythonText(of) + "]"} }
+
+// rest are the settings of a REST catalog.
+func (p *lakePlace) rest() []property {
+	with := []property{textProperty("type", "rest"), textProperty("uri", p.catalog.String())}
+	if p.warehouse != "" {
+		with = append(with, textProperty("warehouse", p.warehouse))
 	}
-	if l.Warehouse != "" {
-		with += ", warehouse=" + pythonText(warehouseOf(l))
+	switch p.secret {
+	case restToken:
+		with = append(with, fromEnv("token", p.secret))
+	case restCredential:
+		with = append(with, fromEnv("credential", p.secret))
 	}
-	return "from pyiceberg.catalog import load_catalog\n\n" +
-		"catalog = load_catalog(" + pythonText(lakeCatalog) + ", " + with + ")\n" +
-		"table = catalog.load_table(" + pythonText(l.Namespace+"."+table) + ")"
+	return with
 }
 
-func pyicebergLines(l *job.Lake) string {
-	return pyiceberg(l, "outliers") + "\ndf = table.scan(selected_fields=(\"video_id\", \"title\", \"z_score\")).to_pandas()"
-}
-
-func polarsLakeLines(l *job.Lake) string {
-	return "import polars as pl\n" + pyiceberg(l, "outliers_history") +
-		"\nhistory = pl.scan_iceberg(table).group_by(\"channel_title\").len().collect()"
-}
-
-// duckdbLakeLines open a table with DuckDB, which finds its metadata in the catalog's database.
-func duckdbLakeLines(l *job.Lake) string {
-	kind, u := catalogOf(l)
-	secret := ""
-	if strings.HasPrefix(l.Warehouse, "s3://") {
-		secret = "create secret (type s3, provider credential_chain); "
-	}
-	query := "select title, channel_title, z_score from %s order by z_score desc limit 10"
-	if kind == "rest" {
-		return "duckdb -c " + shellText("load iceberg; "+secret+"attach "+sqlText(l.Warehouse)+" as lake (type iceberg, endpoint "+
-			sqlText(u.String())+"); "+strings.Replace(query, "%s", "lake."+l.Namespace+".outliers", 1))
-	}
-	attach := sqlText(u.Path) + " as catalog (type sqlite, read_only)"
-	if kind == "postgres" {
-		attach = sqlText(u.String()) + " as catalog (type postgres, read_only)"
-	}
-	return "duckdb -c " + shellText("load iceberg; "+secret+"attach "+attach+"; set variable metadata = (select metadata_location "+
-		"from catalog.iceberg_tables where table_namespace = "+sqlText(l.Namespace)+" and table_name = 'outliers'); "+
-		strings.Replace(query, "%s", "iceberg_scan(getvariable('metadata'))", 1))
-}
-
-func sparkLines(l *job.Lake) string {
-	kind, u := catalogOf(l)
-	packages := "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-	conf := []string{"=org.apache.iceberg.spark.SparkCatalog"}
-	switch kind {
+// pythonCatalog are lines that open the catalog with pyiceberg.
+func (p *lakePlace) pythonCatalog() string {
+	var with []property
+	switch p.kind {
 	case "sqlite":
-		packages += ",org.xerial:sqlite-jdbc:3.50.3.0"
-		conf = append(conf, ".type=jdbc", ".uri=jdbc:sqlite:"+u.Path, ".jdbc.schema-version=V1")
+		with = []property{textProperty("type", "sql"), textProperty("uri", "sqlite:///"+p.catalog.Path)}
 	case "postgres":
-		packages += ",org.postgresql:postgresql:42.7.8"
-		conf = append(conf, ".type=jdbc", ".uri=jdbc:postgresql://"+u.Host+u.Path, ".jdbc.user="+u.User.Username(),
-			`.jdbc.password=$PGPASSWORD`, ".jdbc.schema-version=V1")
+		address := *p.catalog
+		address.Scheme = "postgresql+psycopg2"
+		with = []property{textProperty("type", "sql"), textProperty("uri", address.String())}
 	case "rest":
-		conf = append(conf, ".type=rest", ".uri="+u.String())
+		with = p.rest()
 	}
-	if l.Warehouse != "" {
-		conf = append(conf, ".warehouse="+warehouseOf(l))
+	if p.endpoint != "" {
+		with = append(with, textProperty("s3.endpoint", p.endpoint))
 	}
-	if strings.HasPrefix(l.Warehouse, "s3://") {
-		packages += ",org.apache.iceberg:iceberg-aws-bundle:1.12.0"
-		conf = append(conf, ".io-impl=org.apache.iceberg.aws.s3.S3FileIO")
+	lines := ""
+	if p.secret != "" {
+		lines = "import os\n"
 	}
-	lines := "spark-sql --packages " + packages
-	for _, c := range conf {
-		word := shellText("spark.sql.catalog." + lakeCatalog + c)
-		if strings.Contains(c, "$") {
-			word = `"spark.sql.catalog.` + lakeCatalog + c + `"`
-		}
-		lines += " \\\n  --conf " + word
+	lines += "from pyiceberg.catalog import load_catalog\n\ncatalog = load_catalog(" + pythonText(lakeCatalog) + ", **{"
+	for _, s := range with {
+		lines += "\n    " + pythonText(s.name) + ": " + s.literal + ","
 	}
-	return lines + " \\\n  -e " + shellText("select title, z_score from "+lakeCatalog+"."+l.Namespace+".outliers order by z_score desc limit 10")
+	return lines + "\n})\n"
 }
 
-func trinoLines(l *job.Lake) string {
-	kind, u := catalogOf(l)
-	lines := []string{"# etc/catalog/" + lakeCatalog + ".properties", "connector.name=iceberg"}
-	switch kind {
+func (p *lakePlace) table(name string) string {
+	return "catalog.load_table(" + pythonText(p.namespace+"."+name) + ")"
+}
+
+func pyicebergLines(p *lakePlace) string {
+	return p.pythonCatalog() +
+		"outliers = " + p.table("outliers") + ".scan(selected_fields=(\"title\", \"z_score\")).to_arrow()"
+}
+
+func tryPyiceberg(p *lakePlace) []string {
+	return python("import pyiceberg, pyarrow", p.pythonCatalog()+"print("+p.table("outliers")+".scan().count())")
+}
+
+func polarsLakeLines(p *lakePlace) string {
+	return "import polars as pl\n" + p.pythonCatalog() + "history = pl.scan_iceberg(" + p.table("outliers_history") + ")"
+}
+
+func tryPolarsLake(p *lakePlace) []string {
+	return python("import polars, pyiceberg, pyarrow", p.pythonCatalog()+
+		"print(polars.scan_iceberg("+p.table("outliers")+").select(polars.len()).collect().item())")
+}
+
+// duckdbLake are statements that open the lake with DuckDB, and the table outliers in a query. DuckDB
+// reads REST catalogs itself, and finds the metadata of a table in a SQL catalog by a query.
+func duckdbLake(p *lakePlace) (statements []string, outliers string) {
+	if p.inBucket() {
+		secret := "create secret (type s3, provider credential_chain"
+		if u, err := url.Parse(p.endpoint); err == nil && u.Host != "" {
+			secret += ", endpoint " + sqlText(u.Host) + ", url_style 'path'"
+			if u.Scheme == "http" {
+				secret += ", use_ssl false"
+			}
+		}
+		statements = append(statements, secret+")")
+	}
+	if p.kind == "rest" {
+		attach := "attach " + sqlText(p.warehouse) + " as lake (type iceberg, endpoint " + sqlText(p.catalog.String())
+		switch p.secret {
+		case "":
+			attach += ", authorization_type 'none'"
+		case restToken:
+			attach += ", token getenv('ICEBERG_REST_TOKEN')"
+		default:
+			attach += ", client_id split_part(getenv('ICEBERG_REST_CREDENTIAL'), ':', 1)" +
+				", client_secret split_part(getenv('ICEBERG_REST_CREDENTIAL'), ':', 2)"
+		}
+		return append(statements, attach+")"), "lake." + p.namespace + ".outliers"
+	}
+	address := p.catalog.String()
+	if p.kind == "sqlite" {
+		address = p.catalog.Path
+	}
+	find := "select metadata_location from catalog.iceberg_tables where catalog_name = " + sqlText(lakeCatalog) +
+		" and table_namespace = " + sqlText(p.namespace) + " and table_name = 'outliers'"
+	statements = append(statements, "attach "+sqlText(address)+" as catalog (type "+p.kind+", read_only)",
+		"set variable outliers = ("+find+")")
+	return statements, "iceberg_scan(getvariable('outliers'))"
+}
+
+func duckdbLakeLines(p *lakePlace) string {
+	statements, outliers := duckdbLake(p)
+	return "duckdb -c " + shellText(strings.Join(append(statements, p.best(outliers)), ";\n"))
+}
+
+func tryDuckDBLake(p *lakePlace) []string {
+	statements, outliers := duckdbLake(p)
+	count := append(statements, "select count(*) from "+outliers)
+	return []string{"duckdb", "-noheader", "-list", "-c", strings.Join(count, "; ")}
+}
+
+// The versions of what Spark loads from Maven Central, which go with PySpark 4.1.
+const (
+	sparkIceberg = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+	sparkBucket  = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+	jdbcPostgres = "org.postgresql:postgresql:42.7.8"
+	jdbcSQLite   = "org.xerial:sqlite-jdbc:3.50.3.0"
+)
+
+func sparkLines(p *lakePlace) string {
+	packages := sparkIceberg
+	with := []property{
+		textProperty("type", "jdbc"), textProperty("uri", p.jdbc()), textProperty("jdbc.schema-version", "V1"),
+		textProperty("warehouse", p.warehouse),
+	}
+	switch p.kind {
+	case "sqlite":
+		packages += "," + jdbcSQLite
+	case "postgres":
+		packages += "," + jdbcPostgres
+		with = append(with, textProperty("jdbc.user", p.catalog.User.Username()), fromEnv("jdbc.password", "PGPASSWORD"))
 	case "rest":
-		lines = append(lines, "iceberg.catalog.type=rest", "iceberg.rest-catalog.uri="+u.String())
-		if l.Warehouse != "" {
-			lines = append(lines, "iceberg.rest-catalog.warehouse="+l.Warehouse)
+		with = p.rest()
+	}
+	if p.inBucket() {
+		packages += "," + sparkBucket
+		with = append(with, textProperty("io-impl", "org.apache.iceberg.aws.s3.S3FileIO"))
+	}
+	if p.endpoint != "" {
+		with = append(with, textProperty("s3.endpoint", p.endpoint), textProperty("s3.path-style-access", "true"))
+	}
+	lines := "import os\nfrom pyspark.sql import SparkSession\n\nspark = (\n    SparkSession.builder" +
+		"\n    .config(\"spark.jars.packages\", " + pythonText(packages) + ")" +
+		"\n    .config(\"spark.sql.catalog." + lakeCatalog + "\", \"org.apache.iceberg.spark.SparkCatalog\")"
+	for _, s := range with {
+		lines += "\n    .config(" + pythonText("spark.sql.catalog."+lakeCatalog+"."+s.name) + ", " + s.literal + ")"
+	}
+	return lines + "\n    .getOrCreate()\n)\nspark.sql(" + pythonText(p.best(lakeCatalog+"."+p.namespace+".outliers")) + ").show()"
+}
+
+func trinoLines(p *lakePlace) string {
+	lines := []string{"# etc/catalog/" + lakeCatalog + ".properties", "connector.name=iceberg"}
+	switch p.kind {
+	case "rest":
+		lines = append(lines, "iceberg.catalog.type=rest", "iceberg.rest-catalog.uri="+p.catalog.String())
+		if p.warehouse != "" {
+			lines = append(lines, "iceberg.rest-catalog.warehouse="+p.warehouse)
+		}
+		switch p.secret {
+		case restToken:
+			lines = append(lines, "iceberg.rest-catalog.security=OAUTH2",
+				"iceberg.rest-catalog.oauth2.token=${ENV:"+restToken+"}")
+		case restCredential:
+			lines = append(lines, "iceberg.rest-catalog.security=OAUTH2",
+				"iceberg.rest-catalog.oauth2.credential=${ENV:"+restCredential+"}")
 		}
 	default:
-		driver, address := "org.postgresql.Driver", "jdbc:postgresql://"+u.Host+u.Path
-		if kind == "sqlite" {
-			driver, address = "org.sqlite.JDBC", "jdbc:sqlite:"+u.Path
-			lines = append(lines, "# Trino has no driver for SQLite: add sqlite-jdbc to plugin/iceberg, or use PostgreSQL")
+		driver := "org.postgresql.Driver"
+		if p.kind == "sqlite" {
+			driver = "org.sqlite.JDBC"
+			lines = append(lines, "# Trino has no driver for SQLite: put "+jdbcSQLite+" into plugin/iceberg")
 		}
 		lines = append(lines, "iceberg.catalog.type=jdbc", "iceberg.jdbc-catalog.catalog-name="+lakeCatalog,
-			"iceberg.jdbc-catalog.driver-class="+driver, "iceberg.jdbc-catalog.connection-url="+address)
-		if kind == "postgres" {
-			lines = append(lines, "iceberg.jdbc-catalog.connection-user="+u.User.Username(), "iceberg.jdbc-catalog.connection-password=${ENV:PGPASSWORD}")
+			"iceberg.jdbc-catalog.driver-class="+driver, "iceberg.jdbc-catalog.connection-url="+p.jdbc(),
+			"iceberg.jdbc-catalog.default-warehouse-dir="+p.warehouse)
+		if p.kind == "postgres" {
+			lines = append(lines, "iceberg.jdbc-catalog.connection-user="+p.catalog.User.Username(),
+				"iceberg.jdbc-catalog.connection-password=${ENV:PGPASSWORD}")
 		}
-		lines = append(lines, "iceberg.jdbc-catalog.schema-version=V1", "iceberg.jdbc-catalog.default-warehouse-dir="+warehouseOf(l))
 	}
-	if strings.HasPrefix(l.Warehouse, "s3://") {
-		lines = append(lines, "fs.native-s3.enabled=true")
-	} else {
+	switch {
+	case !p.inBucket():
 		lines = append(lines, "fs.hadoop.enabled=true")
+	case p.endpoint != "":
+		lines = append(lines, "fs.native-s3.enabled=true", "s3.region=${ENV:AWS_REGION}",
+			"s3.endpoint="+p.endpoint, "s3.path-style-access=true")
+	default:
+		lines = append(lines, "fs.native-s3.enabled=true", "s3.region=${ENV:AWS_REGION}")
 	}
-	return strings.Join(append(lines, "",
-		"trino --execute "+shellText("select title, z_score from "+lakeCatalog+"."+l.Namespace+".outliers order by z_score desc limit 10")), "\n")
+	return strings.Join(append(lines, "", "trino --execute "+shellText(p.best(lakeCatalog+"."+p.namespace+".outliers"))), "\n")
 }
