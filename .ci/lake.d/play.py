@@ -1,4 +1,4 @@
-"""Plays of a lake: questions [DATA], daemons [MINUTES], kills [N], faults; all of them without a name."""
+"""Plays of a lake, see .ci/lake: play.py REPOSITORY FOLDER-OF-THE-TOOLS PLAY [ARGUMENT]."""
 
 import json
 import math
@@ -220,8 +220,9 @@ def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
         for snapshot in table.metadata.snapshots:
             known.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(table.io):
-                known.add(manifest.manifest_path)
-                known |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io, discard_deleted=False)}
+                if manifest.manifest_path not in known:
+                    known.add(manifest.manifest_path)
+                    known |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io, discard_deleted=False)}
     there = {address + "/" + str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and not f.name.startswith("catalog.db")}
     lost = known - there
     missing = [k for k in lost if not k.endswith(".metadata.json")]
@@ -294,11 +295,8 @@ def kills(count: str = "200") -> None:
 """)
     chance, during = random.Random(1), 0
     for _ in range(int(count)):
-        begun = time.monotonic()
         process = lake.start("run", "--again")
-        while "details" not in process.said() and time.monotonic() - begun < 0.2 and process.child.poll() is None:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 3))  # where in the run the kill falls
+        time.sleep(chance.uniform(0.1, 3))  # where in the run the kill falls
         during += process.child.poll() is None
         process.stop(signal.SIGKILL)
     lake.run("run", "--again")
@@ -306,6 +304,40 @@ def kills(count: str = "200") -> None:
     left = orphans(lake.catalog(), store.folder / "killed/lake", "s3://killed/lake")
     say(f"{len(left)} files are left of commits that were killed")
     union([lake])
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def costs(data: str | None = None) -> None:
+    """CPU and memory of the lake in a bucket with PostgreSQL, beside the other sinks, with the journal of DATA."""
+    jobs = re.sub(r"\A.*?(?=^budget)", "", (ROOT / "examples/notebooks/jobs.yaml").read_text(), flags=re.S | re.M)
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    os.environ["PGPASSWORD"] = PASSWORD
+    lake = Lake("costs", postgres.database("costs"), f"{store.bucket('costs')}/lake", jobs)
+    shutil.copytree(data or TOOLS / "data", lake.folder / "data")
+    lake.run("rebuild", "iceberg")
+    for _ in range(3):
+        for sink in ("duckdb", "parquet", "iceberg"):
+            cpu, wall, memory = measured(lake, "rebuild", sink)
+            say(f"rebuild {sink}: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
+    for _ in range(3):
+        cpu, wall, memory = measured(lake, "run", "coffee", "--again")
+        say(f"a run of a job with a lake: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
+        other = lake.folder / "without.yaml"
+        other.write_text(re.sub(r"  - iceberg.*\n", "", (lake.folder / "jobs.yaml").read_text()))
+        cpu, wall, memory = measured(lake, "run", "-c", "without.yaml", "coffee", "--again")
+        say(f"a run of a job without: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
+
+
+def measured(lake: Lake, *args: str) -> tuple[float, float, float]:
+    begun = time.monotonic()
+    process = lake.start(*args)
+    _, status, used = os.wait4(process.child.pid, 0)
+    process.child.returncode = os.waitstatus_to_exitcode(status)
+    assert process.child.returncode in (0, 3), process.said()
+    process.stop()
+    return used.ru_utime + used.ru_stime, time.monotonic() - begun, used.ru_maxrss / 1024
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -383,7 +415,7 @@ def faults() -> None:
     again("rebuilt")
 
 
-PLAYS = {f.__name__: f for f in (questions, daemons, kills, faults)}
+PLAYS = {f.__name__: f for f in (questions, daemons, kills, faults, costs)}
 
 if __name__ == "__main__":
     name, *args = sys.argv[3:]
