@@ -50,7 +50,7 @@ func measure(few, many *Played, lake *Asked) *Measured {
 	busy.New = few.Service.New // of which a single day tells nothing
 	m := &Measured{Services: map[string]Service{"ordinary": few.Service, "busy": busy}}
 	calls, bodies := sum(many.Calls), 0.0
-	for op, n := range many.Calls {
+	for op, n := range inOrder(many.Calls) {
 		bodies += n * busy.Answers[op].Bytes
 	}
 	m.Cost = Cost{

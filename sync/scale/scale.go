@@ -12,10 +12,13 @@
 package scale
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,8 +73,10 @@ type Lake struct {
 // Count is what a use amounts to. It refuses what it cannot count: scans, searches without an end, and more
 // calls than the pace has.
 func Count(u Use, cost Cost) (*Month, error) {
-	month := &Month{Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
-		rewritten: map[string]float64{}, merged: map[string]float64{}, single: map[string]float64{}}
+	month := &Month{
+		Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
+		rewritten: map[string]float64{}, merged: map[string]float64{}, single: map[string]float64{},
+	}
 	until := u.From.AddDate(0, 0, u.Days)
 	calendar := plan.NewCalendar(u.Config, u.From, until)
 	var all []demand
@@ -193,62 +198,58 @@ func withinPace(month *Month, u Use) error {
 // perMinute is how many calls readers are shown at a time: those of a minute.
 const perMinute = 10
 
-// show adds the publications of a job's runs, and in how many of them each table has news. A run publishes
-// at its first call, each minute, once its pages are in, and at its end.
+// show adds the publications of a job: those of its first run, which fills the tables, and those of the others.
 func (month *Month) show(wants []demand, s *Service) {
-	for _, run := range []struct {
-		runs   float64
-		calls  func(d demand) float64
-		things func(d demand) float64 // new ones
-		size   float64                // of tables while they are shown, as a share of what they have in the end
-	}{
-		{1, func(d demand) float64 { return d.first }, func(d demand) float64 { return d.first }, 0.5}, // fills them
-		{wants[0].runs - 1, func(d demand) float64 { return d.later }, func(d demand) float64 { return max(0, d.things-d.first) }, 1},
-	} {
-		pages, data := 0.0, 0.0
-		for _, d := range wants {
-			n := run.calls(d)
-			if d.paid {
-				pages += n
+	month.showRuns(1, 0.5, wants, s, func(d *demand) (calls, fresh float64) { return d.first, d.first })
+	month.showRuns(wants[0].runs-1, 1, wants, s, func(d *demand) (calls, fresh float64) {
+		return d.later, max(0, d.things-d.first)
+	})
+}
+
+// showRuns adds the publications of so many runs, and in how many of them each table has news. A run publishes
+// at its first call, each minute, once its pages are in, and at its end. size is that of the tables while it
+// does, as a share of what they have in the end; of tells how many calls each run makes, and about how many
+// things that are new all of them are.
+func (month *Month) showRuns(runs, size float64, wants []demand, s *Service, of func(*demand) (calls, fresh float64)) {
+	pages, data := 0.0, 0.0
+	for i := range wants {
+		d := &wants[i]
+		calls, fresh := of(d)
+		times := runs * min(1, calls) * max(1, calls/perMinute+0.3) // the calls of a kind follow each other
+		if d.paid {
+			times = runs * min(calls, 2) // with the first page, and once all are in
+			pages += calls
+		} else {
+			data += calls
+		}
+		for _, table := range schema.Tables() {
+			rows := s.Answers[d.op].Rows[table.Name]
+			if rows == 0 && (table.History == nil || s.Answers[d.op].Rows[table.History.Name] == 0) {
+				continue
+			}
+			news := times
+			if table == schema.Missing || table.Kind == schema.Changes { // which have new things alone
+				news = min(times, fresh*rows)
+			}
+			month.Shown[table.Name] += news
+			month.rewritten[table.Name] += times * size
+			if news >= 2*runs {
+				month.merged[table.Name] += runs
 			} else {
-				data += n
-			}
-			times := run.runs * min(1, n) * max(1, n/perMinute+0.3) // the calls of a kind follow each other
-			if d.paid {
-				times = run.runs * min(n, 2) // with the first page, and once all are in
-			}
-			for _, table := range schema.Tables() {
-				rows, has := s.Answers[d.op].Rows[table.Name]
-				if table.History != nil {
-					has = has || s.Answers[d.op].Rows[table.History.Name] > 0
-				}
-				if !has {
-					continue
-				}
-				news := times
-				if table == schema.Missing || table.Kind == schema.Changes { // which have new things alone
-					news = min(times, run.things(d)*rows)
-				}
-				month.Shown[table.Name] += news
-				month.rewritten[table.Name] += times * run.size
-				if news >= 2*run.runs {
-					month.merged[table.Name] += run.runs
-				} else {
-					month.single[table.Name] += news
-				}
+				month.single[table.Name] += news
 			}
 		}
-		each := 2 + max(0, math.Ceil((pages+data)/perMinute)-1)
-		if pages > 0 && data > 0 {
-			each++
-		}
-		month.Publications += run.runs * each
-		month.Shown["ops.requests"] += run.runs * (each - 1)
-		month.Shown["ops.runs"] += run.runs * 2 // begun and ended
-		if pages > 0 {
-			month.Shown["ops.searches"] += run.runs * 2
-			month.Shown["ops.credits"] += run.runs * 2
-		}
+	}
+	each := 2 + max(0, math.Ceil((pages+data)/perMinute)-1)
+	if pages > 0 && data > 0 {
+		each++
+	}
+	month.Publications += runs * each
+	month.Shown["ops.requests"] += runs * (each - 1)
+	month.Shown["ops.runs"] += runs * 2 // begun and ended
+	if pages > 0 {
+		month.Shown["ops.searches"] += runs * 2
+		month.Shown["ops.credits"] += runs * 2
 	}
 }
 
@@ -278,14 +279,14 @@ func (month *Month) addRows(all []demand, s *Service) {
 
 // store adds what keeping the rows takes.
 func (month *Month) store(s *Service, cost Cost, days float64) {
-	for op, n := range month.Calls {
+	for op, n := range inOrder(month.Calls) {
 		month.Bytes.State += n * (s.Answers[op].Bytes + cost.StatePerCall)
 	}
-	for table, rows := range month.Rows {
+	for table, rows := range inOrder(month.Rows) {
 		month.Bytes.Parquet += rows * cost.ParquetPerRow[table]
 	}
 	month.Bytes.DuckDB = cost.DuckDBPerParquet * month.Bytes.Parquet
-	for table, times := range month.Shown {
+	for table, times := range inOrder(month.Shown) {
 		bytes := month.Rows[table] * cost.ParquetPerRow[table]
 		if rewritten(table) {
 			month.Files++
@@ -324,9 +325,20 @@ func rewritten(table string) bool {
 	return strings.HasPrefix(table, "ops.")
 }
 
-func sum[K comparable](all map[K]float64) (s float64) {
-	for _, n := range all {
+func sum[K cmp.Ordered](all map[K]float64) (s float64) {
+	for _, n := range inOrder(all) {
 		s += n
 	}
 	return s
+}
+
+// inOrder is a map by its keys: numbers that are added in another order differ in their last digit.
+func inOrder[K cmp.Ordered](all map[K]float64) iter.Seq2[K, float64] {
+	return func(yield func(K, float64) bool) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if !yield(key, all[key]) {
+				return
+			}
+		}
+	}
 }
