@@ -19,7 +19,7 @@ import (
 func backupCommand(o *options) *cobra.Command {
 	var check bool
 	c := &cobra.Command{
-		Use:   "backup FOLDER|s3://BUCKET/PREFIX",
+		Use:   "backup FOLDER|ADDRESS",
 		Short: "Copy the state to another folder or to a bucket",
 		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
 works while another instance is running. The state holds the ledger, the journal and the queue.
@@ -27,9 +27,11 @@ The tables are not copied, because they can be rebuilt from the journal. Each ba
 copy, and replaces the previous one in its place when it is complete. It does not replace one
 that has more answers: that is the backup of another state, or of a newer one.
 
-A bucket is found, as those of Parquet files are, by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_REGION, AWS_ENDPOINT_URL and the other variables of AWS's own tools. The copy is made in
-data/state/tmp first, and needs as much space there as the state.
+The address of a bucket is s3://BUCKET/PREFIX, or az://CONTAINER/PREFIX of Azure Blob Storage.
+It is found, as that of Parquet files is, by AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the other
+variables of AWS's own tools, or AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT and the
+others of Azure's. The copy is made in data/state/tmp first, and needs as much space there as
+the state.
 
 The job file is not copied, because it may contain a key.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +
@@ -94,9 +96,9 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	switch {
 	case address != "":
 		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
-	case strings.Contains(text, "://"): // it may hold a key
-		return nil, usageError{errors.New("a backup is kept in a folder or in s3://bucket/prefix, " +
-			"of letters, digits and . _ - alone; keys come from the environment, AWS_ACCESS_KEY_ID and others")}
+	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may hold a key
+		return nil, usageError{errors.New("a backup is kept in a folder, or at an address like s3://bucket/prefix or az://container/prefix, " +
+			"of letters, digits and . _ - alone; keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT")}
 	}
 	return backup.Folder(text), nil
 }
@@ -104,7 +106,7 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 func restoreCommand(o *options) *cobra.Command {
 	var spent int
 	c := &cobra.Command{
-		Use:   "restore FOLDER|s3://BUCKET/PREFIX --spent N",
+		Use:   "restore FOLDER|ADDRESS --spent N",
 		Short: "Restore the state from a backup",
 		Long: `Check a backup in a folder or bucket, and restore it into a data folder that has no state.
 The next run, or 'outlierd rebuild', builds the tables from its journal.

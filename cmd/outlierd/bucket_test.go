@@ -19,7 +19,11 @@ var stores sync.Map
 
 // storeVariables are the variables by which outlierd finds a store on loopback.
 func storeVariables(url string) []string {
-	return []string{"AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=AKIACANARY4711", "AWS_SECRET_ACCESS_KEY=CANARY-4711"}
+	return []string{
+		"AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=AKIACANARY4711", "AWS_SECRET_ACCESS_KEY=CANARY-4711",
+		"AZURE_STORAGE_SERVICE_ENDPOINT=" + url, "AZURE_STORAGE_ACCOUNT=acme",
+		"AZURE_STORAGE_SAS_TOKEN=sp=rwdl&se=2026-11-02T10:00:00Z&sig=CANARY-4711",
+	}
 }
 
 // storeCommands are what a script does to a store, by name and number of arguments.
@@ -85,7 +89,7 @@ var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
 
 // bucketStore is a store on loopback with the bucket outliers, which scripts start and disturb:
 //
-//	store start                 sets the variables by which outlierd finds it
+//	store start [azure]         sets the variables by which outlierd finds it
 //	store refuse CODE           from now on, every request
 //	store refuse CODE METHOD KEY  only these, of objects whose key has KEY in it
 //	store cut KEY               answers about objects whose key has KEY in it, in the middle
@@ -103,6 +107,9 @@ func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if args[0] == "start" {
 		made := buckettest.New("outliers")
+		if len(args) > 1 {
+			made = buckettest.NewAzure("outliers")
+		}
 		server := httptest.NewServer(made)
 		ts.Defer(server.Close)
 		stores.Store(ts.Getenv("WORK"), made)
@@ -123,7 +130,7 @@ func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 // refuse lets a store refuse the requests of a method about keys that have a text in them; "" is any.
 func refuse(s *buckettest.Server, code, method, key string) error {
 	status := http.StatusForbidden
-	if code == "SlowDown" {
+	if code == "SlowDown" || code == "ServerBusy" {
 		status = http.StatusServiceUnavailable
 	}
 	s.SetFault(func(w http.ResponseWriter, r *http.Request) bool {

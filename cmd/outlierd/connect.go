@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/bucket"
 	"outlierd/sync/job"
 )
 
@@ -48,6 +50,7 @@ installed. Exit code 1 if one of them fails.`,
 			if err != nil {
 				return err
 			}
+			places.account = bucket.AzureAccount(o.world.env)
 			if try {
 				return o.tryTools(c.Context(), chosen, places)
 			}
@@ -64,6 +67,7 @@ type places struct {
 	parquet string     // the folder of the Parquet files
 	bucket  string     // the address that these are copied to
 	lake    *lakePlace // the lake
+	account string     // that has it, if it is a container of Azure and the environment says so
 }
 
 func placesOf(config *job.Config, env func(string) (string, bool)) (p places, err error) {
@@ -93,6 +97,15 @@ func (p places) history() string {
 	return filepath.ToSlash(globText(p.parquet)) + "/outliers_history/**/*.parquet"
 }
 
+// secret is the SQL by which DuckDB finds credentials for the bucket.
+func (p places) secret() string {
+	if !strings.HasPrefix(p.bucket, "az://") {
+		return "create secret (type s3, provider credential_chain)"
+	}
+	account := cmp.Or(p.account, "ACCOUNT") // for people to replace
+	return "create secret (type azure, provider credential_chain, account_name " + sqlText(account) + ")"
+}
+
 // globText is a path as a pattern that matches it alone.
 func globText(path string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(path)
@@ -108,7 +121,7 @@ type tool struct {
 	parquet func(places) string
 
 	// bucket are lines for the copy of these in a bucket; nil for a tool without.
-	bucket func(address string) string
+	bucket func(places) string
 
 	// lake are lines for Iceberg tables; nil for a tool that does not read them.
 	lake func(*lakePlace) string
@@ -135,10 +148,10 @@ var tools = []tool{
 			return "duckdb -c " + shellText("select date, count(*) from read_parquet("+sqlText(p.history())+
 				", hive_partitioning = true, union_by_name = true) group by date order by date")
 		},
-		bucket: func(address string) string {
-			return "duckdb -c " + shellText("create secret (type s3, provider credential_chain); "+
-				"set variable files = (select list("+sqlText(address+"/")+" || o.name) from "+
-				"(select unnest(tables.outliers_history) as o from read_json("+sqlText(address+"/_manifest/latest.json")+"))); "+
+		bucket: func(p places) string {
+			return "duckdb -c " + shellText(p.secret()+"; "+
+				"set variable files = (select list("+sqlText(p.bucket+"/")+" || o.name) from "+
+				"(select unnest(tables.outliers_history) as o from read_json("+sqlText(p.bucket+"/_manifest/latest.json")+"))); "+
 				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
 				"group by date order by date")
 		},
@@ -171,8 +184,8 @@ var tools = []tool{
 		parquet: func(p places) string {
 			return fmt.Sprintf("import pandas as pd\n\ndf = pd.read_parquet(%s)", pythonText(p.current()))
 		},
-		bucket: func(address string) string {
-			return "import json, fsspec, pandas as pd\n\n" + namesInBucket(address, "outliers") +
+		bucket: func(p places) string {
+			return "import json, fsspec, pandas as pd\n\n" + namesInBucket(p.bucket, "outliers") +
 				"\ndf = pd.concat(pd.read_parquet(file) for file in files)"
 		},
 		try: func(path string) []string {
@@ -194,8 +207,8 @@ var tools = []tool{
 				"history = pl.scan_parquet(%s, hive_partitioning=True, missing_columns=\"insert\")",
 				pythonText(p.current()), pythonText(p.history()))
 		},
-		bucket: func(address string) string {
-			return "import json, fsspec, polars as pl\n\n" + namesInBucket(address, "outliers_history") +
+		bucket: func(p places) string {
+			return "import json, fsspec, polars as pl\n\n" + namesInBucket(p.bucket, "outliers_history") +
 				"\nhistory = pl.scan_parquet(files, hive_partitioning=True, missing_columns=\"insert\")"
 		},
 		lake: polarsLakeLines, tryLake: tryPolarsLake,
@@ -459,7 +472,7 @@ func (t tool) lines(p places) (parts []string) {
 		parts = append(parts, t.parquet(p))
 	}
 	if t.bucket != nil && p.bucket != "" {
-		parts = append(parts, t.bucket(p.bucket))
+		parts = append(parts, t.bucket(p))
 	}
 	if t.lake != nil && p.lake != nil {
 		parts = append(parts, t.lake(p.lake))
@@ -486,7 +499,7 @@ func (o *options) toolsForPrograms(chosen []tool, p places) error {
 			l.Parquet = t.parquet(p)
 		}
 		if t.bucket != nil && p.bucket != "" {
-			l.Bucket = t.bucket(p.bucket)
+			l.Bucket = t.bucket(p)
 		}
 		if t.lake != nil && p.lake != nil {
 			l.Iceberg = t.lake(p.lake)

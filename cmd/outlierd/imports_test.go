@@ -65,6 +65,7 @@ var fenced = map[string][]string{
 	"github.com/duckdb/":           {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
 	"github.com/apache/arrow-go/":  {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"github.com/minio/":            {"sinks/bucket"},
+	"github.com/Azure/":            {"sinks/bucket"},
 	"github.com/apache/iceberg-go": {"sinks/iceberg"},
 	"github.com/jackc/":            {"sinks/iceberg"},
 	"modernc.org/sqlite":           {"sinks/iceberg", "sync/store", "sync/state/statetest"},

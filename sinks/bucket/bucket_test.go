@@ -9,9 +9,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,12 +42,23 @@ const secret = "CANARY-4711"
 func env(name string) (string, bool) {
 	value, ok := map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIA" + secret, "AWS_SECRET_ACCESS_KEY": secret, "AWS_ENDPOINT_URL": "https://store.test",
+		"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_SAS_TOKEN": "?sp=rwdl&se=2026-11-02T10:00:00Z&sig=" + secret,
 	}[name]
 	return value, ok
 }
 
 func optionsOf(dir string, server *buckettest.Server) Options {
-	return Options{Address: "s3://outliers/a/b", Record: filepath.Join(dir, "bucket.json"), Env: env, Transport: server}
+	return Options{Address: server.Scheme + "://outliers/a/b", Record: filepath.Join(dir, "bucket.json"), Env: env, Transport: server}
+}
+
+// eachStore runs a test for each kind of store.
+func eachStore(t *testing.T, test func(t *testing.T, blank func() *buckettest.Server)) {
+	for _, blank := range []func(bucket string) *buckettest.Server{buckettest.New, buckettest.NewAzure} {
+		t.Run(blank("").Scheme, func(t *testing.T) {
+			t.Parallel() // most of the time is the disk's
+			test(t, func() *buckettest.Server { return blank("outliers") })
+		})
+	}
 }
 
 func openSink(t testing.TB, dir string, server *buckettest.Server) *Sink {
@@ -82,26 +96,26 @@ func found(t testing.TB, server *buckettest.Server) (manifest, map[string][]byte
 	return m, content
 }
 
-// servers are the stores of the suite's folders.
-var servers sync.Map
-
-var suite = sinktest.Sink{
-	Open: func(t testing.TB, dir string) sinks.Sink {
-		server, _ := servers.LoadOrStore(dir, buckettest.New("outliers"))
-		return openSink(t, dir, server.(*buckettest.Server))
-	},
-	Read: func(t testing.TB, dir string, table *schema.Table) (rows []arrow.RecordBatch) {
-		server, _ := servers.Load(dir)
-		if _, ok := server.(*buckettest.Server).Objects()["a/b/"+manifestName]; !ok {
-			return nil
-		}
-		m, content := found(t, server.(*buckettest.Server))
-		objects := slices.SortedFunc(slices.Values(m.Tables[table.FileName()]), func(a, b object) int { return int(a.Lo - b.Lo) })
-		for _, o := range objects {
-			rows = append(rows, decode(t, table, content[o.Name])...)
-		}
-		return rows
-	},
+func suite(blank func() *buckettest.Server) sinktest.Sink {
+	var servers sync.Map // the stores of the suite's folders
+	return sinktest.Sink{
+		Open: func(t testing.TB, dir string) sinks.Sink {
+			server, _ := servers.LoadOrStore(dir, blank())
+			return openSink(t, dir, server.(*buckettest.Server))
+		},
+		Read: func(t testing.TB, dir string, table *schema.Table) (rows []arrow.RecordBatch) {
+			server, _ := servers.Load(dir)
+			if _, ok := server.(*buckettest.Server).Objects()["a/b/"+manifestName]; !ok {
+				return nil
+			}
+			m, content := found(t, server.(*buckettest.Server))
+			objects := slices.SortedFunc(slices.Values(m.Tables[table.FileName()]), func(a, b object) int { return int(a.Lo - b.Lo) })
+			for _, o := range objects {
+				rows = append(rows, decode(t, table, content[o.Name])...)
+			}
+			return rows
+		},
+	}
 }
 
 // decode reads a file in the columns of a table.
@@ -131,7 +145,9 @@ func decode(t testing.TB, table *schema.Table, content []byte) (rows []arrow.Rec
 	return rows
 }
 
-func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
+func TestSinkKeepsItsPromises(t *testing.T) {
+	eachStore(t, func(t *testing.T, blank func() *buckettest.Server) { sinktest.Run(t, suite(blank)) })
+}
 
 // write brings some more of a journal, and publishes.
 func write(t testing.TB, s *Sink, j sinktest.Journal, hi int64) error {
@@ -172,12 +188,16 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 // Each request in turn is the last one of a process. Readers always find what a manifest names,
 // and the next process completes the copy and leaves nothing over.
 func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
+	eachStore(t, testCopyIsWholeWhereverItIsCutShort)
+}
+
+func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.Server) {
 	j, step := sinktest.Sample(12), int64(1)
 	if testing.Short() {
 		step = 9
 	}
 	for last := int64(0); ; last += step {
-		dir, server := t.TempDir(), buckettest.New("outliers")
+		dir, server := t.TempDir(), blank()
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
 		first := openSink(t, dir, server)
 		if err := errors.Join(write(t, first, j, 4), write(t, first, j, 6)); err != nil {
@@ -218,7 +238,11 @@ func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 }
 
 func TestObjectsStayForReadersWhoBeganBefore(t *testing.T) {
-	dir, server, j := t.TempDir(), buckettest.New("outliers"), sinktest.Sample(8)
+	eachStore(t, testObjectsStayForReadersWhoBeganBefore)
+}
+
+func testObjectsStayForReadersWhoBeganBefore(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
 	s := openSink(t, dir, server)
 	defer s.Close()
 	if err := write(t, s, j, 4); err != nil {
@@ -254,8 +278,10 @@ func TestObjectsStayForReadersWhoBeganBefore(t *testing.T) {
 }
 
 // What a bucket loses or damages is uploaded again by the next process.
-func TestLostObjectsAreUploadedAgain(t *testing.T) {
-	dir, server, j := t.TempDir(), buckettest.New("outliers"), sinktest.Sample(4)
+func TestLostObjectsAreUploadedAgain(t *testing.T) { eachStore(t, testLostObjectsAreUploadedAgain) }
+
+func testLostObjectsAreUploadedAgain(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
 	s := openSink(t, dir, server)
 	if err := errors.Join(write(t, s, j, 4), s.Close()); err != nil {
 		t.Fatal(err)
@@ -276,7 +302,11 @@ func TestLostObjectsAreUploadedAgain(t *testing.T) {
 }
 
 func TestBucketOfAnotherFolderIsRefused(t *testing.T) {
-	server, j := buckettest.New("outliers"), sinktest.Sample(8)
+	eachStore(t, testBucketOfAnotherFolderIsRefused)
+}
+
+func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.Server) {
+	server, j := blank(), sinktest.Sample(8)
 	dir, other := t.TempDir(), t.TempDir()
 	for _, of := range []string{dir, other} {
 		s := openSink(t, of, server)
@@ -300,7 +330,7 @@ func TestBucketOfAnotherFolderIsRefused(t *testing.T) {
 	if err := write(t, s, j, 8); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(t, old, j, 8); err == nil || !strings.Contains(err.Error(), "PreconditionFailed") {
+	if err := write(t, old, j, 8); err == nil || !strings.Contains(err.Error(), "another process has replaced it") {
 		t.Errorf("a manifest that has changed meanwhile: %v", err)
 	}
 	if err := write(t, s, j, 8); err != nil {
@@ -313,23 +343,30 @@ func TestBucketOfAnotherFolderIsRefused(t *testing.T) {
 // folder goes on, and the copy is made up for later.
 func TestRefusalsAreNamed(t *testing.T) {
 	for _, c := range []struct {
+		blank      func(bucket string) *buckettest.Server
 		status     int
 		code, want string
 	}{
-		{http.StatusForbidden, "AccessDenied", "s3:PutObject"},
-		{http.StatusServiceUnavailable, "SlowDown", "it is tried again"},
-		{http.StatusBadRequest, "ExpiredToken", "renew them"},
-		{http.StatusForbidden, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"},
-		{http.StatusNotFound, "NoSuchBucket", "create the bucket"},
+		{buckettest.New, http.StatusForbidden, "AccessDenied", "s3:PutObject"},
+		{buckettest.New, http.StatusServiceUnavailable, "SlowDown", "it is tried again"},
+		{buckettest.New, http.StatusBadRequest, "ExpiredToken", "renew them"},
+		{buckettest.New, http.StatusForbidden, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"},
+		{buckettest.New, http.StatusNotFound, "NoSuchBucket", "create the bucket"},
+		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"},
+		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationFailure", "network rules"},
+		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "it is tried again"},
+		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "has expired on 2026-11-02T10:00:00Z: renew it"},
+		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the container"},
+		{buckettest.NewAzure, http.StatusConflict, "BlobImmutableDueToPolicy", "a policy"},
 	} {
-		dir, server, j := t.TempDir(), buckettest.New("outliers"), sinktest.Sample(8)
+		dir, server, j := t.TempDir(), c.blank("outliers"), sinktest.Sample(8)
 		s := openSink(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			buckettest.Refuse(w, c.status, c.code)
 			return true
 		})
 		err := write(t, s, j, 4)
-		if err == nil || !strings.Contains(err.Error(), "copy to s3://outliers/a/b") || !strings.Contains(err.Error(), c.want) ||
+		if err == nil || !strings.Contains(err.Error(), "copy to "+server.Scheme+"://outliers/a/b") || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", c.code, err)
 		}
@@ -345,7 +382,9 @@ func TestRefusalsAreNamed(t *testing.T) {
 	}
 }
 
-func TestLostPartIsNoticed(t *testing.T) {
+func TestLostPartIsNoticed(t *testing.T) { eachStore(t, testLostPartIsNoticed) }
+
+func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	content := make([]byte, 20<<20)
 	rand.Read(content)
 	sum := sha256.Sum256(content)
@@ -353,8 +392,8 @@ func TestLostPartIsNoticed(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := buckettest.New("outliers")
-	there, err := openStore(optionsOf(t.TempDir(), server))
+	server := blank()
+	there, err := openStore(optionsOf(t.TempDir(), server), triedAgain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,8 +411,9 @@ func TestLostPartIsNoticed(t *testing.T) {
 	}
 	// A kill leaves an upload in the middle.
 	ctx, cancel := context.WithCancel(t.Context())
+	var parts atomic.Int64
 	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("partNumber") == "2" {
+		if query := r.URL.Query(); (query.Has("partNumber") || query.Get("comp") == "block") && parts.Add(1) == 2 {
 			cancel()
 		}
 		return ctx.Err() != nil && r.Method == http.MethodDelete
@@ -382,33 +422,83 @@ func TestLostPartIsNoticed(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	server.SetFault(nil)
-	if server.Uploads() == 0 {
+	if server.Uploads()+server.Blocks() == 0 {
 		t.Fatal("no upload was left in the middle, so the test shows nothing")
 	}
 	if err := there.removeIncomplete(t.Context()); err != nil || server.Uploads() > 0 {
 		t.Errorf("%d uploads are left: %v", server.Uploads(), err)
 	}
+	if err := there.upload(t.Context(), path, o); err != nil || server.Blocks() > 0 {
+		t.Errorf("%d blocks are left: %v", server.Blocks(), err)
+	}
 }
 
-// realStore is the address of a store with a bucket named outliers, whose credentials are in the
-// environment. Without it a play is for the store in memory.
-var realStore = flag.String("store", "", "address of a store that speaks S3")
+// What is damaged on its way to a store is not kept.
+func TestDamagedUploadIsRefused(t *testing.T) { eachStore(t, testDamagedUploadIsRefused) }
+
+func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
+	for _, size := range []int{100, 2*partBytes + 1} {
+		content := make([]byte, size)
+		rand.Read(content)
+		sum := sha256.Sum256(content)
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server := blank()
+		o := optionsOf(t.TempDir(), server)
+		o.Transport = damaging{server}
+		there, err := openStore(o, triedAgain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
+		if err := there.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged on its way; it is tried again") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if len(server.Objects()) > 0 {
+			t.Errorf("%d bytes: what was damaged is kept", size)
+		}
+	}
+}
+
+// damaging is the network to a store, which changes a byte of each upload.
+type damaging struct{ server *buckettest.Server }
+
+func (d damaging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if len(body) > 0 {
+			body[len(body)/2] ^= 1
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return d.server.RoundTrip(r)
+}
+
+// realStore is s3 or az for a store with a bucket named outliers, whose address and credentials are
+// in the environment. Without it a play is for the stores in memory.
+var realStore = flag.String("store", "", "s3 or az: the kind of a store that the environment names")
+
+func TestStoreBehaves(t *testing.T) {
+	if *realStore != "" {
+		storeBehaves(t, *realStore, Options{Env: os.LookupEnv})
+		return
+	}
+	eachStore(t, func(t *testing.T, blank func() *buckettest.Server) {
+		server := blank()
+		storeBehaves(t, server.Scheme, Options{Env: env, Transport: server})
+	})
+}
 
 // What the rest relies on: an upload in parts arrives whole, a listing has all pages, a manifest is
 // replaced only if nobody else has done so, and what is deleted is gone.
-func TestStoreBehaves(t *testing.T) {
-	o := optionsOf(t.TempDir(), buckettest.New("outliers"))
-	if *realStore != "" {
-		o.Transport = nil
-		o.Env = func(name string) (string, bool) {
-			if name == "AWS_ENDPOINT_URL" {
-				return *realStore, true
-			}
-			return os.LookupEnv(name)
-		}
-	}
-	o.Address = fmt.Sprintf("s3://outliers/behaves-%d", time.Now().UnixNano())
-	there, err := openStore(o)
+func storeBehaves(t *testing.T, scheme string, o Options) {
+	o.Address = fmt.Sprintf("%s://outliers/behaves-%d", scheme, time.Now().UnixNano())
+	there, err := openStore(o, triedAgain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +551,7 @@ func TestStoreBehaves(t *testing.T) {
 	}
 	for _, old := range []string{"", first} {
 		_, err := replace(3, old)
-		if refused, ok := errors.AsType[*Refused](err); !ok || refused.Status != http.StatusPreconditionFailed {
+		if !errors.Is(err, fs.ErrExist) {
 			t.Errorf("the manifest that follows %q was replaced again: %v", old, err)
 		}
 	}
@@ -472,8 +562,10 @@ func TestStoreBehaves(t *testing.T) {
 }
 
 // A damaged file of the folder does not reach the bucket.
-func TestDamagedFileStays(t *testing.T) {
-	dir, server, j := t.TempDir(), buckettest.New("outliers"), sinktest.Sample(4)
+func TestDamagedFileStays(t *testing.T) { eachStore(t, testDamagedFileStays) }
+
+func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
 	s := openSink(t, dir, server)
 	defer s.Close()
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -516,41 +608,113 @@ func TestHangingStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	o := optionsOf(t.TempDir(), nil)
-	o.Transport = network(20 * time.Millisecond)
-	o.Env = func(name string) (string, bool) {
-		if name == "AWS_ENDPOINT_URL" {
-			return fmt.Sprintf("http://%s", listener.Addr()), true
+	for _, scheme := range []string{"s3", "az"} {
+		transport := network(20 * time.Millisecond)
+		there, err := openStore(Options{
+			Address: scheme + "://outliers/a/b", Transport: transport,
+			Env: func(name string) (string, bool) {
+				if name == "AWS_ENDPOINT_URL" || name == "AZURE_STORAGE_SERVICE_ENDPOINT" {
+					return fmt.Sprintf("http://%s", listener.Addr()), true
+				}
+				return env(name)
+			},
+		}, triedAgain)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return env(name)
-	}
-	there, err := openStore(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := there.list(t.Context()); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
-		t.Errorf("a store that hangs: %v", err)
-	}
-	if !o.Transport.(*mortal).ended.Load() {
-		t.Error("the request would be sent again")
+		_, err = there.list(t.Context())
+		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "check the network and A") || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: a store that hangs: %v", scheme, err)
+		}
+		if !transport.(*mortal).ended.Load() {
+			t.Errorf("%s: the request would be sent again", scheme)
+		}
 	}
 }
 
 func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, c := range []struct {
+		scheme    string
 		variables map[string]string
 		want      string
 	}{
-		{map[string]string{"AWS_ACCESS_KEY_ID": "a"}, "must both be set"},
-		{map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true"}, "no credentials"},
-		{map[string]string{"AWS_ENDPOINT_URL": "minio:9000"}, "https://"},
-		{map[string]string{"AWS_ENDPOINT_URL": "https://user:" + secret + "@minio"}, "https://"},
+		{"s3", map[string]string{"AWS_ACCESS_KEY_ID": "a"}, "must both be set"},
+		{"s3", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true"}, "no credentials"},
+		{"s3", map[string]string{"AWS_ENDPOINT_URL": "minio:9000"}, "https://"},
+		{"s3", map[string]string{"AWS_ENDPOINT_URL": "https://user:" + secret + "@minio"}, "https://"},
+		{"az", nil, "AZURE_STORAGE_ACCOUNT must be the name"},
+		{"az", map[string]string{"AZURE_STORAGE_ACCOUNT": secret}, "AZURE_STORAGE_ACCOUNT must be the name"},
+		{"az", map[string]string{"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_KEY": secret}, "AZURE_STORAGE_KEY is malformed"},
+		{"az", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountKey=" + secret}, "CONNECTION_STRING is malformed"},
+		{"az", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountName=acme;AccountKey=" + secret}, "CONNECTION_STRING is malformed"},
+		{"az", map[string]string{"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_SERVICE_ENDPOINT": "https://acme?sig=" + secret}, "https://"},
+		{"az", map[string]string{"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_SAS_TOKEN": "sig=" + secret + "\n"}, "AZURE_STORAGE_SAS_TOKEN"},
 	} {
-		t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-		o := optionsOf(t.TempDir(), nil)
+		o := Options{Address: c.scheme + "://outliers/a/b"}
 		o.Env = func(name string) (string, bool) { value, ok := c.variables[name]; return value, ok }
-		if _, err := openStore(o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
+		if _, err := openStore(o, triedAgain); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%v: %v", c.variables, err)
 		}
 	}
+}
+
+// An identity signs in at Microsoft Entra, and its token goes with each request.
+func TestAzureKnowsIdentities(t *testing.T) {
+	for name, value := range map[string]string{
+		"AZURE_TENANT_ID": "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID": "66666666-2222-3333-4444-555555555555",
+		"AZURE_CLIENT_SECRET": secret, "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
+	} {
+		t.Setenv(name, value)
+	}
+	server := buckettest.NewAzure("outliers")
+	for _, c := range []struct{ answer, want string }{
+		{`{"token_type": "Bearer", "expires_in": 3600, "access_token": "` + secret + `"}`, ""},
+		{`{"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret ` + secret + `"}`, "(AADSTS7000215)"},
+		{`{}`, "no credentials were found"},
+	} {
+		o := Options{Address: "az://outliers/a/b", Transport: entra{server, c.answer}}
+		o.Env = func(name string) (string, bool) {
+			value, ok := map[string]string{"AZURE_STORAGE_ACCOUNT": "acme"}[name]
+			return value, ok
+		}
+		there, err := openStore(o, triedAgain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = there.list(t.Context())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret)) {
+			t.Errorf("%s: %v", c.answer, err)
+		}
+	}
+}
+
+// entra signs in who asks, and hands a server the requests with the token.
+type entra struct {
+	server *buckettest.Server
+	answer string
+}
+
+func (e entra) RoundTrip(r *http.Request) (*http.Response, error) {
+	const host = "https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555"
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Host == "acme.blob.core.windows.net" && r.Header.Get("Authorization") == "Bearer "+secret:
+		return e.server.RoundTrip(r)
+	case strings.HasSuffix(r.URL.Path, "/oauth2/v2.0/token"):
+		if strings.Contains(e.answer, `"error"`) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		w.WriteString(e.answer)
+	case strings.HasSuffix(r.URL.Path, "/openid-configuration"):
+		fmt.Fprintf(w, `{"issuer": "%s/v2.0", "authorization_endpoint": "%[1]s/authorize", "token_endpoint": "%[1]s/oauth2/v2.0/token"}`, host)
+	case strings.HasSuffix(r.URL.Path, "/discovery/instance"):
+		fmt.Fprintf(w, `{"tenant_discovery_endpoint": "%s/v2.0/.well-known/openid-configuration"}`, host)
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
 }

@@ -36,7 +36,7 @@ func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	store, err := openStore(c.options)
+	store, err := openStore(c.options, triedAgain)
 	if err != nil {
 		return r, err
 	}
@@ -83,7 +83,7 @@ func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, r
 	}
 	sum, err := s.sum(ctx, o.Name)
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", o.Name, s.explain(err))
+		return "", fmt.Errorf("read %s: %w", o.Name, err)
 	}
 	if sum != o.SHA256 {
 		return o.Name + " is damaged: it does not have the checksum of the manifest", nil

@@ -21,6 +21,9 @@ const Grace = time.Hour
 // atOnce is how many objects are uploaded or deleted at a time.
 const atOnce = 4
 
+// triedAgain is what happens to a copy after a fault that passes.
+const triedAgain = "it is tried again"
+
 // Copy keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
 type Copy struct {
 	dir     string
@@ -90,7 +93,7 @@ func (c *Copy) look(ctx context.Context) (t *there, err error) {
 	if t.record, err = readRecord(c.options.Record); err != nil {
 		return nil, err
 	}
-	if t.store, err = openStore(c.options); err != nil {
+	if t.store, err = openStore(c.options, triedAgain); err != nil {
 		return nil, err
 	}
 	if t.root, t.etag, err = t.store.readManifest(ctx); err != nil {

@@ -1,4 +1,5 @@
-// Package bucket copies the files of a Parquet sink to a bucket of a store that speaks S3.
+// Package bucket copies the files of a Parquet sink to a bucket of a store that speaks S3, or to a
+// container of Azure Blob Storage, which is a bucket here.
 //
 //	<table>/date=YYYY-MM-DD/part-<lo>-<hi>-<sum>.parquet   a file of the folder
 //	<table>/current-<sum>.parquet                          the same; <sum> begins the SHA-256 of its content

@@ -11,8 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/minio/minio-go/v7"
 )
 
 // Files are files directly below the prefix of a bucket. They are the place of a backup, as
@@ -25,11 +23,10 @@ type Files struct {
 
 // OpenFiles does not use the network. Files that are put there are prepared in the folder temp.
 func OpenFiles(o Options, temp string) (*Files, error) {
-	s, err := openStore(o)
+	s, err := openStore(o, "run the command again")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Address, err)
 	}
-	s.again = "run the command again"
 	return &Files{s, o.Address, temp}, nil
 }
 
@@ -44,20 +41,18 @@ func (f *Files) Hold() (release func() error, err error) { return func() error {
 
 // Names are those of the files that are there, and of uploads that were not ended.
 func (f *Files) Names(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the listings, if they are not read to their end
 	s, names := f.store, map[string]bool{}
-	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.below()}) {
-		if o.Err != nil {
-			return nil, fmt.Errorf("list the files in %s: %w", f, s.explain(o.Err))
+	for o, err := range s.client.list(ctx, s.below(), false) {
+		if err != nil {
+			return nil, fmt.Errorf("list the files in %s: %w", f, err)
 		}
-		names[strings.TrimPrefix(o.Key, s.below())] = true
+		names[strings.TrimPrefix(o.key, s.below())] = true
 	}
-	for u := range s.client.ListIncompleteUploads(ctx, s.bucket, s.below(), false) {
-		if u.Err != nil {
-			return nil, fmt.Errorf("list the uploads to %s that were cut short: %w", f, s.explain(u.Err))
+	for key, err := range s.client.unended(ctx, s.below(), false) {
+		if err != nil {
+			return nil, fmt.Errorf("list the uploads to %s that were cut short: %w", f, err)
 		}
-		names[strings.TrimPrefix(u.Key, s.below())] = true
+		names[strings.TrimPrefix(key, s.below())] = true
 	}
 	maps.DeleteFunc(names, func(name string, _ bool) bool { return name == "" || strings.Contains(name, "/") })
 	return slices.Sorted(maps.Keys(names)), nil
@@ -65,18 +60,18 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 
 // Open begins to read a file. The version is that of its content, for Replace.
 func (f *Files) Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error) {
-	content, info, err := f.store.get(ctx, name)
+	from, version, err := f.store.client.get(ctx, f.store.key(name))
 	if err != nil {
 		return nil, "", f.unread(name, err)
 	}
-	return &reading{content, f, name}, info.ETag, nil
+	return &reading{from, f, name}, version, nil
 }
 
 func (f *Files) unread(name string, err error) error {
-	return fmt.Errorf("read %s/%s: %w", f, name, f.store.explain(err))
+	return fmt.Errorf("read %s/%s: %w", f, name, err)
 }
 
-// reading is the content of a file, whose errors are worded as others.
+// reading is the content of a file, whose errors name it.
 type reading struct {
 	io.ReadCloser
 	files *Files
@@ -103,7 +98,7 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.store.put(ctx, file, name, info.Size(), minio.PutObjectOptions{}); err != nil {
+	if err := f.store.client.put(ctx, f.store.key(name), file, info.Size(), ""); err != nil {
 		return fmt.Errorf("upload %s/%s: %w", f, name, err)
 	}
 	return nil
@@ -112,7 +107,7 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 // Replace writes a small file in one step, if it still has the given version, or if there is none and
 // the version is empty. Otherwise the error is [fs.ErrExist].
 func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
-	_, err := f.store.replace(ctx, name, text, version)
+	_, err := f.store.client.replace(ctx, f.store.key(name), text, version)
 	if errors.Is(err, fs.ErrExist) {
 		// The store may have done it, and the answer been lost: then the library has asked again.
 		has, unread := f.has(ctx, name, text)
@@ -141,7 +136,7 @@ func (f *Files) Remove(ctx context.Context, name string) error {
 	s := f.store
 	err := s.remove(ctx, name)
 	if err == nil {
-		err = s.explain(s.client.RemoveIncompleteUpload(ctx, s.bucket, s.key(name)))
+		err = s.client.removeUnended(ctx, s.key(name))
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s/%s, which is out of date: %w", f, name, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -14,7 +15,7 @@ import (
 
 // Objects are all objects of a bucket by their keys, for a program that knows what they are.
 type Objects struct {
-	store *store
+	store *s3
 	name  string
 }
 
@@ -25,9 +26,13 @@ type Object struct {
 	Modified time.Time
 }
 
-// OpenObjects does not use the network. The address is that of the bucket alone.
+// OpenObjects does not use the network. The address is that of the bucket alone: s3://bucket.
 func OpenObjects(o Options) (*Objects, error) {
-	s, err := openStore(o)
+	transport := o.Transport
+	if transport == nil {
+		transport = network(patience)
+	}
+	s, err := openS3(strings.TrimPrefix(o.Address, "s3://"), o.Env, transport, "it is tried again")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Address, err)
 	}
@@ -80,7 +85,7 @@ func (b *Objects) Put(ctx context.Context, f *os.File, key string) error {
 		return err
 	}
 	_, err = b.store.client.PutObject(ctx, b.store.bucket, key, f, info.Size(),
-		minio.PutObjectOptions{SendContentMd5: true, PartSize: partSize(info.Size())})
+		minio.PutObjectOptions{SendContentMd5: true, PartSize: uint64(partSize(info.Size()))})
 	return b.failed("write", key, err)
 }
 

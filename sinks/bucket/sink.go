@@ -10,11 +10,12 @@ import (
 
 // Options say where a bucket is and how to reach it.
 type Options struct {
-	Address string // s3://bucket or s3://bucket/prefix
+	Address string // s3://bucket, s3://bucket/prefix or, of Azure, az://container/prefix
 	Record  string // the file in which the data folder notes what it has written there
 
 	// Env is the environment, with the variables of AWS's own tools: AWS_ACCESS_KEY_ID and the
-	// others of credentials, AWS_REGION, AWS_ENDPOINT_URL.
+	// others of credentials, AWS_REGION, AWS_ENDPOINT_URL; or those of Azure's:
+	// AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT and the others of credentials.
 	Env func(string) (string, bool)
 
 	Transport http.RoundTripper // nil is the network

@@ -127,8 +127,8 @@ type Sink struct {
 	Kind string // SinkDuckDB, SinkParquet or SinkIceberg
 	Path string // relative to the data folder and inside it: a file or a folder; "" of a lake
 
-	// Bucket is where the files of a Parquet folder are copied to: s3://bucket or
-	// s3://bucket/prefix; "" is nowhere.
+	// Bucket is where the files of a Parquet folder are copied to: s3://bucket,
+	// s3://bucket/prefix, or az://container/prefix of Azure; "" is nowhere.
 	Bucket string
 
 	Lake *Lake // of a SinkIceberg

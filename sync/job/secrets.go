@@ -26,6 +26,9 @@ var (
 	urlQuery = regexp.MustCompile(`(\b(?:url|duckdb|parquet)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
 )
 
+// azureKey is the secret part of a connection string of Azure Storage, or of a SAS token.
+var azureKey = regexp.MustCompile(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`)
+
 // withoutKeys hides the user and password of addresses, and what follows `key:` unless it is
 // a mere reference, together with the deeper lines below it, over which a text may go on. It
 // works on bare lines, as there has to be an excerpt even of a file that is not YAML.
@@ -35,6 +38,7 @@ func withoutKeys(lines []string) []string {
 		shown[i] = urlLogin.ReplaceAllString(line, "${1}********@")
 		shown[i] = urlQuery.ReplaceAllString(shown[i], "${1}********")
 		shown[i] = userinfo.ReplaceAllString(shown[i], "://********@")
+		shown[i] = azureKey.ReplaceAllString(shown[i], "${1}********")
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
 			shown[i] = "********"

@@ -210,12 +210,14 @@ func (b *builder) sinks(n *yamltree.Node) {
 	}
 }
 
-// bucketAddress matches the address of a bucket with an optional prefix, and no keys or parameters.
-// A prefix has no characters that an address or a pattern would give a meaning.
-var bucketAddress = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
+// bucketAddress matches the address of a bucket, or of a container of Azure, with an optional prefix,
+// and no keys or parameters. A prefix has no characters that an address or a pattern would give a
+// meaning.
+var bucketAddress = regexp.MustCompile(`^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|az://[a-z0-9](-?[a-z0-9]){2,62})` +
+	`(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
 
-// BucketAddress is the address of a bucket with an optional prefix, such as s3://bucket/prefix. It
-// is "" if the text is none.
+// BucketAddress is the address of a bucket with an optional prefix, s3://bucket/prefix or
+// az://container/prefix. It is "" if the text is none.
 func BucketAddress(text string) string {
 	if !bucketAddress.MatchString(text) {
 		return ""
@@ -238,12 +240,12 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
-	case kind == SinkParquet && strings.HasPrefix(text, "s3://"): // it may hold a key
-		n.RefuseWithHint("keys come from the environment, AWS_ACCESS_KEY_ID and others",
-			"must be like s3://bucket/prefix, of letters, digits and . _ - alone")
+	case kind == SinkParquet && (strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")): // it may hold a key
+		n.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
+			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, digits and . _ - alone")
 		return
 	case strings.Contains(text, "://"): // cleaned, it would be the path of a folder, and it may hold a key
-		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix",
+		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix or az://container/prefix",
 			"must be a path inside the data folder, got an address")
 		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):

@@ -1,5 +1,5 @@
-// Package buckettest has a store in memory that speaks as much of S3 as package bucket uses, and
-// that fails as it is told. It does not check signatures.
+// Package buckettest has a store in memory that speaks as much of S3, or of Azure Blob Storage, as
+// package bucket uses, and that fails as it is told. It does not check signatures.
 package buckettest
 
 import (
@@ -23,6 +23,7 @@ import (
 
 // Server is a store with one bucket. As a [http.RoundTripper] it needs no socket.
 type Server struct {
+	Scheme string // of its addresses: s3 or az
 	Bucket string
 
 	// Fault answers a request in the store's place if it reports true.
@@ -34,6 +35,7 @@ type Server struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	uploads map[string]*upload
+	blocks  map[string]map[string][]byte // of Azure: by key and id
 	last    int
 	asked   []string // the requests
 }
@@ -43,9 +45,9 @@ type upload struct {
 	parts map[int][]byte
 }
 
-// New is an empty store.
+// New is an empty store that speaks S3.
 func New(bucket string) *Server {
-	return &Server{Bucket: bucket, objects: map[string][]byte{}, uploads: map[string]*upload{}}
+	return &Server{Scheme: "s3", Bucket: bucket, objects: map[string][]byte{}, uploads: map[string]*upload{}}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -54,22 +56,28 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w := httptest.NewRecorder()
-	if r.Body == nil {
-		r.Body = http.NoBody
+	asked := r.Clone(r.Context())
+	if asked.Body == nil {
+		asked.Body = http.NoBody
 	}
-	s.ServeHTTP(w, r)
+	asked.Header = http.Header{}
+	for name, values := range r.Header {
+		asked.Header[http.CanonicalHeaderKey(name)] = values // as a socket would
+	}
+	s.ServeHTTP(w, asked)
 	answer := w.Result()
 	answer.Request = r
 	answer.ContentLength = int64(w.Body.Len())
 	if length := answer.Header.Get("Content-Length"); length != "" {
 		answer.ContentLength, _ = strconv.ParseInt(length, 10, 64) // of a HEAD
 	}
-	return answer, r.Body.Close()
+	return answer, asked.Body.Close()
 }
 
-// Refuse writes an error as S3 does.
+// Refuse writes an error as S3 does, and Azure, which also names it in a header.
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
+	w.Header().Set("X-Ms-Error-Code", code)
 	w.WriteHeader(status)
 	fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>refused by the test</Message></Error>", code)
 }
@@ -85,16 +93,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if bucket != s.Bucket {
-		Refuse(w, http.StatusNotFound, "NoSuchBucket")
+		Refuse(w, http.StatusNotFound, map[string]string{"s3": "NoSuchBucket", "az": "ContainerNotFound"}[s.Scheme])
 		return
 	}
 	body, err := content(r)
 	if err != nil {
-		Refuse(w, http.StatusBadRequest, "IncompleteBody")
+		Refuse(w, http.StatusBadRequest, map[string]string{"s3": "IncompleteBody", "az": "Md5Mismatch"}[s.Scheme])
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.Scheme == "az" {
+		s.azure(w, r, key, body)
+		return
+	}
 	query := r.URL.Query()
 	switch {
 	case r.Method == http.MethodGet && query.Has("uploads"):

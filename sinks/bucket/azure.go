@@ -1,0 +1,342 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"golang.org/x/sync/errgroup"
+)
+
+// azure is a container of Azure Blob Storage.
+type azure struct {
+	container *container.Client
+	expires   time.Time // of the SAS token; zero if there is none
+	again     string    // what happens after a fault that passes, for people
+}
+
+// azurePermissions are what the credentials must be allowed to do, as Azure calls it.
+const azurePermissions = "to read, write, delete and list blobs: the role Storage Blob Data Contributor, or a SAS token with sp=rwdl"
+
+const (
+	retryAfter   = 200 * time.Millisecond // by the library, doubled for each request
+	mostPatience = 5 * time.Second        // with a store that says when to ask again
+	partsAtOnce  = 2                      // of each upload: their parts are in memory
+)
+
+func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (client, error) {
+	o := policy.ClientOptions{
+		Transport: sender{transport},
+		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
+	}
+	found, err := openContainer(bucket, env, o)
+	if err != nil {
+		return nil, err
+	}
+	address, err := sas.ParseURL(found.URL())
+	if err != nil {
+		return nil, errAddress // the library's has the address, and so the token
+	}
+	return &azure{found, address.SAS.ExpiryTime(), again}, nil
+}
+
+// sender is a transport as the library wants it. Unlike a [http.Client], it puts no address, which
+// may have a token, in an error.
+type sender struct{ http.RoundTripper }
+
+// Do implements [policy.Transporter].
+func (s sender) Do(r *http.Request) (*http.Response, error) { return s.RoundTrip(r) }
+
+// accountName matches the name of a storage account, and nothing that changes the address around it.
+var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
+
+// The errors of variables do not quote them: any may hold a key by mistake.
+var (
+	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys of the storage account")
+	errNoAccount  = errors.New("AZURE_STORAGE_ACCOUNT must be the name of a storage account, or AZURE_STORAGE_CONNECTION_STRING be set")
+	errKey        = errors.New("AZURE_STORAGE_KEY is malformed: copy it from the access keys of the storage account")
+	errAddress    = errors.New("AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the storage account")
+	errService    = errors.New("AZURE_STORAGE_SERVICE_ENDPOINT must be an address such as https://acme.blob.core.windows.net")
+)
+
+// openContainer finds the account and credentials as Azure's tools do: a connection string, a key, a
+// SAS token, or an identity.
+func openContainer(name string, env func(string) (string, bool), o policy.ClientOptions) (*container.Client, error) {
+	options := &container.ClientOptions{ClientOptions: o}
+	if text := first(env, "AZURE_STORAGE_CONNECTION_STRING"); text != "" {
+		found, err := container.NewClientFromConnectionString(text, name, options)
+		if err != nil {
+			return nil, errConnection
+		}
+		return found, nil
+	}
+	account := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+	if !accountName.MatchString(account) {
+		return nil, errNoAccount
+	}
+	service, err := serviceOf(account, env)
+	if err != nil {
+		return nil, err
+	}
+	address := service + "/" + name
+	if key := first(env, "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"); key != "" {
+		keys, err := container.NewSharedKeyCredential(account, key)
+		if err != nil {
+			return nil, errKey
+		}
+		return container.NewClientWithSharedKeyCredential(address, keys, options)
+	}
+	if token := first(env, "AZURE_STORAGE_SAS_TOKEN"); token != "" {
+		return container.NewClientWithNoCredential(address+"?"+strings.TrimPrefix(token, "?"), options)
+	}
+	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
+	if err != nil {
+		return nil, unidentified{}
+	}
+	return container.NewClient(address, identity{found}, options)
+}
+
+// serviceOf is the address of an account's containers.
+func serviceOf(account string, env func(string) (string, bool)) (string, error) {
+	text := first(env, "AZURE_STORAGE_SERVICE_ENDPOINT")
+	if text == "" {
+		return "https://" + account + ".blob.core.windows.net", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return "", errService
+	}
+	return strings.TrimRight(text, "/"), nil
+}
+
+// AzureAccount is the name of the storage account that the environment names, or "".
+func AzureAccount(env func(string) (string, bool)) string {
+	name := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+	for part := range strings.SplitSeq(first(env, "AZURE_STORAGE_CONNECTION_STRING"), ";") {
+		if value, ok := strings.CutPrefix(part, "AccountName="); ok {
+			name = value
+		}
+	}
+	if !accountName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// identity is that of the process: a service principal, a workload, the machine, or who has signed
+// in with Azure's command line.
+type identity struct{ credential azcore.TokenCredential }
+
+// entraCode matches the code of an error of Microsoft Entra.
+var entraCode = regexp.MustCompile(`AADSTS\d+`)
+
+// GetToken implements [azcore.TokenCredential]. Of the library's error, which has whole answers, it
+// keeps the code.
+func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, err := i.credential.GetToken(ctx, o)
+	if err == nil || ctx.Err() != nil {
+		return token, err
+	}
+	return token, unidentified{entraCode.FindString(err.Error())}
+}
+
+// unidentified is the error where no identity was accepted.
+type unidentified struct{ code string }
+
+func (u unidentified) Error() string {
+	if u.code != "" {
+		return "Microsoft Entra refused the identity (" + u.code + "): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other variables of it"
+	}
+	return "no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
+		"or give this machine an identity"
+}
+
+// NonRetriable tells the library that another request would end the same.
+func (unidentified) NonRetriable() {}
+
+func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
+	answer, err := a.container.NewBlobClient(key).DownloadStream(ctx, nil)
+	if err != nil {
+		return nil, "", a.explain(err)
+	}
+	return content{answer.Body, a.explain}, string(what(answer.ETag)), nil
+}
+
+// what is what a pointer of the library is to; the zero value for none.
+func what[T any](pointer *T) (value T) {
+	if pointer != nil {
+		value = *pointer
+	}
+	return value
+}
+
+// put sends each part with its checksum, and the store puts together what it has, or refuses.
+func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
+	metadata := map[string]*string{}
+	if sha256 != "" {
+		metadata["sha256"] = &sha256
+	}
+	part := partSize(size)
+	if size <= part {
+		content, err := section(file, 0, size)
+		if err != nil {
+			return err
+		}
+		_, err = a.upload(ctx, key, content, blockblob.UploadOptions{Metadata: metadata})
+		return err
+	}
+	to, upload, ids := a.container.NewBlockBlobClient(key), rand.Text(), []string{}
+	parts, during := errgroup.WithContext(ctx)
+	parts.SetLimit(partsAtOnce)
+	for at := int64(0); at < size; at += part {
+		// Of two uploads at once, neither puts together parts of the other. All names must be as long.
+		id := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s-%05d", upload, len(ids)))
+		ids = append(ids, id)
+		parts.Go(func() error {
+			content, err := section(file, at, min(part, size-at))
+			if err != nil {
+				return err
+			}
+			sum := md5.Sum(content)
+			o := &blockblob.StageBlockOptions{TransactionalValidation: blob.TransferValidationTypeMD5(sum[:])}
+			_, err = to.StageBlock(during, id, streaming.NopCloser(bytes.NewReader(content)), o)
+			return a.explain(err)
+		})
+	}
+	if err := parts.Wait(); err != nil {
+		return err
+	}
+	headers := &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
+	_, err := to.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{HTTPHeaders: headers, Metadata: metadata})
+	return a.explain(err)
+}
+
+// section is a part of a file, of a size in bytes.
+func section(file *os.File, at, size int64) ([]byte, error) {
+	content := make([]byte, size)
+	_, err := io.ReadFull(io.NewSectionReader(file, at, size), content)
+	return content, err
+}
+
+// upload writes an object in one request.
+func (a *azure) upload(ctx context.Context, key string, content []byte, o blockblob.UploadOptions) (etag string, err error) {
+	sum := md5.Sum(content)
+	o.TransactionalValidation = blob.TransferValidationTypeMD5(sum[:])
+	o.HTTPHeaders = &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
+	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), &o)
+	return string(what(answer.ETag)), a.explain(err)
+}
+
+func (a *azure) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
+	only := &blob.ModifiedAccessConditions{}
+	if etag == "" {
+		only.IfNoneMatch = new(azcore.ETagAny)
+	} else {
+		only.IfMatch = new(azcore.ETag(etag))
+	}
+	return a.upload(ctx, key, text, blockblob.UploadOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}})
+}
+
+func (a *azure) remove(ctx context.Context, key string) error {
+	snapshots := &blob.DeleteOptions{DeleteSnapshots: new(blob.DeleteSnapshotsOptionTypeInclude)}
+	_, err := a.container.NewBlobClient(key).Delete(ctx, snapshots)
+	if bloberror.HasCode(err, bloberror.BlobNotFound) {
+		return nil
+	}
+	return a.explain(err)
+}
+
+func (a *azure) list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error] {
+	if deep {
+		pages := a.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &below})
+		return items(ctx, a, pages, func(page container.ListBlobsFlatResponse) []*container.BlobItem { return page.Segment.BlobItems })
+	}
+	pages := a.container.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &below})
+	return items(ctx, a, pages, func(page container.ListBlobsHierarchyResponse) []*container.BlobItem { return page.Segment.BlobItems })
+}
+
+// items are those of all pages of a listing.
+func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of func(P) []*container.BlobItem) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		for pages.More() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(listed{}, a.explain(err))
+				return
+			}
+			for _, item := range of(page) {
+				if !yield(listed{what(item.Name), what(what(item.Properties).ContentLength)}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// unended finds none: the store itself removes parts after a week, or when their object is uploaded
+// again.
+func (a *azure) unended(context.Context, string, bool) iter.Seq2[string, error] {
+	return func(func(string, error) bool) {}
+}
+
+func (a *azure) removeUnended(context.Context, string) error { return nil }
+
+// explain words an error of the library.
+func (a *azure) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if unknown, ok := errors.AsType[unidentified](err); ok {
+		return unknown
+	}
+	answer, answered := errors.AsType[*azcore.ResponseError](err)
+	if !answered {
+		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING; %s", err, a.again)
+	}
+	return refused(answer.ErrorCode, answer.StatusCode, a.remedy(bloberror.Code(answer.ErrorCode)), azurePermissions, a.again)
+}
+
+// remedy is what to do about a code; "" if others have the same.
+func (a *azure) remedy(code bloberror.Code) string {
+	switch code {
+	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
+		return "create the container, or correct its address"
+	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation:
+		if !a.expires.IsZero() && time.Now().After(a.expires) {
+			return "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
+		}
+		return "the credentials are refused: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
+			"and this machine's clock"
+	case bloberror.AuthorizationFailure, bloberror.AuthorizationSourceIPMismatch:
+		return "allow the credentials " + azurePermissions + "; and this machine's address in the account's network rules"
+	case "KeyBasedAuthenticationNotPermitted":
+		return "the storage account accepts no keys: use an identity without them"
+	case bloberror.BlobImmutableDueToPolicy, bloberror.LeaseIDMissing:
+		return "a lease or a policy protects the object: remove it, or use another container"
+	case bloberror.MD5Mismatch, bloberror.CRC64Mismatch, bloberror.InvalidBlockList, bloberror.InvalidBlobOrBlock:
+		return partLost + a.again
+	}
+	return ""
+}

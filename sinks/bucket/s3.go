@@ -1,0 +1,196 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// s3 is a bucket of a store that speaks S3.
+type s3 struct {
+	client *minio.Client
+	bucket string
+	again  string // what happens after a fault that passes, for people
+}
+
+// s3Permissions are what the credentials must be allowed to do, as AWS calls it.
+const s3Permissions = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, " +
+	"s3:ListBucketMultipartUploads, s3:AbortMultipartUpload"
+
+func openS3(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (*s3, error) {
+	host, secure, err := endpoint(env)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := credentialsOf(env)
+	if err != nil {
+		return nil, err
+	}
+	region := first(env, "AWS_REGION", "AWS_DEFAULT_REGION")
+	if region == "" && host != amazon {
+		region = "us-east-1" // what stores assume that have no regions
+	}
+	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: attempts})
+	if err != nil {
+		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
+	}
+	return &s3{client, bucket, again}, nil
+}
+
+const amazon = "s3.amazonaws.com"
+
+// endpoint is the host of the store.
+func endpoint(env func(string) (string, bool)) (host string, secure bool, err error) {
+	text := first(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	if text == "" {
+		return amazon, true, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+		return "", false, errors.New("AWS_ENDPOINT_URL must be an address such as https://minio.example.com:9000")
+	}
+	return u.Host, u.Scheme == "https", nil
+}
+
+// errNoKeys is the error where no credentials are found.
+var errNoKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+
+// credentialsOf finds credentials as AWS's tools do: in the environment, in their files, and from
+// the machine's role.
+func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, error) {
+	id, secret, token := first(env, "AWS_ACCESS_KEY_ID"), first(env, "AWS_SECRET_ACCESS_KEY"), first(env, "AWS_SESSION_TOKEN")
+	switch {
+	case id != "" && secret != "":
+		return credentials.NewStaticV4(id, secret, token), nil
+	case id != "" || secret != "":
+		return nil, errors.New("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must both be set")
+	}
+	client := &http.Client{Timeout: 5 * time.Second}
+	keys := credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.FileAWSCredentials{Filename: first(env, "AWS_SHARED_CREDENTIALS_FILE"), Profile: first(env, "AWS_PROFILE")},
+		&credentials.IAM{Client: client},
+	})
+	found, err := keys.GetWithContext(&credentials.CredContext{Client: client})
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", errNoKeys, err)
+	}
+	if found.SignerType.IsAnonymous() {
+		return nil, errNoKeys
+	}
+	return keys, nil
+}
+
+// get uses a request whose errors tell their code, which those of a HEAD do not.
+func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
+	core := minio.Core{Client: s.client}
+	from, info, _, err := core.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, "", s.explain(err)
+	}
+	return content{from, s.explain}, info.ETag, nil
+}
+
+func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
+	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true, PartSize: uint64(partSize(size))}
+	if sha256 != "" {
+		o.UserMetadata = map[string]string{"sha256": sha256}
+	}
+	_, err := s.client.PutObject(ctx, s.bucket, key, file, size, o)
+	if err != nil || size <= partBytes {
+		return s.explain(err) // of one part, which the store has checked
+	}
+	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if err == nil && info.Size != size {
+		return fmt.Errorf("the bucket has %d bytes of the %d that were uploaded; %s", info.Size, size, s.again)
+	}
+	return s.explain(err)
+}
+
+func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
+	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true}
+	if etag == "" {
+		o.SetMatchETagExcept("*")
+	} else {
+		o.SetMatchETag(etag)
+	}
+	info, err := s.client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
+	return info.ETag, s.explain(err)
+}
+
+func (s *s3) remove(ctx context.Context, key string) error {
+	return s.explain(s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+}
+
+func (s *s3) list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		o := minio.ListObjectsOptions{Prefix: below, Recursive: deep}
+		for found := range s.client.ListObjectsIter(ctx, s.bucket, o) {
+			if !yield(listed{found.Key, found.Size}, s.explain(found.Err)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *s3) unended(ctx context.Context, below string, deep bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // ends the listing, if it is not read to its end
+		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, deep) {
+			if !yield(found.Key, s.explain(found.Err)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *s3) removeUnended(ctx context.Context, key string) error {
+	return s.explain(s.client.RemoveIncompleteUpload(ctx, s.bucket, key))
+}
+
+// explain words an error of the library.
+func (s *s3) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	answer, answered := errors.AsType[minio.ErrorResponse](err)
+	if !answered {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the address has the names of objects and uploads
+		}
+		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, s.again)
+	}
+	return refused(answer.Code, answer.StatusCode, s.remedy(answer.Code), s3Permissions, s.again)
+}
+
+// remedy is what to do about a code; "" if others have the same.
+func (s *s3) remedy(code string) string {
+	switch code {
+	case "NoSuchBucket":
+		return "create the bucket, or correct its address"
+	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
+		return "the credentials have expired: renew them"
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
+		return "the credentials are refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+	case "RequestTimeTooSkewed":
+		return "set this machine's clock"
+	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":
+		return "set AWS_REGION to the region of the bucket"
+	case minio.NoSuchUpload:
+		return "another process has removed what was uploaded so far; " + s.again
+	case "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
+		return partLost + s.again
+	}
+	return ""
+}
