@@ -25,6 +25,7 @@ class Process:
     """A process with a log, which ends with this program."""
 
     running: list["Process"] = []
+    ends_by = signal.SIGTERM
 
     def __init__(self, name: str, command: list[str], folder: pathlib.Path, user: str | None = None, **env: str):
         self.name, self.log = name, folder / f"{name}.log"
@@ -43,9 +44,9 @@ class Process:
     def said(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def stop(self, how: signal.Signals | None = None) -> int:
         if self.child.poll() is None:
-            os.killpg(self.child.pid, how)
+            os.killpg(self.child.pid, how or self.ends_by)
             try:
                 self.child.wait(60)
             except subprocess.TimeoutExpired:
@@ -91,6 +92,7 @@ class Postgres:
         self.process = Process("postgres", [
             str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port),
             "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.folder}"], self.folder, self.user)
+        self.process.ends_by = signal.SIGINT  # SIGTERM would wait for clients
         self.process.until(lambda: subprocess.run(
             [self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0)
 

@@ -30,8 +30,8 @@
 //
 // # Maintenance
 //
-// A publication that finds many small files of this writer, or days that are over, writes them anew as
-// fewer; once a day, old snapshots and files that no snapshot has go. The order of the journal is kept.
+// Small files, old snapshots and files that no snapshot has stay, until an engine takes them away. Where that has
+// changed the files of this writer, what is remembered of them is forgotten and read again.
 //
 // All of it needs the build tag iceberg: the library makes every start of the program slower by a
 // tenth of a second, used or not.
