@@ -319,6 +319,11 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 	if err != nil {
 		return d, err
 	}
+	if d.Rows == 0 { // as most tables have none
+		if n, err := r.count(ctx, have, t, where); err != nil || n == 0 {
+			return d, err
+		}
+	}
 	columns, number := columnsOf(t, added), numberOf(t)
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s WHERE %s) GROUP BY ALL",
