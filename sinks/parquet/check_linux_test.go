@@ -11,15 +11,10 @@ import (
 
 // TestLookAtAnotherDisk: the files are read where they are, if they cannot be linked.
 func TestLookAtAnotherDisk(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "outlierd-*")
-	if err != nil {
-		t.Skipf("there is no second disk: %v", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	keep := t.TempDir()
+	dir, keep := folderIn(t, "/dev/shm"), folderIn(t, "/var/tmp")
 	var here, there unix.Stat_t
 	if unix.Stat(dir, &there) != nil || unix.Stat(keep, &here) != nil || here.Dev == there.Dev {
-		t.Skip("/dev/shm is on the disk of the temporary folders")
+		t.Skip("/dev/shm and /var/tmp are on one disk")
 	}
 	s := openSink(t, dir)
 	defer s.Close()
@@ -31,4 +26,18 @@ func TestLookAtAnotherDisk(t *testing.T) {
 	if err != nil || f.Dir != dir || len(f.Files) == 0 {
 		t.Errorf("%+v, error %v", f, err)
 	}
+}
+
+func folderIn(t *testing.T, parent string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(parent, "outlierd-*")
+	if err != nil {
+		t.Skipf("there is no second disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
