@@ -261,7 +261,7 @@ def daemons(minutes: str = "10") -> None:
         say(f"  {lake.name}: {lake.check()}")
     union(lakes)
     left = orphans(lakes[0].catalog(), store.folder / "shared/lake", "s3://shared/lake")
-    say(f"{len(left)} files are left of commits that were killed; maintenance takes those that are older than three days")
+    say(f"{len(left)} files are left of commits that were killed or came second")
 
 
 def union(lakes: list[Lake]) -> None:
