@@ -29,9 +29,6 @@ type dataFile struct {
 
 func (f *dataFile) isDead(row int64) bool { _, dead := f.dead[row]; return dead }
 
-// live is how many rows the file has that are not dead.
-func (f *dataFile) live() int64 { return f.Count() - int64(len(f.dead)) }
-
 func snapshotOf(l *lakeTable) int64 {
 	if s := l.table.CurrentSnapshot(); s != nil {
 		return s.SnapshotID
