@@ -30,8 +30,9 @@
 //
 // # Maintenance
 //
-// Small files, old snapshots and files that no snapshot has stay, until an engine takes them away. Where that has
-// changed the files of this writer, what is remembered of them is forgotten and read again.
+// A publication merges the files of a table whose rows are replaced, once there are many small ones. Once a
+// day it merges the files of days that are over, expires old snapshots, and deletes files that no snapshot has.
+// The order of the journal is kept. Only files of this writer are merged.
 //
 // All of it needs the build tag iceberg: the library makes every start of the program slower by a
 // tenth of a second, used or not.

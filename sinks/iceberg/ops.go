@@ -13,12 +13,15 @@ import (
 	"outlierd/sinks"
 )
 
-// Publish implements [sinks.Sink]. What was written is seen already; the operations tables follow.
+// Publish implements [sinks.Sink]. What was written is visible already; the operations tables follow, and
+// then maintenance.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
-	if ops == nil {
-		return nil
+	if ops != nil {
+		if err := s.writeOps(ctx, ops); err != nil {
+			return s.fail(err)
+		}
 	}
-	return s.fail(s.writeOps(ctx, ops))
+	return s.fail(s.maintain(ctx))
 }
 
 // writeOps writes the news, and then their version: after a kill the same news come again, and replace

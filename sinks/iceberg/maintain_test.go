@@ -1,0 +1,183 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+// fill writes answers in batches of one each, and publishes after each.
+func fill(t *testing.T, s *Sink, journal sinktest.Journal, hi int64) {
+	t.Helper()
+	at, err := s.Watermark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; at < hi; at++ {
+		b := journal.Batch(at, at+1)
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		sinktest.Release(b)
+		if err := s.Publish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// holdingOf is what the lake has of a writer's table.
+func holdingOf(t *testing.T, s *Sink, of *schema.Table) *holding {
+	t.Helper()
+	l := s.tables[of]
+	l.forget()
+	if err := l.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l.own
+}
+
+// TestManyCommitsLeaveFewFiles: of tables whose rows are replaced at once, of the others when a day is over.
+// No row changes by it, their order stays that of the journal, and another writer's rows stay too.
+func TestManyCommitsLeaveFewFiles(t *testing.T) {
+	t.Parallel()
+	const answers = 30
+	dir, journal := t.TempDir(), sinktest.Sample(answers)
+	other := openSink(t, dir, "b")
+	defer other.Close()
+	fill(t, other, journal, 3)
+	s := openSink(t, dir, "a")
+	defer func() { s.Close() }()
+	fill(t, s, journal, answers)
+	for _, table := range sinktest.Tables() {
+		if l := s.tables[table]; !l.byDay() {
+			h := holdingOf(t, s, table)
+			if n := len(h.data) + len(h.deletes); n > fewFiles {
+				t.Errorf("table %s has %d files after %d commits", table.Name, n, answers)
+			}
+		}
+	}
+	s.now = func() time.Time { return time.Now().Add(400 * 24 * time.Hour) }
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	days := 0
+	for _, table := range sinktest.Tables() {
+		if l := s.tables[table]; l.byDay() {
+			h := holdingOf(t, s, table)
+			perDay := map[string]int{}
+			for _, f := range h.data {
+				perDay[dayName(l.dayOf(f))]++
+			}
+			for day, n := range perDay {
+				days++
+				if n > 1 && day != "" {
+					t.Errorf("table %s has %d files of %s, which is over", table.Name, n, day)
+				}
+			}
+		}
+	}
+	if days == 0 {
+		t.Error("no table has a day")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openSink(t, dir, "a")
+	for instance, hi := range map[string]int64{"a": answers, "b": 3} {
+		k := sinktest.Sink{Open: suite.Open, Read: func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
+			return readTable(t, dir, instance, of)
+		}}
+		for _, table := range sinktest.Tables() {
+			k.CheckTable(t, dir, table, journal, hi)
+		}
+	}
+	for _, table := range sinktest.Tables() {
+		last := map[string]int64{}
+		for _, rows := range readTable(t, dir, "a", table) {
+			ids := rows.Column(rows.Schema().FieldIndices(sinks.ResponseID)[0]).(*array.Int64).Int64Values()
+			if !s.tables[table].byDay() && (!slices.IsSorted(ids) || len(ids) > 0 && ids[0] < last[table.Name]) {
+				t.Errorf("the rows of table %s are not in the order of the journal", table.Name)
+			}
+			if len(ids) > 0 {
+				last[table.Name] = ids[len(ids)-1]
+			}
+			rows.Release()
+		}
+	}
+}
+
+// TestOldSnapshotsAndOrphansGo, once they are old enough, and nothing that is read.
+func TestOldSnapshotsAndOrphansGo(t *testing.T) {
+	t.Parallel()
+	dir, journal := t.TempDir(), sinktest.Sample(6)
+	s := openSink(t, dir, "a")
+	defer s.Close()
+	fill(t, s, journal, 6)
+	old, young := filepath.Join(dir, "lake", "outlierd", "outliers", "data", "a", "old.parquet"), ""
+	young = strings.Replace(old, "old.", "young.", 1)
+	for _, name := range []string{old, young} {
+		if err := os.WriteFile(name, []byte("cut short"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-orphansKept - time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("a file that no snapshot has is still there after three days (%v)", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("a file that may belong to a commit under way is gone: %v", err)
+	}
+	before := files(t, dir)
+	for _, l := range s.tables {
+		if err := l.expire(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.table.Metadata().Snapshots()); n > 1 {
+			t.Errorf("table %s has %d snapshots after all but the newest expired", l.name(), n)
+		}
+	}
+	if after := files(t, dir); after >= before {
+		t.Errorf("%d files before snapshots expired, %d after", before, after)
+	}
+	for _, table := range sinktest.Tables() {
+		suite.CheckTable(t, dir, table, journal, 6)
+	}
+}
+
+// files counts those of the warehouse.
+func files(t *testing.T, dir string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dir, "lake"), func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
