@@ -62,3 +62,10 @@ func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arr
 }
 
 func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
+
+// readAs reads the rows of a writer.
+func readAs(instance string) func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
+	return func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
+		return readTable(t, dir, instance, of)
+	}
+}
