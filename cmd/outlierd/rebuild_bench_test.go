@@ -2,14 +2,19 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	allocator "github.com/apache/arrow-go/v18/arrow/memory"
+
 	"outlierd/outlier/simulator"
+	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
 )
@@ -33,66 +38,204 @@ const topics = `    for_each:
         beekeeping, calligraphy, cycling, parkour, origami, cocktails, fermentation]
 `
 
-// readJSON makes one table of the hits in files of answers, with the types that the interface
-// names, as a person would who has only DuckDB.
-const readJSON = `CREATE OR REPLACE TABLE hits AS
+// hitType is a hit with the types that the interface names.
+const hitType = `STRUCT(
+	id VARCHAR, kind VARCHAR, "time" %[1]s,
+	snippet STRUCT(channelId VARCHAR, channelTitle VARCHAR, channelHandle VARCHAR, channelSubscribers BIGINT, title VARCHAR,
+		publishedAt %[1]s, "language" VARCHAR, duration BIGINT, thumbnails %[2]s,
+		monetization STRUCT(rpmEstimationFrom DOUBLE, rpmEstimationTo DOUBLE, revenueEstimationFrom DOUBLE, revenueEstimationTo DOUBLE),
+		channelMonetization STRUCT(revenueMonthlyEstimationFrom DOUBLE, revenueMonthlyEstimationTo DOUBLE,
+			rpmEstimationFrom DOUBLE, rpmEstimationTo DOUBLE, adsense BOOLEAN)),
+	statistics STRUCT(commentCount BIGINT, likeCount BIGINT, viewCount BIGINT, zScore DOUBLE, averageViewsRatio DOUBLE,
+		isPositiveOutlier BOOLEAN, isNegativeOutlier BOOLEAN),
+	classification STRUCT(isFaceless BOOLEAN, quality VARCHAR))[]`
+
+// readTables makes the tables of hits that the program makes, as SQL would, from files in which each answer
+// stands beside what the journal knows of it. It spares what read_json does not tell: which fields an
+// answer lacks, and which it has besides, so that the columns extra and fields_missing stay NULL.
+var readTables = `INSERT INTO warehouse.main.outliers_history BY NAME
+	SELECT h.id AS video_id, h.kind, h.snippet.title, h.snippet.channelId AS channel_id, h.snippet.channelTitle AS channel_title,
+		h.snippet.channelHandle AS channel_handle, h.snippet.channelSubscribers AS channel_subscribers,
+		h.snippet.publishedAt AS published_at, h.snippet."language", h.snippet.thumbnails,
+		h.snippet.thumbnails.high.url AS thumbnail_url, h.snippet.duration,
+		h.snippet.monetization.rpmEstimationFrom AS rpm_estimation_from, h.snippet.monetization.rpmEstimationTo AS rpm_estimation_to,
+		h.snippet.monetization.revenueEstimationFrom AS revenue_estimation_from,
+		h.snippet.monetization.revenueEstimationTo AS revenue_estimation_to,
+		h.snippet.channelMonetization.revenueMonthlyEstimationFrom AS channel_revenue_monthly_estimation_from,
+		h.snippet.channelMonetization.revenueMonthlyEstimationTo AS channel_revenue_monthly_estimation_to,
+		h.snippet.channelMonetization.rpmEstimationFrom AS channel_rpm_estimation_from,
+		h.snippet.channelMonetization.rpmEstimationTo AS channel_rpm_estimation_to,
+		h.snippet.channelMonetization.adsense AS channel_adsense,
+		h.statistics.commentCount AS comment_count, h.statistics.likeCount AS like_count, h.statistics.viewCount AS view_count,
+		h.statistics.zScore AS z_score, h.statistics.averageViewsRatio AS average_views_ratio,
+		h.statistics.isPositiveOutlier AS is_positive_outlier, h.statistics.isNegativeOutlier AS is_negative_outlier,
+		h.classification.isFaceless AS is_faceless, h.classification.quality, h."time" AS service_time,
+		'search' AS source, queries, item, page, rank_base + place AS "rank",
+		run AS _run_id, job AS _job, response AS _response_id, observed_at
+	FROM (SELECT * EXCLUDE (answer), unnest(answer.hits) AS h, generate_subscripts(answer.hits, 1) AS place
+		FROM read_json(%[1]s, maximum_object_size = 100000000, columns = {
+			response: 'BIGINT', run: 'VARCHAR', job: 'VARCHAR', observed_at: 'TIMESTAMPTZ', queries: 'VARCHAR[]', item: 'VARCHAR',
+			page: 'BIGINT', rank_base: 'BIGINT', answer: 'STRUCT(hits ` + fmt.Sprintf(hitType, "TIMESTAMPTZ", imagesOf("default", "medium", "high")) + `)'}));
+	INSERT INTO warehouse.main.outliers BY NAME
+	WITH told AS (SELECT video_id, max(_response_id) AS _response_id, min(observed_at) AS first_seen_at, max(observed_at) AS last_seen_at,
+			count(*) AS times_seen FROM warehouse.main.outliers_history GROUP BY video_id),
+		earlier AS (SELECT h.video_id, max(observed_at) AS previous_seen_at, arg_max(view_count, observed_at) AS previous_view_count
+			FROM warehouse.main.outliers_history AS h JOIN told USING (video_id)
+			WHERE epoch_us(observed_at) // 86400000000 < epoch_us(last_seen_at) // 86400000000 GROUP BY h.video_id)
+	SELECT h.* EXCLUDE (source, queries, seeds, item, page, "rank", scan_id), first_seen_at, last_seen_at, times_seen,
+		previous_seen_at, previous_view_count
+	FROM warehouse.main.outliers_history AS h JOIN told USING (video_id, _response_id) LEFT JOIN earlier USING (video_id)`
+
+func imagesOf(sizes ...string) string {
+	var fields []string
+	for _, size := range sizes {
+		fields = append(fields, fmt.Sprintf("%q STRUCT(url VARCHAR, width BIGINT, height BIGINT)", size))
+	}
+	return "STRUCT(" + strings.Join(fields, ", ") + ")"
+}
+
+// readHits makes one plain table of some columns of the hits, as a person would who has only DuckDB.
+var readHits = `CREATE OR REPLACE TABLE warehouse.main.hits AS
 	SELECT h.id, h.kind, h.snippet.channelId, h.snippet.channelTitle, h.snippet.channelHandle, h.snippet.channelSubscribers,
 		h.snippet.title, h.snippet.publishedAt, h.snippet."language", h.snippet.duration, h.snippet.thumbnails.high.url,
 		unnest(h.snippet.monetization), unnest(h.snippet.channelMonetization), unnest(h.statistics), unnest(h.classification), h.time
-	FROM (SELECT unnest(hits) AS h FROM read_json(%s, maximum_object_size = 100000000, columns = {hits: 'STRUCT(
-		id VARCHAR, kind VARCHAR, "time" VARCHAR,
-		snippet STRUCT(channelId VARCHAR, channelTitle VARCHAR, channelHandle VARCHAR, channelSubscribers BIGINT, title VARCHAR,
-			publishedAt TIMESTAMP, "language" VARCHAR, duration BIGINT, thumbnails STRUCT("high" STRUCT(url VARCHAR)),
-			monetization STRUCT(rpmEstimationFrom DOUBLE, rpmEstimationTo DOUBLE, revenueEstimationFrom DOUBLE, revenueEstimationTo DOUBLE),
-			channelMonetization STRUCT(revenueMonthlyEstimationFrom DOUBLE, revenueMonthlyEstimationTo DOUBLE,
-				rpmEstimationFrom DOUBLE, rpmEstimationTo DOUBLE, adsense BOOLEAN)),
-		statistics STRUCT(commentCount BIGINT, likeCount BIGINT, viewCount BIGINT, zScore DOUBLE, averageViewsRatio DOUBLE,
-			isPositiveOutlier BOOLEAN, isNegativeOutlier BOOLEAN),
-		classification STRUCT(isFaceless BOOLEAN, quality VARCHAR))[]'}))`
+	FROM (SELECT unnest(answer.hits) AS h FROM read_json(%[1]s, maximum_object_size = 100000000, columns = {
+		answer: 'STRUCT(hits ` + fmt.Sprintf(hitType, "VARCHAR", `STRUCT("high" STRUCT(url VARCHAR))`) + `)'}))`
 
-// BenchmarkRebuildBesideReadJSON is how many hits a second of CPU brings into DuckDB: by the whole
-// command "rebuild duckdb", which opens the journal, judges the answers, keeps a history and the
-// last state of each video and publishes a copy, as a multiple of what DuckDB's read_json makes of
-// the same answers in one plain table, from one file and from a file an answer.
+// BenchmarkRebuildBesideReadJSON is how many rows a second of CPU brings into DuckDB: by the whole
+// command "rebuild duckdb", which opens the journal, judges the answers, makes the tables of the
+// operations too and publishes a copy, as a multiple of what DuckDB's read_json and SQL make of the
+// same answers, from one file and from a file an answer. tables are the same tables, which it compares;
+// plain is one table of some columns, with neither lineage nor the last state of each video. appended
+// is decoding the same answers and appending their hits to the history alone, against that one table.
 func BenchmarkRebuildBesideReadJSON(b *testing.B) {
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(pages())
 	w.mustRun("run", "--all", "--yes")
 	dir := b.TempDir()
 	w.exportAnswers(dir)
-	db, err := database.Open(b.Context(), database.Options{Memory: 4 << 30, Threads: 2, Temp: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(b.Context(), "ATTACH "+database.Text(filepath.Join(dir, "hits.duckdb"))+" AS plain; USE plain"); err != nil {
-		b.Fatal(err)
-	}
-	read := func(files string) float64 {
-		before := cpuOfThisProcess(b)
-		if _, err := db.Exec(b.Context(), fmt.Sprintf(readJSON, database.Text(filepath.Join(dir, files)))+"; CHECKPOINT"); err != nil {
+	took := func(work func(*database.DB)) float64 {
+		db, err := database.Open(b.Context(), database.Options{Memory: 4 << 30, Threads: 2, Temp: b.TempDir()})
+		if err != nil {
 			b.Fatal(err)
 		}
-		return cpuOfThisProcess(b) - before
+		defer db.Close()
+		path := filepath.Join(b.TempDir(), "read.duckdb")
+		_, err = db.Exec(b.Context(), "ATTACH "+database.Text(path)+" AS warehouse (BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0')")
+		if err == nil {
+			err = db.Create(b.Context(), slices.Concat(schema.Tables(), schema.OpsTables()))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		before := cpuOfThisProcess(b)
+		work(db)
+		if _, err := db.Exec(b.Context(), "CHECKPOINT warehouse"); err != nil {
+			b.Fatal(err)
+		}
+		cpu := cpuOfThisProcess(b) - before
+		if rows, err := db.Query(b.Context(), "SELECT count(*) FROM warehouse.main.outliers"); err != nil || rows[0][0] != int64(0) {
+			w.sameHits(db)
+		}
+		return cpu
 	}
-	var ours, one, many float64
+	read := func(sql, files string) float64 {
+		return took(func(db *database.DB) {
+			if _, err := db.Exec(b.Context(), fmt.Sprintf(sql, database.Text(filepath.Join(dir, files)))); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+	sums := map[string]float64{}
 	for b.Loop() {
 		cmd, out := w.command(b.Context(), "rebuild", "duckdb")
 		if err := cmd.Run(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}
-		ours += cpuSeconds(cmd)
-		one += read("all.ndjson")
-		many += read("answers/*.json")
+		each := map[string]float64{
+			"ours": cpuSeconds(cmd), "appended": took(w.appendHits),
+			"one": read(readTables, "all.ndjson"), "many": read(readTables, "answers/*.json"),
+			"plain one": read(readHits, "all.ndjson"), "plain many": read(readHits, "answers/*.json"),
+		}
+		for name, cpu := range each {
+			b.Logf("%s: %.2f s of CPU", name, cpu)
+			sums[name] += cpu
+		}
 	}
-	hits := w.count("outliers_history")
-	b.ReportMetric(hits, "hits")
-	b.ReportMetric(hits*float64(b.N)/ours, "hits/cpu-s")
-	b.ReportMetric(one/ours, "of-one-file")
-	b.ReportMetric(many/ours, "of-many-files")
+	rows := w.count("outliers_history") + w.count("outliers")
+	b.ReportMetric(rows, "rows")
+	b.ReportMetric(rows*float64(b.N)/sums["ours"], "rows/cpu-s")
+	b.ReportMetric(sums["one"]/sums["ours"], "of-tables-of-one-file")
+	b.ReportMetric(sums["many"]/sums["ours"], "of-tables-of-many-files")
+	b.ReportMetric(sums["plain one"]/sums["ours"], "of-plain-of-one-file")
+	b.ReportMetric(sums["plain many"]/sums["ours"], "of-plain-of-many-files")
+	b.ReportMetric(sums["plain one"]/sums["appended"], "appended-of-plain-of-one-file")
+	b.ReportMetric(sums["plain many"]/sums["appended"], "appended-of-plain-of-many-files")
 }
 
-// exportAnswers writes the answers of the journal into all.ndjson, and each into a file of its own.
+// appendHits decodes the answers of the journal, and appends their hits to the history, a batch at a time.
+func (w *testWorld) appendHits(db *database.DB) {
+	w.Helper()
+	s, err := state.Open(w.Context(), filepath.Join(w.dir, "data", "state"), state.Options{Service: w.url})
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer s.Close()
+	decoder := schema.NewDecoder(allocator.DefaultAllocator)
+	flush := func() {
+		for _, part := range decoder.Take() {
+			if part.Table == schema.OutliersHistory {
+				release, err := db.Offer("hits", part.Rows)
+				if err == nil {
+					_, err = db.Exec(w.Context(), "INSERT INTO warehouse.main.outliers_history BY NAME FROM hits")
+				}
+				if err != nil {
+					w.Fatal(err)
+				}
+				release()
+			}
+			part.Release()
+		}
+	}
+	for e, err := range s.Journal.After(0) {
+		if err == nil {
+			err = decoder.Decode(schema.Source{
+				Response: e.ID, Run: e.Run, Job: e.Job, ObservedAt: e.ReceivedAt, Op: e.Op, Kind: "search", Queries: e.Params["query"],
+				Item: e.Item, Page: e.Page, RankBase: e.RankBase,
+			}, e.Body)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		if decoder.Bytes() >= 8<<20 {
+			flush()
+		}
+	}
+	flush()
+}
+
+// sameHits compares the tables of hits with those of the published file, without the columns that
+// [readTables] spares.
+func (w *testWorld) sameHits(db *database.DB) {
+	w.Helper()
+	if _, err := db.Exec(w.Context(), "ATTACH "+database.Text(w.published())+" AS published (READ_ONLY)"); err != nil {
+		w.Fatal(err)
+	}
+	for _, table := range []string{"outliers", "outliers_history"} {
+		rows, err := db.Query(w.Context(), fmt.Sprintf(`SELECT count(*) FROM (
+			(SELECT 1, * FROM warehouse.main.%[1]s EXCEPT ALL SELECT 1, * REPLACE (NULL AS fields_missing) FROM published.%[1]s) UNION ALL
+			(SELECT 2, * REPLACE (NULL AS fields_missing) FROM published.%[1]s EXCEPT ALL SELECT 2, * FROM warehouse.main.%[1]s))`, table))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if rows[0][0] != int64(0) {
+			w.Fatalf("%v rows of %s differ", rows[0][0], table)
+		}
+	}
+}
+
+// exportAnswers writes the answers of the journal, each with what the journal knows of it, into
+// all.ndjson, and each into a file of its own.
 func (w *testWorld) exportAnswers(dir string) {
 	w.Helper()
 	s, err := state.Open(w.Context(), filepath.Join(w.dir, "data", "state"), state.Options{Service: w.url})
@@ -113,10 +256,17 @@ func (w *testWorld) exportAnswers(dir string) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "answers", fmt.Sprintf("%d.json", e.ID)), e.Body, 0o644); err != nil {
+		line, err := json.Marshal(map[string]any{
+			"response": e.ID, "run": e.Run, "job": e.Job, "observed_at": e.ReceivedAt, "queries": e.Params["query"], "item": e.Item,
+			"page": e.Page, "rank_base": e.RankBase, "answer": json.RawMessage(e.Body),
+		})
+		if err != nil {
 			w.Fatal(err)
 		}
-		fmt.Fprintln(lines, strings.ReplaceAll(string(e.Body), "\n", ""))
+		if err := os.WriteFile(filepath.Join(dir, "answers", fmt.Sprintf("%d.json", e.ID)), line, 0o644); err != nil {
+			w.Fatal(err)
+		}
+		fmt.Fprintf(lines, "%s\n", line)
 	}
 	if err := lines.Flush(); err != nil {
 		w.Fatal(err)
