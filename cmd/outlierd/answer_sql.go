@@ -13,12 +13,12 @@ import (
 	"outlierd/sync/job"
 )
 
-// The SQL of jobs is run by another process of this program, which can be ended whatever
-// DuckDB is doing in it.
+// The SQL of jobs runs in another process of this program, which can be killed whatever DuckDB is doing
+// in it.
 
 const answerVerb = "answer-sql"
 
-// answerCommand is that other process. People do not call it.
+// answerCommand is the hidden command of that process.
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
@@ -28,8 +28,8 @@ func answerCommand(o *options) *cobra.Command {
 
 const downloadVerb = "answer-download"
 
-// downloadCommand is a process that writes what SQL on standard input gives of a published file in
-// a format of export. People do not call it either: they have export, which is not confined.
+// downloadCommand is the hidden command of a process that writes the result of SQL on standard input,
+// over a published file, in a format of export. Unlike export, it is confined.
 func downloadCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process", Hidden: true,
@@ -42,14 +42,15 @@ func downloadCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The file is opened by a browser's user, perhaps in a spreadsheet, and its texts are strangers'.
+			// The file is opened by a user's browser or spreadsheet, and its texts come from strangers.
 			_, err = o.exportFrom(c.Context(), args[0], export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
 			return err
 		},
 	}
 }
 
-// downloader makes that process. It has no environment but the folder for what does not fit into memory.
+// downloader returns that process. Its environment has only the folder for data that does not fit into
+// memory.
 func downloader(ctx context.Context, path, format, temp string) *exec.Cmd {
 	c := answerer(ctx)
 	c.Args = []string{"outlierd", downloadVerb, path, format}
@@ -57,7 +58,7 @@ func downloader(ctx context.Context, path, format, temp string) *exec.Cmd {
 	return c
 }
 
-// answerer makes the process that answers SQL. It has no environment, and so no key.
+// answerer returns the process that runs SQL. Its environment is empty, so it has no key.
 func answerer(ctx context.Context) *exec.Cmd {
 	c := exec.CommandContext(ctx, itself())
 	c.Args = []string{"outlierd", answerVerb}
@@ -65,7 +66,7 @@ func answerer(ctx context.Context) *exec.Cmd {
 	return c
 }
 
-// itself is this very program, on Linux also where its file was replaced meanwhile.
+// itself is the path of this program. On Linux it stays valid when the file was replaced.
 func itself() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
@@ -77,7 +78,7 @@ func itself() string {
 	return path
 }
 
-// seeds lets jobs ask the published file by SQL; nil if there is none.
+// seeds returns a function that runs the SQL of jobs on the published file; nil if there is none.
 func seeds(config *job.Config) query.Finder {
 	path := published(config)
 	if path == "" {
@@ -89,7 +90,7 @@ func seeds(config *job.Config) query.Finder {
 	}
 }
 
-// seedsOnce is seeds for one command, which asks each SQL once.
+// seedsOnce is seeds for one command, which runs each SQL once.
 func seedsOnce(config *job.Config) query.Finder {
 	find := seeds(config)
 	if find == nil {

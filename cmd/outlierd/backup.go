@@ -90,7 +90,8 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config, to string
 	return m, place, err
 }
 
-// backupPlace is where a person keeps backups. One in a bucket is prepared in the folder temp.
+// backupPlace opens the place of backups that the user named: a folder or a bucket. The copy for a
+// bucket is prepared in the folder temp.
 func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	address := job.BucketAddress(text)
 	switch {
@@ -132,7 +133,7 @@ erased after it was made: erase it again.`,
 	return c
 }
 
-// unknownSpent says what a person has to look up before a backup is restored.
+// unknownSpent tells the user to look up what was spent since a backup.
 func (o *options) unknownSpent(ctx context.Context, from string) error {
 	place, err := o.backupPlace(from, "")
 	if err != nil {

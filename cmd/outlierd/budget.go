@@ -83,8 +83,8 @@ func (o *options) printBudget(b *forecast.Budget) error {
 	return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
 }
 
-// budgetOf is how the budget stands, with what was spent by jobs that stand in no file:
-// by hand, and by those that the file no longer has.
+// budgetOf returns the budget, including what was spent by one-off requests and by jobs that the file
+// no longer has.
 func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	now, err := p.formerly()
 	if err != nil {
@@ -160,8 +160,7 @@ func budgetText(b *forecast.Budget, l term.Options) string {
 	return p.String()
 }
 
-// amountsToTell are the columns of the budget: those that are always there, and those in which
-// there is something.
+// amountsToTell returns the columns of the budget to show: the fixed ones, and those that have values.
 func amountsToTell(b *forecast.Budget) (shown []int) {
 	for at, column := range amountColumns {
 		show := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
@@ -178,13 +177,13 @@ func amountsToTell(b *forecast.Budget) (shown []int) {
 
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
 
-// amountsOf are the values of amountColumns; nil for a value that does not apply.
+// amountsOf returns the values of amountColumns; nil for a value that does not apply.
 func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans,
 		&c.Adjusted, &c.Refunded}
 }
 
-// over is what a cap is over.
+// over names the scope of a cap.
 func over(c *forecast.CapBalance) string {
 	switch {
 	case isOnce(c.Job):
@@ -197,7 +196,7 @@ func over(c *forecast.CapBalance) string {
 	return "cycle from " + c.Period
 }
 
-// amount is a number of credits, or a dash if it does not apply.
+// amount formats credits, or a dash if they do not apply.
 func amount(n *outlier.Credits) string {
 	if n == nil {
 		return "–"
@@ -205,7 +204,7 @@ func amount(n *outlier.Credits) string {
 	return strconv.FormatInt(int64(*n), 10)
 }
 
-// notes are what a table cannot say.
+// notes prints what does not fit into the table.
 func (p *planPrinter) notes(b *forecast.Budget) {
 	p.line("")
 	if b.Cycle.Reserve > 0 {
@@ -277,7 +276,7 @@ It works while 'outlierd up' is running.`,
 	return c
 }
 
-// amountLast puts a negative amount where it cannot be taken for flags.
+// amountLast moves a negative amount to where it is not parsed as a flag.
 func amountLast(args []string) []string {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		_, err := signed(arg)
@@ -311,7 +310,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	return o.showBudget(ctx)
 }
 
-// signed reads an amount that says whether it was spent or bought.
+// signed parses an amount with its sign: + for spent, - for bought.
 func signed(text string) (outlier.Credits, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n == 0 || text[0] != '+' && text[0] != '-' {
@@ -358,13 +357,13 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
-// blockText says why calls are not made, and since when.
+// blockText says why calls are blocked, and since when.
 func blockText(b serve.Block, zone *time.Location) string {
 	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), b.Since.In(zone).Format("2006-01-02 15:04 MST"))
 }
 
-// lift lifts what keeps calls from being made. A daemon goes on at once; another process that
-// holds the state folder follows before its next call.
+// lift lifts blocks of calls. A daemon continues at once; another process that holds the state folder
+// notices before its next call.
 func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, error) {
 	daemon, err := o.served(ctx, config)
 	if err != nil {

@@ -55,7 +55,7 @@ reported damage. After it was killed it checks what was written last.`,
 	return c
 }
 
-// checked is what check prints for programs.
+// checked is the output of check for programs.
 type checked struct {
 	state.Checked
 	Sinks   []check.Result  `json:"sinks"`
@@ -95,7 +95,7 @@ func checkState(ctx context.Context, config *job.Config) (found state.Checked, e
 	return found, errors.Join(err, seen.Close())
 }
 
-// peek opens the state to read.
+// peek opens the state for reading.
 func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 	folder := stateFolder(config)
 	seen, err := state.Peek(ctx, folder, stateOptions(config))
@@ -108,7 +108,7 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 	return seen, nil
 }
 
-// checkBuckets looks into the buckets that sinks are copied to.
+// checkBuckets checks the buckets that sinks are copied to.
 func (o *options) checkBuckets(ctx context.Context, config *job.Config, readData bool) (all []bucket.Report, err error) {
 	for _, s := range config.Sinks {
 		if s.Bucket == "" || missing(sinkPath(config, s)) {
@@ -144,7 +144,7 @@ func copied(r bucket.Report) (lines []string) {
 	return []string{said}
 }
 
-// bucketsDiffer is the error about buckets that have problems.
+// bucketsDiffer returns an error that names the buckets with problems; nil if there are none.
 func bucketsDiffer(all []bucket.Report) error {
 	for _, r := range all {
 		if len(r.Problems) > 0 {
@@ -155,7 +155,7 @@ func bucketsDiffer(all []bucket.Report) error {
 	return nil
 }
 
-// printChecked says what was proved, and lists the answers.
+// printChecked prints the results, and the answers by operation.
 func (o *options) printChecked(c checked) error {
 	if err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods); err != nil || o.forPrograms() {
 		return err
@@ -184,7 +184,7 @@ func (o *options) printChecked(c checked) error {
 	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
 }
 
-// proved are lines about a sink: its problems, or what was found to be right.
+// proved are the lines about a sink: its problems, or what was verified.
 func proved(r check.Result) []string {
 	var lines []string
 	for _, problem := range r.Problems {
@@ -231,7 +231,7 @@ func proved(r check.Result) []string {
 	return lines
 }
 
-// provedOfOperations says what was found out about the tables ops.*.
+// provedOfOperations is the line about the tables ops.*.
 func provedOfOperations(o check.Operations) string {
 	if !o.Known {
 		return "ops.* was not compared, as the state has no record of what has changed there since it was published"
@@ -243,7 +243,7 @@ func provedOfOperations(o check.Operations) string {
 	return said
 }
 
-// sinksDiffer is the error about sinks that have problems.
+// sinksDiffer returns an error that names the sinks with problems; nil if there are none.
 func sinksDiffer(results []check.Result) error {
 	var sinks, remedies []string
 	for _, r := range results {
@@ -260,7 +260,7 @@ func sinksDiffer(results []check.Result) error {
 	return fmt.Errorf("%s: different from the state. To rebuild:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
 }
 
-// checkSinks checks what readers find.
+// checkSinks checks the published sinks.
 func (o *options) checkSinks(ctx context.Context, config *job.Config, readData bool) (_ []check.Result, err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -277,7 +277,8 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	defer func() { err = errors.Join(err, temp.Close()) }()
 	reader := compare.Open(filepath.Join(temp.path, "sort"))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	// First the sinks, then the state: it has all that they show, also while another process publishes.
+	// The sinks are read before the state, so that the state has everything that they show, even while
+	// another process publishes.
 	var all []check.Sink
 	for _, s := range config.Sinks {
 		all = append(all, o.readersFind(ctx, reader, config, s, sinkPath(config, s), filepath.Join(temp.path, s.Kind), readData))
@@ -337,9 +338,9 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	return results, err
 }
 
-// writersFile is the DuckDB file that the writer keeps for itself, where no process is using it; or
-// its path as a twin, if it has the bytes of the published file, as it has after each publication.
-// A twin need not be read by DuckDB, and while DuckDB reads it, a run that starts cannot write.
+// writersFile returns the writer's own DuckDB file if no process uses it. If it has the same bytes as
+// the published file, as after each publication, it returns its path as a twin: then DuckDB need not
+// read it, which would block a run that starts meanwhile.
 func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store, published string) (own []check.Sink, twin string, err error) {
 	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
 	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
@@ -359,7 +360,7 @@ func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
 	return []check.Sink{withProblem(sink, err)}, "", nil
 }
 
-// sameBytes compares two files, of which the second may be missing.
+// sameBytes compares two files; the second may be missing.
 func sameBytes(ctx context.Context, path, with string) (bool, error) {
 	one, err := os.Open(path)
 	if err != nil {
@@ -464,7 +465,7 @@ func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink 
 	return sink, err
 }
 
-// withProblem is a sink with the error of reading it, if there is one.
+// withProblem adds the error of reading a sink to it, if there is one.
 func withProblem(sink check.Sink, err error) check.Sink {
 	if err != nil {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())

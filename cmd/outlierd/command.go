@@ -27,7 +27,7 @@ type options struct {
 	outcomes  []outcome       // of the runs that have ended
 }
 
-// newCommand is the whole command line.
+// newCommand returns the root command.
 func newCommand(o *options) *cobra.Command {
 	w := o.world
 	o.block = term.NewBlock(w.out, o.screen)
@@ -78,7 +78,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	return root
 }
 
-// addCommands puts the commands below root, in the groups of the help.
+// addCommands adds the commands to root, in the groups of the help.
 func addCommands(root *cobra.Command, o *options) {
 	for _, g := range []struct {
 		title    string
@@ -104,7 +104,7 @@ func addCommands(root *cobra.Command, o *options) {
 	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o), downloadCommand(o))
 }
 
-// group is a command that only has others below it.
+// group returns a command that only has subcommands.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -118,7 +118,7 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 // load reads the job file.
 func (o *options) load() (*job.Config, error) { return o.loading(job.Load) }
 
-// loadToRead reads the job file for a command that makes no call, and so needs no key.
+// loadToRead loads the job file for a command that makes no calls and needs no key.
 func (o *options) loadToRead() (*job.Config, error) { return o.loading(job.LoadToRead) }
 
 func (o *options) loading(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {

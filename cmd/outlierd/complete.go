@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// complete goes over the whole tree of commands and lets the shell complete what each
-// takes: names of jobs wherever Use has JOB, and the values of the flags below.
+// complete adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
+// the flags below.
 func (o *options) complete(c *cobra.Command) {
 	if strings.Contains(c.Use, "JOB") {
 		c.ValidArgsFunction = o.completeJob
@@ -42,8 +42,8 @@ func (o *options) complete(c *cobra.Command) {
 	}
 }
 
-// completeJob offers the jobs of the file that were not named yet. A file that cannot be
-// read offers none: lint is for that.
+// completeJob completes the jobs of the file that are not yet among the arguments. It completes nothing
+// if the file cannot be read.
 func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	config, err := o.loadToRead()
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// operationOf is what a one-off command asks the service for, "" for all other commands.
+// operationOf is the operation of a one-off command; "" for other commands.
 func operationOf(command string) outlier.Operation {
 	switch command {
 	case "search", "start", "read":

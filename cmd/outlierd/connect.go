@@ -61,7 +61,7 @@ installed. Exit code 1 if one of them fails.`,
 	return c
 }
 
-// places are where the tables are; "" where the job file has no such sink.
+// places are the locations of the tables; "" if the job file has no such sink.
 type places struct {
 	file    string     // the published DuckDB file
 	parquet string     // the folder of the Parquet files
@@ -90,8 +90,8 @@ func placesOf(config *job.Config, env func(string) (string, bool)) (p places, er
 	return p, nil
 }
 
-// current is the Parquet file of the outliers as they were last seen, and history matches those
-// of all sightings.
+// current is the Parquet file of the outliers as last seen, and history matches the files of all
+// sightings.
 func (p places) current() string { return filepath.Join(p.parquet, "outliers", "current.parquet") }
 func (p places) history() string {
 	return filepath.ToSlash(globText(p.parquet)) + "/outliers_history/**/*.parquet"
@@ -116,8 +116,7 @@ type tool struct {
 	name string
 	file func(path string) string // lines for the DuckDB file; nil for a tool that does not read it
 
-	// parquet are lines for the Parquet files; nil for a tool that reads them through DuckDB,
-	// if at all.
+	// lines for the Parquet files; nil for a tool that cannot read them itself.
 	parquet func(places) string
 
 	// bucket are lines for the copy of these in a bucket; nil for a tool without.
@@ -126,8 +125,8 @@ type tool struct {
 	// lake are lines for Iceberg tables; nil for a tool that does not read them.
 	lake func(*lakePlace) string
 
-	// try is a command line that counts the outliers by the file, and tryParquet by the Parquet
-	// files; nil where a tool has no such thing.
+	// try is a command line that counts the outliers in the DuckDB file, and tryParquet in the Parquet
+	// files; nil if not supported.
 	try        func(path string) []string
 	tryParquet func(places) []string
 
@@ -262,8 +261,8 @@ var tools = []tool{
 	{name: "trino", lake: trinoLines, untried: "is a server"},
 }
 
-// namesInBucket are lines of Python that take the addresses of a table's objects from the manifest.
-// A pattern would also find those that are out of date.
+// namesInBucket is Python code that takes the addresses of a table's objects from the manifest. A glob
+// would also match outdated objects.
 func namesInBucket(address, table string) string {
 	return fmt.Sprintf("with fsspec.open(%s) as f:\n    files = [%s + o[\"name\"] for o in json.load(f)[\"tables\"][%s]]",
 		pythonText(address+"/_manifest/latest.json"), pythonText(address+"/"), pythonText(table))
@@ -321,14 +320,14 @@ func quoted(s string) string {
 
 // # Trying
 
-// python is a program that needs modules; without one of them it ends with lacking.
+// python runs a program that needs modules. If one is missing, it exits with lacking.
 func python(imports, program string) []string {
 	return []string{"python3", "-c", "try:\n    " + imports +
 		"\nexcept ImportError as e:\n    print(e)\n    raise SystemExit(" +
 		fmt.Sprint(lacking) + ")\n" + program}
 }
 
-// rscript is a program that needs a package; without it it ends with lacking.
+// rscript runs a program that needs a package. If it is missing, it exits with lacking.
 func rscript(needs, program string) []string {
 	return []string{"Rscript", "-e", fmt.Sprintf("if (!requireNamespace('%s', quietly = TRUE)) { cat('no package %[1]s'); quit(status = %d) }; %s",
 		needs, lacking, program)}
@@ -339,7 +338,7 @@ const (
 	tryTime = 30 * time.Second
 )
 
-// trial is what came of trying a tool.
+// trial is the result of trying a tool.
 type trial struct {
 	Tool   string `json:"tool"`
 	Reads  string `json:"reads"`  // duckdb, parquet or iceberg

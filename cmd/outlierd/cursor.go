@@ -40,8 +40,8 @@ func cursorShowCommand(o *options) *cobra.Command {
 	}
 }
 
-// showCursors lists the cursors of a job, or of all if the name is "". Jobs that have a
-// new name are told by it, also where no run has carried the rename out yet.
+// showCursors lists the cursors of a job, or of all if the name is "". A renamed job is shown with its
+// new name, even if no run has applied the rename yet.
 func (o *options) showCursors(p *program, name string) error {
 	now, err := p.formerly()
 	if err != nil {
@@ -124,7 +124,7 @@ window, and buys fresh seeds again.`,
 	}
 }
 
-// cursors lets work set the cursors of a job that is in the file or was.
+// cursors calls work for a job that is or was in the file.
 func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *program) error) error {
 	config, err := o.loadToRead()
 	if err != nil {
@@ -144,8 +144,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 	})
 }
 
-// cursorKeys are the searches of a job: those that have a cursor, and those that it
-// would make now.
+// cursorKeys returns the searches of a job: those that have a cursor, and those that it would make now.
 func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, name string) ([]string, error) {
 	marks, err := store.Runs.Watermarks(name)
 	if err != nil {
@@ -175,7 +174,7 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 	return keys, nil
 }
 
-// instant is a date or a time of the past.
+// instant parses a date or a time in the past.
 func instant(text string, zone *time.Location) (time.Time, error) {
 	at, err := job.ParseInstant(text, zone)
 	if err != nil {

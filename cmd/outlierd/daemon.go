@@ -20,14 +20,14 @@ import (
 
 // # Beside a daemon
 //
-// While 'outlierd up' holds the state folder, the other commands do all that people see as ever,
-// from the state as it can be read beside it, and let the daemon make the calls and change what
-// there is to change. What they read is of one moment, so they read anew after each change.
+// While 'outlierd up' holds the state folder, other commands read the state from the file and let the
+// daemon make calls and changes. Their output is the same as without a daemon. Each reading is a
+// snapshot, so they read again after each change.
 
-// stateFolder is where a configuration keeps its state.
+// stateFolder is the state folder of a configuration.
 func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
 
-// served is the daemon that holds the state folder; nil if none does.
+// served returns the daemon that holds the state folder; nil if there is none.
 func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
 	c, err := serve.Dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNobody) {
@@ -42,7 +42,8 @@ func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client
 	return c, nil
 }
 
-// aloneOrBeside opens a program: alone by open, or beside the daemon that holds the folder.
+// aloneOrBeside opens a program: by open if it is alone, or else beside the daemon that holds the
+// folder.
 func (o *options) aloneOrBeside(
 	ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error),
 ) (*program, error) {
@@ -69,14 +70,13 @@ func (o *options) aloneOrBeside(
 	return p, nil
 }
 
-// A daemon holds the folder before it listens: the state has to be opened and checked first.
+// A daemon locks the folder before it listens, because it first opens and checks the state.
 const (
 	startTime = 5 * time.Second
 	startPoll = 50 * time.Millisecond
 )
 
-// starting is the daemon that holds the state folder since just now, once it listens; nil if
-// none does.
+// starting waits until the daemon that has just locked the state folder listens; nil if there is none.
 func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := o.served(ctx, config)
@@ -91,7 +91,7 @@ func (o *options) starting(ctx context.Context, config *job.Config, held *store.
 	}
 }
 
-// refresh reads the state anew.
+// refresh reads the state again.
 func (p *program) refresh(ctx context.Context) error {
 	if err := p.Engine.Store.Close(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *program) refresh(ctx context.Context) error {
 	return p.peek(ctx, stateFolder(p.Engine.Config))
 }
 
-// progress is that of the run which the program performs, or which the daemon performs for it.
+// progress returns the progress of the run that this program, or the daemon for it, performs.
 func (p *program) progress() (engine.Progress, error) {
 	if p.daemon == nil {
 		return p.Engine.Progress()
@@ -110,7 +110,7 @@ func (p *program) progress() (engine.Progress, error) {
 	return engine.Progress{}, nil
 }
 
-// change carries a change out: here, or beside a daemon there.
+// change makes a change: in this process, or in the daemon if there is one.
 func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error) {
 	if p.daemon == nil {
 		return c.Do(ctx, p.Engine)
@@ -119,7 +119,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 	return result, errors.Join(err, p.refresh(ctx))
 }
 
-// order lets the daemon perform a run, and returns when it has ended.
+// order has the daemon perform a run, and returns when it has ended.
 func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{
 		Asked: j.Appointment.Spec.Asked(), Hash: j.Appointment.Spec.Hash, Trigger: j.Appointment.Trigger,
@@ -131,7 +131,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	if j.rest != nil {
 		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
 	}
-	// What is read is of one moment, and while it is looked at the daemon's log of changes grows.
+	// Readings are snapshots, and while one is open, the daemon's write-ahead log grows.
 	if err := p.Engine.Store.Close(); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	return row, ended.Err()
 }
 
-// left is why a run is not watched any longer: the person has had enough, or err.
+// left returns the error that ends watching a run: that the user detached, or err.
 func (p *program) left(ctx context.Context, err error, run string) error {
 	if ctx.Err() == nil {
 		return err
@@ -173,7 +173,7 @@ func (p *program) left(ctx context.Context, err error, run string) error {
 	return &detachedError{error: context.Cause(ctx), daemon: p.daemon.Name(), run: run}
 }
 
-// detachedError ends a command that a person has stopped while the daemon works for it.
+// detachedError ends a command that the user interrupted while the daemon works for it.
 type detachedError struct {
 	error
 	daemon string
@@ -185,7 +185,7 @@ type detachedError struct {
 
 func (e *detachedError) Unwrap() error { return e.error }
 
-// explain says where the run is that a person has left, and what can be done with it.
+// explain says where the run continues, and how to watch or stop it.
 func (e *detachedError) explain() string {
 	if e.run == "" {
 		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
@@ -203,7 +203,7 @@ func (e *detachedError) explain() string {
 	return text
 }
 
-// cancelRun asks the daemon to end a run.
+// cancelRun has the daemon stop a run.
 func (o *options) cancelRun(ctx context.Context, what string) error {
 	config, err := o.loadToRead()
 	if err != nil {
@@ -232,7 +232,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 		"run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
 }
 
-// runUnderWay is the run under way of a job, or that has an id.
+// runUnderWay returns the run in progress of a job, or the run with an id.
 func runUnderWay(p *program, what string) (*runs.Run, error) {
 	run, err := p.Engine.Store.Runs.Get(what)
 	if err != nil {
@@ -258,14 +258,14 @@ func runUnderWay(p *program, what string) (*runs.Run, error) {
 	return run, nil
 }
 
-// isUnderWay reports whether a daemon may be working on a run; one that waits for the rate limit
-// may be another process's, which the daemon knows.
+// isUnderWay reports whether a daemon may be working on a run. A run that waits for the rate limit may
+// belong to another process; the daemon knows.
 func isUnderWay(run *runs.Run) bool {
 	return run.Status == runs.Running || run.Status == runs.PausedQuota
 }
 
-// serve lets other commands work beside this process, which holds the state folder. Where
-// they cannot reach it, the schedule is kept nevertheless.
+// serve lets other commands work while this process holds the state folder. If the socket cannot be
+// opened, the schedule runs anyway.
 func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
 	p.inUse.Store(p.Engine.Config)

@@ -58,7 +58,7 @@ no cost. A second run buys only what may have changed.`,
 
 const firstQuery = "select title, channel_title, z_score, view_count from outliers order by z_score desc limit 5"
 
-// firstQuery shows the best of what was found and the commands that go on from it.
+// firstQuery prints the best hits and the commands to try next.
 func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options) error {
 	fmt.Fprintf(talk.world.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
 	if err := o.ask(c.Context(), config, firstQuery); err != nil {

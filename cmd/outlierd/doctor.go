@@ -40,7 +40,7 @@ only; --notify sends each a test notification.
 	return c
 }
 
-// finding is what one check has found.
+// finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // ok, warn or fail
@@ -48,7 +48,7 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// checkup collects what the checks find. A check runs also if the one before it failed.
+// checkup collects the results. Each check runs even if the one before it failed.
 type checkup struct {
 	*options
 	config   *job.Config
@@ -66,7 +66,7 @@ func (c *checkup) fail(check, remedy, found string, args ...any) {
 	c.add(check, "fail", remedy, found, args...)
 }
 
-// add keeps a finding, on one line and without the key: errors quote what others have written.
+// add records a finding, on one line and without the key, because errors quote foreign text.
 func (c *checkup) add(check, status, remedy, found string, args ...any) {
 	found = strings.Join(strings.Fields(c.redact(fmt.Sprintf(found, args...))), " ")
 	c.findings = append(c.findings, finding{check, status, found, remedy})
@@ -124,7 +124,7 @@ func (c *checkup) print() error {
 	return nil
 }
 
-// file reads the job file, and reports whether there is anything to go on with.
+// file reads the job file, and reports whether the other checks can run.
 func (c *checkup) file() bool {
 	const remedy = "'outlierd lint' shows where and what to write"
 	config, err := c.load()
@@ -148,8 +148,7 @@ func (c *checkup) file() bool {
 	return err == nil
 }
 
-// more says how many others there are.
-// withoutFile checks what does not depend on a job file that can be read.
+// withoutFile runs the checks that do not need a valid job file.
 func (c *checkup) withoutFile(ctx context.Context) {
 	data, daemon := job.DaemonOf(c.options.config, c.world.env)
 	c.config = &job.Config{Path: c.options.config, Data: data, Daemon: daemon, Timezone: time.UTC}
@@ -166,6 +165,8 @@ func (c *checkup) withoutFile(ctx context.Context) {
 		"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 }
 
+// more counts further problems; "" if there are none.
+
 func more(n int) string {
 	if n == 0 {
 		return ""
@@ -178,7 +179,7 @@ func (c *checkup) zone() {
 		c.config.Timezone)
 }
 
-// folders tries what the program needs of the folders that it writes into.
+// folders checks the folders that the program writes to.
 func (c *checkup) folders() {
 	for _, folder := range []string{c.config.Data, filepath.Join(c.config.Data, "state")} {
 		name := "data folder"
@@ -202,7 +203,7 @@ func (c *checkup) folders() {
 	}
 }
 
-// existing is a folder, or the nearest one above it that exists.
+// existing is a folder, or its nearest parent that exists.
 func existing(folder string) string {
 	for missing(folder) && filepath.Dir(folder) != folder {
 		folder = filepath.Dir(folder)
@@ -210,7 +211,7 @@ func existing(folder string) string {
 	return folder
 }
 
-// free is the meter of a request that costs nothing. It refuses any other, and keeps no books.
+// free is the meter of a free request. It refuses paid requests and records nothing.
 type free struct{}
 
 func (free) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, error) {

@@ -30,8 +30,8 @@ import (
 
 var errNoLocks = errors.New("the file system has no locks")
 
-// tryFolder writes a file, syncs it, and locks it in both ways that the state is locked. The file
-// has lost its name before, so that a kill leaves none.
+// tryFolder writes a file, syncs it, and locks it in both ways in which the state is locked. It unlinks
+// the file first, so that a kill leaves none.
 func tryFolder(folder string) (err error) {
 	file, err := os.CreateTemp(folder, ".doctor-*")
 	if err != nil {
@@ -55,7 +55,7 @@ func tryFolder(folder string) (err error) {
 	return nil
 }
 
-// writable finds a file or folder in a folder of ours that this user may not write to.
+// writable finds a file in the folder that this user may not write to.
 func (c *checkup) writable(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (c *checkup) writable(folder string) error {
 	return err
 }
 
-// leastFree is what must be free before anything is bought.
+// leastFree is the free space required before anything is bought.
 const leastFree = 256 << 20
 
 func (c *checkup) disk() {
@@ -94,7 +94,7 @@ func (c *checkup) disk() {
 	}
 }
 
-// state looks into the state: whether it can be read, and what it says that stops calls.
+// state checks whether the state can be read, and whether it blocks calls.
 func (c *checkup) state(ctx context.Context) {
 	folder := filepath.Join(c.config.Data, "state")
 	seen, err := state.Peek(ctx, folder, stateOptions(c.config))
@@ -126,10 +126,10 @@ func (c *checkup) state(ctx context.Context) {
 	}
 }
 
-// overdue is how long answers may wait to be pruned before somebody should look why.
+// overdue is how long answers may wait to be pruned before doctor warns.
 const overdue = 2 * 24 * time.Hour
 
-// journal tells what is pruned, and whether that keeps up with the retention.
+// journal reports what is pruned, and whether pruning keeps up with the retention.
 func (c *checkup) journal(seen *state.Store) {
 	kept, err := seen.Journal.Kept()
 	room, wrong := seen.DB.Inside()
@@ -152,7 +152,7 @@ func (c *checkup) journal(seen *state.Store) {
 	}
 }
 
-// at is a time as people read it.
+// at formats a time for people.
 func (c *checkup) at(t time.Time) string {
 	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
 }
@@ -175,7 +175,7 @@ func (c *checkup) budget(seen *state.Store) {
 	}
 }
 
-// blocks finds what refuses calls although the service might answer them.
+// blocks reports what blocks calls, even if the service works.
 func (c *checkup) blocks(seen *state.Store) {
 	all, err := seen.Ledger.Liftable(c.config.Service.Key.Fingerprint())
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *checkup) blocks(seen *state.Store) {
 	}
 }
 
-// daemonAlive tells whether `up` runs, and what it says of itself.
+// daemonAlive reports whether `up` runs, and its own status.
 func (c *checkup) daemonAlive(ctx context.Context) {
 	where, err := c.alive(ctx)
 	d := c.config.Daemon
@@ -224,13 +224,13 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 	}
 }
 
-// callFor is how long the service has for its answer.
+// callFor is the time limit of a request.
 const callFor = 20 * time.Second
 
-// probed is a video that is asked about. Whether the service knows it does not matter.
+// probed is the id of the requested video. It does not matter whether the service has it.
 const probed = "dQw4w9WgXcQ"
 
-// service makes one free call, which shows four things at once.
+// service makes one free request, which checks four things at once.
 func (c *checkup) service(ctx context.Context) {
 	config := c.config.Service
 	p := &program{Engine: &engine.Engine{Config: c.config}}
@@ -267,7 +267,7 @@ func (c *checkup) service(ctx context.Context) {
 	c.answered(answer, err)
 }
 
-// answered says what an answer, or the lack of one, proves.
+// answered evaluates an answer, or its absence.
 func (c *checkup) answered(answer *outlier.Answer, err error) {
 	kind := outlier.Kind("")
 	if e, ok := errors.AsType[*outlier.Error](err); ok {
@@ -305,7 +305,7 @@ func (c *checkup) answered(answer *outlier.Answer, err error) {
 	}
 }
 
-// clock compares this machine's clock with the service's.
+// clock compares the local clock with the service's.
 func (c *checkup) clock(answer *outlier.Answer) {
 	const remedy = "set the clock, for example by NTP"
 	service := answer.ServiceTime()
@@ -324,7 +324,7 @@ func (c *checkup) clock(answer *outlier.Answer) {
 	}
 }
 
-// sinks looks at what readers of each sink find.
+// sinks checks the published files of each sink.
 func (c *checkup) sinks(ctx context.Context) {
 	for _, s := range c.config.Sinks {
 		name, path := "sink "+s.Kind, sinkPath(c.config, s)
@@ -386,7 +386,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	}
 }
 
-// resolveFor bounds the look-up of a name.
+// resolveFor is the time limit of a DNS look-up.
 const resolveFor = 5 * time.Second
 
 func (c *checkup) targets(ctx context.Context, send bool) {
@@ -416,7 +416,7 @@ func (c *checkup) targets(ctx context.Context, send bool) {
 	}
 }
 
-// resolve looks a target up. Behind a proxy only that one knows the names of others.
+// resolve looks up a target's host. Behind a proxy only the proxy resolves names.
 func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
 	if t.Kind == job.TargetCommand {
 		program := t.Command[0]

@@ -18,8 +18,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// The exit codes, for scripts and schedulers. They are part of the interface of
-// the program: docs/commands.md lists them.
+// Exit codes, for scripts and schedulers. They are part of the program's interface and listed in
+// docs/commands.md.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -32,18 +32,18 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is a command line that asks for nothing that can be done.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// statusError says that a run ended otherwise than well, which its summary has
-// already told; only the exit code is left to say.
+// statusError is a run that did not succeed. Its summary has already been printed; only the exit code
+// remains.
 type statusError struct{ runs.Status }
 
 func (e statusError) Error() string { return "run ended " + string(e.Status) }
 
-// exitCode is the one place where errors become numbers.
+// exitCode is the only place where errors become exit codes.
 func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return exitDone
@@ -80,13 +80,13 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// endedThere reports whether somebody stopped the daemon that worked for this command, or the run.
+// endedThere reports whether the daemon that worked for this command, or the run, was stopped there.
 func endedThere(err error) bool {
 	_, cancelled := errors.AsType[*engine.CancelledError](err)
 	return cancelled || errors.Is(err, serve.ErrStopped)
 }
 
-// complaint is what a person reads about err, once.
+// complaint is the message for people about err.
 func complaint(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
@@ -115,8 +115,7 @@ func complaint(ctx context.Context, err error) string {
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }
 
-// remedy is what to do about an error that itself knows nothing of job files and
-// commands.
+// remedy adds what to do about errors of packages that do not know job files or commands.
 func remedy(err error) string {
 	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.ScanID != "" {
 		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " +
@@ -147,7 +146,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// onward says how what was cut short goes on, if that is otherwise than as usual.
+// onward says how to continue what was interrupted, if err has a special way.
 func onward(err error, usual string) string {
 	if cut, ok := errors.AsType[*cutShort](err); ok {
 		return cut.onward
@@ -155,7 +154,7 @@ func onward(err error, usual string) string {
 	return usual
 }
 
-// stopped reports whether err is the stop that was asked for, and nothing besides.
+// stopped reports whether err is only the requested stop.
 func stopped(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
 		return false

@@ -21,7 +21,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// exportFormats are the formats of export, which are also the endings of its files.
+// exportFormats are the formats of export, and the extensions of its files.
 var exportFormats = []string{"csv", "json", "ndjson", "parquet", "xlsx"}
 
 // export is one export of a query's result.
@@ -73,10 +73,10 @@ than 15 digits are text. Lists, structs and JSON are JSON text in csv and xlsx.`
 	return c
 }
 
-// plainName is the name of a table, with its schema or without.
+// plainName matches the name of a table, with or without its schema.
 var plainName = regexp.MustCompile(`^\w+(\.\w+)?$`)
 
-// exported is the query that an argument stands for.
+// exported is the query that an argument denotes.
 func (o *options) exported(arg string) (string, error) {
 	if plainName.MatchString(arg) {
 		return query.Table(arg), nil
@@ -106,7 +106,7 @@ func (e *export) check(out io.Writer) error {
 	return e.place()
 }
 
-// place finds where the file goes. A link is followed, so that it still is one afterwards.
+// place resolves the path of the file. It follows a link, so that the link stays one.
 func (e *export) place() error {
 	if target, err := filepath.EvalSymlinks(e.to); err == nil {
 		e.to = target
@@ -137,14 +137,14 @@ func (e *export) place() error {
 	return nil
 }
 
-// inside reports whether a path is a folder, or a file, or below it. Links in both are followed
-// as far as they exist.
+// inside reports whether a path is a folder, or below it. It resolves links in both as far as they
+// exist.
 func inside(path, folder string) bool {
 	below, err := filepath.Rel(resolved(folder), resolved(path))
 	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 }
 
-// resolved is a path without links in the part of it that exists.
+// resolved is a path with links resolved in the part of it that exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -155,7 +155,7 @@ func resolved(path string) string {
 	return path
 }
 
-// export writes a result to its place.
+// export writes a result to its destination.
 func (o *options) export(ctx context.Context, e export) error {
 	if e.to == "-" {
 		_, err := o.exportTo(ctx, e, o.world.out)
@@ -184,8 +184,8 @@ func (o *options) export(ctx context.Context, e export) error {
 		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(info.Size()))
 }
 
-// appear gives the finished file its name. A file that came to have it meanwhile is kept, where
-// the file system has hard links.
+// appear renames the finished file. If a file of that name has appeared meanwhile, it is kept, provided
+// that the file system has hard links.
 func (e *export) appear(temporary string) error {
 	if !e.force {
 		switch err := os.Link(temporary, e.to); {
@@ -198,7 +198,7 @@ func (e *export) appear(temporary string) error {
 	return os.Rename(temporary, e.to)
 }
 
-// size is a number of bytes for people.
+// size formats bytes for people.
 func size(bytes int64) string {
 	if bytes < 1e6 {
 		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
@@ -233,8 +233,7 @@ func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Wr
 	return rows, explained(path, err)
 }
 
-// exportParquet lets DuckDB write a file, which is the only thing that it can write to, and
-// copies it.
+// exportParquet lets DuckDB write a file, because it cannot write to a stream, and copies it.
 func exportParquet(ctx context.Context, path, text, temp string, w io.Writer) (int64, error) {
 	name := filepath.Join(temp, "result.parquet")
 	rows, err := query.Parquet(ctx, path, text, filepath.Join(temp, "duckdb"), name)
@@ -301,7 +300,7 @@ func (o *options) exportRows(
 	return rows, nil
 }
 
-// aboutSheet says what differs in a sheet from the result.
+// aboutSheet reports how a sheet differs from the result.
 func (o *options) aboutSheet(sheet *term.Sheet) {
 	if sheet.Cut > 0 {
 		fmt.Fprintf(o.world.err, "%s cut to %d characters, the most that Excel holds; csv and parquet have them whole\n",
@@ -312,7 +311,7 @@ func (o *options) aboutSheet(sheet *term.Sheet) {
 	}
 }
 
-// cell is a text for a cell of CSV: with --escape-formulas none that a spreadsheet runs.
+// cell escapes a text for CSV: with --escape-formulas, so that no spreadsheet runs it.
 func (e *export) cell(text string) string {
 	if e.escape && text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
 		return "'" + text

@@ -19,7 +19,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// forgetFlags are the ids that 'outlierd forget' was given.
+// forgetFlags are the ids passed to 'outlierd forget'.
 type forgetFlags struct {
 	videos, channels, authors []string
 	dryRun, yes               bool
@@ -54,7 +54,7 @@ first. If the command is stopped, run it again with the same ids: it starts over
 	return c
 }
 
-// ids are the parsed ids, each once.
+// ids returns the parsed ids without duplicates.
 func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
 	for _, of := range []struct {
 		kind  forgotten.Kind
@@ -81,7 +81,7 @@ func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
 	return ids, nil
 }
 
-// forgottenThings is what programs are told of an erasure.
+// forgottenThings is the output of forget for programs.
 type forgottenThings struct {
 	Videos     int   `json:"videos"`
 	Channels   int   `json:"channels"`
@@ -91,7 +91,7 @@ type forgottenThings struct {
 	Erased     bool  `json:"erased"`
 }
 
-// things are those of an erasure. Only videos become more than were asked for.
+// things counts an erasure. There may be more videos than requested, because of channels.
 func (f *forgetFlags) things(e *state.Erasure, erased bool) forgottenThings {
 	t := forgottenThings{
 		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased,
@@ -151,7 +151,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 	})
 }
 
-// erase erases everywhere, and says so when nothing is left.
+// erase erases everywhere, and reports it when nothing is left.
 func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure) error {
 	began, store := time.Now(), p.Engine.Store
 	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
@@ -176,8 +176,8 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 		"Backups, exports and logs made before may still hold it.\n", gone, term.Duration(time.Since(began)))
 }
 
-// rebuildWithout rebuilds a sink from the journal, from which ids were erased. Rows of answers that the journal
-// has pruned are copied without them.
+// rebuildWithout rebuilds a sink from the journal after the erasure. Rows of pruned answers are copied
+// without the erased ids.
 func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e *state.Erasure) error {
 	rows, err := o.olderOf(ctx, p, s)
 	if err != nil {
@@ -194,13 +194,12 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e 
 	return errors.Join(err, rows.Close())
 }
 
-// olderOf finds a sink's rows of pruned answers in itself, or in another sink.
+// olderOf finds a sink's rows of pruned answers in the sink itself, or in another one.
 func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, error) {
 	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...), false)
 }
 
-// withOlderVideos adds the videos of channels that only answers have shown which the journal has pruned:
-// the sinks still know them.
+// withOlderVideos adds videos of the channels that only pruned answers had: the sinks still have them.
 func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) ([]forgotten.ID, error) {
 	var channels []string
 	for _, id := range ids {

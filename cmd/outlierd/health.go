@@ -41,10 +41,11 @@ a long wait for the rate limit are no reason to restart it; 'outlierd doctor' fi
 	}
 }
 
-// askFor is how long a daemon has for its answer. Two places may have to be asked.
+// askFor is the time limit of a request to the daemon. There may be two requests.
 const askFor = 1400 * time.Millisecond
 
-// alive asks the daemon, and returns what answered; "" if it does not run.
+// alive requests the daemon's health, and returns the address that answered; "" if the daemon does not
+// run.
 func (o *options) alive(ctx context.Context) (where string, err error) {
 	data, d := job.DaemonOf(o.config, o.world.env)
 	folder := filepath.Join(data, "state")
@@ -67,7 +68,7 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 	return where, err
 }
 
-// reachable is an address at which one that listens at all addresses is found.
+// reachable is a local address for a listen address such as 0.0.0.0.
 func reachable(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
@@ -76,11 +77,11 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// mostOfAnswer is how much of a daemon's answer is read.
+// mostOfAnswer limits how much of an answer is read, in bytes.
 const mostOfAnswer = 64 << 10
 
-// ask makes one request of this machine's daemon, and returns what it says also if that is an
-// error. No proxy is asked.
+// ask sends one request to the local daemon and returns the body, also with an error status. It uses no
+// proxy.
 func ask(ctx context.Context, address, path string, token job.Secret) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()

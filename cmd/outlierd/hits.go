@@ -14,14 +14,14 @@ import (
 	"outlierd/sync/runs"
 )
 
-// What is shown to a person of each kind of row.
+// Columns shown to people.
 const (
 	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink +
 		", t.channel_title, t.published_at, t.average_views_ratio"
 	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
 )
 
-// pageFlags are those of everything that has hits.
+// pageFlags are the flags of all commands that buy pages.
 type pageFlags struct {
 	pages int
 	where []string
@@ -30,8 +30,8 @@ type pageFlags struct {
 	yes   bool
 }
 
-// add offers the flags, with examples of filters and of an order; without the latter the
-// service has none to choose.
+// add adds the flags, with examples of filters and of a sort order. Without the latter there is no
+// --sort.
 func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
 	flags := c.Flags()
 	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
@@ -54,7 +54,7 @@ const (
 	orderOfChannels   = "recency desc"
 )
 
-// ask puts what the flags say into the mapping of a verb.
+// ask adds the flags to the mapping of a verb.
 func (f *pageFlags) ask(into wishes) error {
 	where, err := filters(f.where)
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *pageFlags) ask(into wishes) error {
 	return nil
 }
 
-// set leaves out what was not said.
+// set skips empty values.
 func (w wishes) set(key, text string) {
 	if text != "" {
 		w[key] = text
@@ -81,7 +81,7 @@ func (w wishes) list(key string, texts []string) {
 	}
 }
 
-// enrichFlags ask for more about the hits.
+// enrichFlags select data to fetch for the hits.
 type enrichFlags struct {
 	enrich []string
 	top    int
@@ -106,7 +106,7 @@ func (f *enrichFlags) ask(into wishes) {
 	}
 }
 
-// askOnce performs a verb that has hits, as the flags say, and prints them.
+// askOnce runs a verb that has hits, and prints them.
 func (o *options) askOnce(
 	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
 ) error {
@@ -124,8 +124,8 @@ func (o *options) askOnce(
 
 const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
 
-// hits shows those of a run, the best first, as they are known by now. A page that the
-// journal had brought them too, though their rows are those of another run.
+// hits returns the query for the hits of a run, best first, with their current data. It includes pages
+// that came from the journal, whose rows belong to other runs.
 func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
@@ -137,8 +137,8 @@ func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	}
 }
 
-// filters read key=value as a where of the job file has it: a list is written
-// [en, de] or as the same key twice, ~ takes away what `use` brought.
+// filters parses key=value pairs in the syntax of a job's where: a list is [en, de] or a repeated key,
+// and ~ removes a filter that `use` added.
 func filters(pairs []string) (wishes, error) {
 	where := wishes{}
 	for _, pair := range pairs {
@@ -156,7 +156,7 @@ func filters(pairs []string) (wishes, error) {
 	return where, nil
 }
 
-// value is a text of the command line as the file would have it.
+// value converts a text of the command line to a YAML value.
 func value(text string) any {
 	inner, list := strings.CutPrefix(text, "[")
 	inner, closed := strings.CutSuffix(inner, "]")

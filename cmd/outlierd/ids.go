@@ -15,7 +15,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// A view is what a command shows of channels or videos that are asked about by id.
+// A view is what a command shows of channels or videos by id.
 type view struct {
 	table, key string
 	few        string // what is shown to a person
@@ -34,7 +34,7 @@ var (
 	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
 )
 
-// A dataCommand asks about channels or videos by id.
+// A dataCommand fetches data about channels or videos by id.
 type dataCommand struct {
 	use, short, long string
 	verb             job.Verb
@@ -75,7 +75,8 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 	return c
 }
 
-// facts shows what is known by now about the ids, and names those that the service does not have.
+// facts returns the query for the current data of the ids, and reports those that the service does not
+// have.
 func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		work, err := s.spec.Resolve(job.Inputs{
@@ -136,7 +137,7 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 	}
 }
 
-// missing tells which of ids the service does not have.
+// missing reports which of the ids the service does not have.
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {

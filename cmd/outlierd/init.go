@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// schemaFile is where editors look for the schema of the job file beside it.
+// schemaFile is the name under which editors look for the schema of the job file.
 const schemaFile = "jobs.schema.json"
 
 func initCommand(o *options) *cobra.Command {
@@ -38,7 +38,7 @@ it. An existing job file is not changed.`,
 	}
 }
 
-// writeNew writes a file that must not exist yet.
+// writeNew writes a file that must not exist.
 func writeNew(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

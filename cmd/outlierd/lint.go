@@ -70,8 +70,8 @@ type linted struct {
 	Worst outlier.Credits `json:"cycle_at_worst"` // of all scheduled runs of 31 days
 }
 
-// adviseOnPages warns of each job whose `pages` cut off hits in its latest runs. A state that
-// is not there, or cannot be read as it is, has nothing to tell.
+// adviseOnPages warns about each job whose `pages` cut off hits in its latest runs. It is silent if
+// there is no state or it cannot be read.
 func adviseOnPages(ctx context.Context, config *job.Config) error {
 	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
 	if err != nil {
@@ -91,9 +91,8 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 	return errors.Join(err, seen.Close())
 }
 
-// checkSQL binds every SQL of jobs, alerts and questions against the tables as they are declared,
-// all empty: what cannot be asked is a mistake of the file like any other, with its place,
-// and is found before anything is spent.
+// checkSQL binds all SQL of jobs, alerts and questions against the declared, empty tables. Errors are
+// mistakes of the file with their positions, and are found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
 	var found yamltree.Mistakes
 	for i := range config.Jobs {
@@ -122,7 +121,7 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 	return nil
 }
 
-// bindable says why a query cannot be asked, or has not the column that is wanted.
+// bindable returns an error if a query cannot be bound, or lacks the required column.
 func bindable(ctx context.Context, q job.Query) error {
 	fields, err := query.Process{Command: answerer}.Bind(ctx, q.SQL)
 	if err == nil {
@@ -131,8 +130,7 @@ func bindable(ctx context.Context, q job.Query) error {
 	return err
 }
 
-// sound loads the job file and checks it as far as that can be done without a state
-// and a network, SQL included.
+// sound loads the job file and checks everything that needs neither state nor network, including SQL.
 func sound(ctx context.Context, load func() (*job.Config, error)) (*job.Config, error) {
 	config, err := load()
 	if err != nil {

@@ -23,19 +23,18 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// # What up tells over HTTP
+// # HTTP endpoints of up
 //
-// Health says whether this process should be restarted, so it depends on nothing but the
-// schedule's loop: a job that fails, a service that is away or a full disk are not cured by a
-// restart. Readiness says what does not work. Both are for a container's probes, which have no
-// token; who has none gets the one word that the status code says anyway.
+// Health says whether a restart may help, so it depends only on the schedule's loop: a restart fixes
+// neither a failed job nor an unreachable service or a full disk. Readiness says what does not work.
+// Both serve probes of containers, which have no token; without the token only the status is shown.
 
-// stuckAfter is how long the schedule may not get on: it is longer than a call takes, and than
-// the copy of a large file for readers.
+// stuckAfter is how long the schedule may make no progress. It is longer than a call takes, and than
+// copying a large file for readers.
 const stuckAfter = 10 * time.Minute
 
-// stuckFor is for how long the schedule has not got on, by its last beat, in a process that began
-// to keep it at some time.
+// stuckFor is for how long the schedule has made no progress since its last heartbeat, or since the
+// process began to run it.
 func stuckFor(began, beat time.Time) time.Duration {
 	if beat.Before(began) {
 		beat = began
@@ -43,14 +42,14 @@ func stuckFor(began, beat time.Time) time.Duration {
 	return time.Since(beat)
 }
 
-// How many requests are answered: those with the token, or all where none is needed, apart from
-// those without.
+// Request limits: for requests with the token, or all requests where none is needed, and for requests
+// without it.
 const (
 	perSecond = 10
 	atOnce    = 20
 )
 
-// A monitor answers questions about the program that it belongs to. A nil one does nothing.
+// A monitor serves the HTTP endpoints of a program. A nil one does nothing.
 type monitor struct {
 	program *program
 	config  *job.Config
@@ -73,7 +72,7 @@ func newMonitor(p *program, file string, env func(string) (string, bool)) *monit
 	}
 }
 
-// listen begins to answer at daemon.listen; nil without one.
+// listen starts to serve at daemon.listen; it returns nil without one.
 func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
@@ -117,7 +116,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	return m, nil
 }
 
-// innermost is the error that the operating system has given: what wraps it repeats the address.
+// innermost is the error of the operating system: the errors that wrap it repeat the address.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -128,7 +127,7 @@ func innermost(err error) error {
 	}
 }
 
-// close lets the answers under way be finished.
+// close waits for the requests in progress.
 func (m *monitor) close() error {
 	if m == nil {
 		return nil
@@ -176,7 +175,7 @@ func (m *monitor) handler() http.Handler {
 	})
 }
 
-// knows reports whether a request has the token, if one is needed.
+// knows reports whether a request has the token, if one is required.
 func (m *monitor) knows(r *http.Request) bool {
 	token := m.config.Daemon.Token.Reveal()
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -184,8 +183,8 @@ func (m *monitor) knows(r *http.Request) bool {
 	return token == "" || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// named reports whether a request without a token names this machine. One that a page in a
-// browser makes to a name of its own, which resolves to this machine, does not.
+// named reports whether the host of a request without a token is this machine. A page in a browser that
+// resolves its own name to this machine fails this check.
 func (m *monitor) named(r *http.Request) bool {
 	d := m.config.Daemon
 	asked, _, err := net.SplitHostPort(r.Host)
@@ -197,7 +196,7 @@ func (m *monitor) named(r *http.Request) bool {
 	return d.Token.Reveal() != "" || asked == host || asked == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// health tells whether the schedule goes on.
+// health reports whether the schedule makes progress.
 func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
 	if still := stuckFor(m.began, m.program.Engine.Beat()); still > stuckAfter {
 		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))),
@@ -207,7 +206,7 @@ func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n") // whether the client has read it is its own affair
 }
 
-// tokened lets the requests through that have the token, if one is needed.
+// tokened requires the token, if there is one.
 func (m *monitor) tokened(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !m.knows(r) {
@@ -219,7 +218,7 @@ func (m *monitor) tokened(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// loggedIn lets the requests for a page through that have the token or a session, if one is needed.
+// loggedIn requires the token or a session for a page, if a login is required.
 func (m *monitor) loggedIn(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !m.knows(r) && !m.site.Knows(r) {
@@ -231,7 +230,7 @@ func (m *monitor) loggedIn(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// readiness is what /readyz tells: "ok", or what is wrong.
+// readiness is the answer of /readyz: for each part "ok" or the problem.
 type readiness struct {
 	Ready bool   `json:"ready"`
 	File  string `json:"file"`  // the job file as it is now
@@ -240,7 +239,7 @@ type readiness struct {
 	Sinks map[string]string `json:"sinks"`
 }
 
-// ready tells what works.
+// ready reports what works.
 func (m *monitor) ready(w http.ResponseWriter, r *http.Request) {
 	found := m.readiness()
 	code := http.StatusOK
@@ -275,7 +274,7 @@ func (m *monitor) readiness() readiness {
 	return found
 }
 
-// wordOf is "ok", or what is wrong.
+// wordOf is "ok" or the problem.
 func wordOf(err error) string {
 	if err == nil {
 		return "ok"

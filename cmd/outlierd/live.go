@@ -19,18 +19,17 @@ import (
 
 // # up at a terminal
 //
-// A person who starts `up` at a terminal sees when each job is due, and then a block that is redrawn
-// below the log: what runs, pace, what is due next, budget. Elsewhere the log alone says what
-// happens, a line for each event.
+// At a terminal, `up` prints when each job is due, and then redraws a block below the log: running
+// jobs, pace, next due jobs, budget. Elsewhere there is only the log, with a line per event.
 
-// The block is redrawn every second. The status that it shows is read between two calls of the
-// schedule, which is then asked to look at its agenda anew, and so less often.
+// The block is redrawn every second. The status is read between two calls of the schedule, and less
+// often, because each reading interrupts it.
 const (
 	liveRedraw = time.Second
 	liveLook   = 5 * time.Second
 )
 
-// announce says when each job is due: as a table at a terminal, and else in the log.
+// announce prints when each job is due: as a table at a terminal, otherwise in the log.
 func (o *options) announce(p *program, agenda []*engine.Appointment) error {
 	zone := p.Engine.Config.Timezone
 	if !term.Is(o.world.out) {
@@ -65,8 +64,8 @@ func (o *options) announce(p *program, agenda []*engine.Appointment) error {
 	return rows.Close()
 }
 
-// live draws the block until the returned function is called. It draws nothing where standard
-// output is no terminal.
+// live draws the block until the returned function is called. It draws nothing if standard output is
+// not a terminal.
 func (o *options) live(ctx context.Context, p *program) (stop func()) {
 	if !term.Is(o.world.out) {
 		return func() {}
@@ -87,7 +86,7 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 			}
 			progress, err := p.Engine.Progress()
 			if time.Since(looked) >= liveLook || progress.Run != seen {
-				// The configuration and the runs are the schedule's: they are looked at in its turn.
+				// Configuration and runs belong to the schedule, so they are read in its turn.
 				unread := p.Engine.Between(ctx, func(context.Context) (err error) {
 					status, err = p.forecasts().Status()
 					return err
@@ -106,7 +105,8 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 }
 
 // liveLines is the text of the block. Of more jobs than there is room for it shows the first, and
-// counts the others.
+// liveLines is the text of the block. If there are too many jobs, it shows the first and counts the
+// others.
 func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *time.Location, room int) []string {
 	p := &planPrinter{zone: zone}
 	rest := []string{"next     " + p.nextDues(s, now), "budget   " + p.budgetLine(s), "pace     " + paceText(run, now)}
@@ -126,7 +126,7 @@ func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *tim
 	return append(busy, rest...)
 }
 
-// busy is what a job does. Of the run to which the last call belongs more is known.
+// busy is what a job is doing. It shows more about the run of the last call.
 func (p *planPrinter) busy(j *forecast.JobStatus, run engine.Progress, at time.Time) string {
 	facts := []string{now(j)}
 	if j.Run == run.Run && j.Run != "" {
@@ -145,10 +145,10 @@ func (p *planPrinter) busy(j *forecast.JobStatus, run engine.Progress, at time.T
 	return term.Pad(term.Clip(j.Job, nameWidth), nameWidth) + " " + strings.Join(facts, " · ")
 }
 
-// nextShown is how many of the jobs that are due next are named.
+// nextShown is the number of due jobs shown.
 const nextShown = 3
 
-// nextDues are the jobs that are due next.
+// nextDues lists the jobs that are due next.
 func (p *planPrinter) nextDues(s *forecast.Status, at time.Time) string {
 	var due []*forecast.JobStatus
 	for i := range s.Jobs {

@@ -76,7 +76,7 @@ func (o *options) sender(config *job.Config) (*notify.Sender, error) {
 	}, nil
 }
 
-// checkBodies finds the mistakes in the templates of webhooks, each with its place.
+// checkBodies returns the mistakes in the templates of webhooks, with their positions.
 func checkBodies(config *job.Config) (found yamltree.Mistakes) {
 	for i := range config.Targets {
 		t := &config.Targets[i]
@@ -88,7 +88,7 @@ func checkBodies(config *job.Config) (found yamltree.Mistakes) {
 	return found
 }
 
-// checkAlerts binds the SQL of every alert, and looks for the columns of its key.
+// checkAlerts binds the SQL of every alert, and checks the columns of its key.
 func checkAlerts(ctx context.Context, config *job.Config) (found yamltree.Mistakes) {
 	for _, a := range config.Alerts {
 		if err := alertBindable(ctx, a); err != nil {
@@ -99,8 +99,7 @@ func checkAlerts(ctx context.Context, config *job.Config) (found yamltree.Mistak
 	return found
 }
 
-// alertBindable says why an alert's SQL cannot be asked, or which column of its key it does
-// not give.
+// alertBindable returns an error if an alert's SQL cannot be bound, or lacks a column of its key.
 func alertBindable(ctx context.Context, a job.Alert) error {
 	fields, err := query.Process{Command: answerer}.Bind(ctx, a.SQL)
 	if err != nil {
@@ -118,7 +117,7 @@ func alertBindable(ctx context.Context, a job.Alert) error {
 	return nil
 }
 
-// A notifier tells targets what happens, beside the runs. A nil one does nothing.
+// A notifier sends notifications, concurrently with runs. A nil one does nothing.
 type notifier struct {
 	engine    *engine.Engine
 	config    *job.Config     // the engine's may be replaced while this one looks
@@ -130,7 +129,7 @@ type notifier struct {
 	soon      chan struct{}
 }
 
-// notifier is nil where the job file has no target.
+// notifier returns nil if the job file has no target.
 func (o *options) notifier(p *program) (*notifier, error) {
 	if p.watcher == nil {
 		return nil, nil
@@ -150,10 +149,10 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	}, nil
 }
 
-// lookEvery is how often a daemon looks for what to tell. The ends of runs need no look.
+// lookEvery is how often a daemon looks for events. The end of a run is reported at once.
 const lookEvery = 15 * time.Second
 
-// serve looks, and delivers, until ctx ends.
+// serve looks for events and delivers them until ctx ends.
 func (n *notifier) serve(ctx context.Context) {
 	if n == nil {
 		return
@@ -172,7 +171,7 @@ func (n *notifier) serve(ctx context.Context) {
 	delivering.Wait()
 }
 
-// lookSoon lets a daemon look before the next time that it would.
+// lookSoon makes a daemon look for events now.
 func (n *notifier) lookSoon() {
 	if n == nil {
 		return
@@ -183,8 +182,8 @@ func (n *notifier) lookSoon() {
 	}
 }
 
-// look puts in the outbox what has changed: the conditions of the whole file, and the new rows
-// of alerts if the tables were published since they were asked last.
+// look adds new events to the outbox: conditions of the whole file, and new rows of alerts if the
+// tables were published since the last time.
 func (n *notifier) look(ctx context.Context) {
 	e := n.engine
 	switch err := n.watcher.Look(e.Store); {
@@ -205,11 +204,11 @@ func (n *notifier) look(ctx context.Context) {
 	n.asked = file
 }
 
-// finishTime is how long a command that has done its work still tries to deliver.
+// finishTime is how long a finished command still tries to deliver.
 const finishTime = 3 * time.Second
 
-// finish tells what a command has done. What no target takes in time stays in the outbox for
-// the next command, or for the daemon.
+// finish delivers the events of a command. Events that are not accepted in time stay in the outbox for
+// the next command or the daemon.
 func (n *notifier) finish(ctx context.Context) {
 	if n == nil || ctx.Err() != nil {
 		return

@@ -17,19 +17,17 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// # What is asked for once
+// # One-off requests
 //
-// search, related, channel and the like are jobs that stand in no file. They go the
-// way of every other run, through the same ledger, journal and tables, and differ in
-// two things only: they never continue an earlier run, since that was about something
-// else, and their rows are printed. So standard output is for the rows, and what there
-// is to say about the run goes to standard error.
+// search, related, channel and similar commands are jobs without an entry in the file. They use the
+// same ledger, journal and tables as all runs. They differ in two ways: they never continue an earlier
+// run, which was about something else, and their rows are printed. Standard output is for the rows, and
+// messages about the run go to standard error.
 
-// isOnce reports whether a name is that of such a job.
+// isOnce reports whether a name is that of a one-off job.
 func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
 
-// shown is the name of a job as people read it: for a one-off request the command, such as
-// "find-channels".
+// shown is the name of a job for people: for a one-off request the command, such as "find-channels".
 func shown(name string) string {
 	command, once := strings.CutPrefix(name, job.OnceMark)
 	if !once {
@@ -38,11 +36,10 @@ func shown(name string) string {
 	return strings.ReplaceAll(command, "_", "-")
 }
 
-// wishes describe a job as its file would. What stands in them is taken literally:
-// nothing is filled in from the environment.
+// wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
 
-// yaml writes wishes down for [job.Config.Once]: JSON, which is YAML too.
+// yaml encodes wishes for [job.Config.Once], as JSON, which is also YAML.
 func (w wishes) yaml() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -51,7 +48,7 @@ func (w wishes) yaml() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// A request is what somebody asks for once.
+// A request is a one-off request of a user.
 type request struct {
 	verb   job.Verb
 	job    wishes
@@ -62,15 +59,14 @@ type request struct {
 	show   func(showing) (string, error)        // the query over the published file that shows what came of it
 }
 
-// showing is a run whose rows are to be shown.
+// showing is a run whose rows are printed.
 type showing struct {
 	program *program
 	spec    *job.Spec
 	row     *runs.Run
 }
 
-// spec is the job that a request describes. What is wrong with it is a mistake of the
-// command line.
+// spec returns the job of a request. Its mistakes are mistakes of the command line.
 func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	text, err := r.job.yaml()
 	if err != nil {
@@ -84,8 +80,8 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	return spec, nil
 }
 
-// once performs a request and prints its rows. That they can be printed is made sure
-// of before anything is spent.
+// once performs a request and prints its rows. Before anything is spent it makes sure that they can be
+// printed.
 func (o *options) once(ctx context.Context, r request) error {
 	config, err := o.load()
 	if err != nil {
@@ -126,8 +122,8 @@ func (o *options) once(ctx context.Context, r request) error {
 	})
 }
 
-// cutShort is an error that ended what was asked for once before its time. No later run
-// continues it by itself, so it says how to go on.
+// cutShort is an error that interrupted a one-off request. No later run continues it, so the message
+// says how to continue.
 type cutShort struct {
 	error
 	onward string
@@ -135,8 +131,8 @@ type cutShort struct {
 
 func (e *cutShort) Unwrap() error { return e.error }
 
-// cut says how to go on with what was cut short. To ask again is enough: the pages that
-// arrived are taken from the journal, and what is fresh is not asked for.
+// cut says how to continue an interrupted request. Repeating it is enough: pages that arrived come from
+// the journal, and fresh data is not requested.
 func (o *options) cut(r request, s showing, failed error) error {
 	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.world.args)}
 	if r.onward == nil {
@@ -150,8 +146,8 @@ func (o *options) cut(r request, s showing, failed error) error {
 	return e
 }
 
-// paused says how to go on with what a cap has stopped, after the summary has said which
-// cap. What the journal has is not bought again, but for six hours only, as of any search.
+// paused says how to continue after a cap has stopped the request; the summary has already named the
+// cap. The journal is used for six hours only, as for any search.
 func (o *options) paused(r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
@@ -172,8 +168,8 @@ func (o *options) paused(r request, s showing) error {
 	return nil
 }
 
-// retyped is the command line that goes on with what was asked for by args, for a shell:
-// without --again, which would buy once more what arrived.
+// retyped is the command line that continues the request, quoted for a shell, without --again, which
+// would buy pages again.
 func retyped(args []string) string {
 	line := "outlierd"
 	for _, arg := range args {
@@ -185,8 +181,8 @@ func retyped(args []string) string {
 	return term.Plain(line)
 }
 
-// permitted returns an error if a request cannot be carried out or a person declines it.
-// A person is asked once: before the start of a scan the request itself asks.
+// permitted returns an error if a request cannot be performed or the user declines. It asks once:
+// before the start of a scan the request itself asks.
 func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun) error {
 	if r.verb == job.VerbScan {
 		if r.yes {
@@ -202,8 +198,7 @@ func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun)
 	return approve(ctx, s.program.forecasts(), []jobRun{j}, r.yes, o.asker())
 }
 
-// named searches for the channels whose handles a request names and whose ids the tables do
-// not have, if a person confirms the price.
+// named searches for channels whose handles the tables do not have, if the user confirms the price.
 func (o *options) named(ctx context.Context, r request, s showing) error {
 	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
@@ -238,8 +233,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	return err
 }
 
-// printResult prints what came of a request. A run that was refused has no result, not even
-// an empty one.
+// printResult prints the result of a request. A refused run has no result, not even an empty one.
 func (o *options) printResult(ctx context.Context, r request, s showing) error {
 	if barren(s.row) {
 		return nil
@@ -251,7 +245,7 @@ func (o *options) printResult(ctx context.Context, r request, s showing) error {
 	return o.ask(ctx, s.program.Engine.Config, query)
 }
 
-// printable reports why rows could not be printed.
+// printable returns an error if rows could not be printed.
 func (o *options) printable(config *job.Config) error {
 	if published(config) == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`",
@@ -260,21 +254,21 @@ func (o *options) printable(config *job.Config) error {
 	return o.anyOutput()
 }
 
-// # What was typed
+// # Mistakes of the command line
 //
-// A one-off command describes a job by its flags and arguments, and is checked as the
-// file is. A mistake is reported by the flag or argument that was typed, since
-// "search.where.zscore" was not, and there is no line to show.
+// A one-off command describes a job by its flags and arguments, and is checked like the file. A mistake
+// is reported by flag or argument, because the user typed no "search.where.zscore", and there is no
+// line to show.
 
-// typedAs has the keys of a job and what is typed for them.
+// typedAs maps keys of a job to flags.
 var typedAs = map[string]string{
 	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where", "enrich": "--enrich",
 	"title": "--title", "related_channel_id": "--channel", "thumbnail_video_id": "--thumbnail", "related_to": "--related-to",
 	"top": "--top", "refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
 }
 
-// typed tells the mistakes of a one-off job of the given verb by flags and arguments.
-// Those of the job file, which such a job can bring to light, keep their places.
+// typed reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
+// keep their positions.
 func typed(verb job.Verb, file string, err error) error {
 	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
 	if !ok {
@@ -295,8 +289,8 @@ func typed(verb job.Verb, file string, err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// asTyped is what was typed for the key at a path: "--where z_score" for
-// search.where.z_score, "--top" for enrich.details.top.
+// asTyped is the flag for the key at a path: "--where z_score" for search.where.z_score, "--top" for
+// enrich.details.top.
 func asTyped(verb job.Verb, path string) string {
 	path = strings.TrimPrefix(path, string(verb)+".")
 	path = strings.TrimPrefix(path, "read.")

@@ -67,7 +67,7 @@ in the browser that opens it, once and within a minute; --print does so anywhere
 	return c
 }
 
-// browser is the path of the program that the system has for opening files, "" if it has none.
+// browser is the path of the system's program for opening files; "" if there is none.
 func browser() string {
 	name := "xdg-open"
 	if runtime.GOOS == "darwin" {
@@ -80,11 +80,11 @@ func browser() string {
 	return path
 }
 
-// loginFile leads a browser on to an address that other users of the machine must not see, as
-// they would among the arguments of a program.
+// loginFile redirects a browser to the login URL. In a program's arguments other users of the machine
+// could read it.
 const loginFile = "login.html"
 
-// browse opens an address with a program, by a file that only the user of the folder can read.
+// browse opens an address with a program, through a file that only the user can read.
 func browse(ctx context.Context, program, folder, address string) error {
 	path, err := filepath.Abs(filepath.Join(folder, loginFile))
 	if err != nil {

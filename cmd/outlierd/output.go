@@ -18,13 +18,13 @@ import (
 
 // # One document for programs
 //
-// With -o json or ndjson standard output has one document, whatever becomes of the command: its
-// result, or the error that kept it from having one. What people read goes to standard error.
+// With -o json or ndjson standard output has exactly one document: the result of the command, or the
+// error that prevented it. Messages for people go to standard error.
 
 // forPrograms reports whether results are JSON.
 func (o *options) forPrograms() bool { return o.output == "json" || o.output == "ndjson" }
 
-// prepare checks the flags that all commands have, before a command does anything.
+// prepare checks the global flags before a command starts.
 func (o *options) prepare() error {
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (o *options) prepare() error {
 	return nil
 }
 
-// countingWriter knows whether anything was printed.
+// countingWriter counts what was printed.
 type countingWriter struct {
 	w io.Writer
 	n int
@@ -54,7 +54,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is the document of a command that has no result.
+// failure is the document of a command without a result.
 type failure struct {
 	Message  string    `json:"message"`
 	ExitCode int       `json:"exit_code"`
@@ -96,7 +96,7 @@ func mistakesOf(all []yamltree.Mistake) []mistake {
 	return list
 }
 
-// asksForJSON finds -o json among arguments that could not be read as flags.
+// asksForJSON finds -o json among arguments that could not be parsed.
 func asksForJSON(args []string) bool {
 	for i, arg := range args {
 		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
@@ -109,7 +109,7 @@ func asksForJSON(args []string) bool {
 	return false
 }
 
-// done prints what a command has done: a sentence for people, and what it says for programs.
+// done prints the result of a command: a sentence for people, or a document for programs.
 func (o *options) done(result any, format string, args ...any) error {
 	if o.forPrograms() {
 		return o.whole(result)
@@ -118,7 +118,7 @@ func (o *options) done(result any, format string, args ...any) error {
 	return err
 }
 
-// whole prints one value as JSON, for programs.
+// whole prints one value as JSON.
 func (o *options) whole(v any) error {
 	text, err := term.JSON(v)
 	if err != nil {
@@ -135,8 +135,7 @@ func (o *options) whole(v any) error {
 	return err
 }
 
-// tableOrJSON refuses an output that a command does not have. What it prints is no list of
-// rows, so there is no CSV of it.
+// tableOrJSON refuses other outputs, for commands that print no list of rows.
 func (o *options) tableOrJSON() error {
 	if o.output != "table" && !o.forPrograms() {
 		return usageError{fmt.Errorf("--output %s: want table, json or ndjson", o.output)}
@@ -144,7 +143,7 @@ func (o *options) tableOrJSON() error {
 	return nil
 }
 
-// anyOutput refuses an output that there is not, before anything is done.
+// anyOutput refuses an unknown output format before anything is done.
 func (o *options) anyOutput() error {
 	if slices.Contains(term.Formats, o.output) {
 		return nil
@@ -153,7 +152,7 @@ func (o *options) anyOutput() error {
 	return usageError{fmt.Errorf("--output %s: want %s%s", o.output, term.OneOf(term.Formats), meant)}
 }
 
-// printer prints rows to standard output as the flags say.
+// printer returns a printer to standard output in the chosen format.
 func (o *options) printer(columns []string) (term.Printer, error) {
 	return term.NewPrinter(o.output, o.world.out, o.look(), columns)
 }
@@ -163,7 +162,7 @@ func (o *options) look() term.Options {
 	return term.Options{Screen: cmp.Or(screen, term.DefaultScreen), Wide: o.wide, Zone: o.zone}
 }
 
-// rows prints a result that no query made.
+// rows prints a result that does not come from a query.
 func (o *options) rows(columns []string, rows [][]any) error {
 	p, err := o.printer(columns)
 	if err != nil {
@@ -177,7 +176,7 @@ func (o *options) rows(columns []string, rows [][]any) error {
 	return p.Close()
 }
 
-// when is a time as a value of a result: NULL if there is none.
+// when is a time as a result value: NULL if zero.
 func when(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -185,7 +184,7 @@ func when(t time.Time) any {
 	return t
 }
 
-// second is a value as people read it: a time to the second.
+// second rounds a time for people to the second.
 func second(v any) any {
 	if t, ok := v.(time.Time); ok {
 		return t.Truncate(time.Second)
@@ -193,7 +192,7 @@ func second(v any) any {
 	return v
 }
 
-// listed is a list of texts as a value of a result.
+// listed is a list of texts as a result value.
 func listed(texts []string) any {
 	all := []any{}
 	for _, text := range texts {
@@ -202,7 +201,7 @@ func listed(texts []string) any {
 	return all
 }
 
-// filled is a text as a value of a result: NULL if there is none.
+// filled is a text as a result value: NULL if empty.
 func filled(text string) any {
 	if text == "" {
 		return nil
@@ -210,8 +209,7 @@ func filled(text string) any {
 	return text
 }
 
-// aside is the program as it talks when standard output is for a result: on standard
-// error.
+// aside returns options that print to standard error, for when standard output is for a result.
 func (o *options) aside() *options {
 	aside := *o
 	aside.world.out = o.world.err
@@ -219,8 +217,7 @@ func (o *options) aside() *options {
 	return &aside
 }
 
-// columns chooses what is shown of each row: a person's table has what matters most, the
-// rest everything.
+// columns selects the columns: the most important ones for people, otherwise all.
 func (o *options) columns(few string) string {
 	switch o.output {
 	case "table", "markdown":
@@ -229,7 +226,7 @@ func (o *options) columns(few string) string {
 	return "t.*"
 }
 
-// asker is nil unless a person can read a question and answer it.
+// asker returns nil unless a user can read a question and answer it.
 func (o *options) asker() *term.Asker {
 	if !term.Is(o.world.in) || !term.Is(o.world.err) {
 		return nil

@@ -15,20 +15,20 @@ import (
 	"outlierd/sync/runs"
 )
 
-// How much of the past the page Now shows.
+// How far back the page Now looks.
 const (
 	lookBack     = 7 * 24 * time.Hour
 	mostTroubles = 10
 	mostTold     = 10
 )
 
-// site is the page of a daemon; nil with `daemon.ui: off`. It shows what `status` shows.
+// site returns the page of a daemon; nil with `daemon.ui: off`. It shows the same as `status`.
 func (o *options) site(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
-	// The state does not tell a process about itself.
+	// The state does not report on its own process.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
 	zone := o.zone // which is written again, to the same, when the job file is read for a new key
 	recorded := runsOnRecord{store: p.Engine.Store, zone: zone}
@@ -36,7 +36,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		var s *forecast.Status
 		var cycle *page.Cycle
 		var unconfirmed []runs.Scan
-		// The configuration and the runs are the schedule's: they are looked at in its turn.
+		// Configuration and runs belong to the schedule, so they are read in its turn.
 		err := p.Engine.Between(ctx, func(context.Context) (err error) {
 			if s, err = p.forecasts().Status(); err == nil {
 				s.Disk, err = diskOf(p.Engine.Store.DB)
@@ -83,7 +83,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }
 
-// nowOf is the status for a browser, in the words that `status` has for a terminal.
+// nowOf is the status for the page, in the words of `status`.
 func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
 	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s), Blocked: len(s.Refused) > 0}
 	for i := range s.Jobs {
@@ -119,8 +119,7 @@ func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
 	return n
 }
 
-// cycleOf is what was left of the cycle's credits at the end of each of its days, and is left now;
-// nil without a cap.
+// cycleOf returns the credits left at the end of each day of the cycle, and now; nil without a cap.
 func cycleOf(known *facts.Reader, month *forecast.CapBalance) (*page.Cycle, error) {
 	if month.Max == nil {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// catalog are the tables that a page can ask.
+// catalog lists the tables that can be queried.
 func catalog() (all []page.Table) {
 	for _, t := range query.Catalog() {
 		all = append(all, page.Table(t))
@@ -26,7 +26,7 @@ func catalog() (all []page.Table) {
 	return all
 }
 
-// questions are those of the job file, and then those that people ask most.
+// questions are those of the job file, followed by common ones.
 func questions(config *job.Config) (all []page.Question) {
 	for _, q := range config.Questions {
 		all = append(all, page.Question{Name: q.Name, SQL: q.SQL})
@@ -37,10 +37,10 @@ func questions(config *job.Config) (all []page.Question) {
 	return all
 }
 
-// numbers are the types of columns whose values are numbers to be drawn.
+// numbers matches the types of columns that can be plotted.
 var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
 
-// first are the first rows of what SQL gives, asked by a process that can be ended.
+// first returns the first rows of a query, which runs in a process that can be killed.
 func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, error) {
 	if err := t.exists(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, e
 	return result, nil
 }
 
-// local puts the times of a column into the zone that people read.
+// local converts the times of a column to the time zone of the job file.
 func (t publishedTables) local(rows [][]*string, column int) {
 	for _, row := range rows {
 		if row[column] == nil {
@@ -75,7 +75,7 @@ func (t publishedTables) local(rows [][]*string, column int) {
 	}
 }
 
-// exists tells of a file that is not there: SQL would be refused with other words.
+// exists returns an error if the file does not exist: the error of the SQL would be less clear.
 func (t publishedTables) exists() error {
 	if t.path == "" {
 		return page.ErrNothingPublished
@@ -86,8 +86,8 @@ func (t publishedTables) exists() error {
 	return nil
 }
 
-// whole is all that SQL gives, in a format of export. It is written by a process that can be
-// ended, into a file without a name, so that a mistake is known before the first byte is sent.
+// whole returns the whole result of a query in a format of export. A process that can be killed writes
+// it to a temporary file, so that errors are known before the first byte is sent.
 func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.ReadCloser, err error) {
 	if err := t.exists(); err != nil {
 		return nil, err

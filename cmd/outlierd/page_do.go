@@ -18,11 +18,11 @@ import (
 	"outlierd/sync/state"
 )
 
-// actions are what a page lets a daemon do: what the commands of the same names do beside it.
+// actions are the actions of a page: the same as the commands of these names.
 type actions struct{ p *program }
 
-// An act has the two halves of an action. Both refuse what cannot be done; an offer has no effect,
-// and is made in the schedule's turn.
+// An act has both halves of an action. Both refuse what cannot be done; an offer changes nothing, and
+// is made in the schedule's turn.
 type act struct {
 	offer func(actions, context.Context, page.Action) (*page.Offer, error)
 	do    func(actions, context.Context, page.Action) (*page.Done, error)
@@ -39,7 +39,7 @@ var acts = map[string]act{
 	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
 }
 
-// inTurn does something between two calls of the schedule.
+// inTurn runs an action between two calls of the schedule.
 func inTurn(do func(actions, context.Context, page.Action) (*page.Done, error)) func(actions, context.Context, page.Action) (*page.Done, error) {
 	return func(a actions, ctx context.Context, asked page.Action) (done *page.Done, err error) {
 		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
@@ -50,7 +50,7 @@ func inTurn(do func(actions, context.Context, page.Action) (*page.Done, error)) 
 	}
 }
 
-// offer says what an action means.
+// offer describes an action.
 func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offer, err error) {
 	known, err := actOf(asked)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offe
 	return offer, forPeople(ctx, err)
 }
 
-// do carries an action out.
+// do performs an action.
 func (a actions) do(ctx context.Context, asked page.Action) (*page.Done, error) {
 	known, err := actOf(asked)
 	if err != nil {
@@ -81,7 +81,7 @@ func actOf(asked page.Action) (act, error) {
 	return known, nil
 }
 
-// forPeople is an error of an action in the words that a command would print.
+// forPeople converts an error of an action to the message that a command would print.
 func forPeople(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -92,7 +92,7 @@ func forPeople(ctx context.Context, err error) error {
 	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 }
 
-// errChanged refuses what was agreed to before the job file was edited.
+// errChanged refuses an action that was confirmed before the job file was edited.
 var errChanged = errors.New("the job has changed since its price was shown; look at it again")
 
 func (a actions) spec(name string) (*job.Spec, error) {
@@ -104,7 +104,7 @@ func (a actions) spec(name string) (*job.Spec, error) {
 	return spec, nil
 }
 
-// offerRun says which run would begin, or go on, and what it may cost.
+// offerRun describes the run that would start or continue, and its maximum cost.
 func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	spec, err := a.spec(asked.Job)
 	if err != nil {
@@ -137,7 +137,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	return offer, err
 }
 
-// run begins or continues a run of the job that was offered.
+// run starts or continues the offered run.
 func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
 	order := engine.Order{Trigger: engine.Manual}
 	err := a.p.Engine.Between(ctx, func(context.Context) (err error) {
@@ -282,7 +282,7 @@ func (a actions) lift(ctx context.Context, _ page.Action) (*page.Done, error) {
 	return &page.Done{Said: "Calls resume, within the caps of the job file.", To: "/"}, err
 }
 
-// unconfirmed is the start of a scan that the service did not confirm.
+// unconfirmed returns the unconfirmed start of a scan.
 func unconfirmed(store *state.Store, intent int64) (*runs.Scan, error) {
 	all, err := unconfirmedScans(store)
 	if err != nil {
@@ -296,7 +296,7 @@ func unconfirmed(store *state.Store, intent int64) (*runs.Scan, error) {
 	return nil, fmt.Errorf("no start with the intent %d waits to be confirmed", intent)
 }
 
-// unconfirmedText says which start it is.
+// unconfirmedText identifies the start.
 func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 	about := "queries"
 	if len(s.Queries) == 0 {

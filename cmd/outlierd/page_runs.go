@@ -17,14 +17,14 @@ import (
 	"outlierd/sync/state"
 )
 
-// runsOnRecord tells a page of runs what the state has of them. It asks the store alone, which answers
-// while the schedule makes a call, too.
+// runsOnRecord provides the pages of runs. It reads only the store, which also answers while the
+// schedule makes a call.
 type runsOnRecord struct {
 	store *state.Store
 	zone  *time.Location
 }
 
-// runs are those that a filter lets through.
+// runs returns the runs that match a filter.
 func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, error) {
 	list := &page.Runs{Statuses: statuses}
 	for r, err := range c.store.Runs.Newest(runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}) {
@@ -40,7 +40,7 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 	return list, nil
 }
 
-// troubles are the newest of the runs in the week up to now that did not end well.
+// troubles returns the latest runs of the last week that did not succeed.
 func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
 	var found []*runs.Run
 	for _, status := range []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted} {
@@ -134,7 +134,7 @@ func searchShown(s *searchDetails) page.Search {
 	return row
 }
 
-// call is an attempt, which is about an id, or belongs to a search.
+// call converts an attempt, which is about an id or belongs to a search.
 func (c runsOnRecord) call(l *ledger.Call, search string) page.Call {
 	left := l.SentAt
 	if left.IsZero() {

@@ -12,21 +12,21 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// publishedTables tell a page of outliers, videos and channels what is published of them. Each
-// question opens the file, so that it is answered by the newest publication.
+// publishedTables provides the pages of outliers, videos and channels. It opens the file for each
+// query, so that the newest publication answers.
 type publishedTables struct {
 	path string // of the DuckDB file; "" if the job file has no such sink
 	zone *time.Location
 }
 
-// The most of what a page shows of one video or channel.
+// Limits of the page of one video or channel.
 const (
 	mostSightings = 500 // in a chart
 	mostSparks    = 30  // in a line of a list
 	mostBrought   = 20
 )
 
-// ask asks questions of one publication.
+// ask runs queries on one publication.
 func (t publishedTables) ask(ctx context.Context, questions ...query.Question) error {
 	if t.path == "" {
 		return page.ErrNothingPublished
@@ -38,7 +38,7 @@ func (t publishedTables) ask(ctx context.Context, questions ...query.Question) e
 	return err
 }
 
-// each is a question with what is done with each row.
+// each returns a query that calls row for each row.
 func (t publishedTables) each(sql string, row func(cells)) query.Question {
 	return query.Question{SQL: sql, Row: func(values []any) error {
 		row(cells{values, t.zone})
@@ -46,7 +46,7 @@ func (t publishedTables) each(sql string, row func(cells)) query.Question {
 	}}
 }
 
-// found are the outliers that a filter lets through.
+// found returns the outliers that match a filter.
 func (t publishedTables) found(ctx context.Context, f page.Filter) (*page.Found, error) {
 	found := &page.Found{}
 	err := t.ask(ctx, t.each(wanted(f).SQL(), func(row cells) {
@@ -81,7 +81,7 @@ func outlierOf(row cells) page.Outlier {
 	return o
 }
 
-// curves are the views of outliers at their last sightings, by their ids.
+// curves returns the views of outliers at their latest sightings, by id.
 func (t publishedTables) curves(ctx context.Context, of []page.Outlier) (map[string][]int64, error) {
 	var ids []string
 	for i := range of {
@@ -95,12 +95,12 @@ func (t publishedTables) curves(ctx context.Context, of []page.Outlier) (map[str
 	}))
 }
 
-// foundOrders are the columns of the orders of [page.Filter].
+// foundOrders maps the orders of [page.Filter] to columns.
 var foundOrders = map[string]string{
 	"found": "first_seen_at", "ratio": "average_views_ratio", "score": "z_score", "views": "view_count", "published": "published_at",
 }
 
-// wanted is a filter in the terms of the tables.
+// wanted converts a filter.
 func wanted(f page.Filter) query.Outliers {
 	o := query.Outliers{
 		Query: f.Query, Job: f.Job, Channel: f.Channel, Kind: f.Kind, Language: f.Language,
@@ -186,7 +186,7 @@ func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*pa
 	return c, err
 }
 
-// watched is the address of a video, or "" if its id is in another form than known.
+// watched is the address of a video, or "" if its id has an unknown form.
 func watched(link string) string {
 	if !strings.HasPrefix(link, "https://") {
 		return ""
@@ -202,7 +202,7 @@ type cells struct {
 
 func (c cells) text(i int) string { s, _ := c.values[i].(string); return s }
 
-// at is a time to the minute, and day is its date alone.
+// at formats a time to the minute, and day as a date.
 func (c cells) at(i int) string  { return c.format(i, "2006-01-02 15:04") }
 func (c cells) day(i int) string { return c.format(i, time.DateOnly) }
 
@@ -213,7 +213,7 @@ func (c cells) format(i int, layout string) string {
 	return ""
 }
 
-// whole is a whole number, or one that is rounded to such.
+// whole returns a whole number, rounded if necessary.
 func (c cells) whole(i int) *int64 {
 	switch n := c.values[i].(type) {
 	case int64:

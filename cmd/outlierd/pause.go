@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/serve"
 )
 
-// longestWhy bounds the reason of a pause, in characters.
+// longestWhy is the maximum length of a reason, in characters.
 const longestWhy = 200
 
 func pauseCommand(o *options) *cobra.Command {
@@ -102,7 +102,7 @@ the latest one, all of them, or none.`,
 	}
 }
 
-// canPause refuses a job that is not in the file, or that has no schedule.
+// canPause refuses a job that is not in the file, or has no schedule.
 func canPause(config *job.Config, name string) error {
 	spec := config.Job(name)
 	switch {
@@ -114,7 +114,7 @@ func canPause(config *job.Config, name string) error {
 	return nil
 }
 
-// pauseEnd is a date, a time or a duration from now; zero for "".
+// pauseEnd parses a date, a time or a duration from now; zero for "".
 func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -144,7 +144,7 @@ func pauseText(p *runs.Pause, zone *time.Location) string {
 	return said
 }
 
-// sayPaused says of jobs that are run by hand that their schedules are paused.
+// sayPaused mentions the paused schedules of jobs that are run by hand.
 func (o *options) sayPaused(p *program, todo []jobRun) error {
 	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// jobRun is one run of a job that a command makes.
+// jobRun is a run of a job that a command performs.
 type jobRun struct {
 	Appointment engine.Appointment
 	old         *runs.Run // the unfinished run to continue; nil for a new run
@@ -32,18 +32,18 @@ type jobRun struct {
 	rest *engine.Rest // the pages of an earlier run to buy; nil for an ordinary run
 }
 
-// scheduled reports whether a schedule asks for the run, and not a person.
+// scheduled reports whether a schedule requests the run, not a user.
 func (j *jobRun) scheduled() bool {
 	return !j.Appointment.Due.IsZero() || j.Appointment.Trigger == engine.CatchUp
 }
 
-// idle says why there is nothing to run, which is no failure.
+// idle says why there is nothing to run, which is not a failure.
 type idle string
 
 func (why idle) Error() string { return string(why) }
 
-// reporting performs runs and reports them: to people by summaries, and to programs by one row
-// for each run, while the summaries go to standard error.
+// reporting performs runs and reports them: to people by summaries, and to programs by one row per run,
+// with the summaries on standard error.
 func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
 	if o.output == "table" {
 		return o.runJobs(ctx, config, which)
@@ -63,9 +63,8 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 	return failed
 }
 
-// runJobs performs what is to be done and reports. The worst status of all runs
-// decides the exit code; a run that cannot go on stops the rest only if the reason is
-// not the job's own.
+// runJobs performs runs and reports them. The worst status decides the exit code. A run that cannot
+// continue stops the others only if the reason is not specific to its job.
 func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
 	return o.with(ctx, config, func(p *program) error {
 		todo, err := which(p)
@@ -122,8 +121,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 	})
 }
 
-// interrupted adds to the error of a run that was stopped which command goes on with it, and
-// with those after it.
+// interrupted adds to the error of a stopped run the command that continues it and the runs after it.
 func (o *options) interrupted(failed error, todo []jobRun) error {
 	if failed == nil {
 		return nil
@@ -131,7 +129,7 @@ func (o *options) interrupted(failed error, todo []jobRun) error {
 	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.goesOn(todo)}
 }
 
-// goesOn is the command that does what is still to be done.
+// goesOn is the command that continues what is left.
 func (o *options) goesOn(todo []jobRun) string {
 	var names []string
 	for _, j := range todo {
@@ -156,7 +154,7 @@ func (o *options) goesOn(todo []jobRun) string {
 	return line
 }
 
-// typed is a command as it is typed here: with the job file, if that is another than usual.
+// typed is a command as typed here: with the job file, if it is not the default.
 func (o *options) typed(command string) string {
 	line := "outlierd "
 	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
@@ -165,9 +163,9 @@ func (o *options) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// following are the runs that come after one. Those of a due instant are owed, whatever
-// becomes of the rest of its run; those of a run by hand follow if it ended well enough,
-// and are due when that began, so that each is made only once for it.
+// following are the runs that come after one. Those of a scheduled run are due even if the rest of its
+// run fails. Those of a run by hand follow if it succeeded or was partial; they are due at its start,
+// so that each is made only once for it.
 func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
@@ -195,8 +193,8 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	return next, nil
 }
 
-// everybodys reports whether an error is not the job's own: the next job would only
-// meet it again.
+// everybodys reports whether an error is not specific to the job: the next job would fail in the same
+// way.
 func everybodys(err error) bool {
 	if _, short := errors.AsType[*store.LowSpaceError](err); short {
 		return true
@@ -220,11 +218,10 @@ func everybodys(err error) bool {
 	return ok && refused.Kind == outlier.Unauthorized
 }
 
-// say tells a person something beside the results.
+// say prints a message that is not part of the results.
 func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
 
-// runJob performs one run while progress is shown, and returns its record, which is nil if it
-// never started.
+// runJob performs one run with its progress shown, and returns its record; nil if it never started.
 func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
 	if j.rest != nil {
 		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.Appointment.Spec, j.rest))
@@ -249,7 +246,7 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 	})
 }
 
-// perform makes a run, which beside a daemon is for that to do, and reports it.
+// perform performs a run, or has the daemon do it, and reports it.
 func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() (*runs.Run, error)) (*runs.Run, error) {
 	if p.daemon != nil {
 		run = func() (*runs.Run, error) { return p.order(ctx, o.say, j) }
@@ -271,8 +268,7 @@ func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() 
 	return row, nil
 }
 
-// ofJob names the job of an error, unless it begins with that, as what is wrong with a
-// job itself does.
+// ofJob adds the name of the job to an error, unless it begins with it.
 func ofJob(name string, err error) error {
 	if strings.HasPrefix(err.Error(), "job "+name+": ") {
 		return err
@@ -280,9 +276,8 @@ func ofJob(name string, err error) error {
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
-// worst picks what the exit code says: an error over a run that failed, that
-// over one that was cut short, and that over a partial one. All errors are reported;
-// the statuses beside them stand in the summaries already.
+// worst selects the error that decides the exit code: an error before a failed run, a failed run before
+// an interrupted one, and that before a partial one. All errors are reported.
 func worst(errs []error) error {
 	var unseen []error
 	var status error
@@ -310,7 +305,7 @@ func byHand(specs []job.Spec) []jobRun {
 	return all
 }
 
-// performing are the runs of due instants.
+// performing converts due appointments to runs.
 func performing(due []*engine.Appointment) (todo []jobRun) {
 	for _, a := range due {
 		todo = append(todo, jobRun{Appointment: *a, whole: true, after: true})
@@ -318,7 +313,7 @@ func performing(due []*engine.Appointment) (todo []jobRun) {
 	return todo
 }
 
-// overtaken reports whether nothing is left to do of the run that is to be continued.
+// overtaken reports whether nothing is left of the run to continue.
 func overtaken(p *program, j jobRun) (bool, error) {
 	left, err := p.Engine.Facts().LeftOver(j.Appointment.Spec)
 	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err

@@ -66,8 +66,8 @@ all that the job asks for. SQL may find more by the time of the run.`,
 	}
 }
 
-// forecastOf asks the engine, under the names that the record knows, and reports it under
-// those of the file.
+// forecastOf returns the forecast. The engine uses the recorded names of jobs, and the result has those
+// of the file.
 func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecast, error) {
 	now, err := p.formerly()
 	if err != nil {
@@ -85,7 +85,7 @@ func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecas
 	if err != nil {
 		return nil, err
 	}
-	// One-off requests are in no job file, so they are not missing there.
+	// One-off requests are never in the job file, so they are not missing there.
 	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
@@ -106,7 +106,7 @@ type planPrinter struct {
 	zone *time.Location
 }
 
-// planText is a forecast for people. Of named jobs alone, the rest of the file is left out.
+// planText formats a forecast for people. If jobs are named, it leaves out the rest of the file.
 func planText(f *forecast.Forecast, zone *time.Location, whole bool) string {
 	p := &planPrinter{zone: zone}
 	for _, r := range f.Refused {
@@ -186,7 +186,7 @@ func limitedText(l *forecast.Limited) string {
 		total, term.Clip(l.Search, 40))
 }
 
-// limitedHint is what would have been enough, if that is known.
+// limitedHint says how many pages would have been enough, if known.
 func limitedHint(l *forecast.Limited) string {
 	if l.Total >= saturated {
 		return "more pages or narrower filters miss less"
@@ -194,7 +194,7 @@ func limitedHint(l *forecast.Limited) string {
 	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, term.Count(l.Credits, "credit"))
 }
 
-// when is when a job runs next, and how often until the cycle turns.
+// when says when a job runs next, and how often in this cycle.
 func (p *planPrinter) when(f *forecast.Job) string {
 	switch {
 	case f.Disabled:
@@ -224,7 +224,7 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	return paused + fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 
-// pausedBy says that a job is paused, or the one that it comes after.
+// pausedBy says that the job is paused, or the one that it comes after.
 func (p *planPrinter) pausedBy(job string, pause *runs.Pause) string {
 	said := pauseText(pause, p.zone)
 	if pause.Job != job {
@@ -238,8 +238,8 @@ func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {
 		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
-// basis is what the expected cost of a run is computed from. What a job of channels or videos asks
-// for is known.
+// basis says what the expected cost of a run is based on. For a job of channels or videos the calls are
+// known.
 func basis(f *forecast.Job) string {
 	switch {
 	case f.Calls+f.Fresh > 0:
@@ -278,10 +278,10 @@ func (p *planPrinter) turns(f *forecast.Job) string {
 	return fmt.Sprintf("; each search gets a turn every %d runs", f.Round)
 }
 
-// searchPlansMost is how many searches are listed one by one.
+// searchPlansMost is the maximum number of searches listed one by one.
 const searchPlansMost = 12
 
-// searchPlans has a line for each search, and one for those for which there is no room.
+// searchPlans has a line for each search, and one that counts the rest.
 func searchPlans(all []forecast.Search) []string {
 	var lines []string
 	for i := range min(len(all), searchPlansMost) {
@@ -318,7 +318,7 @@ func searchPlans(all []forecast.Search) []string {
 	return lines
 }
 
-// asked is what a search asks for, with the for_each value if that is not all.
+// asked names a search, with its for_each value if that adds something.
 func asked(s *forecast.Search) string {
 	words := strings.Join(slices.Concat(s.Queries, s.Seeds), ", ")
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", verbs[s.Op], words))
@@ -328,14 +328,14 @@ func asked(s *forecast.Search) string {
 	return text
 }
 
-// verbs are what people call the operations that a run buys.
+// verbs are the names of operations for people.
 var verbs = map[outlier.Operation]string{
 	outlier.OpSearch: "search", outlier.OpRelated: "related", outlier.OpStartScan: "scan",
 	outlier.OpFindChannels: "find channels", outlier.OpFindRelatedChannels: "find channels",
 	outlier.OpTrendingFormats: "trending formats",
 }
 
-// skips are the reasons for which nothing is asked, as people say them.
+// skips are the reasons for skipped searches, for people.
 var skips = map[string]string{
 	"fresh": "fresh: bought recently",
 	"share": "not its turn",
@@ -356,7 +356,7 @@ func searchCost(s *forecast.Search) string {
 	return fmt.Sprintf("%9s %11s", pages, term.Count(s.Credits, "credit"))
 }
 
-// cycle says how the billing cycle ends.
+// cycle prints the forecast of the billing cycle.
 func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 	p.line("the cycle from %s to %s, at %s", p.day(c.From), p.day(c.To), pace)
 	held := term.Count(c.Held, "credit") + " spent or held"
@@ -380,13 +380,13 @@ func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 	}
 }
 
-// needs is what scheduled runs are expected to spend until the cycle turns.
+// needs says what scheduled runs are expected to spend in the rest of the cycle.
 func (p *planPrinter) needs(c *forecast.Cycle) string {
 	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
 		c.Projected, p.day(c.To))
 }
 
-// pagingPlan is what is believed of `from` at an endpoint.
+// pagingPlan says what `from` is assumed to count at an endpoint.
 func pagingPlan(f forecast.Paging, zone *time.Location) string {
 	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
 	switch {
@@ -399,7 +399,7 @@ func pagingPlan(f forecast.Paging, zone *time.Location) string {
 		f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
 }
 
-// orphans are what is on record and in no file.
+// orphans lists jobs that have records but are not in the file.
 func (p *planPrinter) orphans(all []forecast.Orphan) {
 	for _, o := range all {
 		var kept []string

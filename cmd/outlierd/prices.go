@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// forecasts reads what would happen from what the program stands on.
+// forecasts returns a reader of forecasts for the program.
 func (p *program) forecasts() *forecast.Reader {
 	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
 	if store := p.Engine.Store; store != nil && store.DB.Holder() != nil {
@@ -29,7 +29,7 @@ func (p *program) forecasts() *forecast.Reader {
 	return r
 }
 
-// priceList has a line per job: its name and what a run of it may cost.
+// priceList has a line per job: its name and the maximum cost of a run.
 func priceList(ctx context.Context, r *forecast.Reader) string {
 	var b strings.Builder
 	for i := range r.Facts.Config.Jobs {
@@ -38,8 +38,8 @@ func priceList(ctx context.Context, r *forecast.Reader) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// beforehand says what is about to happen: a new run and its price, or an old one
-// that goes on as it was meant when it began, and the price of what it has left.
+// beforehand describes the run that is about to start, with its price, or the old run that continues
+// with its original settings, and the price of its remaining work.
 func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *runs.Run) string {
 	if old == nil {
 		return planLine(ctx, r, spec)
@@ -59,8 +59,7 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
 }
 
-// planLine is the worst case of a run that begins now in all three scarcities: credits,
-// requests, time.
+// planLine is the worst case of a run that starts now, in credits, requests and time.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	cost, err := r.WorstCase(ctx, spec)
 	if err != nil {
@@ -73,8 +72,7 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	return line
 }
 
-// laterLine is the worst case of a run that is to come. What the SQL of a job finds may
-// be more by the time that it runs.
+// laterLine is the worst case of a later run. Its SQL may find more by then.
 func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	cost, assumed, err := r.WorstCaseLater(ctx, spec)
 	if err != nil {
@@ -95,7 +93,7 @@ func cannotRun(spec *job.Spec, err error) string {
 		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 }
 
-// capsText names the caps, besides the run's own, that allow less than a run may cost.
+// capsText names the caps, other than the run's own, that allow less than the run may cost.
 func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text string) {
 	all := config.Budget
 	for _, c := range []struct {
@@ -113,7 +111,7 @@ func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text
 	return text
 }
 
-// available is what runs may spend in a cycle without the reserve; nil for no cap.
+// available is the number of credits for a cycle without the reserve; nil for no cap.
 func available(config *job.Config) *outlier.Credits {
 	month := config.Budget.PerMonth
 	if month != nil && config.Budget.Reserve != nil {
@@ -122,7 +120,7 @@ func available(config *job.Config) *outlier.Credits {
 	return month
 }
 
-// costText is a worst case in words, at the pace that counts.
+// costText formats a worst case, at the current pace.
 func costText(r *forecast.Reader, cost plan.Cost) string {
 	credits := term.Count(cost.Credits, "credit")
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
@@ -132,12 +130,11 @@ func costText(r *forecast.Reader, cost plan.Cost) string {
 		term.Duration(r.Time(cost.Requests)), r.PaceText())
 }
 
-// leastConfirmed is the least number of credits above which the default of
-// budget.confirm_over, a tenth of the month, asks.
+// leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
 const leastConfirmed outlier.Credits = 20
 
-// confirmOver is the price above which a run needs a yes, and what sets it; nil asks for nothing.
-// The default is for people: a script that ran without --yes goes on running.
+// confirmOver is the price above which a run needs confirmation, and the setting that it comes from;
+// nil means never. The default applies only at a terminal, so that scripts without --yes keep working.
 func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
 	budget := config.Budget
 	switch {
@@ -152,7 +149,7 @@ func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, w
 // errDeclined ends a command whose question was not answered with yes.
 var errDeclined = errors.New("not confirmed; nothing was started")
 
-// consent asks a person for a yes. Without a terminal, where who is nil, it refuses.
+// consent asks the user to confirm. Without a terminal, where who is nil, it refuses.
 func consent(who *term.Asker, warning, question string) error {
 	if who == nil {
 		return usageError{errors.New(warning + "; this is not a terminal, so pass --yes to confirm")}
@@ -164,9 +161,9 @@ func consent(who *term.Asker, warning, question string) error {
 	return err
 }
 
-// approve asks once, before the first run begins, if a run may cost more than
-// budget.confirm_over. The price of a run is its cap. It does not ask about scheduled runs, nor
-// if yes is set. Without a terminal who is nil, and runs that need a yes are refused.
+// approve asks once, before the first run starts, if a run may cost more than budget.confirm_over. The
+// price of a run is its cap. It does not ask for scheduled runs, nor if yes is set. Without a terminal,
+// who is nil, and runs that need confirmation are refused.
 func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, yes bool, who *term.Asker) error {
 	limit, why := confirmOver(r.Facts.Config, who != nil)
 	if limit == nil || yes {
@@ -188,7 +185,7 @@ func subjects(dear []string) string {
 	return "these runs"
 }
 
-// dearer are the runs by hand that may cost more than limit, with their price.
+// dearer returns the runs by hand that may cost more than limit, with their prices.
 func dearer(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
 		if next.scheduled() {
@@ -207,7 +204,7 @@ func dearer(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlie
 	return dear, nil
 }
 
-// mayCost is the most that a run by hand may cost.
+// mayCost is the maximum cost of a run by hand.
 func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
 	if j.rest != nil {
 		return j.rest.MayCost, nil
@@ -215,8 +212,8 @@ func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credi
 	return r.MayCost(ctx, j.Appointment.Spec, j.Appointment.Trigger == engine.After)
 }
 
-// withFollowers adds the jobs that come after those to be run by hand, so that the
-// question comes once. What their SQL will find then is what it finds now.
+// withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
+// assumes that their SQL finds the same then as now.
 func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 	for _, next := range todo {
 		all = append(all, next)

@@ -18,8 +18,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// How often progress is shown: a terminal is redrawn, a log gets a line. An error that keeps
-// it from being read is logged less often than a terminal is redrawn.
+// How often progress is shown: redrawn at a terminal, or logged. An error that prevents it is logged
+// less often than a terminal is redrawn.
 const (
 	redraw       = 200 * time.Millisecond
 	logLine      = 30 * time.Second
@@ -75,13 +75,12 @@ func progressAttrs(p engine.Progress) []any {
 	return attrs
 }
 
-// screen is the size of the terminal that results go to; 0 columns without a terminal.
-// It is read each time, as a window may be resized.
+// screen is the size of the terminal; 0 columns without a terminal. It is read each time, because a
+// window may be resized.
 func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
-// progressLines is the block's text: the searches, the calls about their hits, the credits
-// and the pace. If there are more searches than fit, it shows those around the one under way
-// and counts the others.
+// progressLines is the text of the block: searches, data calls, credits and pace. If there are more
+// searches than fit, it shows those around the current one and counts the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
 	name := term.Pad(term.Clip(shown(p.Job), 40), 40)
 	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), eta(p, now))}
@@ -101,7 +100,7 @@ func progressLines(p engine.Progress, now time.Time, room int) []string {
 	return append(lines, rest...)
 }
 
-// open counts the searches that have not ended.
+// open counts the unfinished searches.
 func open(all []runs.Step) (n int) {
 	for i := range all {
 		if isOpen(all[i]) {
@@ -122,8 +121,7 @@ func eta(p engine.Progress, now time.Time) string {
 	return "≥ " + term.Clock(left(p, now))
 }
 
-// left is how long the known calls take, at least until the next call may leave and until a
-// scan is polled again.
+// left is the duration of the known calls. It is at least the time until the next call or poll.
 func left(p engine.Progress, now time.Time) time.Duration {
 	d := p.Left
 	if d > 0 {
@@ -137,7 +135,7 @@ func left(p engine.Progress, now time.Time) time.Duration {
 
 func isOpen(s runs.Step) bool { return s.Stop == "" }
 
-// around bounds the searches to show, the first open one among them.
+// around returns the range of searches to show, which includes the first open one.
 func around(all []runs.Step, room int) (first, last int) {
 	at := slices.IndexFunc(all, isOpen)
 	if at < 0 {
@@ -166,7 +164,7 @@ func searchLine(s runs.Step, pages int) string {
 	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, hits, s.NewHits)
 }
 
-// endedAs is how a search ended, for people: done, cut off or failed.
+// endedAs is the mark for how a search ended: done, cut off or failed.
 func endedAs(stop string) string {
 	switch stop {
 	case "refused", "unreadable":

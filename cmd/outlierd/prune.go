@@ -27,7 +27,7 @@ the file and needs as much free space. Stop a running daemon first.`,
 	return c
 }
 
-// prunedNow is what programs are told of a journal that was pruned.
+// prunedNow is the output of prune for programs.
 type prunedNow struct {
 	Answers int64 `json:"answers"` // that lost their bodies now
 	UpTo    int64 `json:"up_to"`   // the last answer of which the journal has no body

@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// older says where a sink that is rebuilt gets the rows of answers that were pruned. Nil is for a journal
-// that has all answers.
+// older says where a rebuilt sink gets the rows of pruned answers. It is nil if the journal has all
+// answers.
 type older struct {
 	upTo   int64     // the last answer that was pruned
 	lacks  int64     // the last answer whose rows are missing all the same; 0 if none are
@@ -49,9 +49,9 @@ func (e *lostError) Error() string {
 		"'outlierd rebuild %s --without-pruned' rebuilds it without these rows", e.pruned, e.pruned, strings.Join(e.why, "; "), e.sink)
 }
 
-// olderRows finds the rows that a sink needs which the journal does not have any more, in the first of these
-// sinks that can be read and that the sink loses nothing by; with partly set, whatever it loses. It is nil
-// if the journal has all.
+// olderRows finds the rows of pruned answers that a sink needs, in the first of these sinks that can be
+// read and has all of them; with partly set, it accepts missing rows. It is nil if the journal has all
+// answers.
 func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []job.Sink, partly bool) (*older, error) {
 	pruned, err := p.Engine.Store.Journal.Pruned()
 	if err != nil || pruned == 0 {
@@ -81,12 +81,12 @@ func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []jo
 	return nil, lost
 }
 
-// others are the sinks beside one.
+// others are the other sinks.
 func others(config *job.Config, s job.Sink) []job.Sink {
 	return slices.DeleteFunc(slices.Clone(config.Sinks), func(o job.Sink) bool { return o.Kind == s.Kind })
 }
 
-// olderFrom brings a sink up to date and opens it to be copied.
+// olderFrom brings a sink up to date and opens it for copying.
 func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned int64) (_ *older, err error) {
 	sink, err := o.openSink(ctx, p, s)
 	if err != nil {
@@ -112,8 +112,8 @@ func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned 
 	return r, nil
 }
 
-// recorded rebuilds a sink, and records which rows it then lacks: before, so that a kill leaves no sink of which
-// that is not known.
+// recorded rebuilds a sink and records which rows it lacks. It records that first, so that a kill
+// cannot leave a sink with unrecorded gaps.
 func (r *older) recorded(sinks *runs.Runs, name string, rebuild func() error) error {
 	lacks := int64(0)
 	if r != nil {

@@ -21,12 +21,12 @@ import (
 
 // # Without the state
 //
-// The folder `state` is its owner's alone, and the published tables are for everybody. In the
-// data folder of a colleague, or in a copy of it without `state`, the commands that show what is
-// on record answer from these tables, as far as they have it, and say so.
+// Only its owner can read the folder `state`, but everybody can read the published tables. In the data
+// folder of a colleague, or in a copy without `state`, commands that only read answer from these
+// tables, as far as possible, and say so.
 
-// orPublished looks at the state, or reads the published tables where the state may not be read
-// or is missing. Without published tables the state has to answer.
+// orPublished reads the state, or the published tables if the state may not be read or is missing.
+// Without published tables it reads the state.
 func (o *options) orPublished(config *job.Config, look, read func() error) error {
 	folder, path := filepath.Join(config.Data, "state"), published(config)
 	tables, unpublished := os.Stat(path)
@@ -46,7 +46,7 @@ func (o *options) orPublished(config *job.Config, look, read func() error) error
 	return read()
 }
 
-// unrecorded lets work forecast without the state: each job as if it ran for the first time.
+// unrecorded lets work forecast without the state, as if each job ran for the first time.
 func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -65,7 +65,7 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 	return work(p)
 }
 
-// planPublished forecasts without the state: the published ledger says what is spent in the cycle.
+// planPublished forecasts without the state: the credits spent come from the published ledger.
 func (o *options) planPublished(
 	ctx context.Context, config *job.Config, show func(*program, func(*forecast.Forecast)) error,
 ) error {
@@ -85,8 +85,7 @@ func (o *options) planPublished(
 	})
 }
 
-// budgetPublished is the budget without the state: what the published ledger says, with the
-// caps of the job file.
+// budgetPublished is the budget without the state: the published ledger, with the caps of the job file.
 func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *forecast.Budget, err error) {
 	amounts, err := publishedAmounts(ctx, config)
 	if err != nil {
@@ -122,14 +121,14 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *f
 	return b, nil
 }
 
-// amountsKey is the cycle, the day, or a job in the cycle.
+// amountsKey identifies the cycle, the day, or a job in the cycle.
 type amountsKey struct {
 	scope ledger.Scope
 	job   string
 }
 
-// publishedAmounts are the credits of the cycle, the day, and each job that bought something in
-// the cycle, as the published ledger has them. A row without a run was booked by hand.
+// publishedAmounts returns the credits of the cycle, the day, and each job that bought something in the
+// cycle, from the published ledger. Rows without a run are adjustments.
 func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]ledger.Balance, error) {
 	now := time.Now()
 	cycle, day := ledger.Cycle(now, config.Timezone, config.Budget.Renews), ledger.Day(now, config.Timezone)

@@ -61,12 +61,12 @@ It works while another instance is running.`,
 	return c
 }
 
-// firstScreen is how many rows of the queue people are shown who do not ask for all.
+// firstScreen is the number of rows shown to people without --all.
 const firstScreen = 40
 
-// showQueue lists the calls that wait for a job, or for all if the name is "": in a table the
-// first ones, unless all are wanted. Jobs that have a new name are told by it, also where no run
-// has carried the rename out yet.
+// showQueue lists the queued calls of a job, or of all if the name is "". A table has only the first
+// ones, unless --all is given. A renamed job is shown with its new name, even if no run has applied the
+// rename yet.
 func (o *options) showQueue(ctx context.Context, p *program, name string, all bool) error {
 	name, now, err := p.recorded(name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 	return o.queueTotals(p, name, now)
 }
 
-// waitingRow is what waits as a row.
+// waitingRow is a queued call as a row.
 func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
 	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why), w.Since.In(zone)}
 	if w.Value != nil {
@@ -107,7 +107,7 @@ func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *t
 	return row
 }
 
-// queueTotals prints how many calls are queued in all, where only the first were listed.
+// queueTotals prints the number of queued calls if only the first were listed.
 func (o *options) queueTotals(p *program, name string, now map[string]string) error {
 	counts, err := p.Engine.Store.Queue.Counts()
 	if err != nil {
@@ -138,7 +138,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	return rows.Close()
 }
 
-// jobs are those that want what waits, the first who asked in front, by their names of now.
+// jobs are the jobs that need a call, in order of their requests, by their current names.
 func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
 		names = append(names, cmp.Or(now[name], name))
@@ -164,8 +164,8 @@ It works while another instance is running, which follows.`,
 	}
 }
 
-// clearQueue looks first and clears when it has looked: while the moment of a look is held, the
-// log of the database cannot be folded into it, and would grow with all that is cancelled.
+// clearQueue closes its snapshot of the state before it clears: while a snapshot is open, the
+// write-ahead log cannot be checkpointed and would grow with everything that is cancelled.
 func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
 	was := name
 	err := o.glance(ctx, config, func(p *program) (err error) {
@@ -182,7 +182,7 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", clearedText(name, done))
 }
 
-// clearedText says what became of the calls of a job.
+// clearedText reports the result of clearing a queue.
 func clearedText(name string, done serve.Cleared) string {
 	said := fmt.Sprintf("%s of %s cancelled", term.Count(done.Dropped, "call"), name)
 	if done.Kept > 0 {
@@ -191,7 +191,7 @@ func clearedText(name string, done serve.Cleared) string {
 	return said
 }
 
-// cancelCalls lets a daemon cancel the calls of a job, or does it beside the process that holds the state.
+// cancelCalls has a daemon cancel the calls of a job, or does it beside another process.
 func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
 	daemon, err := o.served(ctx, config)
 	if err != nil {
@@ -204,8 +204,8 @@ func (o *options) cancelCalls(ctx context.Context, config *job.Config, name stri
 	return done, err
 }
 
-// recorded is the name under which the record knows a job, and what jobs are called
-// now, by such names; see [program.formerly].
+// recorded returns the name under which a job is recorded, and the current names of jobs by their
+// recorded names; see [program.formerly].
 func (p *program) recorded(name string) (was string, now map[string]string, err error) {
 	now, err = p.formerly()
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *program) recorded(name string) (was string, now map[string]string, err 
 	return name, now, known(p.Engine.Config, p.Engine.Store, name)
 }
 
-// known refuses the name of a job that is neither in the file nor on record.
+// known refuses the name of a job that is neither in the file nor recorded.
 func known(config *job.Config, store *state.Store, name string) error {
 	if name == "" || config.Job(name) != nil {
 		return nil

@@ -47,7 +47,7 @@ Use it if a sink is damaged, or to fill columns that a newer version of outlierd
 	return c
 }
 
-// rebuilt is what programs are told of a sink that was rebuilt.
+// rebuilt is the output of rebuild for programs.
 type rebuilt struct {
 	Sink    string  `json:"sink"`
 	Answers int64   `json:"answers"` // of the journal that the sink holds
@@ -96,8 +96,8 @@ func sinkKinds(config *job.Config) (kinds []string) {
 	return kinds
 }
 
-// ahead refuses to rebuild a sink that holds more than the journal: it would lose that. A sink that
-// cannot be read has nothing to lose.
+// ahead refuses to rebuild a sink that has more answers than the journal, because it would lose them. A
+// sink that cannot be read has nothing to lose.
 func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
@@ -126,7 +126,7 @@ func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.S
 	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory, p.Engine.Log)
 }
 
-// rebuildWhole rebuilds a sink, with the rows of pruned answers if not without them.
+// rebuildWhole rebuilds a sink, if possible with the rows of pruned answers.
 func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, without bool) (*rebuilt, error) {
 	rows, err := o.olderRows(ctx, p, s, others(p.Engine.Config, s), without)
 	if lost, is := errors.AsType[*lostError](err); is && without {
@@ -139,8 +139,7 @@ func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, with
 	return done, errors.Join(err, rows.Close())
 }
 
-// rebuildSink builds a sink anew and puts it in the place of the old one. What the journal does not have any
-// more is in rows.
+// rebuildSink builds a new sink and replaces the old one by it. rows has what the journal has pruned.
 func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows *older) (*rebuilt, error) {
 	memory, err := o.duckdbMemory()
 	if err != nil {
@@ -226,7 +225,7 @@ func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink, pa
 	return rows, nil
 }
 
-// printRebuilt says what was built, and how many rows each table has.
+// printRebuilt prints the result, with the rows of each table.
 func (o *options) printRebuilt(r *rebuilt) error {
 	took := term.Duration(time.Duration(r.Seconds * float64(time.Second)))
 	err := o.done(r, "sink %s rebuilt from %s in %s\n", r.Sink, term.Count(r.Answers, "answer"), took)
@@ -245,7 +244,7 @@ func (o *options) printRebuilt(r *rebuilt) error {
 	return o.rows([]string{"table", "rows"}, rows)
 }
 
-// rebuilding is a sink that is being filled, and tells how far that has come.
+// rebuilding is a sink being filled that reports its progress.
 type rebuilding struct {
 	sinks.Sink
 	end  int64
@@ -261,7 +260,7 @@ func (r *rebuilding) Write(ctx context.Context, b sinks.Batch) error {
 	return err
 }
 
-// journalProgress shows how far a long pass over the journal has come: at a terminal in a line that is
+// journalProgress reports the progress of a long pass over the journal: at a terminal in a line that is
 // redrawn, elsewhere in the log.
 func (o *options) journalProgress(log *slog.Logger, what string) func(done, of int64) {
 	every := rate.Sometimes{Interval: logLine}
@@ -280,7 +279,7 @@ func (o *options) journalProgress(log *slog.Logger, what string) func(done, of i
 	}
 }
 
-// alone opens the state for work that no daemon may be beside.
+// alone opens the state for work that must not run beside a daemon.
 func (o *options) alone(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// # The job file while up runs
+// # Reloading the job file
 //
 // An edit takes effect without a restart: at once on SIGHUP, and with `daemon.reload: auto` within
-// about a minute. What counts is the text of the file and of the files that its ${file:…} name, so
-// that it does not matter how an editor or a mounted volume replaces them. A file that is being
-// written is let alone until it is the same for a few seconds. One with a mistake is refused whole.
+// about a minute. Only the text of the file and of the files in its ${file:…} counts, so it does not
+// matter how an editor or a mounted volume replaces them. A file is read once it has not changed for a
+// few seconds. A file with a mistake is refused as a whole.
 
-// How often the file is looked at, and for how long it has to stay the same.
+// How often the file is checked, and how long it must not change.
 const (
 	reloadEvery  = time.Minute
 	reloadSettle = 3 * time.Second
 )
 
-// mostMistakes bounds how many mistakes of a refused file are logged.
+// mostMistakes is the maximum number of mistakes logged for a refused file.
 const mostMistakes = 10
 
-// A reloader goes on with the job file as it is edited.
+// A reloader applies edits of the job file.
 type reloader struct {
 	load  func() (*job.Config, error)              // reads the file
 	check func(context.Context, *job.Config) error // finds what reading it does not
@@ -47,7 +47,7 @@ type reloader struct {
 	refused string                      // the state of the file that the log says is refused; "" for none
 }
 
-// serve reads the file again on every hangup, and when it has changed, until ctx ends.
+// serve reads the file on every hangup, and when it has changed, until ctx ends.
 func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
@@ -70,7 +70,7 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// look takes the file if it has changed, and stays the same for a while.
+// look reads the file if it has changed and is stable.
 func (r *reloader) look(ctx context.Context) {
 	first, err := r.load()
 	before := stateOf(first, err)
@@ -90,7 +90,7 @@ func (r *reloader) look(ctx context.Context) {
 	}
 }
 
-// changed says when the file is read again, if it is not the one in use.
+// changed says when the file will be read, if it differs from the one in use.
 func (r *reloader) changed() string {
 	used := r.inUse.Load()
 	config, err := r.load()
@@ -103,7 +103,7 @@ func (r *reloader) changed() string {
 	return serve.ReadOnSignal
 }
 
-// stateOf tells states of the file apart, also those that cannot be read.
+// stateOf identifies the content of the file, including unreadable files.
 func stateOf(config *job.Config, err error) string {
 	if err != nil {
 		return err.Error()
@@ -111,7 +111,7 @@ func stateOf(config *job.Config, err error) string {
 	return config.Fingerprint
 }
 
-// take goes on with a file that is new and has no mistakes.
+// take applies a file that is new and has no mistakes.
 func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint {
@@ -162,7 +162,7 @@ func (r *reloader) refuse(err error) {
 	}
 }
 
-// whyRefused is the reason on a line; "" for none.
+// whyRefused is the reason on one line; "" for none.
 func whyRefused(err error) string {
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return mistakes[0].String() + more(len(mistakes)-1)
@@ -173,7 +173,7 @@ func whyRefused(err error) string {
 	return err.Error()
 }
 
-// tell logs what has changed besides jobs, which the engine logs.
+// tell logs the changed settings; the engine logs changed jobs.
 func (r *reloader) tell(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
 	if names := differing(startSettings, r.used, config); len(names) > 0 {
@@ -192,8 +192,8 @@ type setting struct {
 	value func(*job.Config) any
 }
 
-// fixedSettings decide what a process has opened, whose the money is and when its periods turn. A
-// file in which one of them differs is refused whole: half of it would be neither file.
+// fixedSettings determine what the process has opened, whose credits it spends, and its periods. A file
+// that changes one of them is refused as a whole, because half of it would match neither file.
 var fixedSettings = []setting{
 	{"service.url", func(c *job.Config) any { return c.Service.URL }},
 	{"timezone", func(c *job.Config) any { return c.Timezone.String() }},
@@ -202,7 +202,7 @@ var fixedSettings = []setting{
 	{"budget.renews", func(c *job.Config) any { return c.Budget.Renews }},
 }
 
-// startSettings are read when a process starts. The rest of an edited file is used without them.
+// startSettings are read at the start. The rest of an edited file is used without them.
 var startSettings = []setting{
 	{"service.limit", func(c *job.Config) any { return c.Service.Limit }},
 	{"service.share", func(c *job.Config) any { return c.Service.Share }},
@@ -224,7 +224,7 @@ func differing(settings []setting, a, b *job.Config) (names []string) {
 	return names
 }
 
-// fixed refuses a file that a process cannot go on with.
+// fixed refuses a file that needs a restart.
 func fixed(used, config *job.Config) error {
 	if names := differing(fixedSettings, used, config); len(names) > 0 {
 		return fmt.Errorf("%s changed, which needs a restart of outlierd; change it back to use the rest of the file",
@@ -249,7 +249,7 @@ func (t *telling) start(ctx context.Context, n *notifier) {
 	t.now, t.stop = n, func() { cancel(); <-done }
 }
 
-// reloader lets a program go on with the job file as it is edited.
+// reloader returns the reloader of a program.
 func (o *options) reloader(p *program, t *telling) *reloader {
 	r := &reloader{
 		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
@@ -269,7 +269,7 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 	return r
 }
 
-// reload lets the engine, the metrics and the notifications go on with another state of the file.
+// reload applies a new job file to the engine, the metrics and the notifications.
 func (o *options) reload(ctx context.Context, p *program, t *telling, config *job.Config) error {
 	settle := func(ctx context.Context, underWay func(string) bool) error {
 		if err := p.settle(ctx, underWay); err != nil {

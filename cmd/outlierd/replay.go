@@ -57,7 +57,7 @@ answers before you rebuild a sink.`,
 	return c
 }
 
-// replayed is what programs are told of a run that was replayed.
+// replayed is the output of replay for programs.
 type replayed struct {
 	Run        string           `json:"run_id"`
 	To         string           `json:"to"`
@@ -100,7 +100,8 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 	return o.printReplayed(done)
 }
 
-// writeAnew makes a DuckDB file or a folder of Parquet files, which appears under its name once it is whole.
+// writeAnew writes a new DuckDB file or a folder of Parquet files, which gets its name when it is
+// complete.
 func (o *options) writeAnew(ctx context.Context, config *job.Config, to string, fill func(sinks.Sink, string) error) (err error) {
 	if !isDuckDB(to) {
 		return parquet.Rebuild(ctx, parquet.Options{Dir: to, Tables: schema.Tables()}, fill)

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// runFlags are what `run` takes besides the names of jobs.
+// runFlags are the flags of `run`.
 type runFlags struct {
 	all, due, reserve, withAfter, yes bool
 
@@ -134,7 +134,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	})
 }
 
-// todo is what is to be run.
+// todo returns the runs to perform.
 func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
 	switch {
 	case f.rest != "":
@@ -157,7 +157,7 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	return todo, changed(todo, change)
 }
 
-// overrides is how the command line changes jobs; nil if it does not.
+// overrides returns the overrides on the command line; nil if there are none.
 func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	any := false
 	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {
@@ -193,7 +193,7 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	return change, nil
 }
 
-// changed applies overrides to what is to be run.
+// changed applies overrides to the runs.
 func changed(todo []jobRun, change *job.Overrides) error {
 	if change == nil {
 		return nil
@@ -208,7 +208,7 @@ func changed(todo []jobRun, change *job.Overrides) error {
 	return nil
 }
 
-// jobsNamed finds the jobs that were asked for; without a name, the only one.
+// jobsNamed returns the named jobs; without a name, the only one.
 func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error) {
 	config := p.Engine.Config
 	if len(names) == 0 && len(config.Jobs) == 1 {
@@ -230,8 +230,8 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error
 	return byHand(specs), nil
 }
 
-// dueNow are the runs that the last process left unfinished, those that jobs owe which come
-// after others, and those of the instants that have passed.
+// dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
+// those of due times that have passed.
 func dueNow(p *program, now time.Time) ([]jobRun, error) {
 	due, err := p.Engine.Owed(now)
 	if err != nil {
@@ -256,8 +256,8 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 	return append(todo, performing(due)...), nil
 }
 
-// leftOver are the runs that the last process left unfinished, of jobs without a due
-// instant: that would see to them itself.
+// leftOver returns the unfinished runs of the last process, of jobs without a due time: a due time
+// would continue them itself.
 func leftOver(p *program, due []*engine.Appointment) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
@@ -277,7 +277,7 @@ func leftOver(p *program, due []*engine.Appointment) (todo []jobRun, err error) 
 	return todo, nil
 }
 
-// restOf is the run that buys what the searches of another left. The job need not be named.
+// restOf returns the run that buys what the searches of another left. The job need not be named.
 func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRun, error) {
 	row, err := p.Engine.Store.Runs.Get(id)
 	if err != nil {
@@ -314,7 +314,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 	return []jobRun{{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
 }
 
-// agedAfter is the age from which on the service's results have probably another order.
+// agedAfter is the age after which the order of the service's results has probably changed.
 const agedAfter = 24 * time.Hour
 
 // beforeRest says what the rest of a run costs at most.

@@ -22,7 +22,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// statuses are those that a run can be listed by.
+// statuses are the statuses that runs can be filtered by.
 var statuses = []string{
 	string(runs.Running), string(runs.OK), string(runs.OKEmpty), string(runs.Partial), string(runs.PausedBudget),
 	string(runs.PausedQuota), string(runs.Failed), string(runs.Interrupted),
@@ -67,10 +67,10 @@ It works while another instance is running. The table ops.runs has every run, to
 	return c
 }
 
-// firstRuns is how many runs are listed unless more are asked for.
+// firstRuns is the default of --limit.
 const firstRuns = 20
 
-// listRuns prints a row for each run as they are read: there may be many.
+// listRuns prints a row for each run as it is read: there may be many.
 func (o *options) listRuns(p *program, f runs.Filter, limit int) error {
 	was, now, err := p.recorded(f.Job)
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *options) listRuns(p *program, f runs.Filter, limit int) error {
 	return rows.Close()
 }
 
-// newestRuns are the first of the runs that a filter lets through, or all for a limit of 0.
+// newestRuns returns the newest runs that match a filter; all of them for a limit of 0.
 func newestRuns(p *program, f runs.Filter, limit int) func(func(*runs.Run, error) bool) {
 	return func(yield func(*runs.Run, error) bool) {
 		n := 0
@@ -106,7 +106,7 @@ func newestRuns(p *program, f runs.Filter, limit int) func(func(*runs.Run, error
 	}
 }
 
-// runColumns are those of a run for programs, as in ops.runs.
+// runColumns are the columns of a run for programs, as in ops.runs.
 var runColumns = regexp.MustCompile(`,\s*`).Split(query.RunsColumns, -1)
 
 func runValues(r *runs.Run, now map[string]string) []any {
@@ -118,11 +118,11 @@ func runValues(r *runs.Run, now map[string]string) []any {
 	}
 }
 
-// shortID is how much of a run's id a list has: its time to the millisecond and 12 bits by
-// chance, which tell it from all others that one process begins.
+// shortID is the length of an abbreviated run id: its time to the millisecond and 12 random bits, which
+// distinguish it from all others of one process.
 const shortID = len("01a204a9-80a2-7f39")
 
-// listRunsShort is the list for people, with shortened ids.
+// listRunsShort is the list for people, with abbreviated ids.
 func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string, limit int) error {
 	rows, err := o.printer([]string{"run", "job", "status", "started_at", "took", "hits", "new", "credits", "error"})
 	if err != nil {
@@ -149,10 +149,10 @@ func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string
 	return rows.Close()
 }
 
-// forPeople reports whether results are a table to be read, which shows the main columns first.
+// forPeople reports whether results are shown as a table, with the main columns first.
 func (o *options) forPeople() bool { return o.output == "table" || o.output == "markdown" }
 
-// showRun shows the run whose id begins with the given text.
+// showRun shows the run whose id begins with a prefix.
 func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) error {
 	for _, name := range []string{"job", "status", "limit"} {
 		if c.Flags().Changed(name) {
@@ -187,10 +187,10 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 	})
 }
 
-// isPrefix is the form of what an id may begin with.
+// isPrefix matches the beginning of an id.
 var isPrefix = regexp.MustCompile(`^[0-9A-Fa-f-]+$`)
 
-// runNamed is the only run whose id begins with a text.
+// runNamed returns the only run whose id begins with a prefix.
 func runNamed(p *program, prefix string) (*runs.Run, error) {
 	const most = 5
 	all, err := p.Engine.Store.Runs.Named(prefix, most)
@@ -212,7 +212,7 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 	return nil, usageError{fmt.Errorf("several run ids begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
 }
 
-// runDetails are all that is on record of one run.
+// runDetails is everything recorded about a run.
 type runDetails struct {
 	Run      string           `json:"run_id"`
 	Job      string           `json:"job"`
@@ -275,7 +275,7 @@ type callDetails struct {
 	Waited   float64           `json:"waited_s"`
 }
 
-// detailsOf reads what is on record of a run. What its row has only at its end is added up.
+// detailsOf reads the records of a run. For a run that has not ended, it computes the sums.
 func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 	steps, err := store.Runs.Steps(row.ID)
 	if err != nil {
@@ -335,8 +335,7 @@ func detailsOfSearch(s *runs.Step) searchDetails {
 	return d
 }
 
-// printRun shows a run to people: its summary, as it was printed at its end, its searches and
-// its calls.
+// printRun shows a run to people: its summary, as printed at its end, its searches and its calls.
 func (o *options) printRun(p *program, d *runDetails) error {
 	zone := p.Engine.Config.Timezone
 	t := &planPrinter{zone: zone}
@@ -368,7 +367,7 @@ func (o *options) printRun(p *program, d *runDetails) error {
 	return err
 }
 
-// timing says what began a run, when, and how long it took.
+// timing says what started a run, when, and how long it took.
 func (d *runDetails) timing(p *planPrinter) []string {
 	by := d.Trigger
 	if by == runs.Manual {
@@ -388,7 +387,7 @@ func (d *runDetails) timing(p *planPrinter) []string {
 	return append(facts, "waited "+term.Duration(d.row.Waited)+" for the rate limit")
 }
 
-// why says why a run stopped where its status alone does not.
+// why says why a run stopped, if its status does not.
 func (d *runDetails) why() string {
 	switch {
 	case d.Error != "":

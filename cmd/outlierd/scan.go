@@ -94,7 +94,7 @@ for that one and reads it. With --again it starts another.`,
 	return c
 }
 
-// startable asks a person before a scan is started; without one, --yes must be said.
+// startable asks the user to confirm before a scan is started; without a terminal, --yes is required.
 func (o *options) startable(ctx context.Context, s showing) error {
 	cost, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	if err != nil {
@@ -114,8 +114,8 @@ func (o *options) startable(ctx context.Context, s showing) error {
 		term.Count(cost.Credits, "credit")), "Start it?")
 }
 
-// afterwards says how to go on with a scan that was cut short: one that was started is
-// not started again.
+// afterwards says how to continue after an interrupted scan: a scan that was started is not started
+// again.
 func afterwards(s showing) (string, error) {
 	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 	if err != nil || len(steps) == 0 {
@@ -173,7 +173,7 @@ order select the results of the pages.`,
 	return c
 }
 
-// scanID is the id of a scan as it was typed, if it can be one.
+// scanID parses the id of a scan.
 func scanID(text string) (string, error) {
 	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
 		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans",
@@ -182,7 +182,7 @@ func scanID(text string) (string, error) {
 	return text, nil
 }
 
-// absent says of a scan that the service does not have how to find the right one.
+// absent says how to find the right scan if the service does not have this one.
 func absent(err error, id, remedy string) error {
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.NotFound {
 		return fmt.Errorf("the service has no scan %s; %s: %w", id, remedy, err)
@@ -190,7 +190,7 @@ func absent(err error, id, remedy string) error {
 	return err
 }
 
-// readable looks whether there is something to read of a scan.
+// readable checks whether a scan has results to read.
 func readable(ctx context.Context, p *program, id string) error {
 	scan, err := change(ctx, p, serve.PollScan{Scan: id})
 	switch {
@@ -251,9 +251,9 @@ sent, name the start with --intent: then the time is not compared.`,
 	return c
 }
 
-// adopted says how to go on with a scan that was adopted. Only the run that wished for it
-// waits for it and reads it within its budget; where another has begun since, or the job
-// has left the file, the scan is read by hand.
+// adopted says how to read an adopted scan. Only the run that intended it waits for it and reads it
+// within its budget. If another run has started since, or the job has left the file, the scan is read
+// by hand.
 func adopted(p *program, scan *runs.Scan) (string, error) {
 	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
 		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
@@ -273,13 +273,13 @@ func adopted(p *program, scan *runs.Scan) (string, error) {
 	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
 }
 
-// unconfirmedScans are the scans whose starts the service did not confirm.
+// unconfirmedScans returns the scans whose starts the service did not confirm.
 func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
 	all, err := store.Runs.Scans("")
 	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
 }
 
-// awaited are the scans that wait to be adopted. Without one the service need not be asked.
+// awaited returns the scans that can be adopted. If there are none, no request is needed.
 func awaited(store *state.Store) ([]runs.Scan, error) {
 	waiting, err := unconfirmedScans(store)
 	if err != nil || len(waiting) > 0 {
@@ -289,8 +289,7 @@ func awaited(store *state.Store) ([]runs.Scan, error) {
 		"and 'outlierd scan read ID' reads any scan of the service")
 }
 
-// resolving is the command that says of a scan that it was never started, for each that
-// may be the one that is meant.
+// resolving lists the commands that resolve each possible start as never started.
 func resolving(waiting []runs.Scan) string {
 	var commands []string
 	for _, scan := range waiting {
@@ -332,7 +331,7 @@ If the service has the scan, use 'scan adopt'.`,
 	return c
 }
 
-// resolvedText says that there is no scan, and what that gives back.
+// resolvedText says that the scan was not created, and whether its credits are available again.
 func resolvedText(intent int64, refunded serve.Refunded) string {
 	price := term.Count(refunded.Credits, "credit") + " are available again"
 	if refunded.Credits == 0 {

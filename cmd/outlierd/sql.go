@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// maxQuery is how many bytes a query on standard input may have.
+// maxQuery is the maximum size of a query on standard input, in bytes.
 const maxQuery = 1 << 20
 
 func sqlCommand(o *options) *cobra.Command {
@@ -54,7 +54,7 @@ nor write other files. "-" reads the query from standard input. No daemon is nee
 	return c
 }
 
-// queryText is a query, read from standard input if it is "-".
+// queryText returns the query, which is read from standard input if it is "-".
 func (o *options) queryText(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -97,13 +97,13 @@ func (o *options) askBy(ctx context.Context, config *job.Config, text string, ru
 	return p.Close()
 }
 
-// noFile refuses to read tables where none are published.
+// noFile returns an error if no tables are published.
 func noFile(config *job.Config) error {
 	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`",
 		config.Path)
 }
 
-// explained says what to do about a published file that cannot be asked.
+// explained adds what to do if a published file cannot be queried.
 func explained(path string, err error) error {
 	switch {
 	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect):

@@ -75,7 +75,7 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 	return o.rows(statusColumns, statusRows(s))
 }
 
-// diskOf is the disk of a state, if it has too little room to buy anything.
+// diskOf returns the disk of a state if it has too little space to buy anything.
 func diskOf(db *store.Store) (*forecast.Disk, error) {
 	err := db.Room()
 	if low, is := errors.AsType[*store.LowSpaceError](err); is {
@@ -84,8 +84,8 @@ func diskOf(db *store.Store) (*forecast.Disk, error) {
 	return nil, err
 }
 
-// askProcess asks the process that holds a state folder about its job file. One that is no
-// 'outlierd up' has no socket. Without an answer the state tells all the rest.
+// askProcess requests the state of the job file from the process that holds a state folder. A process
+// other than 'outlierd up' has no socket. Without an answer everything else comes from the state.
 func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -105,7 +105,7 @@ func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 	}
 }
 
-// statusOf is how everything stands, with the jobs under the names that the file gives them.
+// statusOf returns the overall status, with the jobs under their names in the file.
 func statusOf(p *program) (*forecast.Status, error) {
 	now, err := p.formerly()
 	if err != nil {
@@ -128,7 +128,7 @@ func statusOf(p *program) (*forecast.Status, error) {
 	return s, nil
 }
 
-// statusColumns are those of a job's row for programs.
+// statusColumns are the columns of a job for programs.
 var statusColumns = []string{
 	"job", "status", "started_at", "ended_at", "hits", "new_hits", "credits", "streak", "streak_since", "doing",
 	"why", "until",
@@ -182,7 +182,7 @@ func statusText(s *forecast.Status, l term.Options) (string, error) {
 	return p.String(), nil
 }
 
-// notable is what a person has to know before all else, a line each.
+// notable lists the problems that need attention first, one line each.
 func notable(s *forecast.Status) (lines []string) {
 	if h := s.Process; h != nil {
 		switch {
@@ -205,7 +205,7 @@ func notable(s *forecast.Status) (lines []string) {
 	return lines
 }
 
-// process says who works with the folder.
+// process says which process works with the folder.
 func (p *planPrinter) process(h *forecast.Process) string {
 	switch {
 	case h == nil:
@@ -227,7 +227,7 @@ func (p *planPrinter) jobTable(s *forecast.Status, l term.Options) error {
 	return t.End()
 }
 
-// lastRun is how the last run of a job ended, and how often in a row runs of it have.
+// lastRun says how the last run of a job ended, and how many runs in a row ended in this way.
 func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
 	last := j.Last
 	if last == nil {
@@ -250,7 +250,7 @@ func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
 	return text
 }
 
-// nextDue is when a job is due, and that it is late.
+// nextDue says when a job is due, and whether it is overdue.
 func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	switch {
 	case j.Disabled:
@@ -271,7 +271,7 @@ func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	return p.short(j.Due, at)
 }
 
-// now is what a job does, and how many of its calls wait.
+// now says what a job is doing, and how many of its calls are queued.
 func now(j *forecast.JobStatus) string {
 	var parts []string
 	if j.Doing != forecast.JobIdle {
@@ -283,7 +283,7 @@ func now(j *forecast.JobStatus) string {
 	return cmp.Or(strings.Join(parts, ", "), "–")
 }
 
-// short is a time without its date if that is the date of now.
+// short formats a time, without its date if that is today.
 func (p *planPrinter) short(t, now time.Time) string {
 	t, now = t.In(p.zone), now.In(p.zone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -298,7 +298,7 @@ type fact struct {
 	notice     bool // it is marked, and has no name
 }
 
-// standing are the lines below the jobs.
+// standing returns the lines below the jobs.
 func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	add := func(name, format string, args ...any) {
 		facts = append(facts, fact{name: name, text: term.Plain(fmt.Sprintf(format, args...))})
@@ -328,7 +328,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	return facts
 }
 
-// budgetLine is what is left of the cycle and of today.
+// budgetLine says what is left of the cycle and of today.
 func (p *planPrinter) budgetLine(s *forecast.Status) string {
 	var parts []string
 	for i := range s.Budget {
@@ -346,7 +346,7 @@ func (p *planPrinter) budgetLine(s *forecast.Status) string {
 	return strings.Join(parts, " · ")
 }
 
-// paceLine is the pace, and what keeps the next call from leaving.
+// paceLine shows the pace, and when the next call may be sent.
 func (p *planPrinter) paceLine(s *forecast.Status) string {
 	switch {
 	case s.Pace.Blocked.After(s.At):
@@ -371,7 +371,7 @@ func (p *planPrinter) queueLine(s *forecast.Status) string {
 	return fmt.Sprintf("%s, done at %s at the earliest", strings.Join(parts, " and "), p.at(s.Queue.Done))
 }
 
-// sinkLine is how far a sink is behind, and why.
+// sinkLine says how far a sink is behind, and why.
 func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	name := s.Sink
 	if s.Bucket != "" {
@@ -395,7 +395,7 @@ func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	return text
 }
 
-// journalLine is which answers are whole.
+// journalLine says which answers are complete.
 func (p *planPrinter) journalLine(j *forecast.JournalStatus, at time.Time) string {
 	text := "nothing is pruned"
 	if j.Pruned > 0 {

@@ -30,7 +30,7 @@ type outcome struct {
 	distinct map[string]int64 // keys of its rows, by table; see [runs.Runs.Distinct]
 }
 
-// outcomeColumns are those of a run's row for programs; [outcome.values] has them.
+// outcomeColumns are the columns of a run for programs; [outcome.values] has the values.
 var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits",
 	"requests", "credits", "unknown", "refunded",
 
@@ -53,8 +53,8 @@ func (end *outcome) values() []any {
 	}
 }
 
-// reportRun gathers the summary of a run and prints it. The error of a failed run is left to
-// the caller, which prints it, so that it is not printed twice.
+// reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
+// so that it is not printed twice.
 func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
 	end := outcome{row: row, since: row.Started}
 	if failed == nil {
@@ -123,8 +123,7 @@ func (o *options) report(config *job.Config, end outcome) {
 	}
 }
 
-// barren reports whether a run was refused before it brought anything: all that there is
-// to tell of it is why.
+// barren reports whether a run was refused before it found anything: then only the reason is printed.
 func barren(row *runs.Run) bool {
 	switch row.Status {
 	case runs.Failed, runs.PausedBudget, runs.PausedQuota:
@@ -133,8 +132,8 @@ func barren(row *runs.Run) bool {
 	return false
 }
 
-// found is what a run brought and what it cost; what may have been spent stands apart. One
-// that searched nothing has no hits to count.
+// found says what a run found and cost, with unknown credits apart. A run without searches has no hits
+// to count.
 func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	var facts []string
 	if searched || row.Pages > 0 {
@@ -151,7 +150,7 @@ func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	return facts
 }
 
-// undone is what a run asked for and did not get.
+// undone says what a run requested and did not get.
 func undone(row *runs.Run, queued int) []string {
 	var facts []string
 	if row.Missing > 0 {
@@ -169,7 +168,7 @@ func undone(row *runs.Run, queued int) []string {
 	return facts
 }
 
-// skipped are the data calls that were not made, by how old an answer may be.
+// skipped counts the skipped data calls, by the maximum age of an answer.
 func skipped(fresh map[time.Duration]int) (facts []string) {
 	for _, age := range slices.Sorted(maps.Keys(fresh)) {
 		facts = append(facts, fmt.Sprintf("%d skipped as fresh (%s)", fresh[age], engine.FreshFor(age)))
@@ -187,8 +186,8 @@ func mark(s runs.Status) string {
 	return "✗"
 }
 
-// tableCounts lists the rows that were loaded, leaving out the histories, which repeat them,
-// and of tables where a key came more than once, how many keys there were.
+// tableCounts lists the loaded rows, without the histories, which repeat them, and the number of
+// distinct keys where it differs.
 func tableCounts(rows, distinct map[string]int64) []string {
 	var counts []string
 	for name, n := range rows {
@@ -207,7 +206,7 @@ func tableCounts(rows, distinct map[string]int64) []string {
 	return counts
 }
 
-// relative shortens a path below the working folder, for reading and for pasting.
+// relative shortens a path below the working directory.
 func relative(path string) string {
 	here, err := filepath.Abs(".")
 	if err != nil {
@@ -220,10 +219,10 @@ func relative(path string) string {
 	return short
 }
 
-// saturated is where the service's count of hits ends: there may be more.
+// saturated is the maximum of the service's count of hits: there may be more.
 const saturated = 10_000
 
-// sentence is how a search ended, as a line of a report; "" if it was an ordinary end.
+// sentence says how a search ended; "" for an ordinary end.
 func sentence(e *engine.Ending) string {
 	switch {
 	case e.Joined != "":
@@ -257,7 +256,7 @@ func sentence(e *engine.Ending) string {
 	return ""
 }
 
-// startedBy says what has started a scan, and when.
+// startedBy says what started a scan, and when.
 func startedBy(name string, at time.Time) string {
 	who := "by job " + name
 	if isOnce(name) {
@@ -266,7 +265,7 @@ func startedBy(name string, at time.Time) string {
 	return fmt.Sprintf("started %s on %s", who, at.Format("2006-01-02 15:04 MST"))
 }
 
-// hitsOf is how many hits a search has found, of how many, as far as that is known.
+// hitsOf says how many hits a search has found, and of how many, if known.
 func hitsOf(e *engine.Ending) string {
 	switch {
 	case e.Of < 0:
@@ -277,7 +276,7 @@ func hitsOf(e *engine.Ending) string {
 	return fmt.Sprintf("%d of %s", e.Hits, term.Count(e.Of, "hit"))
 }
 
-// seenOf is how many distinct hits a search has seen, of how many.
+// seenOf says how many distinct hits a search has seen, and of how many.
 func seenOf(e *engine.Ending) string {
 	if e.Total >= saturated {
 		return fmt.Sprintf("%d of %d hits or more", e.Seen, e.Total)
@@ -285,11 +284,10 @@ func seenOf(e *engine.Ending) string {
 	return fmt.Sprintf("%d of %s", e.Seen, term.Count(e.Total, "hit"))
 }
 
-// endLinesMost is how many searches a report lists one by one.
+// endLinesMost is the maximum number of searches listed one by one.
 const endLinesMost = 10
 
-// endLines are the searches that ended early or were cut, and in one line those for
-// which there is no room.
+// endLines lists the searches that ended early or were cut off, and counts the rest.
 func endLines(all []engine.Ending) []string {
 	var lines []string
 	var saved, more outlier.Credits
@@ -326,7 +324,7 @@ func endLines(all []engine.Ending) []string {
 	return append(lines, rest)
 }
 
-// spared is what the run did not have to buy.
+// spared says what the run did not have to buy.
 func spared(all []engine.Ending) []string {
 	pages, fresh, kept := 0, 0, outlier.Credits(0)
 	for _, e := range all {
@@ -352,7 +350,7 @@ func spared(all []engine.Ending) []string {
 	return facts
 }
 
-// pagings are what the service's `from` was taken to count, of searches of several pages.
+// pagings says what the service's `from` was assumed to count, for searches of several pages.
 func pagings(all []engine.Ending) []string {
 	var lines []string
 	for _, e := range all {
@@ -367,7 +365,8 @@ func pagings(all []engine.Ending) []string {
 	return lines
 }
 
-// restLine is the command that buys what several searches left; one alone has it at its end.
+// restLine is the command that buys the rest of several searches; a single search has it in its own
+// line.
 func restLine(end outcome) []string {
 	left := slices.DeleteFunc(slices.Clone(end.ends), func(e engine.Ending) bool { return e.Rest == "" })
 	if len(left) < 2 {
@@ -377,8 +376,7 @@ func restLine(end outcome) []string {
 		len(left), term.Count(end.rest.Credits, "credit"), left[0].Rest)}
 }
 
-// offerRest adds to the outcome of a run the command that buys what its
-// searches left.
+// offerRest adds the command that buys the rest to the outcome of a run.
 func (o *options) offerRest(p *program, end *outcome) error {
 	if !end.row.Status.EndedWell() || !slices.ContainsFunc(end.ends, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil

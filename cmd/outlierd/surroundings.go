@@ -12,14 +12,14 @@ import (
 	"outlierd/sync/job"
 )
 
-// # What a machine or container may lack
+// # Problems of the environment
 //
-// A container is often the first place where the program meets another user's volume, a root
-// file system that is read-only, a disk without room, or no certificates. Each shows at the
-// start, in one message that names the remedy. Time zones are part of the program.
+// In a container, the program often meets for the first time a volume of another user, a read-only root
+// file system, a full disk, or missing certificates. Each of these is reported at the start, in one
+// message with the remedy. Time zone data is part of the program.
 
-// writable adds the remedy to what keeps the program from writing to the data folder. Other
-// errors stay as they are.
+// writable adds the remedy to an error of writing to the data folder. Other errors are returned
+// unchanged.
 func writable(err error, folder string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -33,8 +33,8 @@ func writable(err error, folder string) error {
 	return err
 }
 
-// trusting refuses a service whose certificate could not be verified, since this system knows no
-// authority. Every call would fail, each with the certificate's name for it.
+// trusting returns an error if the service's certificate cannot be verified because the system has no
+// CA certificates. Otherwise every call would fail with an error about the certificate.
 func trusting(service job.Service) error {
 	if service.CAFile != "" || !strings.HasPrefix(service.URL, "https:") {
 		return nil
@@ -47,7 +47,7 @@ func trusting(service job.Service) error {
 		"install them (Debian's package ca-certificates), mount them at /etc/ssl/certs, or name a file in service.ca_file", service.URL)
 }
 
-// warnOfSpace logs at the start that nothing can be bought, rather than when a job is due.
+// warnOfSpace warns at the start that there is too little disk space to buy anything.
 func (p *program) warnOfSpace() {
 	if err := p.Engine.Store.DB.Room(); err != nil {
 		p.Engine.Log.Warn("nothing is bought until there is room", "err", err)

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// What a service manager gives a service of the kind that tells it how it is, in the protocol of
-// systemd's sd_notify(3) and sd_watchdog_enabled(3): lines of the form NAME=value, sent as
-// datagrams.
+// The environment of a service of type notify: see sd_notify(3) and sd_watchdog_enabled(3). Messages
+// are lines of the form NAME=value, sent as datagrams.
 const (
 	notifyVariable      = "NOTIFY_SOCKET" // a path, or an abstract name after @
 	watchdogVariable    = "WATCHDOG_USEC" // after how many microseconds of silence the service is restarted
@@ -23,10 +22,10 @@ const (
 // keeping is what people see in the status of the service while all is well.
 const keeping = "STATUS=Keeping the schedules"
 
-// sendFor bounds the wait for a service manager that does not read its socket.
+// sendFor limits the wait for a service manager that does not read its socket.
 const sendFor = time.Second
 
-// systemd is the service manager that started this process. Without one, nothing is sent.
+// systemd is the service manager that started this process. If there is none, nothing is sent.
 type systemd struct {
 	socket net.Conn      // nil without a service manager
 	every  time.Duration // how often its watchdog hears that the schedule goes on; 0 without one
@@ -34,8 +33,8 @@ type systemd struct {
 	log    *slog.Logger
 }
 
-// newSystemd reaches the service manager that the environment names. One that cannot be reached
-// is no reason not to run: it ends a service that it does not hear of by its own rules.
+// newSystemd connects to the service manager named in the environment. If that fails, the process runs
+// anyway, and the service manager decides.
 func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
 	s := &systemd{began: time.Now(), log: log}
 	address, _ := env(notifyVariable)
@@ -56,7 +55,7 @@ func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
 	return s
 }
 
-// tell sends the states in one datagram, which the service manager takes as one change.
+// tell sends the states in one datagram, so that the service manager applies them together.
 func (s *systemd) tell(states ...string) {
 	if s.socket == nil {
 		return
@@ -70,9 +69,9 @@ func (s *systemd) tell(states ...string) {
 	}
 }
 
-// serve tells that the schedules are kept until ctx ends, and then that this process stops. The
-// watchdog is not fed because this goroutine lives, but because the schedule goes on: beat is
-// when it last did. One that is stuck is silent, and is restarted.
+// serve reports that the schedule runs, until ctx ends, and then that this process stops. Watchdog
+// messages are sent only while the schedule makes progress: beat is its last heartbeat. If the schedule
+// is stuck, no message is sent, and the service is restarted.
 func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 	s.keeps()
 	var tick <-chan time.Time
@@ -96,5 +95,5 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 	}
 }
 
-// keeps tells that the schedules are kept.
+// keeps reports that the schedule runs.
 func (s *systemd) keeps() { s.tell("READY=1", keeping) }

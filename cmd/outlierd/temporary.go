@@ -11,20 +11,20 @@ import (
 	"outlierd/sync/job"
 )
 
-// The names of the folders in which check builds tables, and in which a backup to a bucket makes its copy.
+// Names of the folders in which check builds tables, and in which a backup to a bucket makes its copy.
 const (
 	checkFolders  = "check-*"
 	backupFolders = "backup-*"
 )
 
-// temporary is a folder on the disk of the data. It is locked while its process works in it, so that
-// another one finds out which are left by processes that were killed.
+// temporary is a folder on the disk of the data. Its process holds a lock on it, so that other
+// processes can tell which folders killed processes have left.
 type temporary struct {
 	path string
 	lock *os.File
 }
 
-// newTemporary makes a folder whose name follows a pattern, and removes those that killed processes have left.
+// newTemporary creates a folder whose name follows a pattern, and removes those of killed processes.
 func newTemporary(config *job.Config, pattern string) (t *temporary, err error) {
 	above := temporaryFolder(config)
 	if err := os.MkdirAll(above, 0o700); err != nil {
@@ -59,11 +59,11 @@ func (t *temporary) Close() error {
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
-// temporaryFolder is where DuckDB puts what does not fit into memory, and where tables are built that
-// go again.
+// temporaryFolder is where DuckDB spills data that does not fit into memory, and where temporary tables
+// are built.
 func temporaryFolder(config *job.Config) string { return filepath.Join(stateFolder(config), "tmp") }
 
-// removeLeft removes what processes that were killed have left in a folder.
+// removeLeft removes what killed processes have left in a folder.
 func removeLeft(folder, pattern string) error {
 	names, err := filepath.Glob(filepath.Join(folder, pattern))
 	for _, name := range names {
@@ -72,7 +72,7 @@ func removeLeft(folder, pattern string) error {
 	return err
 }
 
-// removeUnlocked removes a file or folder, unless a process has it locked.
+// removeUnlocked removes a file or folder unless a process has locked it.
 func removeUnlocked(name string) error {
 	file, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {

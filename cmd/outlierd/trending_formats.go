@@ -40,7 +40,7 @@ within the last six hours comes from the journal and costs nothing.`,
 	return c
 }
 
-// sentAs reads name=value pairs. A name that is given twice has both values.
+// sentAs parses name=value pairs. A name that is given twice has both values.
 func sentAs(pairs []string) (wishes, error) {
 	params := wishes{}
 	for _, pair := range pairs {
@@ -57,8 +57,8 @@ func sentAs(pairs []string) (wishes, error) {
 	return params, nil
 }
 
-// formats shows the answer that a run bought or took from the journal: the newest one to
-// its request.
+// formats returns the query for the answer of a run, bought or from the journal: the newest one to its
+// request.
 func (o *options) formats(s showing) (string, error) {
 	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// # A command line that fits nothing
+// # Invalid command lines
 //
-// What is wrong with it is said in the words of the help, and not in those of the library
-// that reads command lines. What a command takes stands in its Use.
+// Errors use the words of the help instead of the messages of the command-line library. The arguments
+// of a command are those in its Use.
 
-// markUsage goes over the whole tree of commands.
+// markUsage applies usage to all commands.
 func markUsage(c *cobra.Command) {
 	c.Args = usage(c.Args)
 	for _, sub := range c.Commands() {
@@ -27,7 +27,7 @@ func markUsage(c *cobra.Command) {
 	}
 }
 
-// usage makes of what a check has against the arguments of a command a mistake in usage.
+// usage turns the error of an argument check into a usage error.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if check(c, args) == nil {
@@ -61,8 +61,7 @@ func unknownCommand(c *cobra.Command, typed string) string {
 	return fmt.Sprintf("'%s' has no command %q%s", c.CommandPath(), typed, meantBelow(c, typed))
 }
 
-// meantBelow suggests the commands below c that typed is the beginning or a misspelling of;
-// "" if there are none.
+// meantBelow suggests subcommands that typed is a prefix or a misspelling of; "" if there are none.
 func meantBelow(c *cobra.Command, typed string) string {
 	known, meant := commandsBelow(c), []string(nil)
 	for _, name := range known {
@@ -79,7 +78,7 @@ func meantBelow(c *cobra.Command, typed string) string {
 	return " (did you mean " + strings.Join(meant, " or ") + "?)"
 }
 
-// refuseUnknownTopics makes 'help' of a command that does not exist an error.
+// refuseUnknownTopics makes 'help' for an unknown command an error.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
@@ -91,7 +90,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// commandsBelow are the names of what stands below c.
+// commandsBelow are the names of the subcommands of c.
 func commandsBelow(c *cobra.Command) (names []string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -101,7 +100,7 @@ func commandsBelow(c *cobra.Command) (names []string) {
 	return names
 }
 
-// didYouMean ends a message with the word that was meant, if one is near.
+// didYouMean ends a message with the most similar known word, if there is one.
 func didYouMean(typed string, known []string) string {
 	if meant := yamltree.Nearest(typed, known); meant != "" {
 		return "; did you mean " + meant + "?"
@@ -109,7 +108,7 @@ func didYouMean(typed string, known []string) string {
 	return ""
 }
 
-// noJob refuses the name of a job that the file does not have; why says so in full.
+// noJob refuses an unknown job name; why explains it.
 func noJob(config *job.Config, name, why string) error {
 	var known []string
 	for i := range config.Jobs {
@@ -118,7 +117,7 @@ func noJob(config *job.Config, name, why string) error {
 	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, didYouMean(name, known))}
 }
 
-// badFlag says what is wrong with a flag.
+// badFlag is the error of an invalid flag.
 func badFlag(c *cobra.Command, err error) error {
 	said := err.Error()
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
@@ -141,7 +140,7 @@ func badFlag(c *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%s; see '%s --help'", said, c.CommandPath())}
 }
 
-// wantedBy is what could not be read as what it should be.
+// wantedBy names the expected form of a value.
 func wantedBy(cause *strconv.NumError) string {
 	switch {
 	case errors.Is(cause, strconv.ErrRange):

@@ -50,7 +50,7 @@ while another instance is running.`,
 	}
 }
 
-// anyID is the id of a video or a channel.
+// anyID parses the id of a video or a channel.
 func anyID(text string) (string, error) {
 	id, err := outlier.ParseVideoID(text)
 	if err == nil {
@@ -62,7 +62,7 @@ func anyID(text string) (string, error) {
 	return "", err
 }
 
-// origin is all that is on record of why an id is there.
+// origin is everything recorded about why an id is in the tables.
 type origin struct {
 	ID      string        `json:"id"`
 	Title   string        `json:"title,omitempty"`         // as the published tables have it
@@ -73,7 +73,7 @@ type origin struct {
 	Waited  float64       `json:"waited_s"`
 }
 
-// brought is one time that a search brought it.
+// brought is one hit of a search.
 type brought struct {
 	Job      string          `json:"job"`
 	Run      string          `json:"run"`
@@ -142,7 +142,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	return err
 }
 
-// name adds what the published file, if there is one, calls the id.
+// name adds the title from the published file, if there is one.
 func (w *origin) name(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); err != nil {
 		return nil // without it the record tells all the rest
@@ -152,7 +152,7 @@ func (w *origin) name(ctx context.Context, path string) error {
 	return err
 }
 
-// originOf gathers what the record has of an id, and for a video of its channel.
+// originOf collects the records of an id, and for a video those of its channel.
 func originOf(store *state.Store, id string) (*origin, error) {
 	why := &origin{ID: id, Brought: []brought{}, Calls: []call{}, Waiting: []waitingCall{}}
 	times, err := store.Runs.Sightings(id)
@@ -218,7 +218,7 @@ func callsOf(calls []ledger.Call) []call {
 	return all
 }
 
-// text tells it to people.
+// text formats it for people.
 func (w *origin) text(zone *time.Location) string {
 	p := &planPrinter{zone: zone}
 	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
@@ -266,7 +266,7 @@ func (p *planPrinter) brought(b *brought, first bool) {
 	}
 }
 
-// titled is a title and whose it is, for one line.
+// titled is a title with its channel, on one line.
 func titled(title, channel string) string {
 	if channel == "" {
 		return term.Clip(title, 80)
@@ -274,7 +274,7 @@ func titled(title, channel string) string {
 	return term.Clip(title, 60) + " · " + term.Clip(channel, 24)
 }
 
-// narrowed is what tells a search from another one for the same words.
+// narrowed is what distinguishes a search from another one for the same words.
 func narrowed(b *brought) string {
 	var parts []string
 	if b.Filters != "" {
@@ -286,7 +286,7 @@ func narrowed(b *brought) string {
 	return strings.Join(parts, " · ")
 }
 
-// bargain says what the price of a page has bought.
+// bargain says what the price of a page bought.
 func bargain(b *brought) string {
 	if len(b.Attempts) == 0 {
 		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))
@@ -330,7 +330,7 @@ func (p *planPrinter) call(c *call) {
 	p.line("  %s", term.Clip(line, 98))
 }
 
-// String is a call that waits, for people.
+// String describes a queued call for people.
 func (w waitingCall) String() string {
 	text := fmt.Sprintf("still wanted: %s %s, by job %s", w.Op, w.Entity, w.Job)
 	if w.Attempts > 0 {

@@ -35,7 +35,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// program is an engine with everything that it stands on.
+// program is an engine with its dependencies.
 type program struct {
 	Engine  *engine.Engine
 	targets notify.Health    // of notifications
@@ -50,8 +50,8 @@ type program struct {
 	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil in all commands but up
 }
 
-// open builds the program for a configuration. The state comes first: it takes the
-// lock, and without it nothing else may be touched. A daemon listens from then on.
+// open opens the program for a configuration. The state comes first: it takes the lock, without which
+// nothing else may be changed. A daemon listens from then on.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
 	if o.world.collect != nil {
 		o.world.collect()
@@ -90,9 +90,9 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ahead reports the first sink that holds answers which the journal does not have. A state
-// folder that was made beside such a sink is removed again: it would look like the record of a
-// program that has spent nothing. A sink that does not answer is asked again by the engine.
+// ahead reports the first sink that has answers which the journal does not have. If the state folder
+// was created beside such a sink, it is removed again: it would look as if nothing had been spent. The
+// engine tries again to read a sink that does not answer.
 func (p *program) ahead(ctx context.Context) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
@@ -106,8 +106,8 @@ func (p *program) ahead(ctx context.Context) error {
 	return nil
 }
 
-// discard removes a state folder that a sink is ahead of, if it holds no answer. One that does
-// is the record of another process, which made it since this one found none.
+// discard removes a state folder that is behind a sink, if it has no answers. If it has any, another
+// process has created it meanwhile.
 func (p *program) discard(cause error, folder string) error {
 	if ahead, ok := errors.AsType[*engine.AheadError](cause); !ok || ahead.End > 0 {
 		return nil
@@ -115,9 +115,9 @@ func (p *program) discard(cause error, folder string) error {
 	return errors.Join(p.Close(), os.RemoveAll(folder))
 }
 
-// rekey reads the key again from the job file, unless the file names another address by
-// now: the key of one service must never be sent to another. An address has no password
-// ([outlier.CheckURL]), so the error may name both.
+// rekey reads the key again from the job file, unless the file now names another address: the key of
+// one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
+// error may contain both addresses.
 func (o *options) rekey(address string) (outlier.Key, error) {
 	config, err := o.load()
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
@@ -134,9 +134,9 @@ func (o *options) rekey(address string) (outlier.Key, error) {
 	return config.Service.Key, nil
 }
 
-// openState opens the state, which is all that some commands need.
+// openState opens only the state, which is enough for some commands.
 func (p *program) openState(ctx context.Context, folder string) (err error) {
-	// Readers of other users come through this folder; what is private lies deeper.
+	// Readers of other users need access to this folder; private files are in subfolders.
 	if err := os.MkdirAll(p.Engine.Config.Data, 0o755); err != nil {
 		return writable(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
 	}
@@ -164,9 +164,8 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	return p.settle(ctx, func(string) bool { return false })
 }
 
-// settle brings the state in line with the file: jobs that have a new name go on under
-// it, and calls that no job wants any more leave the queue, unless a run of their job
-// is under way.
+// settle brings the state in line with the file: it applies renames of jobs, and removes calls that no
+// job needs from the queue, unless a run of their job is in progress.
 func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
@@ -184,7 +183,7 @@ func (p *program) settle(ctx context.Context, underWay func(name string) bool) e
 	return err
 }
 
-// wants reports whether a job asks about its hits or ids by op.
+// wants reports whether a job makes data calls of operation op.
 func wants(spec *job.Spec, op outlier.Operation) bool {
 	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
 		func(e job.Enrich) bool { return e.Op == op })
@@ -199,7 +198,7 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// with opens the program for as long as work needs it, alone or beside a daemon.
+// with opens the program while work runs, alone or beside a daemon.
 func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -219,7 +218,7 @@ func (o *options) with(ctx context.Context, config *job.Config, work func(*progr
 	return work(p)
 }
 
-// books opens no more than the state, for commands that look into it or set it right.
+// books opens only the state, for commands that read or correct it.
 func (o *options) books(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -252,7 +251,7 @@ func unreadable(err error, folder string) error {
 	return fmt.Errorf("%w; user %d needs read access to %s", err, os.Getuid(), folder)
 }
 
-// Close gives everything up, in the reverse order of opening.
+// Close closes everything, in the reverse order of opening.
 func (p *program) Close() error {
 	var errs []error
 	for len(p.closers) > 0 {
@@ -263,7 +262,7 @@ func (p *program) Close() error {
 	return errors.Join(errs...)
 }
 
-// duckdbMemory is the most memory that DuckDB may use for its buffers, if the environment says.
+// duckdbMemory is the maximum memory for DuckDB's buffers, if set in the environment.
 func (o *options) duckdbMemory() (int64, error) {
 	text, _ := o.world.env(duckdb.MemoryVariable)
 	if text == "" {
@@ -272,8 +271,8 @@ func (o *options) duckdbMemory() (int64, error) {
 	return duckdb.ParseMemory(text)
 }
 
-// addSinks opens the sinks, so that readers find all tables before the first call. A sink that
-// cannot be opened is opened when it is used, and the engine reports its error then.
+// addSinks opens the sinks, so that readers find all tables before the first call. A sink that cannot
+// be opened now is opened when it is used, and the engine then reports the error.
 func (p *program) addSinks(ctx context.Context, o *options, folder string, memory int64) {
 	config := p.Engine.Config // of which a reload changes none of this
 	for _, s := range config.Sinks {
@@ -318,12 +317,12 @@ func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
 		Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
 }
 
-// bucketOf is where the files of a sink are copied to.
+// bucketOf are the options of the bucket that a sink is copied to.
 func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
 	return bucket.Options{Address: s.Bucket, Record: filepath.Join(stateFolder(config), "bucket.json"), Env: o.world.env}
 }
 
-// openSink opens the file or the folder of a sink, without the bucket that it may be copied to.
+// openSink opens the file or folder of a sink, without its bucket.
 func openSink(ctx context.Context, kind, path, folder string, memory int64, log *slog.Logger) (sinks.Adopter, error) {
 	if kind == job.SinkParquet {
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
@@ -335,7 +334,7 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64, log 
 	})
 }
 
-// hideAuthors has taken out of comments what privacy.comment_authors does not keep.
+// hideAuthors makes the journal remove data of comment authors according to privacy.comment_authors.
 func (p *program) hideAuthors() (err error) {
 	switch p.Engine.Config.CommentAuthors {
 	case job.AuthorsHash:
@@ -346,8 +345,8 @@ func (p *program) hideAuthors() (err error) {
 	return err
 }
 
-// openClient makes the one thing that talks to the service. rekey reads the key again,
-// which may have changed since; the simulator's never does.
+// openClient creates the client, the only component that talks to the service. rekey reads the key
+// again, because it may have changed; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil {
 		return err
@@ -369,8 +368,7 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 	return err
 }
 
-// openPace makes a client that knows the pace, the key and the simulator, and has no way to the
-// service.
+// openPace creates a client with pace, key and simulator, but without a transport.
 func (p *program) openPace(folder string) error {
 	service := p.Engine.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{
@@ -389,8 +387,8 @@ func (p *program) openPace(folder string) error {
 	return nil
 }
 
-// simulate puts the simulator in the service's place. It keeps the pace that the
-// configuration believes in: a faster clock would falsify every reset.
+// simulate uses the simulator as the service. It has the configured limit, because a faster clock would
+// make every reset wrong.
 func (p *program) simulate() (err error) {
 	limit := p.Engine.Config.Service.Limit
 	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests,
@@ -425,8 +423,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
 }
 
-// said gives times in a zone, or as they are for nil, and leaves out of a line what says nothing: a
-// search, say, is about no entity.
+// said formats times in a zone (nil: unchanged), and omits empty attributes of a log line.
 func said(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	return func(_ []string, a slog.Attr) slog.Attr {
 		switch kind := a.Value.Kind(); {
@@ -439,8 +436,8 @@ func said(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// glance lets work look at what is on record, also beside an instance that is running.
-// Nothing is sent, and nothing changes. Where no job ever ran, the record is empty.
+// glance lets work read the records, also beside a running instance. Nothing is sent or changed. If no
+// job has run, the records are empty.
 func (o *options) glance(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -454,7 +451,7 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	return work(p)
 }
 
-// readOnly is a program that only looks at what is on record.
+// readOnly is a program that only reads the records.
 func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Logger) (*program, error) {
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
 	folder := stateFolder(config)
@@ -468,15 +465,15 @@ func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Lo
 	return p, nil
 }
 
-// glanceOr is glance, and answers by a query over the published tables where the state belongs
-// to another user or is missing.
+// glanceOr is glance, with a query over the published tables if the state belongs to another user or is
+// missing.
 func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
 	look := func() error { return o.glance(ctx, config, work) }
 	return o.orPublished(config, look, func() error { return o.ask(ctx, config, query) })
 }
 
-// peek opens the state to read. A record of an earlier version is brought up to date
-// first, unless another process holds it.
+// peek opens the state for reading. A state of an earlier version is upgraded first, unless another
+// process holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
 	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	if older, is := errors.AsType[*store.OlderError](err); is {
@@ -517,9 +514,8 @@ func (p *program) temporaryStore(ctx context.Context) (folder string, err error)
 	return folder, nil
 }
 
-// formerly gives the jobs of the configuration back the names under which the record
-// knows them, where no run has carried a rename out yet, and returns what they are
-// called now, by their former names.
+// formerly gives jobs their recorded names where no run has applied a rename yet, and returns the
+// current names by the former ones.
 func (p *program) formerly() (now map[string]string, err error) {
 	now = map[string]string{}
 	for i := range p.Engine.Config.Jobs {
@@ -549,7 +545,7 @@ func (p *program) formerly() (now map[string]string, err error) {
 	return now, nil
 }
 
-// stateOptions are what a record has to know of a configuration.
+// stateOptions are the options of the state for a configuration.
 func stateOptions(config *job.Config) state.Options {
 	return state.Options{
 		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,

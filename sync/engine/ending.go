@@ -242,7 +242,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 }
 
 // untaken is how many pages a search left as it ended early: those that the service had, as
-// far as the run would have taken them. One that ended as there was nothing more left none.
+// far as the run would have taken them. One that ended as there were no more hits left none.
 func untaken(f *plan.Stored, s *runs.Step) int {
 	if s.Stop != runs.StopKnown && s.Stop != runs.StopRepeated {
 		return 0

@@ -169,7 +169,7 @@ func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
 }
 
 // TestNoChangeBetweenPagesEndsASearchInSilence: whatever arrives and vanishes between pages,
-// whatever was believed, a search that says of itself that there was nothing more has seen
+// whatever was believed, a search that says of itself that there were no more hits has seen
 // as many as the service ever counted; all of them that were there the whole time, if videos
 // only arrive or only vanish. If nothing changes, it finds all.
 func TestNoChangeBetweenPagesEndsASearchInSilence(t *testing.T) {

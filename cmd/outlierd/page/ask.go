@@ -14,38 +14,38 @@ import (
 	"time"
 )
 
-// Question is SQL with a name.
+// Question is a named SQL query.
 type Question struct{ Name, SQL string }
 
-// Table is a table or view that can be asked, with its columns.
+// Table is a table or view that can be queried, with its columns.
 type Table struct {
 	Name    string
 	Columns []string
 }
 
-// Result are the first rows of what SQL gives. A cell is nil where there is no value.
+// Result has the first rows of a query. A cell is nil if it has no value.
 type Result struct {
 	Columns []Column
 	Rows    [][]*string
 	More    bool // there are further rows
 }
 
-// Column is one of a [Result].
+// Column is a column of a [Result].
 type Column struct {
 	Name   string
 	Number bool // its cells are numbers
 	Time   bool // its cells are times as time.RFC3339 has them, or dates
 }
 
-// MostRows is how many rows of a result are shown.
+// MostRows is the maximum number of rows shown.
 const MostRows = 1000
 
-// RefusedError is why what a person wants is not done, in words for them.
+// RefusedError explains to the user why a request was refused.
 type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Formats are what a result can be downloaded as, with the type of such a file.
+// formats are the download formats with their content types.
 var formats = map[string]string{
 	"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
 	"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -56,7 +56,7 @@ const (
 	downloading = 60 * time.Second // for how long a download may take
 )
 
-// askSQL shows what SQL gives.
+// askSQL runs a query and shows its result.
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart", Tables: s.from.Tables, Questions: s.from.Questions()}
@@ -85,15 +85,15 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "ask.html", view)
 }
 
-// foreign reports whether a page of another site made the request, by the word of the browser. It
-// would learn nothing, but could keep the daemon busy.
+// foreign reports whether the request came from a page of another site, according to the browser. Such
+// a page could not read the answer, but it could keep the daemon busy.
 func foreign(r *http.Request) bool {
 	from := r.Header.Get("Sec-Fetch-Site")
 	return from != "" && from != "same-origin" && from != "none"
 }
 
-// download sends what SQL gives as a file. It does not wait for its turn as a page does: one that
-// comes meanwhile is refused.
+// download sends the result of a query as a file. Unlike pages, it does not wait for its turn: a second
+// download at the same time is refused.
 func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
 	kind, known := formats[format]
@@ -134,7 +134,7 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, file) // whether the client has read it is its own affair
 }
 
-// askView is what the page needs to be drawn.
+// askView is the data of the page Ask.
 type askView struct {
 	SQL       string
 	Chart     bool
@@ -144,24 +144,24 @@ type askView struct {
 	*Result
 }
 
-// As is the address of the same question in another form.
+// As is the address of the same query with another output, "table" or "chart".
 func (v askView) As(form string) string {
 	return "/ask?" + url.Values{"sql": {v.SQL}, "as": {form}}.Encode()
 }
 
-// File is the address of the whole result as a file.
+// File is the address for downloading the whole result.
 func (v askView) File(format string) string {
 	return "/ask/result/" + format + "?" + url.Values{"sql": {v.SQL}}.Encode()
 }
 
-// Address is the address of a question.
+// Address is the address that runs a question.
 func (q Question) Address() string { return "/ask?" + url.Values{"sql": {q.SQL}}.Encode() }
 
-// Count is how many rows are shown.
+// Count is the number of rows shown.
 func (v askView) Count() int64 { return int64(len(v.Rows)) }
 
-// Drawn is the chart of a result: a line where a time and a number come in the order of time, and
-// otherwise bars for its first number; nil where there is nothing to draw.
+// Drawn is the chart of a result: a line if it has a time and a number in order of time, otherwise bars
+// for its first numeric column; nil if there is nothing to draw.
 func (v askView) Drawn() *drawing {
 	number := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Number })
 	if number < 0 || len(v.Rows) == 0 {
@@ -177,20 +177,20 @@ func (v askView) Drawn() *drawing {
 	return d
 }
 
-// drawing is a line or bars.
+// drawing is a line or a set of bars.
 type drawing struct {
 	Name string // of the column that is drawn
 	Line *chart
 	Bars []column
 }
 
-// column is a row of a chart of bars, with its length in thousandths of the longest.
+// column is a bar, with its length in thousandths of the longest.
 type column struct {
 	Label, Value string
 	Length       int64
 }
 
-// line is drawn where the rows are in the order of their times.
+// line returns a line if the rows are in order of time, else nil.
 func (v askView) line(at, number int) *chart {
 	var points []Point
 	for _, row := range v.Rows {
@@ -210,7 +210,7 @@ func (v askView) line(at, number int) *chart {
 	return newChart(points)
 }
 
-// bars are drawn for the first rows.
+// bars returns the bars of the first rows.
 func (v askView) bars(number int) (bars []column) {
 	const most = 50
 	greatest := 0.0

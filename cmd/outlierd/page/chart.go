@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Point is a number that something had at a time.
+// Point is a value at a time.
 type Point struct {
 	At time.Time // in the zone that people read
 	N  int64
 }
 
-// chart is a line through points, which the server draws: no script is needed.
+// chart is a line through points. The server renders it, so no script is needed.
 type chart struct {
 	Line        string // the points of an SVG polyline in a field of 1000 by 100
 	First, Last Point
 	Least, Most int64
 }
 
-// newChart draws points, which are in the order of their times. Those of one minute, as a search
-// and the details after it, make no line: nil.
+// newChart plots points, which must be in order of time. Points within one minute, such as those of a
+// search and the details after it, make no line: it returns nil.
 func newChart(points []Point) *chart {
 	if len(points) == 0 || points[0].Day() == points[len(points)-1].Day() {
 		return nil
@@ -39,8 +39,8 @@ func newChart(points []Point) *chart {
 	return c
 }
 
-// height is how far from the top a number stands in a field of that height. Where all are equal
-// they stand in the middle.
+// height is the distance of a value from the top of a field of that height. If all values are equal, it
+// is the middle.
 func height(n, least, most int64, field float64) int64 {
 	if least == most {
 		return int64(field / 2)
@@ -48,11 +48,11 @@ func height(n, least, most int64, field float64) int64 {
 	return int64(field * (1 - float64(n-least)/float64(most-least)))
 }
 
-// Day is when a point was, to the minute.
+// Day is the time of a point, to the minute.
 func (p Point) Day() string { return p.At.Format("2006-01-02 15:04") }
 
-// sparkline is a small line through numbers, evenly spaced in a field of 100 by 20; "" for fewer
-// than two.
+// sparkline returns the points of a small line through values, evenly spaced in a field of 100 by 20;
+// "" for fewer than two.
 func sparkline(numbers []int64) string {
 	if len(numbers) < 2 {
 		return ""

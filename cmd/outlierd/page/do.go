@@ -22,7 +22,7 @@ const (
 	Resolve   = "resolve" // the start of a scan that was not confirmed: there is no such scan
 )
 
-// Action is something that a person lets the daemon do.
+// Action is something that a user asks the daemon to do.
 type Action struct {
 	Verb   string
 	Job    string
@@ -34,7 +34,7 @@ type Action struct {
 	Seen   string // [Offer.Seen] of the offer that was agreed to
 }
 
-// Offer is what an action means, before anybody has agreed to it.
+// Offer describes an action before it is confirmed.
 type Offer struct {
 	Title  string
 	Says   []string // what will happen and what it costs at most, a sentence each
@@ -42,13 +42,13 @@ type Offer struct {
 	Seen   string // what the sentences rest on, such as a job as the file has it; the action is refused once it has changed
 }
 
-// Done is what became of an action.
+// Done is the result of an action.
 type Done struct {
 	Said string // "" if the page that it leads to says it
 	To   string // the path of the page to go on with
 }
 
-// acting is how long a person waits until an action is done: it waits for a call that is under way.
+// acting is how long a request waits for an action, which may have to wait for a call in progress.
 const acting = 25 * time.Second
 
 // actionOf reads an action from a form.
@@ -66,17 +66,17 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 	return a, nil
 }
 
-// offerView is what the page of an offer needs to be drawn.
+// offerView is the data of the page that offers an action.
 type offerView struct {
 	*Offer
 	Action
 	Form string // of the session
 }
 
-// doneView is what the page of an action that was done needs to be drawn.
+// doneView is the data of the page after an action.
 type doneView struct{ Said, To string }
 
-// offer says what an action means, and asks whether it is to be done.
+// offer shows what an action will do, with a button to confirm it.
 func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
@@ -98,7 +98,7 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "do.html", offerView{offer, a, formMark(session)})
 }
 
-// do carries an action out that a person has agreed to.
+// do performs an action that the user has confirmed.
 func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
@@ -126,7 +126,7 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseAction says why an action was not done.
+// refuseAction explains why an action was not performed.
 func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, err error) {
 	refused, is := errors.AsType[*RefusedError](err)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Filter says which outliers are wanted. Its zero value wants all, the newest first.
+// Filter selects outliers. The zero value selects all, newest first.
 type Filter struct {
 	Query, Job, Channel, Kind, Language string // "" is any; a channel is known by its id, its handle or words of its title
 
@@ -20,10 +20,10 @@ type Filter struct {
 	Map   bool    // the first [MostDots] are wanted in the place of a page
 }
 
-// PerPage is how many outliers a page shows.
+// PerPage is the number of outliers per page.
 const PerPage = 50
 
-// Orders are the ways to sort outliers, with the words that a person chooses them by.
+// orders are the sort orders, with their labels.
 var orders = []choice{
 	{"found", "newest"}, {"ratio", "views against the channel's average"}, {"score", "score"}, {"views", "views"}, {"published", "published last"},
 }
@@ -49,13 +49,13 @@ type Outlier struct {
 	Found     string
 }
 
-// Found are outliers of the published tables.
+// Found is a page of outliers from the published tables.
 type Found struct {
 	Outliers []Outlier
 	Total    int64 // that the filter lets through, on all pages
 }
 
-// found shows the outliers that a form asks for.
+// found shows the outliers that match the form.
 func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 	f, err := filterOf(r.URL.Query())
 	if err != nil {
@@ -71,10 +71,10 @@ func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "found.html", view)
 }
 
-// longest is how many bytes a field of the form may have.
+// longest is the maximum size of a form field, in bytes.
 const longest = 500
 
-// tooLong refuses a form with a field that is.
+// tooLong returns an error if a field of the form is too long.
 func tooLong(form url.Values) error {
 	for name := range form {
 		if len(form.Get(name)) > longest {
@@ -84,7 +84,7 @@ func tooLong(form url.Values) error {
 	return nil
 }
 
-// filterOf reads the form.
+// filterOf parses the form.
 func filterOf(form url.Values) (f Filter, err error) {
 	if err := tooLong(form); err != nil {
 		return f, err
@@ -121,7 +121,7 @@ func known(choices []choice, value string) bool {
 	return false
 }
 
-// address is the page of the same outliers with another number.
+// address is the address of another page with the same filter.
 func (f Filter) address(page int) string {
 	form := url.Values{}
 	for name, value := range map[string]string{"query": f.Query, "job": f.Job, "channel": f.Channel, "kind": f.Kind, "language": f.Language} {
@@ -144,14 +144,14 @@ func (f Filter) address(page int) string {
 	return paged("/found", form, page)
 }
 
-// foundView is what the page needs to be drawn.
+// foundView is the data of the page Found.
 type foundView struct {
 	*Found
 	Filter Filter
 	Orders []choice
 }
 
-// Previous and Next are the addresses of the pages before and after; "" if there is none.
+// Previous and Next are the addresses of the neighbouring pages, or "".
 func (v foundView) Previous() string {
 	if v.Filter.Page == 1 {
 		return ""
@@ -166,8 +166,8 @@ func (v foundView) Next() string {
 	return v.Filter.address(v.Filter.Page + 1)
 }
 
-// Map is the drawing of the outliers, and Other the address of the list where they are drawn, or
-// else of the map.
+// Map returns the map of the outliers. Other is the address of the list if the map is shown, otherwise
+// of the map.
 func (v foundView) Map() *mapView { return mapped(v.Outliers) }
 func (v foundView) Other() string {
 	f := v.Filter
@@ -175,11 +175,11 @@ func (v foundView) Other() string {
 	return f.address(1)
 }
 
-// First and Last count the rows that are shown.
+// First and Last are the numbers of the first and last row shown.
 func (v foundView) First() int64 { return int64(v.Filter.Page-1)*PerPage + 1 }
 func (v foundView) Last() int64  { return v.First() + int64(len(v.Outliers)) - 1 }
 
-// whole is a whole number with its thousands apart; "" for nil.
+// whole formats a whole number with thousands separators; "" for nil.
 func whole(n *int64) string {
 	if n == nil {
 		return ""
@@ -195,7 +195,7 @@ func thousands(n int64) string {
 	return digits
 }
 
-// decimal is a number with one place after the point; "" for nil.
+// decimal formats a number with one decimal place; "" for nil.
 func decimal(n *float64) string {
 	if n == nil {
 		return ""

@@ -14,12 +14,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// # Who is known
+// # Logins
 //
-// Who is not known may look where the daemon lets everybody look, and do nothing. To become known,
-// a person lets `outlierd open` ask for a ticket, by a socket that only the daemon's user can reach,
-// or types daemon.token. The browser changes either for a session, which it keeps in a cookie that no
-// script and no other site can use. The daemon has hashes alone, in memory: a restart ends all sessions.
+// A browser without a login may view pages where the daemon allows that, and cannot change anything. To
+// log in, a user runs `outlierd open`, which requests a ticket over a socket that only the daemon's
+// user can open, or types daemon.token. The browser exchanges either for a session, which it stores in
+// a cookie that scripts and other sites cannot use. The daemon keeps only hashes, in memory: a restart
+// ends all sessions.
 
 const (
 	ticketLife  = time.Minute
@@ -31,7 +32,7 @@ const (
 	guesses    = 5
 )
 
-// logins are the tickets and sessions of a site.
+// logins holds the tickets and sessions of a site.
 type logins struct {
 	token string        // daemon.token; empty if there is none
 	tries *rate.Limiter // of tokens, and of tickets that are not good
@@ -40,14 +41,14 @@ type logins struct {
 	tickets, sessions secrets
 }
 
-// secrets are when secrets end, by their hashes.
+// secrets maps the hashes of secrets to their expiry.
 type secrets map[[sha256.Size]byte]time.Time
 
 func newLogins(token string) *logins {
 	return &logins{token: token, tries: rate.NewLimiter(rate.Every(guessEvery), guesses), tickets: secrets{}, sessions: secrets{}}
 }
 
-// add makes a secret that is good for so long. If there are too many, the one that ends first does so now.
+// add creates a secret with a lifetime. If there are too many, the one that expires first is removed.
 func (s secrets) add(life time.Duration) string {
 	secret, now := rand.Text(), time.Now()
 	var first [sha256.Size]byte
@@ -71,7 +72,7 @@ func (s secrets) has(secret string) bool {
 
 func (s secrets) remove(secret string) { delete(s, sha256.Sum256([]byte(secret))) }
 
-// begin gives the browser a session.
+// begin starts a session for the browser.
 func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	secret := l.sessions.add(sessionLife)
@@ -82,7 +83,7 @@ func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// session is the secret of a request's session; "" if it has none.
+// session returns the secret of the request's session, or "".
 func (l *logins) session(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -96,30 +97,32 @@ func (l *logins) session(r *http.Request) string {
 	return cookie.Value
 }
 
-// formMark is what the forms of a session hold, so that no page of another site can make one up.
+// formMark is the value that the forms of a session contain, which protects against forgery by other
+// sites.
 func formMark(session string) string {
 	sum := hmac.New(sha256.New, []byte(session))
 	sum.Write([]byte("form"))
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// sent reports whether a form of the session's own was sent. The browser says which site it is of, too.
+// sent reports whether the request comes from a form of this session. It also checks the origin that
+// the browser reports.
 func sent(r *http.Request, session string) bool {
 	return http.NewCrossOriginProtection().Check(r) == nil &&
 		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) == 1
 }
 
-// Ticket is good for one login within a minute, at the address that it is part of.
+// Ticket returns the path of a login URL, which is valid once and for one minute.
 func (s *Site) Ticket() (path string) {
 	s.logins.mu.Lock()
 	defer s.logins.mu.Unlock()
 	return "/login?ticket=" + s.logins.tickets.add(ticketLife)
 }
 
-// Knows reports whether a request comes from a browser that has logged in.
+// Knows reports whether the request comes from a logged-in browser.
 func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.session(r) != "" }
 
-// loginView is what the page of a login needs to be drawn.
+// loginView is the data of the login page.
 type loginView struct {
 	Known  bool   // the browser is logged in
 	New    bool   // since now
@@ -130,14 +133,14 @@ type loginView struct {
 	Acting bool   // a login is needed to change something, and not to look
 }
 
-// Login asks a browser that is not known to log in, in the place of the page that it wants.
+// Login shows the login page instead of the requested page.
 func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
 	guarded(func(w http.ResponseWriter, r *http.Request) {
 		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: cameFor(r)})
 	})(w, r)
 }
 
-// cameFor is the page that a browser came for.
+// cameFor is the page that was requested.
 func cameFor(r *http.Request) string {
 	if r.Method != http.MethodGet {
 		return "/"
@@ -145,8 +148,9 @@ func cameFor(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// login shows the form of a login, or takes a ticket. What follows a ticket is a page and no
-// redirect: a browser that comes from another program would not send the new cookie with that.
+// login shows the login form, or accepts a ticket. It answers a ticket with a page, not with a
+// redirect: a browser that was started by another program would not send the new cookie with the
+// redirect.
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	view := loginView{Token: s.logins.token != "", To: "/"}
 	if ticket := r.URL.Query().Get("ticket"); ticket != "" {
@@ -173,7 +177,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "login.html", view)
 }
 
-// enter takes the token.
+// enter accepts the token.
 func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
@@ -188,7 +192,7 @@ func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isToken takes as long for any text.
+// isToken compares in constant time.
 func (l *logins) isToken(text string) bool {
 	want, got := sha256.Sum256([]byte(l.token)), sha256.Sum256([]byte(text))
 	return l.token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
@@ -199,7 +203,7 @@ func (s *Site) tooMany(w http.ResponseWriter) {
 	s.say(w, http.StatusTooManyRequests, "Too many logins were tried; wait a minute.")
 }
 
-// ofThisSite is a path of this site, and never leads to another.
+// ofThisSite returns a path of this site. It never leads to another site.
 func ofThisSite(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\t\r\n") {
 		return "/"

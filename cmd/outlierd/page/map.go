@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// MostDots is how many outliers the map shows: the first in the order of the list.
+// MostDots is the maximum number of outliers on the map: the first in the order of the list.
 const MostDots = 500
 
-// The field of the map, in units of its drawing, without the room for its words.
+// The size of the plot in SVG units, without its labels.
 const (
 	mapWidth  = 960.0
 	mapHeight = 400.0
 )
 
-// mapView are outliers by age and by views against their channel's average. Both axes are
-// logarithmic: most videos are young, and few go far beyond the average.
+// mapView plots outliers by age and by ratio to their channel's average. Both axes are logarithmic,
+// because most videos are young and few exceed the average by far.
 type mapView struct {
 	Dots    []dot
 	Ages    []tick // from the left
@@ -30,16 +30,16 @@ type dot struct {
 	Short bool
 }
 
-// tick is a line with a word.
+// tick is a grid line with a label.
 type tick struct {
 	At   int64
 	Word string
 }
 
-// axis leads a number from least to most to a place from 0 to length.
+// axis maps numbers from least to most to positions from 0 to length.
 type axis struct{ least, most, length float64 }
 
-// over is the axis for numbers above 0, with at least a factor of ten.
+// over returns the axis for positive numbers, spanning at least a factor of ten.
 func over(numbers []float64, length float64) axis {
 	a := axis{math.Inf(1), math.Inf(-1), length}
 	for _, n := range numbers {
@@ -55,7 +55,7 @@ func (a axis) at(n float64) float64 {
 	return a.length * math.Log(n/a.least) / math.Log(a.most/a.least)
 }
 
-// mark is a number that an axis names.
+// mark is a number with a label.
 type mark struct {
 	N    float64
 	Word string
@@ -66,7 +66,7 @@ var (
 	ratioMarks = []mark{{0.1, "0.1 ×"}, {0.3, "0.3 ×"}, {1, "1 ×"}, {3, "3 ×"}, {10, "10 ×"}, {30, "30 ×"}, {100, "100 ×"}, {300, "300 ×"}, {1000, "1000 ×"}}
 )
 
-// ticks are the marks that the axis reaches.
+// ticks returns the marks within the range of the axis.
 func (a axis) ticks(marks []mark) (reached []tick) {
 	for _, m := range marks {
 		if m.N >= a.least && m.N <= a.most {
@@ -76,7 +76,7 @@ func (a axis) ticks(marks []mark) (reached []tick) {
 	return reached
 }
 
-// mapped draws outliers. The youngest videos are on the left.
+// mapped plots outliers. The youngest videos are on the left.
 func mapped(all []Outlier) *mapView {
 	v := &mapView{}
 	var ages, ratios []float64
@@ -106,5 +106,5 @@ func mapped(all []Outlier) *mapView {
 	return v
 }
 
-// placed reports whether the map has a place for the outlier.
+// placed reports whether the outlier can be plotted.
 func (o *Outlier) placed() bool { return o.Age > 0 && o.Ratio != nil && *o.Ratio > 0 }

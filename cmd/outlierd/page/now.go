@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Now is how everything stands, in the words of `outlierd status`.
+// Now is the overall status, in the words of `outlierd status`.
 type Now struct {
 	At       string    // the time of it, with the zone's name
 	Time     time.Time // the same
@@ -50,16 +50,16 @@ type Scan struct {
 	Says   string
 }
 
-// Fact is a line of [Now].
+// Fact is a line of the status.
 type Fact struct {
 	Name, Text string
 	Meter      *Meter // nil without one
 }
 
-// Meter is how much of something is used.
+// Meter shows how much of something is used.
 type Meter struct{ Used, Of int64 }
 
-// Length is the used part in thousandths.
+// Length is the used part, in thousandths.
 func (m Meter) Length() int64 {
 	if m.Of <= 0 {
 		return 0
@@ -67,15 +67,15 @@ func (m Meter) Length() int64 {
 	return min(1000, max(0, 1000*m.Used/m.Of))
 }
 
-// Cycle is the billing cycle, and what was left of its credits at times in it.
+// Cycle is the billing cycle, with the credits left over time.
 type Cycle struct {
 	From, To time.Time
 	Max      int64
 	Left     []Point // in the order of their times; the last is what is left now
 }
 
-// Line is what was left, as a line in a field of 1000 by 100 that begins with the whole of it; the
-// even line goes from corner to corner.
+// Line plots the credits left in a field of 1000 by 100, starting with all credits of the cycle. Even
+// spending is the diagonal.
 func (c *Cycle) Line() string {
 	line := "0,0"
 	for _, p := range c.Left {
@@ -85,23 +85,24 @@ func (c *Cycle) Line() string {
 	return line
 }
 
-// Now is what is left now.
+// Now is the number of credits left.
 func (c *Cycle) Now() int64 { return c.Left[len(c.Left)-1].N }
 
-// Even is what would be left now if the credits were spent evenly.
+// Even is the number of credits that would be left with even spending.
 func (c *Cycle) Even() int64 {
 	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
 	return c.Max - int64(float64(c.Max)*gone)
 }
 
-// Begin and End are the days of the cycle.
+// Begin and End are the first and last day of the cycle.
 func (c *Cycle) Begin() string { return c.From.Format(time.DateOnly) }
 func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
 
-// lookAhead is how much of the future the time line of the jobs shows.
+// lookAhead is the length of the time line of the jobs.
 const lookAhead = 24 * time.Hour
 
-// Place is where on the time line a job is due, in thousandths; less than 0 if it is not there.
+// Place is the position of the job's next due time on the time line, in thousandths; negative if it is
+// outside.
 func (n *Now) Place(j Job) int64 {
 	if j.DueAt.IsZero() || j.DueAt.Sub(n.Time) > lookAhead {
 		return -1
@@ -114,7 +115,7 @@ const (
 	patience = 2 * time.Second // how long a request waits for one, before it is shown the last one
 )
 
-// now shows how everything stands.
+// now shows the status.
 func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	now, stale, err := s.newest(r.Context())
 	switch {
@@ -131,8 +132,8 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newest is a look that is at most [shared] old. If that takes too long or fails, it is the last
-// look, which is stale, or nil before the first.
+// newest returns a status that is at most [shared] old. If that takes too long or fails, it returns the
+// previous one as stale, or nil if there is none.
 func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 	s.mu.Lock()
 	if s.last != nil && time.Since(s.looked) < shared && s.began.After(s.acted) {
@@ -157,7 +158,7 @@ func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 	return s.last, s.last != nil && time.Since(s.looked) >= shared, s.err
 }
 
-// renew looks once, for all requests that wait for it.
+// renew reads the status once, for all requests that wait for it.
 func (s *Site) renew(done chan struct{}) {
 	began := time.Now()
 	now, err := s.from.Now(s.ctx)

@@ -1,6 +1,6 @@
-// Package page is what a browser is shown of a daemon: HTML made by the server, which works
-// without a script, but for keeping itself up to date. It knows how things look and who has logged
-// in, and asks its [Sources] for what there is to see and to do.
+// Package page serves the pages of a daemon to browsers: HTML rendered by the server, with scripts only
+// for live updates and completion. It knows how things look and who has logged in. What there is to
+// show and to do comes from its [Sources].
 package page
 
 import (
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Sources are what a site asks for what it shows. Each may be asked by several requests at a time.
+// Sources provides the data of a site. Each function may be called concurrently.
 type Sources struct {
 	Now   func(context.Context) (*Now, error) // may take as long as a call of the service takes
 	Found func(context.Context, Filter) (*Found, error)
@@ -35,12 +35,13 @@ type Sources struct {
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 
-	// What people who have logged in can do; nil if nothing can be done. A [RefusedError] says why not.
+	// The actions of logged-in users; nil if there are none. A [RefusedError] explains why an action
+	// was refused.
 	Offer func(context.Context, Action) (*Offer, error)
 	Do    func(context.Context, Action) (*Done, error)
 }
 
-// The errors of sources that a person is told of in their own words.
+// Errors of sources whose text is shown to the user.
 var (
 	ErrNothingPublished = errors.New("there is no published DuckDB file yet; " +
 		"the first run that ends publishes one, if the job file has a duckdb sink")
@@ -58,7 +59,7 @@ var files embed.FS
 //go:embed style.css
 var style []byte
 
-// The scripts: what keeps pages up to date, and what helps to write SQL.
+// Scripts for live updates and for completion in SQL.
 //
 //go:embed live.js
 var liveScript []byte
@@ -70,21 +71,21 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline, "segment": url.PathEscape,
 }).ParseFS(files, "*.html"))
 
-// head is what the head of a page says of it.
+// head is the data of a page's head.
 type head struct{ Title, Section string }
 
-// newHead is for a page with a title of its own in a section of the site.
+// newHead is the head of a page with its own title in a section of the site.
 func newHead(title, section string) head { return head{title, section} }
 
-// Site answers the requests for pages. It looks at nothing between requests.
+// Site serves the pages. It reads nothing between requests.
 type Site struct {
 	ctx    context.Context // of the looks: a look serves more than the request that began it
 	from   Sources
 	logins *logins
 	log    *slog.Logger
 
-	// Each has an element while a question to the published tables is under way, which takes memory:
-	// one of the pages, one that a person has written, and a download.
+	// Semaphores of one, because a query of the published tables takes memory: for pages, for SQL of
+	// users, and for downloads.
 	reading, asking, downloads chan struct{}
 
 	pages singleflight.Group // the questions of pages that are under way, by the addresses of those
@@ -98,15 +99,15 @@ type Site struct {
 	looking chan struct{} // closed at the end of the look under way; nil without one
 }
 
-// New makes a site that asks its sources until ctx ends. The token logs a browser in; it is empty if
-// there is none.
+// New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
+// empty.
 func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
 	return &Site{ctx: ctx, from: from, logins: newLogins(token), log: log,
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 }
 
-// Routes are the handlers of the pages by the patterns of [http.ServeMux]. Who may ask is the
-// caller's affair. Without a site there are none.
+// Routes are the handlers of the pages by [http.ServeMux] pattern. The caller controls access. A nil
+// site has none.
 func (s *Site) Routes() map[string]http.HandlerFunc {
 	if s == nil {
 		return nil
@@ -128,7 +129,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	return routes
 }
 
-// Open are the handlers for requests of anybody, who may yet have to log in.
+// Open are the handlers that need no login, such as the login page itself.
 func (s *Site) Open() map[string]http.HandlerFunc {
 	if s == nil {
 		return nil
@@ -143,14 +144,14 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 	}
 }
 
-// policy lets a page use the files of its own origin, and nothing else: titles are text of other
-// people, and none of it may become a script or a style.
+// policy allows only files of the page's own origin. Titles are text of strangers and must never become
+// a script or a style.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// mostSent is how long a form may be, in bytes.
+// mostSent is the maximum size of a form, in bytes.
 const mostSent = 64 << 10
 
-// Guard forbids the browser what no page needs.
+// Guard sets headers that forbid everything that no page needs.
 func Guard(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")
@@ -161,7 +162,7 @@ func Guard(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guarded guards an answer, and bounds what is read of a request.
+// guarded sets the headers of an answer, and limits the size of a request.
 func guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		Guard(w.Header())
@@ -170,7 +171,7 @@ func guarded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// file serves a file that the program holds.
+// file serves an embedded file.
 func file(kind string, text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -178,8 +179,8 @@ func file(kind string, text []byte) http.HandlerFunc {
 	}
 }
 
-// read asks the published tables for a page. Requests for the same page share one answer, which is
-// asked for even if they all leave.
+// read reads the published tables for a page. Requests for the same page share one answer, which is
+// completed even if all clients disconnect.
 func read[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (T, error) {
 	shared, err, _ := s.pages.Do(r.URL.RequestURI(), func() (any, error) {
 		var answer T
@@ -193,7 +194,7 @@ func read[T any](s *Site, r *http.Request, question func(context.Context) (T, er
 	return answer, err
 }
 
-// ask asks the published tables when it is its turn.
+// ask runs a query of the published tables when it is its turn.
 func ask(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
 	enough := time.NewTimer(waiting)
 	defer enough.Stop()
@@ -213,8 +214,8 @@ func ask(ctx context.Context, turn chan struct{}, question func(context.Context)
 	return nil
 }
 
-// refuse answers a request with why there is nothing to show. What only the log may say is an
-// error that nobody has foreseen.
+// refuse explains why there is nothing to show. Unexpected errors are logged, and the user sees only a
+// reference to the log.
 func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err error) {
 	switch {
 	case r.Context().Err() != nil: // the client has left
@@ -231,7 +232,7 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err e
 	}
 }
 
-// say answers with a sentence in the place of a page.
+// say shows a sentence instead of a page.
 func (s *Site) say(w http.ResponseWriter, status int, sentence string) {
 	s.write(w, status, "sentence.html", sentence)
 }
@@ -240,7 +241,8 @@ func (s *Site) show(w http.ResponseWriter, name string, data any) {
 	s.write(w, http.StatusOK, name, data)
 }
 
-// write sends a page once it is whole: half of one is not sent with a status of 200.
+// write renders a page completely before sending it, so that an incomplete page is never sent with
+// status 200.
 func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// RunFilter says which runs are wanted. Its zero value wants all, the newest first.
+// RunFilter selects runs. The zero value selects all, newest first.
 type RunFilter struct {
 	Job, Status string // "" is any
 	Before      string // id of a run; only those that began before it are wanted
 }
 
-// RunsPerPage is how many runs a page shows.
+// RunsPerPage is the number of runs per page.
 const RunsPerPage = 50
 
 // Run is a row of [Runs].
@@ -32,14 +32,14 @@ type Run struct {
 	Error string
 }
 
-// Runs are the runs that a filter lets through.
+// Runs is a page of runs.
 type Runs struct {
 	Runs     []Run
 	Statuses []string // that a filter can name
 	More     bool     // there are older ones
 }
 
-// RunDetails are all that is on record of one run.
+// RunDetails is everything recorded about a run.
 type RunDetails struct {
 	Run
 	Summary  []string // what began it, what it brought and cost, and why it stopped, a sentence each
@@ -57,7 +57,7 @@ type Search struct {
 	Stop string // why no further page was taken
 }
 
-// PerNew is what a new hit of the search has cost; "" without one.
+// PerNew is the cost of a new hit; "" without new hits.
 func (s Search) PerNew() string {
 	if s.New == 0 {
 		return ""
@@ -65,7 +65,7 @@ func (s Search) PerNew() string {
 	return strconv.FormatFloat(float64(s.Credits)/float64(s.New), 'f', 2, 64)
 }
 
-// Call is an attempt of a run at a call.
+// Call is one attempt at a call of a run.
 type Call struct {
 	Operation, About string // About is the id that it asked for, or the search that it belongs to
 	At               string // when it was sent
@@ -77,7 +77,7 @@ type Call struct {
 	Bad     bool   // it brought nothing that was asked for
 }
 
-// Waited and Took say how long a call waited for the pace, and then for its answer.
+// Waited and Took are the times that a call waited for the pace and for its answer.
 func (c Call) Waited() string { return seconds(c.Sent.Sub(c.Asked), !c.Sent.IsZero()) }
 func (c Call) Took() string {
 	return seconds(c.Answered.Sub(c.Sent), !c.Sent.IsZero() && !c.Answered.IsZero())
@@ -90,7 +90,7 @@ func seconds(d time.Duration, known bool) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64)
 }
 
-// CallsPerPage is how many calls the page of a run shows.
+// CallsPerPage is the number of calls per page.
 const CallsPerPage = 100
 
 // runs shows a list of runs.
@@ -109,13 +109,13 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "runs.html", view)
 }
 
-// runsView is what the list of runs needs to be drawn.
+// runsView is the data of the list of runs.
 type runsView struct {
 	*Runs
 	Filter RunFilter
 }
 
-// Older is the address of the runs before those that are shown; "" if there are none.
+// Older is the address of the next older runs, or "".
 func (v runsView) Older() string {
 	if !v.More || len(v.Runs.Runs) == 0 {
 		return ""
@@ -123,7 +123,7 @@ func (v runsView) Older() string {
 	return v.address(v.Runs.Runs[len(v.Runs.Runs)-1].ID)
 }
 
-// Newest is the address of the first page; "" on it.
+// Newest is the address of the first page; "" on that page.
 func (v runsView) Newest() string {
 	if v.Filter.Before == "" {
 		return ""
@@ -141,7 +141,7 @@ func (v runsView) address(before string) string {
 	return paged("/runs", form, 1)
 }
 
-// run shows one run, with some of its calls.
+// run shows one run, with a page of its calls.
 func (s *Site) run(w http.ResponseWriter, r *http.Request) {
 	calls := 1
 	if number := r.URL.Query().Get("calls"); number != "" {
@@ -160,7 +160,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "run.html", runView{d, waterfall(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first})
 }
 
-// runView is what the page of a run needs to be drawn.
+// runView is the data of the page of a run.
 type runView struct {
 	*RunDetails
 	Shown []bar
@@ -168,14 +168,14 @@ type runView struct {
 	first int // calls before those that are shown
 }
 
-// First and Last count the calls that are shown.
+// First and Last are the numbers of the first and last call shown.
 func (v runView) First() int64 { return int64(v.first) + 1 }
 func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
 
-// All is how many calls there are.
+// All is the number of calls.
 func (v runView) All() int64 { return int64(len(v.Calls)) }
 
-// Previous and Next are the addresses of the calls before and after; "" if there are none.
+// Previous and Next are the addresses of the neighbouring calls, or "".
 func (v runView) Previous() string {
 	if v.page == 1 {
 		return ""
@@ -198,14 +198,14 @@ func (v runView) address(page int) string {
 	return path
 }
 
-// bar is a call with its place in time: how far from the left it waits, and is answered, in
+// bar is a call on the time line: where its wait and its request start, and their lengths, in
 // thousandths of the width.
 type bar struct {
 	Call
 	WaitAt, WaitFor, From, For int64
 }
 
-// waterfall places calls between the first that is asked for and the last answer.
+// waterfall places calls between the first call and the last answer.
 func waterfall(calls []Call) []bar {
 	bars := make([]bar, len(calls))
 	var begin, end time.Time

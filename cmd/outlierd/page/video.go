@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Video is what the tables have of a video. Numbers that they do not have are nil.
+// Video is what the tables have about a video. Unknown numbers are nil.
 type Video struct {
 	ID, Title, Link    string // Link is where it is watched; "" if the id is in another form than known
 	Channel, ChannelID string
@@ -35,7 +35,7 @@ type Brought struct {
 	Page, Rank           *int64 // from 1
 }
 
-// Change is a title that took the place of another.
+// Change is an earlier title.
 type Change struct{ At, Before, After string }
 
 // Comment is a comment on a video.
@@ -48,14 +48,14 @@ type Comment struct {
 // Line is a line of a transcript.
 type Line struct{ At, Link, Text string }
 
-// VideoFilter says which video is wanted, and which lines of its transcript.
+// VideoFilter selects a video and lines of its transcript.
 type VideoFilter struct {
 	ID    string
 	Words string // that lines have; "" for all lines
 	Page  int    // of [LinesPerPage] lines, from 1
 }
 
-// Channel is what the tables have of a channel.
+// Channel is what the tables have about a channel.
 type Channel struct {
 	ID, Title, Handle, Description, Last string
 
@@ -74,16 +74,16 @@ type Upload struct {
 	Ratio, Score *float64
 }
 
-// ChannelFilter says which channel is wanted, and which of its videos.
+// ChannelFilter selects a channel and a page of its videos.
 type ChannelFilter struct {
 	ID   string
 	Page int // of [PerPage] videos, from 1
 }
 
-// LinesPerPage is how many lines of a transcript a page shows.
+// LinesPerPage is the number of transcript lines per page.
 const LinesPerPage = 500
 
-// Length is how long the video is.
+// Length is the duration of the video.
 func (v *Video) Length() string {
 	if v.Seconds == nil {
 		return ""
@@ -91,7 +91,7 @@ func (v *Video) Length() string {
 	return Clock(*v.Seconds)
 }
 
-// Clock is a number of seconds as players show it, such as 1:02:03 or 4:05.
+// Clock formats seconds as video players do, such as 1:02:03 or 4:05.
 func Clock(s int64) string {
 	if s >= 3600 {
 		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
@@ -137,7 +137,7 @@ func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "channel.html", view)
 }
 
-// pageOf is the number of a page in a form, which is 1 if the form has none.
+// pageOf is the page number in a form; default 1.
 func pageOf(form url.Values) (int, error) {
 	number := strings.TrimSpace(form.Get("page"))
 	if number == "" {
@@ -150,7 +150,7 @@ func pageOf(form url.Values) (int, error) {
 	return n, nil
 }
 
-// videoView and channelView are what the pages need to be drawn.
+// videoView and channelView are the data of these pages.
 type (
 	videoView struct {
 		*Video
@@ -164,7 +164,7 @@ type (
 	}
 )
 
-// Previous and Next are the addresses of the lines before and after; "" if there are none.
+// Previous and Next are the addresses of the neighbouring lines, or "".
 func (v videoView) Previous() string {
 	return v.address(v.Filter.Page-1, v.Filter.Page > 1)
 }
@@ -184,7 +184,7 @@ func (v videoView) address(page int, is bool) string {
 	return paged("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
 }
 
-// Previous and Next are the addresses of the videos before and after; "" if there are none.
+// Previous and Next are the addresses of the neighbouring videos, or "".
 func (v channelView) Previous() string {
 	if v.Filter.Page == 1 {
 		return ""
@@ -199,7 +199,7 @@ func (v channelView) Next() string {
 	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
 }
 
-// paged is the address of a page with a number, which the first does not have.
+// paged is the address of a page; the first page has no number.
 func paged(path string, form url.Values, page int) string {
 	if page > 1 {
 		form.Set("page", strconv.Itoa(page))

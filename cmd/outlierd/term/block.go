@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Block is a few lines at a terminal that are redrawn in place, as for progress.
+// A Block is a few lines at a terminal that are redrawn in place, such as progress.
 type Block struct {
 	w    io.Writer
 	size func() (columns, rows int)
@@ -16,11 +16,11 @@ type Block struct {
 	lines []string // on the screen now
 }
 
-// NewBlock makes a block that is drawn on w, a terminal of the size that size returns.
+// NewBlock returns a block that is drawn on w, a terminal whose size the function size returns.
 func NewBlock(w io.Writer, size func() (columns, rows int)) *Block { return &Block{w: w, size: size} }
 
-// Above is a writer for the terminal that the block is on, such as for logs: a write removes
-// the block, which is drawn below the text the next time.
+// Above returns a writer for other output on the same terminal, such as logs. A write erases the block,
+// and the next Draw puts it below the text.
 func (b *Block) Above(w io.Writer) io.Writer { return above{w, b} }
 
 type above struct {
@@ -35,8 +35,8 @@ func (a above) Write(text []byte) (int, error) {
 	return a.w.Write(text)
 }
 
-// Draw replaces the block by the lines of text, which gets the number of lines that fit. A line
-// that has scrolled off the top could not be redrawn.
+// Draw replaces the block by the lines that text returns for the number of lines that fit. A line that
+// has scrolled off the top could not be redrawn.
 func (b *Block) Draw(text func(rows int) []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,9 +52,8 @@ func (b *Block) Draw(text func(rows int) []string) {
 	_, _ = io.WriteString(b.w, out.String()) // a closed terminal does not stop a run
 }
 
-// rewind moves to the block's first character and clears from there. A terminal that was made
-// narrower has wrapped lines that fitted when they were drawn, and shows a typed ^C at the
-// cursor.
+// rewind moves to the block's first character and clears from there. It allows for lines that wrapped
+// because the terminal was made narrower, and for a ^C that the terminal echoed at the cursor.
 func (b *Block) rewind(out *strings.Builder, columns int) {
 	if len(b.lines) == 0 {
 		return

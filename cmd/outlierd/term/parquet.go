@@ -16,11 +16,11 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-// parquetPage is how many rows decide what the columns of a Parquet file hold.
+// parquetPage is the number of rows that determine the column types of a Parquet file.
 const parquetPage = 10_000
 
-// parquetPrinter writes rows that no query made as a Parquet file. The first page decides the
-// type of each column; a column with values of several types, or with none, is text.
+// parquetPrinter writes rows that do not come from a query as a Parquet file. The first page determines
+// the type of each column; a column with values of several types, or with none, is text.
 type parquetPrinter struct {
 	w       io.Writer
 	columns []string
@@ -52,7 +52,7 @@ func (p *parquetPrinter) write() (err error) {
 		}
 		p.schema = arrow.NewSchema(fields, nil)
 		properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
-		// The writer would close what it can; standard output is not its own.
+		// The writer would close w if it could, but standard output is not ours to close.
 		p.file, err = pqarrow.NewFileWriter(p.schema, struct{ io.Writer }{p.w}, properties, pqarrow.DefaultWriterProps())
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (p *parquetPrinter) write() (err error) {
 	return p.file.Write(record)
 }
 
-// record is the page as a batch of Arrow.
+// record returns the page as an Arrow record batch.
 func (p *parquetPrinter) record() (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, p.schema)
 	defer b.Release()
@@ -81,7 +81,7 @@ func (p *parquetPrinter) record() (arrow.RecordBatch, error) {
 	return b.NewRecordBatch(), nil
 }
 
-// kind is the type of a column, as its values on the first page are.
+// kind is the type of a column, derived from its values on the first page.
 func (p *parquetPrinter) kind(column int) arrow.DataType {
 	var kind arrow.DataType
 	for _, row := range p.page {
@@ -122,8 +122,7 @@ func typeOf(v any) arrow.DataType {
 	return arrow.BinaryTypes.String
 }
 
-// put appends a value to a column. What is of another type than the column is refused, unless
-// the column is text.
+// put appends a value to a column. It refuses a value of another type, unless the column is text.
 func put(column array.Builder, v any) error {
 	if v == nil {
 		column.AppendNull()

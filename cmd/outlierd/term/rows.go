@@ -21,7 +21,7 @@ type Printer interface {
 	Close() error
 }
 
-// Formats are what [NewPrinter] prints.
+// Formats are the formats that [NewPrinter] supports.
 var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson", "parquet"}
 
 // NewPrinter makes a printer in one of the [Formats].
@@ -46,13 +46,13 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 	return nil, fmt.Errorf("unknown format %q: want %s", format, OneOf(Formats))
 }
 
-// OneOf lists the words that may be written: "table, json or csv".
+// OneOf lists the allowed words: "table, json or csv".
 func OneOf(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// csvPrinter writes values as they are, except to a terminal.
+// csvPrinter writes values unchanged, except to a terminal.
 type csvPrinter struct {
 	*csv.Writer
 	w        io.Writer
@@ -100,7 +100,7 @@ func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
 	return p, nil
 }
 
-// unique tells columns of the same name apart, as DuckDB does it.
+// unique makes column names unique, as DuckDB does.
 func unique(columns []string) []string {
 	var names []string
 	taken := map[string]bool{}
@@ -167,7 +167,7 @@ func Raw(v any) string {
 	return string(b)
 }
 
-// blob is written as SQL writes it: \xAA for what is no printable character.
+// blob is written as SQL writes it: \xAA for bytes that are not printable.
 func blob(b []byte) string {
 	var out strings.Builder
 	for _, c := range b {
@@ -180,8 +180,8 @@ func blob(b []byte) string {
 	return out.String()
 }
 
-// JSON is a value as JSON that cannot act on a terminal: control characters that JSON allows
-// are escaped, which changes no value.
+// JSON encodes a value as JSON that cannot act on a terminal: it escapes control characters that JSON
+// allows, which does not change the value.
 func JSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -204,10 +204,10 @@ func JSON(v any) ([]byte, error) {
 	return safe, nil
 }
 
-// timeForm is the layout of a time for people, without its zone.
+// timeForm is the layout of times in tables, without the zone.
 const timeForm = "2006-01-02 15:04:05"
 
-// show is a value for a person: a time to the second, in the zone of the job file.
+// show formats a value for people: a time to the second, in the zone of the job file.
 func show(v any, zone *time.Location) string {
 	switch v := v.(type) {
 	case nil:
@@ -225,8 +225,8 @@ func show(v any, zone *time.Location) string {
 	return Plain(Raw(v))
 }
 
-// decimals rounds to four places, which is enough for scores and rates. Very small and very
-// large numbers keep their magnitude.
+// decimals rounds to four places, which is enough for scores and rates. It keeps the magnitude of very
+// small and very large numbers.
 func decimals(f float64) string {
 	if size := math.Abs(f); size != 0 && size < 0.0001 || size >= 1e15 {
 		return strconv.FormatFloat(f, 'g', 5, 64)
@@ -234,7 +234,7 @@ func decimals(f float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(f, 'f', 4, 64), "0"), ".")
 }
 
-// numeric reports whether a value is a number, which is aligned right.
+// numeric reports whether a value is a number, and so aligned right.
 func numeric(v any) bool {
 	switch v.(type) {
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, *big.Int, json.Number, float32, float64:

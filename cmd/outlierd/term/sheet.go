@@ -17,27 +17,28 @@ import (
 	"unicode/utf16"
 )
 
-// What a sheet of Excel holds.
+// Limits of an Excel sheet.
 const (
 	MaxSheetRows    = 1<<20 - 1 // below the names of the columns
 	MaxSheetColumns = 1 << 14
 	MaxSheetText    = 1<<15 - 1 // UTF-16 units in a cell
 )
 
-// exact is the largest whole number that Excel keeps: it has 15 digits.
+// exact is the largest whole number that Excel stores exactly: 15 digits.
 const exact = 999_999_999_999_999
 
-// Dates are days since dayZero. They are right from firstDay on: Excel has a 29 February 1900.
+// Dates are days since dayZero. They are correct from firstDay on, because Excel has a 29 February
+// 1900.
 var (
 	dayZero  = time.Date(1899, time.December, 30, 0, 0, 0, 0, time.UTC)
 	firstDay = time.Date(1900, time.March, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// A Sheet is an Excel workbook of one sheet, which takes rows of any number up to
-// [MaxSheetRows] and keeps none in memory. Text is always text, never a formula.
+// A Sheet is an Excel workbook of one sheet, of up to [MaxSheetRows] rows, none of which are kept in
+// memory. Text is always text, never a formula.
 //
-// It writes the few parts of a workbook itself (ECMA-376): libraries for workbooks do much more,
-// and made the program 5 MB larger.
+// It writes the few parts of a workbook itself (ECMA-376): libraries for workbooks made the program 5
+// MB larger.
 type Sheet struct {
 	book  *zip.Writer
 	rows  *bufio.Writer
@@ -48,7 +49,7 @@ type Sheet struct {
 	Cut int // cells whose text was too long
 }
 
-// The styles of styles.xml, by their order there.
+// Indexes of the styles in styles.xml.
 const (
 	bold = 1 + iota
 	clock
@@ -57,7 +58,7 @@ const (
 
 const office = `"http://schemas.openxmlformats.org/officeDocument/2006/relationships`
 
-// parts are all of a workbook but its rows.
+// parts are all files of a workbook except its rows.
 var parts = [][2]string{
 	{"[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
 <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
@@ -90,8 +91,8 @@ var parts = [][2]string{
 </styleSheet>`},
 }
 
-// NewSheet starts a workbook in w, which [Sheet.Close] ends. Times are in the zone. The columns
-// with indexes dates hold dates as "2006-01-02".
+// NewSheet starts a workbook in w, which [Sheet.Close] completes. Times are written in the zone. The
+// columns with the indexes in dates contain dates in the form "2006-01-02".
 func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (*Sheet, error) {
 	s := &Sheet{book: zip.NewWriter(w), zone: zone, dates: map[int]bool{}}
 	for _, i := range dates {
@@ -167,10 +168,11 @@ func column(i int) (name string) {
 	return name
 }
 
-// escaped is what Excel takes for a character by its number.
+// escaped matches text that Excel interprets as a character code.
 var escaped = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
 
-// escape keeps text as it is: `_x0041_` would be shown as A, and characters that XML has not would be lost.
+// escape keeps text unchanged: `_x0041_` would be shown as A, and characters that XML does not allow
+// would be lost.
 func escape(text string) string {
 	if strings.Contains(text, "_x") {
 		text = escaped.ReplaceAllString(text, "_x005F$0")
@@ -215,7 +217,7 @@ func days(t time.Time) float64 {
 	return float64(t.Unix()-dayZero.Unix())/86400 + float64(t.Nanosecond())/86400e9
 }
 
-// text is a text that fits into a cell.
+// text cuts a text to fit into a cell.
 func (s *Sheet) text(text string) string {
 	if len(text) <= MaxSheetText {
 		return text
@@ -236,7 +238,7 @@ func (s *Sheet) Close() error {
 	return errors.Join(err, s.rows.Flush(), s.book.Close())
 }
 
-// CheckSheet refuses a result that a sheet has no room for.
+// CheckSheet refuses a result that does not fit into a sheet.
 func CheckSheet(rows int64, columns int) error {
 	if rows > MaxSheetRows || columns > MaxSheetColumns {
 		return fmt.Errorf("the result has %s and %s; an Excel sheet has room for %d rows below the names of its %d columns: "+

@@ -10,24 +10,24 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// A library aligns columns and knows the width of characters. This file chooses which columns
-// fit a screen. Cells are made harmless before the library gets them.
+// A library aligns columns and knows the width of characters. This file chooses the columns that fit
+// the screen. Cells are sanitized before they reach the library.
 
 func init() { text.OverrideRuneWidthEastAsianWidth(false) } // the same table whatever LANG says
 
 // DefaultScreen is the width, in columns, of a terminal of unknown width, and of other outputs.
 const DefaultScreen = 80
 
-// Options are how results look to a person.
+// Options control how results are shown to people.
 type Options struct {
 	Screen int            // columns of the terminal
 	Wide   bool           // print every column and all text, however wide that is
 	Zone   *time.Location // of times
 }
 
-// A Table lines columns up for a person. Columns of text are clipped to fit the screen; columns
-// for which there is still no room are left out at the right, and counted below the table. It
-// holds a page of rows at a time: the first page decides which columns are shown.
+// A Table aligns columns for people. Text columns are clipped to fit the screen; columns that still do
+// not fit are omitted at the right and counted below the table. It buffers a page of rows at a time:
+// the first page determines which columns are shown.
 type Table struct {
 	w       io.Writer
 	options Options
@@ -46,7 +46,7 @@ const (
 	gap        = "  "
 )
 
-// NewTable makes a table that is printed to w.
+// NewTable returns a table that is printed to w.
 func NewTable(w io.Writer, o Options, columns []string) *Table {
 	p := &Table{w: w, options: o, right: make([]bool, len(columns))}
 	for _, c := range columns {
@@ -55,7 +55,7 @@ func NewTable(w io.Writer, o Options, columns []string) *Table {
 	return p
 }
 
-// AlignRight aligns the columns with these indexes right. Columns of numbers always are.
+// AlignRight aligns the columns with these indexes to the right. Columns of numbers always are.
 func (p *Table) AlignRight(places ...int) {
 	for _, i := range places {
 		p.right[i] = true
@@ -78,7 +78,7 @@ func (p *Table) Row(values []any) error {
 	return nil
 }
 
-// Close prints what is left to print and the number of rows.
+// Close prints the remaining rows and the number of rows.
 func (p *Table) Close() error {
 	err := p.End()
 	if err == nil && p.printed != 1 {
@@ -87,7 +87,7 @@ func (p *Table) Close() error {
 	return err
 }
 
-// End prints what is left to print, without the number of rows.
+// End prints the remaining rows, without the number of rows.
 func (p *Table) End() error {
 	err := p.print()
 	if hidden := len(p.columns) - len(p.widths); err == nil && hidden > 0 {
@@ -96,7 +96,7 @@ func (p *Table) End() error {
 	return err
 }
 
-// print prints the rows that it holds, the first time below the names of the columns.
+// print prints the buffered rows, the first time below the header.
 func (p *Table) print() error {
 	first := p.widths == nil
 	p.fit()
@@ -145,9 +145,9 @@ func (p *Table) rules() (row table.Row) {
 	return row
 }
 
-// fit decides how wide the columns are, and how many there is room for. Numbers, times, ids and
-// addresses are shown whole or not at all. Later pages have the columns of the first one, wider
-// if they need it and there is room.
+// fit determines the widths of the columns and how many fit. Numbers, times, ids and addresses are
+// shown in full or not at all. Later pages have the columns of the first one, wider if necessary and
+// possible.
 func (p *Table) fit() {
 	natural, least := make([]int, len(p.columns)), make([]int, len(p.columns))
 	for i, c := range p.columns {
@@ -178,8 +178,8 @@ func (p *Table) fit() {
 	}
 }
 
-// fitted are the widths of as many columns as fit on a screen, from the left, the last of them
-// clipped if not even one fits. What is left of the screen goes to those that want more.
+// fitted returns the widths of the columns that fit on a screen, from the left. If not even one fits,
+// it is clipped. The remaining width goes to columns that need more.
 func fitted(natural, least []int, screen int) (widths []int) {
 	left := screen + len(gap)
 	for i, n := range least {
@@ -205,7 +205,7 @@ func isTime(cell string) bool {
 	return len(cell) >= len(timeForm) && cell[4] == '-' && cell[10] == ' ' && cell[13] == ':'
 }
 
-// markdownPrinter writes a table in the form of GitHub.
+// markdownPrinter writes a table in GitHub's Markdown.
 type markdownPrinter struct {
 	w     io.Writer
 	zone  *time.Location
@@ -254,7 +254,7 @@ var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\
 
 func inMarkdown(cell string) string { return markdownText.Replace(cell) }
 
-// linePrinter writes a line for each value, with all its text, and a blank one between rows.
+// linePrinter writes each value in full on its own line, with a blank line between rows.
 type linePrinter struct {
 	w       io.Writer
 	zone    *time.Location

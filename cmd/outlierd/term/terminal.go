@@ -17,8 +17,8 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is the size of the terminal w; 0 columns mean that w is not a terminal. The size changes
-// when a window is resized, so callers ask for it each time.
+// Size returns the size of the terminal w; 0 columns if w is not a terminal. Windows can be resized, so
+// callers get it each time.
 func Size(w io.Writer) (columns, rows int) {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -34,13 +34,13 @@ func Size(w io.Writer) (columns, rows int) {
 	return columns, rows
 }
 
-// An Asker asks the person at a terminal.
+// An Asker asks the user at a terminal.
 type Asker struct {
 	In  io.Reader
 	Out io.Writer
 }
 
-// Yes asks a question and reports whether the answer is yes. No answer is no.
+// Yes asks a question and reports whether the answer is yes. No input counts as no.
 func (a *Asker) Yes(question string) (bool, error) {
 	fmt.Fprintf(a.Out, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(a.In).ReadString('\n')

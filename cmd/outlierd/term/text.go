@@ -1,5 +1,5 @@
-// Package term knows how results look to people and to programs: tables, JSON, CSV, Parquet
-// and Excel, a block of progress, a question, and text that cannot act on a terminal.
+// Package term formats results for people and for programs: tables, JSON, CSV, Parquet and Excel, a
+// block of progress, a question, and text that cannot act on a terminal.
 package term
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Plain makes a text harmless to a terminal. Titles and comments are written by
-// other people: a control character in one could move the cursor or worse.
+// Plain makes a text safe for a terminal. Titles and comments are written by strangers: a control
+// character in one could move the cursor or worse.
 func Plain(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
@@ -29,14 +29,14 @@ func Plain(s string) string {
 	}, s)
 }
 
-// isUnsafe reports whether a character acts on a terminal instead of showing on it, or reverses
-// the direction of the text after it.
+// isUnsafe reports whether a character acts on a terminal instead of being shown, or reverses the
+// direction of the text after it.
 func isUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// Width is the number of columns that a text without control characters takes on a terminal.
+// Width is the number of terminal columns that a text without control characters occupies.
 func Width(s string) int { return text.StringWidthWithoutEscSequences(s) }
 
-// Clip makes a text harmless and shortens it to at most the given columns of a terminal.
+// Clip makes a text safe for a terminal and shortens it to at most the given number of columns.
 func Clip(s string, columns int) string {
 	if columns <= 0 {
 		return ""
@@ -44,12 +44,12 @@ func Clip(s string, columns int) string {
 	return text.Snip(Plain(s), columns, "…")
 }
 
-// Pad appends spaces to a text until it takes the given columns of a terminal.
+// Pad appends spaces to a text up to the given number of columns.
 func Pad(s string, columns int) string {
 	return s + strings.Repeat(" ", max(0, columns-Width(s)))
 }
 
-// Count is a number of things, such as "1 page" or "3 pages".
+// Count formats a number of things, such as "1 page" or "3 pages".
 func Count[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -57,8 +57,8 @@ func Count[N ~int | ~int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Wrap joins facts into an indented line that ends in a newline, or where columns is not 0,
-// into as many lines as it takes to stay below that width.
+// Wrap joins facts into an indented line that ends in a newline. If columns is not 0, it wraps the line
+// to stay below that width.
 func Wrap(facts []string, columns int) string {
 	const indent, between = "  ", " · "
 	var out strings.Builder
@@ -74,7 +74,7 @@ func Wrap(facts []string, columns int) string {
 	return out.String() + line + "\n"
 }
 
-// Duration is a duration for people: seconds up to two minutes, then minutes, then hours.
+// Duration formats a duration for people: seconds up to two minutes, then minutes, then hours.
 func Duration(d time.Duration) string {
 	switch {
 	case d.Round(time.Second) < 2*time.Minute:
@@ -85,7 +85,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// Clock is a duration as minutes and seconds, with hours when there are any.
+// Clock formats a duration as minutes and seconds, with hours if there are any.
 func Clock(d time.Duration) string {
 	s := int(d.Round(time.Second).Seconds())
 	if s >= 3600 {
@@ -94,7 +94,7 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d", s/60, s%60)
 }
 
-// BarWidth is how many columns a [Bar] takes.
+// BarWidth is the width of a [Bar] in columns.
 const BarWidth = 15
 
 // Bar draws the share n/of.
