@@ -1,0 +1,101 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"outlierd/schema"
+	"outlierd/sinks/parquet"
+	"outlierd/sinks/sinktest"
+)
+
+var snapshots = flag.Int("snapshots", 500, "how many commits the table has before the last measurement of BenchmarkCommit")
+
+// BenchmarkCommit is a batch of 40 hits and its publication, into a lake that has had few and many of them, in a
+// folder with a SQLite catalog. Maintenance is part of it.
+func BenchmarkCommit(b *testing.B) {
+	dir := b.TempDir()
+	o := options(dir, "a")
+	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	s, err := Open(b.Context(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	at := int64(0)
+	next := func(b *testing.B) {
+		hits := sinktest.Hits(at, at+1)
+		if err := s.Write(b.Context(), hits); err != nil {
+			b.Fatal(err)
+		}
+		sinktest.Release(hits)
+		if err := s.Publish(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		at++
+	}
+	for _, n := range []int{10, *snapshots} {
+		for at < int64(n) {
+			next(b)
+		}
+		b.Run(fmt.Sprintf("snapshots=%d", n), func(b *testing.B) {
+			before := cpu(b)
+			for b.Loop() {
+				next(b)
+			}
+			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N)*1e3, "cpu-ms/op")
+		})
+	}
+}
+
+// BenchmarkWrite flushes batches of 250 pages of 40 hits. cpu-s/10krows counts all threads of the process, and
+// of-parquet is the same as a multiple of what the Parquet sink takes.
+func BenchmarkWrite(b *testing.B) {
+	const pages = 250
+	dir := b.TempDir()
+	o := options(dir, "a")
+	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	lake, err := Open(b.Context(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer lake.Close()
+	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: o.Tables, Ops: o.Ops})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer files.Close()
+	var ours, theirs time.Duration
+	for at := int64(0); b.Loop(); at += pages {
+		b.StopTimer()
+		hits := sinktest.Hits(at, at+pages)
+		b.StartTimer()
+		before := cpu(b)
+		if err := lake.Write(b.Context(), hits); err != nil {
+			b.Fatal(err)
+		}
+		ours += cpu(b) - before
+		before = cpu(b)
+		if err := files.Write(b.Context(), hits); err != nil {
+			b.Fatal(err)
+		}
+		theirs += cpu(b) - before
+		sinktest.Release(hits)
+	}
+	b.ReportMetric(ours.Seconds()/float64(b.N), "cpu-s/10khits")
+	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "of-parquet")
+}
+
+func cpu(b *testing.B) time.Duration {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
