@@ -337,6 +337,17 @@ func (v *visitor) now() string {
 	return body
 }
 
+// get reads a page whole.
+func get(address string) (status int, body string, err error) {
+	r, err := http.Get(address)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(text), err
+}
+
 // TestTwoHundredReadsDuringARun: every page is shown, and the run brings and costs what it does alone.
 func TestTwoHundredReadsDuringARun(t *testing.T) {
 	t.Parallel() // it runs processes of its own
@@ -368,14 +379,15 @@ func TestTwoHundredReadsDuringARun(t *testing.T) {
 	for i := range 200 {
 		reading.Go(func() {
 			path := pages[i%len(pages)]
-			r, err := http.Get(address + path)
-			if err != nil {
-				t.Error(err)
+			for t.Context().Err() == nil {
+				status, body, err := get(address + path)
+				if status == http.StatusServiceUnavailable && strings.Contains(body, "load the page again") {
+					continue // the machine is too slow for two hundred at a time
+				}
+				if err != nil || status != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(body), "</html>") {
+					t.Errorf("%s: HTTP %d %s %v", path, status, body, err)
+				}
 				return
-			}
-			defer r.Body.Close()
-			if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(string(body)), "</html>") {
-				t.Errorf("%s: HTTP %d %s %v", path, r.StatusCode, body, err)
 			}
 		})
 	}
