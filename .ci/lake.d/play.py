@@ -303,18 +303,6 @@ def kills(count: str = "200") -> None:
     say(f"{count} kills, {during} of them during a run: {lake.check()}")
     left = orphans(lake.catalog(), store.folder / "killed/lake", "s3://killed/lake")
     say(f"{len(left)} files are left of commits that were killed")
-    for file in (store.folder / "killed").rglob("*"):
-        if file.is_file():
-            long_ago = time.time() - 4 * 86400
-            os.utime(file, (long_ago, long_ago))
-    writers = lake.catalog().load_table("outlierd.outlierd_writers")
-    due = [name for name in writers.properties if name.endswith(".maintained")]
-    with writers.transaction() as today:  # as if another day had begun
-        today.remove_properties(*due)
-    lake.run("run", "--again")
-    left = orphans(lake.catalog(), store.folder / "killed/lake", "s3://killed/lake")
-    assert not left, f"{len(left)} files are left after maintenance: {left[:5]}"
-    say(f"four days later the daemon's own maintenance has deleted them: {lake.check()}")
     union([lake])
 
 
