@@ -315,7 +315,12 @@ func (a *azure) explain(err error) error {
 	if !answered {
 		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING; %s", err, a.again)
 	}
-	return refused(answer.ErrorCode, answer.StatusCode, a.remedy(bloberror.Code(answer.ErrorCode)), azurePermissions, a.again)
+	remedy := a.remedy(bloberror.Code(answer.ErrorCode))
+	denied := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized
+	if denied && !a.expires.IsZero() && time.Now().After(a.expires) {
+		remedy = "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
+	}
+	return refused(answer.ErrorCode, answer.StatusCode, remedy, azurePermissions, a.again)
 }
 
 // remedy is what to do about a code; "" if others have the same.
@@ -324,9 +329,6 @@ func (a *azure) remedy(code bloberror.Code) string {
 	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
 		return "create the container, or correct its address"
 	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation:
-		if !a.expires.IsZero() && time.Now().After(a.expires) {
-			return "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
-		}
 		return "the credentials are refused: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
 			"and this machine's clock"
 	case bloberror.AuthorizationFailure, bloberror.AuthorizationSourceIPMismatch:

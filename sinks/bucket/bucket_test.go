@@ -42,7 +42,7 @@ const secret = "CANARY-4711"
 func env(name string) (string, bool) {
 	value, ok := map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIA" + secret, "AWS_SECRET_ACCESS_KEY": secret, "AWS_ENDPOINT_URL": "https://store.test",
-		"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_SAS_TOKEN": "?sp=rwdl&se=2026-11-02T10:00:00Z&sig=" + secret,
+		"AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_SAS_TOKEN": "?sp=rwdl&se=2126-11-02T10:00:00Z&sig=" + secret,
 	}[name]
 	return value, ok
 }
@@ -355,7 +355,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationFailure", "network rules"},
 		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "it is tried again"},
-		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "has expired on 2026-11-02T10:00:00Z: renew it"},
+		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "this machine's clock"},
 		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the container"},
 		{buckettest.NewAzure, http.StatusConflict, "BlobImmutableDueToPolicy", "a policy"},
 	} {
@@ -655,6 +655,32 @@ func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
 		o.Env = func(name string) (string, bool) { value, ok := c.variables[name]; return value, ok }
 		if _, err := openStore(o, triedAgain); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%v: %v", c.variables, err)
+		}
+	}
+}
+
+// A store words in several ways that a SAS token has expired; the token says so itself.
+func TestExpiredTokenIsNamed(t *testing.T) {
+	for _, code := range []string{"AuthenticationFailed", "AuthorizationFailure"} {
+		server := buckettest.NewAzure("outliers")
+		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+			buckettest.Refuse(w, http.StatusForbidden, code)
+			return true
+		})
+		o := optionsOf(t.TempDir(), server)
+		o.Env = func(name string) (string, bool) {
+			if name == "AZURE_STORAGE_SAS_TOKEN" {
+				return "sp=rwdl&se=2025-11-02T10:00:00Z&sig=" + secret, true
+			}
+			return env(name)
+		}
+		there, err := openStore(o, triedAgain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = there.list(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "has expired on 2025-11-02T10:00:00Z: renew it") || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", code, err)
 		}
 	}
 }
