@@ -17,14 +17,23 @@ folder = pathlib.Path(data, "parquet")
 with fsspec.open(address + "/_manifest/latest.json") as f:
     tables = json.load(f)["tables"]
 
-extension = next(pathlib.Path(duckdb_ext.__path__[0]).rglob("httpfs.duckdb_extension"))
+kind = address.split(":")[0]
+extension = {"s3": "httpfs", "az": "azure"}[kind] + ".duckdb_extension"
 db = duckdb.connect(config={"allow_unsigned_extensions": True})
-db.load_extension(str(extension))
-endpoint = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
-db.execute(
-    f"""create secret (type s3, key_id '{os.environ["AWS_ACCESS_KEY_ID"]}', secret '{os.environ["AWS_SECRET_ACCESS_KEY"]}',
-    endpoint '{endpoint}', use_ssl false, url_style 'path', region 'us-east-1')"""
-)
+db.load_extension(str(next(pathlib.Path(duckdb_ext.__path__[0]).rglob(extension))))
+options = None  # polars finds those of S3 in the environment
+if kind == "s3":
+    endpoint = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
+    db.execute(
+        f"""create secret (type s3, key_id '{os.environ["AWS_ACCESS_KEY_ID"]}', secret '{os.environ["AWS_SECRET_ACCESS_KEY"]}',
+        endpoint '{endpoint}', use_ssl false, url_style 'path', region 'us-east-1')"""
+    )
+else:
+    text = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+    parts = dict(part.split("=", 1) for part in text.split(";"))
+    db.execute(f"create secret (type azure, connection_string 'DefaultEndpointsProtocol=http;{text}')")
+    options = {"account_name": parts["AccountName"], "account_key": parts["AccountKey"], "allow_http": "true",
+               "azure_storage_endpoint": parts["BlobEndpoint"]}
 published = duckdb.connect(os.path.join(data, "outliers.duckdb"), read_only=True)
 
 
@@ -40,7 +49,8 @@ def by_pandas(files):
 
 
 def by_polars(files):
-    rows = pl.scan_parquet(files, missing_columns="insert", extra_columns="ignore")
+    of = options if files[0].startswith(address) else None
+    rows = pl.scan_parquet(files, missing_columns="insert", extra_columns="ignore", storage_options=of)
     return rows.select(pl.len(), pl.col("video_id").n_unique(), pl.col("view_count").sum()).collect().row(0)
 
 
