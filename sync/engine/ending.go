@@ -241,8 +241,8 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	return end
 }
 
-// untaken is how many pages a search left as it ended early: those that the service had, as
-// far as the run would have taken them. One that ended as there were no more hits left none.
+// untaken returns the number of pages that the service had and that a search did not buy because it
+// ended early, up to the pages of the run; 0 for a search that ended because there were no more hits.
 func untaken(f *plan.Stored, s *runs.Step) int {
 	if s.Stop != runs.StopKnown && s.Stop != runs.StopRepeated {
 		return 0
