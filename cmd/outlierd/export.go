@@ -111,18 +111,8 @@ func (e *export) place() error {
 	if target, err := filepath.EvalSymlinks(e.to); err == nil {
 		e.to = target
 	}
-	full, err := filepath.Abs(e.to)
-	if err != nil {
+	if err := refuseOwn(e.config, e.to); err != nil {
 		return err
-	}
-	for _, sink := range e.config.Sinks {
-		if path := sinkPath(e.config, sink); filepath.IsAbs(path) && inside(full, path) {
-			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place",
-				e.to)}
-		}
-	}
-	if inside(full, stateFolder(e.config)) {
-		return usageError{fmt.Errorf("%s is within the state folder; choose another place", e.to)}
 	}
 	switch info, err := os.Stat(e.to); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -133,6 +123,24 @@ func (e *export) place() error {
 		return usageError{fmt.Errorf("%s is not a regular file; choose another name, or --to - and redirect it", e.to)}
 	case !e.force:
 		return fmt.Errorf("%s exists; --force replaces it", e.to)
+	}
+	return nil
+}
+
+// refuseOwn refuses a place that belongs to a sink or to the state.
+func refuseOwn(config *job.Config, to string) error {
+	full, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	for _, sink := range config.Sinks {
+		if path := sinkPath(config, sink); filepath.IsAbs(path) && inside(full, path) {
+			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place",
+				to)}
+		}
+	}
+	if inside(full, stateFolder(config)) {
+		return usageError{fmt.Errorf("%s is within the state folder; choose another place", to)}
 	}
 	return nil
 }

@@ -45,6 +45,9 @@ answers before you rebuild a sink.`,
 			if !isPrefix.MatchString(args[0]) {
 				return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; 'outlierd runs' lists them", args[0])}
 			}
+			if err := refuseOwn(config, to); err != nil {
+				return err
+			}
 			if !missing(to) {
 				return fmt.Errorf("%s exists: choose another name, or remove it", to)
 			}

@@ -192,7 +192,7 @@ func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
 // removeOrphans deletes files that no snapshot has, as killed processes leave them. A REST catalog may keep
 // snapshots that the table does not show, on branches of its own, so there they stay.
 func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
-	if strings.Contains(l.sink.options.Catalog, "://") && strings.HasPrefix(l.sink.options.Catalog, "http") {
+	if catalog := l.sink.options.Catalog; strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
 		return nil
 	}
 	if _, err := l.table.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age)); err != nil {
