@@ -69,7 +69,7 @@ func open(body []byte, encoding string) ([]byte, error) {
 	case "gzip":
 		body, err = inflate(body)
 	default:
-		return nil, fmt.Errorf("the answer has the encoding %q, which was not asked for", clean(encoding))
+		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", clean(encoding))
 	}
 	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), err
 }

@@ -96,7 +96,7 @@ func isHandle(s string) bool {
 	})
 }
 
-const remedy = "the channel's page offers its id, of 24 characters, to copy"
+const remedy = "copy its id of 24 characters from the channel's page"
 
 // address takes apart what follows the host of an address; nil if s is none.
 func address(s string) (path []string, query url.Values) {

@@ -81,9 +81,9 @@ func TestWhatIsNoIDIsRefusedWithAReason(t *testing.T) {
 		{ParseVideoID, "video.test/@name", "is a channel, not a video"},
 		{ParseChannelID, "", "neither a channel id"},
 		{ParseChannelID, aChannel[1:], "neither a channel id"},
-		{ParseChannelID, "Coffee Weekly", "offers its id"},
-		{ParseChannelID, "@name", "without its id; the channel's page offers its id"},
-		{ParseChannelID, "https://video.test/@name/videos", "without its id; the channel's page offers its id"},
+		{ParseChannelID, "Coffee Weekly", "copy its id"},
+		{ParseChannelID, "@name", "without its id; copy its id"},
+		{ParseChannelID, "https://video.test/@name/videos", "without its id; copy its id"},
 		{ParseChannelID, "video.test/c/name", "without its id"},
 		{ParseChannelID, "video.test/user/" + aChannel, "without its id"}, // a name that looks like an id
 		{ParseChannelID, "video.test/channel/name", "without its id"},

@@ -137,7 +137,7 @@ func validate(op Operation, body []byte) (failure, own bool, err error) {
 func redirect(h http.Header) string {
 	u, err := url.Parse(h.Get("Location"))
 	if err != nil || u.Hostname() == "" {
-		return "redirected, which is never followed: it could give the key away"
+		return "redirected; redirects are not followed, because they could leak the key"
 	}
-	return fmt.Sprintf("redirected to %s, which is never followed: it could give the key away", clean(u.Hostname()))
+	return fmt.Sprintf("redirected to %s; redirects are not followed, because they could leak the key", clean(u.Hostname()))
 }

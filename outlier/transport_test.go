@@ -216,7 +216,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		s := newRawServer(t, fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location))
 		b := &books{}
 		_, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), search(t), b)
-		want := fmt.Sprintf("search: HTTP %d: redirected to 127.0.0.1, which is never followed: it could give the key away", status)
+		want := fmt.Sprintf("search: HTTP %d: redirected to 127.0.0.1; redirects are not followed, because they could leak the key", status)
 		if fmt.Sprint(err) != want || b.outcome != Unknown {
 			t.Errorf("settled %s; error is\n%v\nwant\n%s", b.outcome, err, want)
 		}

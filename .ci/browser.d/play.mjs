@@ -294,11 +294,11 @@ const pages = [
   { path: "/found?query=home+espresso&kind=video&ratio=2&days=90&order=ratio", has: "#outliers" },
   { path: "/found?page=2", has: "[rel=prev]" },
   { path: "/found?as=map", has: "circle", picture: "map", height: 860 },
-  { path: "/found?query=nothing+is+like+it", has: "text=No outlier is like that" },
+  { path: "/found?query=nothing+is+like+it", has: "text=No outliers match" },
   { path: "/found?page=x", status: 400 },
   { path: "/runs", has: "tbody tr", picture: "runs" },
   { path: "/runs?job=coffee&status=ok", has: "tbody tr" },
-  { path: "/runs?job=unknown", has: "text=No run is like that" },
+  { path: "/runs?job=unknown", has: "text=No runs match" },
   { path: `/runs/${runs.tea}`, has: ".bar", picture: "run" },
   { path: `/runs/${runs.capped}`, has: "text=paused_budget" },
   { path: `/runs/${runs.nothing}`, has: "text=ok_empty" },
@@ -436,12 +436,12 @@ step("buttons");
   await tab.keyboard.type("a holiday");
   await press(tab, "Pause it");
   await says("coffee is paused");
-  await press(tab, "Go on");
+  await press(tab, "Continue");
   await says("a holiday");
   await press(tab, "Resume coffee");
   await press(tab, "Resume it");
   await says("coffee is resumed");
-  await press(tab, "Go on");
+  await press(tab, "Continue");
   await press(tab, "Login");
   await press(tab, "Log out");
   for (const w of tab.wrong) fault("buttons", w);

@@ -83,7 +83,7 @@ the same command spends up to as much again on what is left.`,
 	flags := c.Flags()
 	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
 	flags.StringVar(&to, "to", "", "the last publication date; required")
-	flags.Int64Var(&most, "max-credits", 0, "the most credits to spend; required")
+	flags.Int64Var(&most, "max-credits", 0, "the maximum of credits to spend; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
 	flags.BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")

@@ -22,7 +22,7 @@ func backupCommand(o *options) *cobra.Command {
 		Use:   "backup FOLDER|ADDRESS",
 		Short: "Copy the state to another folder or to a bucket",
 		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
-works while another instance is running. The state holds the ledger, the journal and the queue.
+works while another instance is running. The state contains the ledger, the journal and the queue.
 The tables are not copied, because they can be rebuilt from the journal. Each backup is a full
 copy, and replaces the previous one in its place when it is complete. It does not replace one
 that has more answers: that is the backup of another state, or of a newer one.
@@ -39,7 +39,7 @@ The job file is not copied, because it may contain a key.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.backup(c.Context(), args[0], check) },
 	}
-	c.Flags().BoolVar(&check, "check", false, "read the backup there, compare it with its checksum, and write nothing")
+	c.Flags().BoolVar(&check, "check", false, "compare the existing backup with its checksum; write nothing")
 	return c
 }
 

@@ -25,7 +25,7 @@ import (
 func budgetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",
-		Short: "Show what was spent, what is left and what blocks calls",
+		Short: "Show credits spent and left, and what blocks calls",
 		Long: `Show the budget of the billing cycle, of today, and of each job that has a cap of its own
 or has spent credits. One-off requests such as 'outlierd search' have one row per command,
 "by hand".
@@ -245,9 +245,9 @@ func budgetAdjustCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "adjust ±N --why TEXT",
 		Short: "Record credits spent or bought outside outlierd",
-		Long: `Record credits that outlierd cannot see: +N were spent elsewhere in the current billing
-cycle, such as on the service's site; -N were bought in addition. No cap limits the amount,
-and what is left of the cycle changes by it. The row is kept with its reason. To undo it,
+		Long: `Record credits that outlierd cannot see: +N were spent elsewhere in the current billing cycle,
+such as on the service's site; -N were bought in addition. No cap limits the amount, and the
+credits left in the cycle change by it. The row is kept with its reason. To undo it,
 adjust by the opposite amount.
 
 It works while 'outlierd up' is running.`,
@@ -330,7 +330,7 @@ Paid calls stop, too, when the service sends no time and the local clock has rea
 day or cycle, or when the service's answers contradict each other about the time. This
 command then confirms the local clock for that day.
 
-Caps of the job file stay as they are. A running instance follows.`,
+The caps of the job file still apply. It works while another instance is running.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.load()

@@ -43,11 +43,11 @@ the decoded answers, or for the tables ops.* with the state. That takes as long 
 the sinks from the journal, and as much space below data/state/tmp as two copies of the DuckDB
 file.
 
-It works while another instance is running, and says up to which answer a sink was checked.
+It works while another instance is running, and prints up to which answer a sink was checked.
 Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' repairs a sink.
 
 outlierd checks the whole state when it starts after the machine went down, or after SQLite
-reported damage. After it was killed it checks what was written last.`,
+reported damage. After a kill it checks only the latest writes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
 	}
@@ -205,9 +205,9 @@ func proved(r check.Result) []string {
 		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
 	switch {
 	case r.ReadData && r.Pruned > 0:
-		said += fmt.Sprintf("; all rows of answers after %d are those of the journal", r.Pruned)
+		said += fmt.Sprintf("; all rows of answers after %d match the journal", r.Pruned)
 	case r.ReadData:
-		said += "; all rows are those of the journal"
+		said += "; all rows match the journal"
 	}
 	if len(r.Added) > 0 {
 		said += " except in added columns"
@@ -215,9 +215,9 @@ func proved(r check.Result) []string {
 	lines = append(lines, said)
 	switch {
 	case r.Same != "":
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d are those of %s, as the journal is pruned", r.Sink, r.Pruned, relative(r.Same)))
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)", r.Sink, r.Pruned, relative(r.Same)))
 	case r.Pruned > 0:
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, as it is pruned", r.Sink, r.Pruned))
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, because it is pruned", r.Sink, r.Pruned))
 	}
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
@@ -226,7 +226,7 @@ func proved(r check.Result) []string {
 		lines = append(lines, r.Sink+": "+provedOfOperations(r.Operations))
 	}
 	if len(r.Waiting) > 0 {
-		lines = append(lines, fmt.Sprintf("%s: not checked, as rows of them wait to be published: %s", r.Sink, strings.Join(r.Waiting, ", ")))
+		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s", r.Sink, strings.Join(r.Waiting, ", ")))
 	}
 	return lines
 }
@@ -234,11 +234,11 @@ func proved(r check.Result) []string {
 // provedOfOperations is the line about the tables ops.*.
 func provedOfOperations(o check.Operations) string {
 	if !o.Known {
-		return "ops.* was not compared, as the state has no record of what has changed there since it was published"
+		return "ops.* was not compared, because the state has no record of changes since it was published"
 	}
-	said := fmt.Sprintf("ops.* has %s, which are those of the state", term.Count(o.Rows, "row"))
+	said := fmt.Sprintf("ops.* has %s, which match the state", term.Count(o.Rows, "row"))
 	if o.Later > 0 {
-		said += "; others have changed or come later, and the next publication writes them"
+		said += "; other rows have changed since, and the next publication writes them"
 	}
 	return said
 }

@@ -22,7 +22,7 @@ func connectCommand(o *options) *cobra.Command {
 	var try bool
 	c := &cobra.Command{
 		Use:   "connect [TOOL]",
-		Short: "Print lines that open the tables in other tools",
+		Short: "Print snippets that open the tables in other tools",
 		Long: `Print lines that open the published tables, with absolute paths: for DuckDB's command line,
 Python, pandas, polars, R, DBeaver, Metabase and Grafana, and for a lake also Spark, Trino and
 pyiceberg. All of them only read.

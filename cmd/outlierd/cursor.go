@@ -20,9 +20,9 @@ import (
 
 func cursorCommand(o *options) *cobra.Command {
 	return group("cursor", "Show, set or reset the cursors of jobs",
-		`A job with "published_at: since last success" stores for each of its searches when the last
-complete one began: its cursor. The next run searches from there, less the overlap. The
-cursor moves when a search is complete, not when a cap or an error ended it.`,
+		`The cursor of a search is the time at which its last complete run started. Searches of a job
+with "published_at: since last success" start from there, less the overlap. The cursor moves
+when a search is complete, not when a cap or an error ended it.`,
 		cursorShowCommand(o), cursorSetCommand(o), cursorResetCommand(o))
 }
 

@@ -23,16 +23,15 @@ func doctorCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the setup: service, key, folders, sinks, targets",
-		Long: `Check everything that runs need: the job file, the data folder and its
-disk, the state, the sinks, the service with its key and its clock, and the targets of
-notifications. Each check is one line; what is wrong comes with a remedy. Exit code 1 if a
-check failed.
+		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
+sinks, the service with its key and its clock, and the targets of notifications. Each check is
+one line, and each problem comes with a remedy. Exit code 1 if a check fails.
 
-One free request is made of the service, if the rate limit has room for it. No credits are
-spent and no data changes, so it works beside a running 'outlierd up'. Targets are looked up
-only; --notify sends each a test notification.
+One free request is sent to the service, if the rate limit allows it. No credits are spent and
+no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
+looked up; --notify sends each a test notification.
 
-'outlierd lint' has all mistakes of a job file, and 'outlierd check' looks for damage.`,
+'outlierd lint' lists all mistakes of a job file, and 'outlierd check' looks for damage.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.doctor(c.Context(), send) },
 	}

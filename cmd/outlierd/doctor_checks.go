@@ -83,7 +83,7 @@ func (c *checkup) disk() {
 	}
 	switch {
 	case err != nil:
-		c.fail("disk", remedy, "ask for the free space of %s: %v", there, err)
+		c.fail("disk", remedy, "read the free space of %s: %v", there, err)
 	case room < leastFree:
 		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20, leastFree>>20)
 	case room < leastFree+2*copied:
@@ -141,11 +141,11 @@ func (c *checkup) journal(seen *state.Store) {
 	case !keep.Any() && kept.Pruned == 0:
 		return
 	case late:
-		c.warn("journal", "'outlierd status' says what is behind; without 'outlierd up', 'outlierd prune' does it",
+		c.warn("journal", "'outlierd status' shows which sink is behind; without 'outlierd up', run 'outlierd prune'",
 			"retention is %s, and answers since %s are not pruned: a sink has not published them, an unfinished run needs them, or pruning is not running",
 			keep, c.at(kept.Since))
 	case !room.Shrinks && room.Free > room.Bytes/4:
-		c.warn("journal", "'outlierd prune --compact' gives it back, or leave it to later answers",
+		c.warn("journal", "'outlierd prune --compact' returns it to the disk; otherwise later answers use it",
 			"%s of the %s of the state are free", megabytes(room.Free), megabytes(room.Bytes))
 	default:
 		c.ok("journal", "pruned up to answer %d (retention: %s)", kept.Pruned, keep)
@@ -200,7 +200,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		c.fail("up", "check its log, and restart it", "%v", err)
 		return
 	case where != d.Listen:
-		c.ok("up", "it is alive (asked %s)", where)
+		c.ok("up", "it is alive (answered at %s)", where)
 		return
 	}
 	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
@@ -210,7 +210,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		return
 	}
 	if found.Ready {
-		c.ok("up", "it is alive and ready (asked %s)", d.Listen)
+		c.ok("up", "it is alive and ready (answered at %s)", d.Listen)
 		return
 	}
 	wrong := map[string]string{"job file": found.File, "state": found.State}
@@ -246,11 +246,11 @@ func (c *checkup) service(ctx context.Context) {
 	case config.URL == "" || config.Key.IsZero():
 		return // the job file lacks it, which was said
 	case limit.Reset.After(time.Now()):
-		c.warn("rate limit", "run doctor again after that", "the next request may leave at %s, so none was made",
+		c.warn("rate limit", "run doctor again after that", "the next request may be sent at %s, so none was made",
 			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
 		return
 	}
-	c.ok("rate limit", "%s; %s may leave now", limit.Pace(), term.Count(limit.Remaining, "request"))
+	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
 	transport, err := c.world.network(outlier.TransportOptions{CAFile: config.CAFile})
 	if err != nil {
 		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)

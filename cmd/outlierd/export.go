@@ -39,12 +39,11 @@ func exportCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export TABLE|QUERY",
 		Short: "Write a table or a query's result to a file",
-		Long: `Write a table, or the result of one SELECT, to a file: csv, json, ndjson, parquet or xlsx, by
-the ending of its name. It reads the published DuckDB file alone, so it works beside a
-daemon, and takes little memory however many rows there are.
+		Long: `Write a table, or the result of one SELECT, to a file. The extension selects the format: csv,
+json, ndjson, parquet or xlsx. It reads only the published DuckDB file, so it works while a
+daemon runs. It needs little memory, even for large results.
 
-The file appears whole under its name or not at all; an existing one is kept unless --force
-is given. "--to -" writes to standard output. Times in csv and json are UTC. In xlsx they
+The file is complete or not there at all; an existing one is kept unless --force is given. "--to -" writes to standard output. Times in csv and json are UTC. In xlsx they
 are in the time zone of the job file, text is never a formula, and whole numbers of more
 than 15 digits are text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 		Example: `  outlierd export outliers --to outliers.xlsx
@@ -66,7 +65,7 @@ than 15 digits are text. Lists, structs and JSON are JSON text in csv and xlsx.`
 	}
 	flags := c.Flags()
 	flags.StringVar(&e.to, "to", "", `the file to write; "-" is standard output`)
-	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+" (default: by the ending of --to)")
+	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+" (default: the extension of --to)")
 	flags.BoolVar(&e.force, "force", false, "replace an existing file")
 	flags.BoolVar(&e.escape, "escape-formulas", false,
 		"in csv, put ' before texts that a spreadsheet would run as formulas")

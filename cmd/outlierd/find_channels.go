@@ -16,7 +16,7 @@ func findChannelsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "find-channels [QUERY…]",
 		Short: "Search channels once and print them; 5 credits a page",
-		Long: `Search channels once, or with --related-to find those that resemble others, and print
+		Long: `Search channels once, or with --related-to find channels similar to others, and print
 them. Several queries are one request over all of them.`,
 		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
   outlierd find-channels --related-to UC1234567890abcdefghijkl`,

@@ -24,19 +24,19 @@ func healthCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Check whether 'outlierd up' is alive",
-		Long: `Check whether 'outlierd up' is alive, as the health check of a container. It asks /healthz
-at daemon.listen, or the socket in the data folder where nothing listens there. It answers
-within 3 seconds: exit code 0 if it is alive, 1 if not.
+		Long: `Check whether 'outlierd up' is alive, as the health check of a container. It requests /healthz
+at daemon.listen, or uses the socket in the data folder if nothing listens there. It exits
+within 3 seconds, with code 0 if 'outlierd up' is alive, and 1 if not.
 
-It is alive while its schedule goes on. A job that fails, a service that does not answer and
-a long wait for the rate limit are no reason to restart it; 'outlierd doctor' finds those.`,
+It is alive while its schedule runs. A failed job, an unreachable service and a long wait for
+the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			where, err := o.alive(c.Context())
 			if err != nil {
 				return err
 			}
-			return o.done(map[string]string{"status": "ok", "asked": where}, "outlierd up is alive (asked %s)\n", where)
+			return o.done(map[string]string{"status": "ok", "asked": where}, "outlierd up is alive (answered at %s)\n", where)
 		},
 	}
 }
@@ -95,18 +95,18 @@ func ask(ctx context.Context, address, path string, token job.Secret) ([]byte, e
 	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("ask %s: no answer within %s", address, askFor)
+		return nil, fmt.Errorf("request to %s: no answer within %s", address, askFor)
 	case err != nil:
-		return nil, fmt.Errorf("ask %s: %w", address, err)
+		return nil, fmt.Errorf("request to %s: %w", address, err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, mostOfAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("read what %s says: %w", address, err)
+		return nil, fmt.Errorf("read the answer of %s: %w", address, err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return text, nil
 	}
 	said := term.Plain(strings.TrimSpace(string(text[:min(len(text), 200)])))
-	return text, fmt.Errorf("ask %s: HTTP %d: %s", address, answer.StatusCode, said)
+	return text, fmt.Errorf("request to %s: HTTP %d: %s", address, answer.StatusCode, said)
 }

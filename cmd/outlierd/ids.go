@@ -46,7 +46,7 @@ type dataCommand struct {
 }
 
 const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
-details for 1 day, transcripts for ever. --max-age requests older ones again. No credits
+details for 1 day, transcripts permanently. --max-age requests older ones again. No credits
 are spent. An id that begins with - comes after --.`
 
 func (d *dataCommand) command(o *options) *cobra.Command {
@@ -97,8 +97,8 @@ func channelCommand(o *options) *cobra.Command {
 	d := &dataCommand{
 		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
 		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
-statistics for both, or with --uploads the videos and shorts. The service knows channels by
-id: the id of a handle comes from your tables, or from a search after confirmation.`,
+statistics for both, or with --uploads the videos and shorts. The service knows channels only
+by id: the id for a handle comes from your tables, or from a search after confirmation.`,
 		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts},
 		fresh: "7d", parse: outlier.ParseChannel,
 		show: func() view {
@@ -141,7 +141,7 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.world.err, "the service has no %s of %s (asked %s)\n", operation,
+			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s)\n", operation,
 				term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
 	})

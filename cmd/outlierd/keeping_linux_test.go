@@ -297,7 +297,7 @@ func (f *fileWatch) steps(step func()) {
 // sound proves that the state is whole and that the sinks hold what the journal amounts to.
 func (w *testWorld) sound() {
 	w.Helper()
-	if said := w.mustRun("check", "--read-data"); strings.Count(said, "are those of the journal") != 3 {
+	if said := w.mustRun("check", "--read-data"); strings.Count(said, "match the journal") != 3 {
 		w.Errorf("check did not compare three sinks:\n%s", said)
 	}
 }

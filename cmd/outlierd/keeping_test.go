@@ -47,7 +47,7 @@ func TestBothSinksHoldTheSameAfterAMonth(t *testing.T) {
 			t.Errorf("%d rows of the channel that was erased", n)
 		}
 		said := p.must("check", "--read-data")
-		if strings.Count(said, "all rows are those of the journal") != 3 {
+		if strings.Count(said, "all rows match the journal") != 3 {
 			t.Errorf("check did not compare three sinks:\n%s", said)
 		}
 		t.Log(said)

@@ -25,12 +25,12 @@ func lintCommand(o *options) *cobra.Command {
 		Short: "Check the job file and list every mistake",
 		Long: `Check the job file without a network and without changing the state. All mistakes are
 listed with file, line and column, and the exit code is then 5. SQL is checked against the
-declared tables. Likely mistakes are warnings, which do not change the exit code; so is a
-job whose latest runs were all cut off by "pages". With -o json mistakes and warnings are
-lists with file, line, column, message and hint.
+declared tables. Likely mistakes are warnings, which do not change the exit code. There is
+also a warning if "pages" cut off all of a job's latest runs. With -o json mistakes and
+warnings are lists with file, line, column, message and hint.
 
-The prices are those of a first run. Later runs can be cheaper, since pages are fresh and
-windows shorter.`,
+The prices are those of a first run. Later runs can cost less, because pages are fresh and
+windows are shorter.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := sound(c.Context(), o.load)

@@ -110,7 +110,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	}
 	go func() {
 		if err := m.server.Serve(port); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("health and metrics ended", "err", err)
+			log.Error("health and metrics stopped", "err", err)
 		}
 	}()
 	return m, nil
@@ -168,7 +168,7 @@ func (m *monitor) handler() http.Handler {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 		case !m.named(r):
-			http.Error(w, "ask by the address of daemon.listen, or set daemon.token", http.StatusForbidden)
+			http.Error(w, "use the address of daemon.listen as the host, or set daemon.token", http.StatusForbidden)
 		default:
 			mux.ServeHTTP(w, r)
 		}

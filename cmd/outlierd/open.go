@@ -21,12 +21,12 @@ func openCommand(o *options) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "open",
-		Short: "Open the page in a browser and log that in",
-		Long: `Open the page of 'outlierd up' in the browser, log the browser in for 12 hours, and print the
-address. Only the daemon's user can do that. It needs daemon.listen.
+		Short: "Open the page in a browser, logged in",
+		Long: `Open the page of 'outlierd up' in the browser, log in for 12 hours, and print the address. Only
+the daemon's user can do this. It needs daemon.listen.
 
-Where there is no browser, as on a server or in a container, it prints an address that logs
-in the browser that opens it, once and within a minute; --print does so anywhere.`,
+Without a browser, as on a server or in a container, it prints a login URL, which can be used
+once and within a minute. --print always prints one.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			data, d := job.DaemonOf(o.config, o.world.env)
@@ -63,7 +63,7 @@ in the browser that opens it, once and within a minute; --print does so anywhere
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&show, "print", false, "print an address that logs in once, and open no browser")
+	c.Flags().BoolVar(&show, "print", false, "print a one-time login URL, and open no browser")
 	return c
 }
 

@@ -113,7 +113,7 @@ func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.Re
 	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
 		why := strings.TrimPrefix(strings.TrimSpace(said.String()), "outlierd: ")
 		if why == "" || slices.Contains([]string{"Killed", "killed"}, why) {
-			why = fmt.Sprintf("the process that ran the SQL ended (%v), as happens when memory or disk run out", err)
+			why = fmt.Sprintf("the process that ran the SQL ended (%v), possibly because memory or disk space ran out", err)
 		}
 		err = &page.RefusedError{Why: why}
 	}

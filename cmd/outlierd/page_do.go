@@ -165,7 +165,7 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 		return nil, err
 	}
 	return &page.Offer{Title: "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job), Button: "Stop it", Says: []string{
-		"It ends after the call that it makes now. What was paid for is stored; a later run of the job continues with the rest.",
+		"The run stops after its current call. Everything that was paid for is stored; a later run of the job continues with the rest.",
 	}}, nil
 }
 
@@ -178,7 +178,7 @@ func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, 
 		return nil, err
 	}
 	return &page.Offer{Title: "Pause " + shown(asked.Job), Button: "Pause it", Says: []string{
-		"It costs nothing. No due time begins a run, nor do the jobs that come after it run, until the pause ends. A run under way is finished.",
+		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. A run in progress is finished.",
 	}}, nil
 }
 
@@ -216,10 +216,10 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 		return offer, nil
 	}
 	missed := map[job.CatchUp]string{
-		job.CatchUpNone: "The due times that have passed meanwhile are left out (catch_up).",
-		job.CatchUpAll:  "The due times that have passed meanwhile run now, one after another (catch_up).",
+		job.CatchUpNone: "Missed due times are skipped (catch_up).",
+		job.CatchUpAll:  "All missed due times run now, one after another (catch_up).",
 	}
-	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp], "If due times have passed meanwhile, the latest one runs now (catch_up)."),
+	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp], "If due times were missed, the latest one runs now (catch_up)."),
 		"Each run: "+planLine(ctx, a.p.forecasts(), spec))
 	return offer, nil
 }
@@ -245,8 +245,8 @@ func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, 
 		}
 	}
 	offer := &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
-		term.Count(own+shared, "queued call") + ". Those that another job wants stay. Stored answers stay, too. " +
-			"It costs nothing; if the job finds the same hits again, the calls are queued again.",
+		term.Count(own+shared, "queued call") + ". Calls that another job needs stay queued. Stored answers stay, too. " +
+			"This costs nothing; if the job finds the same hits again, the calls are queued again.",
 	}}
 	return offer, nil
 }
@@ -272,8 +272,8 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 	for _, b := range serve.Blocks(blocks) {
 		offer.Says = append(offer.Says, blockText(b, a.p.Engine.Config.Timezone))
 	}
-	offer.Says = append(offer.Says, "This costs nothing. The calls that wait are made then, within the caps of the job file; "+
-		"if the service refuses the next one, they are blocked again.")
+	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, within the caps of the job file; "+
+		"if the service refuses the next one, calls are blocked again.")
 	return offer, nil
 }
 
@@ -293,7 +293,7 @@ func unconfirmed(store *state.Store, intent int64) (*runs.Scan, error) {
 			return &all[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no start with the intent %d waits to be confirmed", intent)
+	return nil, fmt.Errorf("no unconfirmed start has the intent %d", intent)
 }
 
 // unconfirmedText identifies the start.
@@ -314,7 +314,7 @@ func (a actions) offerAdopt(_ context.Context, asked page.Action) (*page.Offer, 
 	}
 	return &page.Offer{Title: "Adopt a scan for " + shown(scan.Job), Button: "Adopt it", Says: []string{
 		unconfirmedText(scan, a.p.Engine.Config.Timezone),
-		"If the site of the service lists such a scan, its id links the two. Asking the service about it is free. " +
+		"If the service's site lists such a scan, enter its id to link the two. Polling the scan is free. " +
 			"A run of the job then waits for it and reads it: 2 credits a page of 40, within the job's budget.",
 	}}, nil
 }
@@ -338,8 +338,8 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 	}
 	return &page.Offer{Title: "Resolve the start of a scan of " + shown(scan.Job), Button: "Resolve it as never started", Says: []string{
 		unconfirmedText(scan, a.p.Engine.Config.Timezone),
-		"Say so only if the site of the service lists no such scan: the job may then start it again, which costs " +
-			term.Count(scan.Price, "credit") + " once more. Unless the service answered the start, its credits are given back to the budget.",
+		"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
+			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, its credits are refunded to the budget.",
 	}}, nil
 }
 

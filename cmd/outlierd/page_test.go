@@ -78,7 +78,7 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 	now := w.get(address + "/")
 	spent := 0
 	w.query("select sum(price)::bigint from ops.credits", func(row []any) { spent = int(row[0].(int64)) })
-	for _, want := range []string{"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; spent evenly from")} {
+	for _, want := range []string{"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; with even spending from")} {
 		if !strings.Contains(now, want) {
 			t.Errorf("the page of now lacks %q: %s", want, now)
 		}
@@ -210,7 +210,7 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 
 	offer, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"2100-01-01"}, "why": {"the <launch>"}})
-	is("offer of a pause", offer, "It costs nothing", `name="until"`)
+	is("offer of a pause", offer, "This costs nothing", `name="until"`)
 	is("pause", after, "search-1 is paused until 2100-01-01 00:00 UTC (the <launch>).")
 	is("status", v.now(), "paused until 2100", "/do/resume?job=search-1")
 	if _, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"yesterday"}}); !strings.Contains(after, "want a date, a time") {
@@ -224,7 +224,7 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/do/resume?job=search-1": "search-1 is not paused", "/do/run?job=other": "no job", "/do/lift": "no calls are blocked",
-		"/do/cancel?run=01a2": "01a2", "/do/adopt?intent=7": "no start with the intent 7", "/do/resolve": "no start with the intent 0",
+		"/do/cancel?run=01a2": "01a2", "/do/adopt?intent=7": "no unconfirmed start has the intent 7", "/do/resolve": "no unconfirmed start has the intent 0",
 	} {
 		if code, body := v.visit(path); code != http.StatusConflict || !strings.Contains(body, want) {
 			t.Errorf("%s: HTTP %d %s", path, code, body)
@@ -305,10 +305,10 @@ jobs:
 	v.agree("/do/run?job=many", nil)
 	v.until("queued")
 	offer, _ = v.agree(v.until("/do/cancel?run="), nil)
-	is("offer of a stop", offer, "What was paid for is stored")
+	is("offer of a stop", offer, "Everything that was paid for is stored")
 	is("after the stop", v.now(), "/do/run?job=many", "/do/clear?job=many")
 	offer, after = v.agree("/do/clear?job=many", nil)
-	is("offer to clear the queue", offer, "queued call", "It costs nothing")
+	is("offer to clear the queue", offer, "queued call", "This costs nothing")
 	is("cleared queue", after, "of many cancelled.")
 	if now := v.now(); strings.Contains(now, "/do/clear") {
 		t.Errorf("after it was cleared: %s", now)

@@ -21,8 +21,8 @@ func pauseCommand(o *options) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
-		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run under way is
-finished. No due time begins a run meanwhile. Jobs that come "after" a paused job do not run
+		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run in progress is
+finished. No due time starts a run meanwhile. Jobs that come "after" a paused job do not run
 either. When the pause ends, "catch_up" of the job decides which of the missed due times
 run. The pause survives a restart. 'outlierd run JOB' runs a paused job.
 

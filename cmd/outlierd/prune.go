@@ -12,18 +12,18 @@ import (
 func pruneCommand(o *options) *cobra.Command {
 	var compact bool
 	c := &cobra.Command{
-		Use: "prune", Short: "Prune the journal by its retention",
-		Long: `Remove the bodies of answers that retention.journal does not keep, and give the space back.
-Their headers stay in the journal, and their rows in the sinks. An older answer is kept as
-long as a sink has not published it, an unfinished run may need it, or a job may reuse it.
+		Use: "prune", Short: "Prune the journal according to its retention",
+		Long: `Remove the bodies of answers beyond retention.journal, and return the space to the disk. Their
+headers stay in the journal, and their rows in the sinks. An older answer is kept as long as a
+sink has not published it, an unfinished run may need it, or a job may reuse it.
 
-'outlierd up' prunes by itself, a little at a time. Use this command if a timer calls 'outlierd
-run'. A state that an earlier version created gets smaller only with --compact, which rewrites
-the file and needs as much free space. Stop a running daemon first.`,
+'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
+run'. A state that an earlier version created shrinks only with --compact, which rewrites the
+file and needs as much free space. Stop a running daemon first.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.prune(c.Context(), compact) },
 	}
-	c.Flags().BoolVar(&compact, "compact", false, "rewrite the file of the state without its free space")
+	c.Flags().BoolVar(&compact, "compact", false, "rewrite the state file without its free space")
 	return c
 }
 
@@ -88,7 +88,7 @@ func (o *options) printPruned(p *program, now prunedNow) error {
 	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n", term.Count(now.Answers, "answer"), now.UpTo,
 		megabytes(now.Bytes), megabytes(now.Free))
 	if !room.Shrinks && room.Free > 0 {
-		text += "an earlier version made its file, so that the free space stays in it for later answers; --compact gives it back\n"
+		text += "an earlier version created the file, so its free space is kept for later answers; --compact returns it to the disk\n"
 	}
 	return o.done(now, "%s", text)
 }

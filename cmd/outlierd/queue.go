@@ -29,7 +29,7 @@ func queueCommand(o *options) *cobra.Command {
 scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
 of calls by job and operation; --all lists every row, and so do -o csv, json, ndjson and parquet.
 
-  job      the jobs that want it, the first to ask first
+  job      the jobs that need it, in the order of their requests
   value    of a data call: higher values come first. It depends on the operation
            (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
            the 'value' of the job) and grows by 1 for each day in the queue. Searches and
@@ -149,10 +149,10 @@ func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 func queueClearCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear JOB", Short: "Cancel a job's queued calls",
-		Long: `Cancel a job's queued calls, except those that another job wants, too. Stored answers stay.
+		Long: `Cancel a job's queued calls, except those that another job needs, too. Stored answers stay.
 If the job finds the same hits again, the calls are queued again.
 
-It works while another instance is running, which follows.`,
+It works while another instance is running.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.loadToRead()

@@ -30,8 +30,8 @@ func rebuildCommand(o *options) *cobra.Command {
 		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
 		Long: `Rebuild sinks, duckdb or parquet, from the answers in the journal. Nothing is bought again.
 The new files are built beside the old ones and replace them at the end. Until then readers
-find the old tables, and a rebuild that is stopped changes nothing. It needs as much free
-space as the sink takes. Stop a running daemon first.
+see the old tables, and a rebuild that is stopped changes nothing. It needs as much free
+space as the sink uses. Stop a running daemon first.
 
 Objects in a bucket are replaced too, and the old ones deleted at once.
 
@@ -233,7 +233,7 @@ func (o *options) printRebuilt(r *rebuilt) error {
 		return err
 	}
 	if r.Copied > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d are those of sink %s, as the journal is pruned\n", r.Copied, r.From); err != nil {
+		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, because the journal is pruned\n", r.Copied, r.From); err != nil {
 			return err
 		}
 	}

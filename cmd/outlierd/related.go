@@ -15,9 +15,9 @@ func relatedCommand(o *options) *cobra.Command {
 	var thumbnail, by string
 	c := &cobra.Command{
 		Use:   "related [VIDEO…]",
-		Short: "Find what resembles videos or channels; 2 credits a page",
-		Long: `Find once what resembles videos, by id or address, titles, a thumbnail or channels, and
-print the hits, best first. At least one of them is required. An id that begins
+		Short: "Find hits similar to videos or channels; 2 credits a page",
+		Long: `Find hits similar to videos (by id or address), titles, a thumbnail or channels, and print
+them, best first. At least one of them is required. An id that begins
 with - comes after --, as in: outlierd related -- -abcdefghij`,
 		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d"
   outlierd related --title "the best moka pot" --pages 2`,
@@ -41,7 +41,7 @@ with - comes after --, as in: outlierd related -- -abcdefghij`,
 	flags := c.Flags()
 	flags.StringArrayVar(&titles, "title", nil, "a title to relate to; repeatable")
 	flags.StringArrayVar(&channels, "channel", nil, "a channel to relate to, by id or address; repeatable")
-	flags.StringVar(&thumbnail, "thumbnail", "", "a video to whose thumbnail to relate, by id or address")
+	flags.StringVar(&thumbnail, "thumbnail", "", "a video with a similar thumbnail, by id or address")
 	flags.StringVar(&by, "by", "", "semantic (meaning of words) or lexical (exact words)")
 	return c
 }

@@ -21,15 +21,15 @@ import (
 func replayCommand(o *options) *cobra.Command {
 	var to string
 	c := &cobra.Command{
-		Use: "replay RUN --to FILE|FOLDER", Short: "Write the tables of one run to a file or folder of their own",
-		Long: `Decode the answers that a run received again, from the journal, and write their rows to a new
-DuckDB file, if the name ends in .duckdb, or to a new folder of Parquet files. Nothing is bought,
-and the tables of the data folder stay as they are. RUN is a run's id or the beginning of one.
+		Use: "replay RUN --to FILE|FOLDER", Short: "Write the rows of one run to a new file or folder",
+		Long: `Decode the answers of a run again, from the journal, and write their rows to a new DuckDB file,
+if the name ends in .duckdb, or to a new folder of Parquet files. Nothing is bought, and the
+tables of the data folder stay as they are. RUN is a run's id or the beginning of one.
 
 Pages that the run took from the journal belong to the run that received them. Answers that the
-journal has pruned are left out; a line says how many. It works beside a daemon.
+journal has pruned are skipped; a line says how many. It works while a daemon runs.
 
-Use it to hand on what one run found, or to see what a newer version of outlierd makes of old
+Use it to share the results of one run, or to see how a newer version of outlierd decodes old
 answers before you rebuild a sink.`,
 		Example: `  outlierd replay 01a204a9-80a2-7f39 --to monday.duckdb
   outlierd replay 01a204a9-80a2-7f39 --to monday/`,
@@ -133,7 +133,7 @@ func (o *options) printReplayed(r replayed) error {
 	}
 	lines := r.Unreadable
 	if r.Pruned > 0 {
-		lines = append(lines, term.Count(r.Pruned, "answer")+" left out, as the journal is pruned")
+		lines = append(lines, term.Count(r.Pruned, "answer")+" skipped, because the journal is pruned")
 	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(o.world.out, line); err != nil {

@@ -127,7 +127,7 @@ func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
 		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
 		p.rebuildsSame()
 		said := p.must("check", "--read-data")
-		if strings.Count(said, "are those of the journal") != 3 || strings.Count(said, "as the journal is pruned") != 2 {
+		if strings.Count(said, "match the journal") != 3 || strings.Count(said, "(the journal is pruned)") != 2 {
 			p.Errorf("check says:\n%s", said)
 		}
 	})

@@ -44,16 +44,16 @@ stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was r
 
 --pages, --since, --set, --no-enrich and --again change a job for this run only. Such a run
 is a new one, unless the same command was interrupted or paused within the last day: then
-that run is continued. The job's cursor, its forecast and its unfinished run stay as they
-are; with --move-cursor the cursor moves.
+that run is continued. The job's cursor, its forecast and its unfinished run do not change;
+with --move-cursor the cursor moves.
 
---rest RUN buys the pages that "pages" cut off the searches of an earlier run, and no page
-twice: the stored searches continue at their next page, whatever the job file says now. The
-summary of a run prints this command where pages were left.
+--rest RUN buys the pages that "pages" cut off from the searches of an earlier run, and no page
+twice: the stored searches continue at their next page, even if the job file has changed. The
+summary of a run prints this command if pages are left.
 
 While 'outlierd up' runs, it performs the run, before its own, and this command shows the
-progress. ^C then leaves the run as it is; --cancel stops it at the next safe point. If a run
-of the job is under way, the command watches that one.
+progress. ^C then detaches from the run; --cancel stops it between two calls. If a run of the
+job is already in progress, the command watches that one.
 
 With -o json, ndjson or csv standard output has one row per run, and summaries go to
 standard error.`,

@@ -63,7 +63,7 @@ It works while another instance is running. The table ops.runs has every run, to
 	}
 	c.Flags().StringVar(&filter.Job, "job", "", "only runs of this job")
 	c.Flags().StringVar((*string)(&filter.Status), "status", "", "only runs with this status: "+term.OneOf(statuses))
-	c.Flags().IntVar(&limit, "limit", limit, "list at most so many runs; 0 for all")
+	c.Flags().IntVar(&limit, "limit", limit, "list at most this many runs; 0 for all")
 	return c
 }
 

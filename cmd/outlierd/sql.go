@@ -109,9 +109,9 @@ func explained(path string, err error) error {
 	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect):
 		return usageError{err}
 	case errors.Is(err, query.ErrNotPublished):
-		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
+		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", relative(path))
 	case errors.Is(err, query.ErrNotRegular):
-		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
+		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' creates a new one", relative(path))
 	}
 	return err
 }

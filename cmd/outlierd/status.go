@@ -23,13 +23,13 @@ import (
 func statusCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show what runs, what waits and why, and what is due next",
-		Long: `Show for each job its last run, what it does now and why it waits, and when it is due next;
-then the budget, the pace, the queue, the sinks and the last failure.
+		Short: "Show running, waiting and due jobs, and why jobs wait",
+		Long: `Show for each job its last run, what it is doing or waiting for, and when it is due next; then
+the budget, the pace, the queue, the sinks and the last failure.
 
-  last run  how it ended; "5 × ok_empty" says that the last five ended so
-  queue     is done at the given time at the earliest, at the current pace
-  sinks     "behind" counts answers that are stored and not published yet
+  last run  how it ended; "5 × ok_empty": the last five runs ended with this status
+  queue     the earliest time at which it can be done, at the current pace
+  sinks     "behind" counts answers that are stored but not published yet
 
 It works while another instance is running, and without one. -o json has all of it, other
 formats have the rows of the jobs.`,
@@ -209,7 +209,7 @@ func notable(s *forecast.Status) (lines []string) {
 func (p *planPrinter) process(h *forecast.Process) string {
 	switch {
 	case h == nil:
-		return "no process is running: 'outlierd up' keeps the schedule"
+		return "no process is running; 'outlierd up' runs the schedule"
 	case h.PID == 0:
 		return "another process works with the data folder"
 	}
@@ -266,7 +266,7 @@ func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	case j.After != "":
 		return fmt.Sprintf("%s, after %s", p.short(j.Due, at), j.After)
 	case j.Begins.After(j.Due):
-		return fmt.Sprintf("%s, begins %s", p.short(j.Due, at), j.Begins.In(p.zone).Format("15:04"))
+		return fmt.Sprintf("%s, starts %s", p.short(j.Due, at), j.Begins.In(p.zone).Format("15:04"))
 	}
 	return p.short(j.Due, at)
 }
@@ -322,7 +322,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	}
 	if f := s.Failure; f != nil {
 		add("failed", "%s on %s: %s", shown(f.Job), p.at(cmp.Or(f.Ended, f.Started)),
-			term.Clip(cmp.Or(f.Error, "no reason on record"), 120))
+			term.Clip(cmp.Or(f.Error, "no reason recorded"), 120))
 		add("", "outlierd runs %s", f.Run[:min(shortID, len(f.Run))])
 	}
 	return facts

@@ -28,7 +28,7 @@ func writable(err error, folder string) error {
 		return fmt.Errorf("%w; mount %s so that user %d may write to it, or set OUTLIERD_DATA to a folder elsewhere",
 			err, folder, os.Getuid())
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w; free some space on the disk of %s, nothing that was kept is lost", err, folder)
+		return fmt.Errorf("%w; free some space on the disk of %s, stored data is not lost", err, folder)
 	}
 	return err
 }
@@ -50,6 +50,6 @@ func trusting(service job.Service) error {
 // warnOfSpace warns at the start that there is too little disk space to buy anything.
 func (p *program) warnOfSpace() {
 	if err := p.Engine.Store.DB.Room(); err != nil {
-		p.Engine.Log.Warn("nothing is bought until there is room", "err", err)
+		p.Engine.Log.Warn("nothing is bought until there is space", "err", err)
 	}
 }

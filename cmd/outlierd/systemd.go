@@ -20,7 +20,7 @@ const (
 )
 
 // keeping is what people see in the status of the service while all is well.
-const keeping = "STATUS=Keeping the schedules"
+const keeping = "STATUS=Running the schedules"
 
 // sendFor limits the wait for a service manager that does not read its socket.
 const sendFor = time.Second
@@ -89,7 +89,7 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Second)))
 			}
 		case <-ctx.Done():
-			s.tell("STOPPING=1", "STATUS=Stopping; a call under way may finish")
+			s.tell("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
 			return
 		}
 	}

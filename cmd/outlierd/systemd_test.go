@@ -33,11 +33,11 @@ func TestServiceManagerIsTold(t *testing.T) {
 			if err := up.Start(); err != nil {
 				t.Fatal(err)
 			}
-			manager.want("READY=1", "STATUS=Keeping the schedules")
+			manager.want("READY=1", "STATUS=Running the schedules")
 			if err := up.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			manager.want("STOPPING=1", "STATUS=Stopping; a call under way may finish")
+			manager.want("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
 			if err := up.Wait(); err != nil {
 				t.Errorf("up: %v\n%s", err, out)
 			}
@@ -82,7 +82,7 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 // stuck, however well the rest of the process does.
 func TestWatchdogHearsOfTheScheduleAlone(t *testing.T) {
 	t.Parallel()
-	const stopping = "STOPPING=1\nSTATUS=Stopping; a call under way may finish"
+	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
 	for name, c := range map[string]struct {
 		beat func() time.Time
 		env  map[string]string
@@ -111,7 +111,7 @@ func TestWatchdogHearsOfTheScheduleAlone(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var serving sync.WaitGroup
 			serving.Go(func() { s.serve(ctx, c.beat) })
-			manager.want("READY=1", "STATUS=Keeping the schedules")
+			manager.want("READY=1", "STATUS=Running the schedules")
 			if c.want == stopping {
 				stop()
 			}

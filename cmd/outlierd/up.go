@@ -14,20 +14,19 @@ func upCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Run all jobs on their schedules until stopped",
-		Long: `Run all jobs on their schedules until stopped. Runs overlap: the pages of one run are
-bought before another's calls about its hits. Queued calls of earlier runs are made between
-runs.
+		Long: `Run all jobs on their schedules until stopped. Runs overlap: the pages of one run are bought
+before the data calls of another. Queued calls of earlier runs are made between runs.
 
-Other commands work beside it: 'outlierd run' and the like hand their work over, which is
-done before the scheduled runs go on.
+Other commands work at the same time: 'outlierd run' and similar commands pass their work to
+this process, which does it before the scheduled runs continue.
 
-At a terminal it shows what runs, what is due next, budget and pace below the log.
+At a terminal it shows running jobs, the next due jobs, budget and pace below the log.
 
-SIGTERM or ^C stops it: the call in progress may finish, what arrived is stored and
+SIGTERM or ^C stops it: the call in progress may finish, all answers are stored and
 published, and the next start continues from there. A second signal stops at once.
 
 An edit of the job file takes effect within about a minute, or at once on SIGHUP
-("daemon.reload"). Runs under way finish as they began. A file with a mistake is refused,
+("daemon.reload"). Runs in progress finish unchanged. A file with a mistake is refused,
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {

@@ -16,7 +16,7 @@ func version() string { return release }
 func versionCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version and what it was built with",
+		Short: "Print the version and the libraries it was built with",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			said := fmt.Sprintf("outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

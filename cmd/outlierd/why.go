@@ -26,7 +26,7 @@ func whyCommand(o *options) *cobra.Command {
 		Short: "Show which searches found a video, and what it cost",
 		Long: `Show which job, run, search, page and rank found a video or a channel, given by id or
 address, earliest first; which calls about it and its channel followed; and what each cost
-in credits and in time for the rate limit.
+in credits, and how long they waited for the rate limit.
 
 A page has one price for all its hits, so the price is shown with their number. It works
 while another instance is running.`,
@@ -332,7 +332,7 @@ func (p *planPrinter) call(c *call) {
 
 // String describes a queued call for people.
 func (w waitingCall) String() string {
-	text := fmt.Sprintf("still wanted: %s %s, by job %s", w.Op, w.Entity, w.Job)
+	text := fmt.Sprintf("still queued: %s %s, for job %s", w.Op, w.Entity, w.Job)
 	if w.Attempts > 0 {
 		text += fmt.Sprintf(", after %s that failed (%s)", term.Count(w.Attempts, "attempt"), w.Reason)
 	}

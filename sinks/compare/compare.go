@@ -144,7 +144,7 @@ func (r *Reader) mark(ctx context.Context, s Source, name string) (int64, error)
 			return mark, nil
 		}
 	}
-	return 0, fmt.Errorf("%s does not say how far it has come", s.Name)
+	return 0, fmt.Errorf("%s does not record its watermark", s.Name)
 }
 
 // Rows are the rows of a table, and the answers that they come from.

@@ -85,7 +85,7 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s changes faster than it can be looked at: try again", dir)
+	return nil, fmt.Errorf("%s changes faster than it can be read: try again", dir)
 }
 
 func (s *Sink) manifestText() ([]byte, error) { return s.root.ReadFile(manifestName) }

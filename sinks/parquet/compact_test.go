@@ -302,7 +302,7 @@ func TestManifestThatNamesAnotherFolderIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkError(t, dir, []string{"is no day of a table", rebuild})
+	checkError(t, dir, []string{"is not a day of a table", rebuild})
 }
 
 // TestManifestOfTheFirstVersionIsTakenOver with all files that it does not name.

@@ -90,12 +90,12 @@ func parseManifest(text []byte) (m manifest, err error) {
 	}
 	for table, l := range m.Tables {
 		if l.Closed != "" && !isClosedList(l.Closed) {
-			return m, fmt.Errorf("table %s: %q is no list of files", table, l.Closed)
+			return m, fmt.Errorf("table %s: %q is not a list of files", table, l.Closed)
 		}
 	}
 	for _, e := range m.Exchanges {
 		if table, day := path.Split(e.Folder); !tableName.MatchString(table) || !dateName.MatchString(day) || !isPart(e.Part) {
-			return m, fmt.Errorf("%q is no day of a table", e.Folder)
+			return m, fmt.Errorf("%q is not a day of a table", e.Folder)
 		}
 	}
 	return m, nil
@@ -108,7 +108,7 @@ func (s *Sink) firstManifest() (manifest, error) {
 			return manifest{}, err
 		}
 		if len(orphans) > 0 {
-			return manifest{}, fmt.Errorf("%s holds %s but no %s, so nobody knows up to which answer it is complete: %s",
+			return manifest{}, fmt.Errorf("%s has %s but no %s, so it is unknown up to which answer it is complete: %s",
 				s.options.Dir, orphans[0], manifestName, rebuild)
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Sink) finish() error {
 				return err
 			}
 		} else if _, err := s.root.Lstat(name); err != nil {
-			return fmt.Errorf("a file that was committed is gone: %w: %s", err, rebuild)
+			return fmt.Errorf("a committed file is missing: %w: %s", err, rebuild)
 		}
 	}
 	for _, e := range s.state.Exchanges {

@@ -75,7 +75,7 @@ type Sink struct {
 }
 
 // rebuild is the remedy for a folder that cannot be used.
-const rebuild = "'outlierd rebuild parquet' builds it anew from the journal"
+const rebuild = "'outlierd rebuild parquet' rebuilds it from the journal"
 
 // Open finishes the last step, if a kill interrupted it.
 func Open(o Options) (*Sink, error) {

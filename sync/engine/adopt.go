@@ -52,11 +52,11 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 	}
 	switch {
 	case len(misfits) == 0 && intent != 0:
-		return nil, fmt.Errorf("no scan of intent %d waits to be adopted; `outlierd scan list` shows all", intent)
+		return nil, fmt.Errorf("no unconfirmed start has intent %d; `outlierd scan list` shows all scans", intent)
 	case len(misfits) == 0:
-		return nil, errors.New("no scan waits to be adopted; `outlierd scan list` shows all")
+		return nil, errors.New("there is no unconfirmed start; `outlierd scan list` shows all scans")
 	}
-	return nil, fmt.Errorf("scan %s matches no scan that waits to be adopted: %s",
+	return nil, fmt.Errorf("scan %s matches no unconfirmed start: %s",
 		scanID, strings.Join(misfits, "; "))
 }
 
@@ -88,7 +88,7 @@ func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time
 func readScan(body []byte, scanID string) (outlier.Scan, error) {
 	seen, err := outlier.ReadScan(body)
 	if err == nil && !strings.EqualFold(seen.ID, scanID) {
-		err = fmt.Errorf("the service was asked about scan %s and answered about %s", scanID, seen.ID)
+		err = fmt.Errorf("the service answered a request for scan %s with scan %s", scanID, seen.ID)
 	}
 	return seen, err
 }

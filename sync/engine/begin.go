@@ -44,7 +44,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		return nil, errors.Join(err, w.publish(ctx))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("begin a run of job %s: %w", o.Spec.Name, err)
+		return nil, fmt.Errorf("start a run of job %s: %w", o.Spec.Name, err)
 	}
 	r, err := w.take(ctx, row, o)
 	if err == nil {

@@ -26,7 +26,7 @@ func (w *worker) blocked(r *outlier.Request) error {
 	if err == nil && block != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
 			Message: fmt.Sprintf("%s (refused %s; "+
-				"asked again when the key changes, or when you run or ask for something by hand)",
+				"tried again when the key changes, or when you run something by hand)",
 				block.Reason, w.clock(block.Since))}
 	}
 	if err != nil || !r.Paid() {

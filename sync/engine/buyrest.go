@@ -77,7 +77,7 @@ func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
 type UnendedError struct{ Run *runs.Run }
 
 func (e *UnendedError) Error() string {
-	return fmt.Sprintf("run %s has not ended; '%s' goes on with it", e.Run.ID, facts.Command(e.Run))
+	return fmt.Sprintf("run %s has not ended; '%s' continues it", e.Run.ID, facts.Command(e.Run))
 }
 
 // Rest is what a run of spec's job has left that can be bought.
@@ -188,7 +188,7 @@ func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*runs
 func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
 	row, err := w.openRest(o.Spec, o.Rest)
 	if err != nil {
-		return nil, fmt.Errorf("begin to buy the rest of run %s: %w", o.Rest.Of.ID, err)
+		return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
 	}
 	return w.take(ctx, row, o)
 }

@@ -18,6 +18,6 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("run %s is not under way", id)
+		return fmt.Errorf("run %s is not in progress", id)
 	})
 }

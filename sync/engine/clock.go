@@ -184,8 +184,8 @@ func (r *run) inTime(step *runs.Step) error {
 	}
 	step.Stop = runs.StopClock
 	err := r.saveStep(*step)
-	return errors.Join(err, fmt.Errorf("its dates were resolved by a clock that showed %s, "+
-		"while the service could not be asked for its time; it is %s: run the job again",
+	return errors.Join(err, fmt.Errorf("its dates were computed with a clock that showed %s, "+
+		"while the service's time was not available; it is %s: run the job again",
 		r.worker.clock(r.plan.Unsure), r.worker.clock(now)))
 }
 

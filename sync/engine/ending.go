@@ -60,10 +60,10 @@ type Ending struct {
 
 // early says of each end that a search comes to before its last page why it came.
 var early = map[string]string{
-	runs.StopEmpty:    "there was nothing more",
-	runs.StopMissing:  "the service answered with none of them",
-	runs.StopShort:    "there was nothing more",
-	runs.StopRepeated: "a page brought only what had come before",
+	runs.StopEmpty:    "there were no more hits",
+	runs.StopMissing:  "the service returned none of them",
+	runs.StopShort:    "there were no more hits",
+	runs.StopRepeated: "a page repeated earlier hits",
 	runs.StopKnown:    "hardly anything was new",
 }
 

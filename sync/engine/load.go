@@ -103,8 +103,8 @@ type AheadError struct {
 
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is lost or older than the sink, "+
-		"and with it the record of what was spent; bring its newest copy back, or, if there is none, "+
-		"move the whole data folder away, begin a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
+		"and with it the record of what was spent; restore its newest copy; without a copy, "+
+		"move the whole data folder away, start with a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
 }
 
 // restart places the decoder, which is empty, at the sink that is furthest behind.

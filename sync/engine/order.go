@@ -49,7 +49,7 @@ func (o *Order) facts(e *Engine) *facts.Reader {
 }
 
 // ErrNotServing refuses what is asked of the schedule while this process keeps no schedule.
-var ErrNotServing = errors.New("no schedule is being kept")
+var ErrNotServing = errors.New("the scheduler is not running")
 
 // CancelledError ends a run that a person has cancelled.
 type CancelledError struct{}
@@ -64,10 +64,10 @@ type JobGoneError struct{ Job, Now string }
 
 func (e *JobGoneError) Error() string {
 	if e.Now != "" {
-		return fmt.Sprintf("job %s is %s since the job file was read again, so its run was not begun, and nothing was spent",
+		return fmt.Sprintf("job %s is %s since the job file was reloaded; its run was not started, and nothing was spent",
 			e.Job, e.Now)
 	}
-	return fmt.Sprintf("job %s left the job file when it was read again, so its run was not begun, and nothing was spent", e.Job)
+	return fmt.Sprintf("job %s was removed when the job file was reloaded; its run was not started, and nothing was spent", e.Job)
 }
 
 func isCancelled(err error) bool {
@@ -391,7 +391,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
 	r.ordered, r.noted = true, true
 	if err := s.engine.Store.Runs.NoteOrdered(runs.OrderedRun{Run: r.row.ID, UseReserve: o.order.UseReserve}); err != nil {
-		log.Error("a stop would leave the run to a person", "err", err)
+		log.Error("requested run not recorded; a restart will not continue it", "err", err)
 	}
 	s.worker.attach(o, r)
 	log.Info("run ordered")
@@ -467,7 +467,7 @@ func (w *worker) renew(o *Order) (err error) {
 	switch {
 	case o.Old != nil:
 		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
-			err = errors.New("the run that was to be continued is not on record")
+			err = errors.New("the run to continue is not on record")
 		}
 	case o.Rest != nil:
 		of := o.Rest.Of

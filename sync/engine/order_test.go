@@ -629,12 +629,12 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 		"waits for the pages of another run": {
 			edit:  func(file string) string { return strings.Replace(file, "  long:", "  other-long:", 1) },
 			order: func(w *workshop) Order { return Order{Spec: w.config.Job("long"), Afresh: true} },
-			says:  "job long left the job file when it was read again, so its run was not begun, and nothing was spent",
+			says:  "job long was removed when the job file was reloaded; its run was not started, and nothing was spent",
 		},
 		"came while the file was read": {
 			edit:  func(file string) string { return strings.Replace(file, "  short: {", "  brief: {was: short, ", 1) },
 			order: func(w *workshop) Order { return Order{Spec: w.config.Job("short")} },
-			says:  "job short is brief since the job file was read again",
+			says:  "job short is brief since the job file was reloaded",
 		},
 		"has changed": {
 			edit:  func(file string) string { return strings.Replace(file, "latte art", "cold brew", 1) },

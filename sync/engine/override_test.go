@@ -254,7 +254,7 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 			for command, run := range map[string]*runs.Run{
 				"outlierd run weekly": own, "outlierd run weekly --pages 3 --set 'topic=moka pot'": mine,
 			} {
-				if got := facts.Command(run); got != command || !why["its run was interrupted; go on with it: "+command] {
+				if got := facts.Command(run); got != command || !why["its run was interrupted; to continue it: "+command] {
 					t.Errorf("the command is %q, want %q, and in the queue: %v", got, command, why)
 				}
 			}

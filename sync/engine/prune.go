@@ -143,7 +143,7 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	if _, known, err := e.pruningTime(); err != nil {
 		return err
 	} else if !known && e.Config.Retention.Any() {
-		return errors.New("nothing was ever bought, and no answer of the service has told the time: which answers are old is not known yet")
+		return errors.New("no answer has had a time of the service yet, so the age of answers is unknown")
 	}
 	for more := true; more; {
 		if ctx.Err() != nil {

@@ -104,9 +104,9 @@ func (e *Engine) NoteJobs() error {
 	for _, c := range changes {
 		switch log := e.log().With("job", c.Job); c.Kind {
 		case job.JobAdded:
-			log.Info("job is new")
+			log.Info("job added")
 		case job.JobRemoved:
-			log.Info("job is gone; its data stays")
+			log.Info("job removed; its data stays")
 		case job.JobRenamed:
 			log.Info("job renamed", "was", c.Was, "changes", c.Changes)
 		default:

@@ -44,7 +44,7 @@ func TestStartTellsWhatChangedSinceTheLastOne(t *testing.T) {
 		said := start()
 		for _, want := range []string{
 			`msg="job changed" job=coffee changes="pages 2 → 3"`,
-			`msg="job is new" job=rivals`, `msg="job is gone; its data stays" job=tea`,
+			`msg="job added" job=rivals`, `msg="job removed; its data stays" job=tea`,
 		} {
 			if strings.Count(said, want) != 1 {
 				t.Errorf("the log does not say %s once:\n%s", want, said)

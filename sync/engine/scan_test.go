@@ -332,7 +332,7 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 				t.Error(err)
 			}
 			mixed = 0
-			if _, err := e.PollScan(w.ctx, w.started()[0]); err == nil || !strings.Contains(err.Error(), "answered about 11111111") {
+			if _, err := e.PollScan(w.ctx, w.started()[0]); err == nil || !strings.Contains(err.Error(), "with scan 11111111") {
 				t.Errorf("error %v, want that the answer is about another scan", err)
 			}
 		})

@@ -238,7 +238,7 @@ func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
 		}
 		left, err := s.engine.Facts().LeftOver(spec)
 		if err != nil {
-			s.engine.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
+			s.engine.log().Error("unfinished runs not continued", "job", spec.Name, "err", err)
 		}
 		for j := range left {
 			if ctx.Err() == nil && s.worker.underWay(left[j].ID) == nil && s.goOn(ctx, spec, &left[j]) {
@@ -295,7 +295,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 func (s *scheduler) look(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
 	if err != nil {
-		s.engine.log().Error("schedule not looked at anew", "err", err)
+		s.engine.log().Error("schedule not checked again", "err", err)
 		s.pauseEnds = now.Add(nap)
 		return
 	}
@@ -310,7 +310,7 @@ func (s *scheduler) look(now time.Time) {
 func (s *scheduler) notePauses(now time.Time) {
 	pauses, err := s.engine.Store.Runs.Pauses(now)
 	if err != nil {
-		s.engine.log().Error("end of pauses not known", "err", err)
+		s.engine.log().Error("pauses not read", "err", err)
 		s.pauseEnds = now.Add(nap)
 		return
 	}
@@ -371,7 +371,7 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 	}
 	rows, err := s.engine.Facts().Unfinished(a.Spec, a.Due)
 	if err != nil {
-		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
+		s.engine.log().Error("unfinished runs not continued", "job", a.Spec.Name, "err", err)
 	}
 	for i := range rows {
 		old := &rows[i]
@@ -470,7 +470,7 @@ func (s *scheduler) park(long error) {
 			err = s.engine.Store.Finish(row)
 		}
 		if err != nil {
-			s.engine.log().Error("wait for the rate limit not put on record", "job", row.Job, "err", err)
+			s.engine.log().Error("wait for the rate limit not recorded", "job", row.Job, "err", err)
 			continue
 		}
 		r.parked = true
@@ -486,7 +486,7 @@ func (s *scheduler) unpark(waited bool) {
 			continue
 		}
 		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
-			s.engine.log().Error("end of the wait not put on record", "job", r.row.Job, "err", err)
+			s.engine.log().Error("end of the wait not recorded", "job", r.row.Job, "err", err)
 			continue
 		}
 		r.parked = false

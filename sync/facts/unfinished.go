@@ -171,7 +171,7 @@ func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, g
 	stored, err := plan.Decode(old.Plan)
 	if err != nil {
 		if r.Log != nil {
-			r.Log.Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
+			r.Log.Warn("unfinished run not continued", "job", spec.Name, "run", old.ID, "err", err)
 		}
 		return held, false, nil
 	}

@@ -26,8 +26,8 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 		return nil
 	case f.Continues != "":
 		if !p.Stored.Overridden && rows[0].Config != spec.Hash {
-			f.Changes = []string{"the file has changed since this run began; " +
-				"what it says now applies from the next one on"}
+			f.Changes = []string{"the file has changed since this run started; " +
+				"its changes apply from the next run on"}
 		}
 		return nil
 	}

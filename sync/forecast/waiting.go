@@ -190,7 +190,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	case u.run.Status.Open() && !u.underWay():
 		return w.cutShort(u), at, nil
 	case !u.underWay():
-		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
+		return "its run failed, and the next run continues it: " + u.run.Error, next, nil
 	}
 	if why, until := w.refused(w.reader.Facts.PriceOf(step) > 0); why != "" {
 		return why, until, nil
@@ -209,11 +209,11 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 func (w *explainer) cutShort(u *unfinished) string {
 	switch {
 	case u.run.Status != runs.PausedQuota:
-		return "its run was interrupted; go on with it: " + facts.Command(u.run)
+		return "its run was interrupted; to continue it: " + facts.Command(u.run)
 	case w.reader.Kept && u.own && !w.reader.nextOf(u.spec, w.now).IsZero():
-		return "its run waits for the rate limit, and 'outlierd up' goes on with it"
+		return "its run waits for the rate limit, and 'outlierd up' continues it"
 	}
-	return "its run waits for the rate limit; go on with it: " + facts.Command(u.run)
+	return "its run waits for the rate limit; to continue it: " + facts.Command(u.run)
 }
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for
@@ -255,7 +255,7 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 		}
 		return why, at, nil
 	}
-	return "its run met a cap or a refusal that is over, and the next one goes on with it", next, nil
+	return "its run was stopped by a cap or a refusal that has ended, and the next run continues it", next, nil
 }
 
 // dueFrom is the first due instant of a run's job that is not before the given time; zero if

@@ -43,7 +43,7 @@ jobs:
 		},
 		"a refused key": {
 			file: jobsFile, wire: func(http.RoundTripper) http.RoundTripper { return refusing(http.StatusUnauthorized, "who are you") },
-			op: outlier.OpSearch, what: "home espresso", why: "its run failed, and the next one goes on with it: ", rows: 1,
+			op: outlier.OpSearch, what: "home espresso", why: "its run failed, and the next run continues it: ", rows: 1,
 		},
 		"a key that is refused later": {
 			file: jobsFile, wire: func(w http.RoundTripper) http.RoundTripper {

@@ -23,7 +23,7 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	case err != nil:
 		return Spec{}, fmt.Errorf("--to: %w", err)
 	case last.Before(first):
-		return Spec{}, fmt.Errorf("--to %s lies before --from %s", to, from)
+		return Spec{}, fmt.Errorf("--to %s is before --from %s", to, from)
 	case !slices.Contains(Windows, each):
 		return Spec{}, fmt.Errorf("--each must be month, week or day, got %s", each)
 	case most <= 0:

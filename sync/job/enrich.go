@@ -94,11 +94,11 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 		case v.Wrong:
 		case !slices.Contains(shown, key) && brought != "":
 			at.Head().RefuseWithHint("remove it with "+key+": ~",
-				"brings %s, which the hits of %s do not show", key, spec.Verb)
+				"includes %s, which the hits of %s do not have", key, spec.Verb)
 		case !slices.Contains(shown, key):
-			at.Head().Refuse("the hits of %s do not show this value", spec.Verb)
+			at.Head().Refuse("the hits of %s do not have this value", spec.Verb)
 		case v.Has(yamltree.Template): // another job may fill it in
-			at.Head().Refuse("%shits cannot be chosen by ${%s}", brought, v.Names[0])
+			at.Head().Refuse("%shits cannot be selected by ${%s}", brought, v.Names[0])
 			v.Used = true
 			delete(filters, key)
 		}
@@ -106,7 +106,7 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	a.fields(nil, n)
 	if a.ask.Window.Since {
 		filters["published_at"].RefuseWithHint("write last 7d, or dates",
-			"hits cannot be chosen since the last success")
+			"hits cannot be selected since the last success")
 	}
 	spec.wanted = a.ask
 }

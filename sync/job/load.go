@@ -29,7 +29,7 @@ func load(path string, env func(string) (string, bool), reading bool) (*Config, 
 	if err != nil {
 		hint := ""
 		if errors.Is(err, os.ErrNotExist) {
-			hint = "`outlierd init` writes one to begin with"
+			hint = "`outlierd init` writes one to start from"
 		}
 		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: err.Error(), Hint: hint}}
 	}
@@ -87,7 +87,7 @@ func (b *builder) build() {
 	b.root = b.file.Parse()
 	switch {
 	case b.root == nil && len(b.file.Mistakes()) == 0:
-		b.file.Report(1, 1, "the file is empty", "`outlierd init` writes one to begin with")
+		b.file.Report(1, 1, "the file is empty", "`outlierd init` writes one to start from")
 		return
 	case b.root == nil:
 		return

@@ -93,12 +93,12 @@ func (b *builder) retained() {
 	}
 	if len(b.cfg.Sinks) == 1 {
 		n.Warn("add a second sink",
-			"there is one sink: if it is damaged, the rows of pruned answers are lost with it, as `outlierd rebuild` copies them from another sink")
+			"there is only one sink: if it is damaged, the rows of pruned answers are lost, because `outlierd rebuild` copies them from another sink")
 	}
 	for i := range b.cfg.Jobs {
 		if spec := &b.cfg.Jobs[i]; r.Age > 0 && spec.ReuseFor > r.Age {
 			n.Warn("write at least "+Duration(b.cfg.Least()).String(),
-				"%s is shorter than the reuse_for of job %s, %s, for which answers are kept all the same",
+				"%s is shorter than the reuse_for of job %s, %s, for which answers are kept anyway",
 				n.Shown(), spec.Name, Duration(spec.ReuseFor))
 			return
 		}

@@ -304,8 +304,8 @@ func (b *builder) lake(n *yamltree.Node) {
 	case bucket != "":
 		lake.Warehouse = bucket
 	case strings.HasPrefix(lake.Warehouse, "s3://"):
-		warehouse.RefuseWithHint("keys come from the environment, AWS_ACCESS_KEY_ID and others",
-			"must be like s3://bucket/prefix, of letters, digits and . _ - alone")
+		warehouse.RefuseWithHint("credentials come from the environment, such as AWS_ACCESS_KEY_ID",
+			"must be like s3://bucket/prefix (letters, digits, '.', '_' and '-')")
 	case isREST: // the name of one that the catalog knows
 	case strings.Contains(lake.Warehouse, "://"):
 		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")

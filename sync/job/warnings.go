@@ -73,7 +73,7 @@ func (b *builder) spread() {
 		}
 		if between := spec.shortest(); between > 0 && spec.Jitter > between {
 			n.Warn("write at most "+Duration(between).String(),
-				"%s is longer than the %s between two runs; a run never begins later than the next one is due",
+				"%s is longer than the %s between two runs; a run never starts later than the next one is due",
 				n.Shown(), Duration(between))
 		}
 	}

@@ -80,7 +80,7 @@ func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 		case !e.Value.Has(yamltree.Null):
 			values[e.Key.Text] = e.Value
 		case values[e.Key.Text] == nil:
-			e.Value.Refuse("~ has nothing to remove: `use` brings no %s", e.Key.Text)
+			e.Value.Refuse("~ has nothing to remove: `use` includes no %s", e.Key.Text)
 		default:
 			delete(values, e.Key.Text)
 		}

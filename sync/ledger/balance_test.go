@@ -81,7 +81,7 @@ func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
 	if refused, ok := errors.AsType[*ledger.Exceeded](err); !ok || refused.Held != 2 || refused.Bought != 3 {
 		t.Errorf("refused with %+v", err)
 	}
-	statetest.WantText(t, err, "2 of 0 credits (and 3 bought on top) are held and this call costs 2")
+	statetest.WantText(t, err, "2 of 0 credits (plus 3 bought in addition) are held and this call costs 2")
 	statetest.CheckHeld(t, s, statetest.Month(), -1)
 	statetest.CheckBooks(t, s)
 }

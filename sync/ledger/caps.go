@@ -74,11 +74,11 @@ func (e *Exceeded) Error() string {
 	case e.Price == 0:
 		cost = fmt.Sprintf("reading the scan may cost %d", e.Hold)
 	case e.Hold > 0:
-		cost += fmt.Sprintf(", with %d more for what must follow it", e.Hold)
+		cost += fmt.Sprintf(", with %d more for the calls that must follow", e.Hold)
 	}
 	bought := ""
 	if e.Bought > 0 {
-		bought = fmt.Sprintf(" (and %d bought on top)", e.Bought)
+		bought = fmt.Sprintf(" (plus %d bought in addition)", e.Bought)
 	}
 	return fmt.Sprintf("%s is reached: %d of %d credits%s are held and %s; %s",
 		e.Cap, e.Held, e.Cap.Max, bought, cost, e.Cap.remedy())
@@ -103,7 +103,7 @@ func (c Cap) String() string {
 func (c Cap) remedy() string {
 	switch c.Scope {
 	case ScopeRun:
-		return "raise the cap, or let the next run begin anew"
+		return "raise the cap, or let the next run start again"
 	case ScopeDay:
 		return "raise the cap, or wait for the next day"
 	}

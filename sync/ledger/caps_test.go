@@ -147,7 +147,7 @@ func TestJobCycleIsCutWhereItWasJoined(t *testing.T) {
 
 func TestExceededSaysWhatWouldBeHeld(t *testing.T) {
 	e := &ledger.Exceeded{Cap: ledger.Cap{Scope: ledger.ScopeRun, Period: "run-1", Max: 50}, Price: 50, Hold: 10}
-	if want := "costs 50, with 10 more for what must follow it;"; !strings.Contains(e.Error(), want) {
+	if want := "costs 50, with 10 more for the calls that must follow;"; !strings.Contains(e.Error(), want) {
 		t.Errorf("%q does not say %q", e, want)
 	}
 }

@@ -69,7 +69,7 @@ func (o *Outbox) bound(tx *store.Tx, target string) error {
 	}
 	if n, err := result.RowsAffected(); err == nil && n > 0 {
 		o.log.Error("notifications dropped", "target", target, "events", n,
-			"err", fmt.Sprintf("more than %d wait", mostWaiting))
+			"err", fmt.Sprintf("more than %d are waiting", mostWaiting))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what was told: %w", err)
+		return nil, fmt.Errorf("read the sent notifications: %w", err)
 	}
 	return all, nil
 }

@@ -223,7 +223,7 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 		title: "The service refused the key", over: "The key is no longer refused",
 	}, {
 		kind: DiskLow, holds: isFull,
-		title: "The disk is nearly full, and nothing is bought", over: "The disk has room again",
+		title: "The disk is nearly full, and nothing is bought", over: "The disk has space again",
 	}}
 	if refused {
 		all[2].instance = strconv.FormatInt(store.Micros(block.Since), 10)
@@ -242,7 +242,7 @@ func (w *Watcher) file() condition {
 		title: "The edited job file was refused, and the old one stays in use", over: "The job file on disk is in use again",
 	}
 	if why := w.refused.Load(); why != nil && *why != "" {
-		c.holds, c.text = true, *why+"\n`outlierd lint` shows all mistakes. A corrected file is taken over without a restart."
+		c.holds, c.text = true, *why+"\n`outlierd lint` shows all mistakes. A corrected file is applied without a restart."
 	}
 	return c
 }

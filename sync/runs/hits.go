@@ -63,7 +63,7 @@ func AddHits(
 func number(tx *store.Tx, run string) (n int64, err error) {
 	err = tx.Row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("run %s was never begun", run)
+		err = fmt.Errorf("run %s was never started", run)
 	}
 	return n, err
 }

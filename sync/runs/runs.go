@@ -150,7 +150,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		return rs.began(tx, r)
 	})
 	if err != nil {
-		return fmt.Errorf("begin run %s of job %s: %w", r.ID, r.Job, err)
+		return fmt.Errorf("start run %s of job %s: %w", r.ID, r.Job, err)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ type DuplicateRunError struct {
 }
 
 func (e *DuplicateRunError) Error() string {
-	return fmt.Sprintf("job %s, due at %s, has been begun already as run %s", e.Job,
+	return fmt.Sprintf("job %s, due at %s, was already started as run %s", e.Job,
 		e.Due.Format(time.RFC3339), e.Run)
 }
 

@@ -101,7 +101,7 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 	}
 
 	_, err = add(runs.Step{Run: "nobody"})
-	statetest.WantText(t, err, "nobody", "never begun")
+	statetest.WantText(t, err, "nobody", "never started")
 	if err := s.Finish(runs.Run{ID: "run-1", Status: runs.OK}); err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 		FROM runs WHERE run = ?`, s.Run).
 		Scan(&status, &s.Ordinal)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = errors.New("the run was never begun")
+		err = errors.New("the run was never started")
 	}
 	if err == nil && status != Running {
 		err = fmt.Errorf("the run is %s", status)

@@ -60,7 +60,7 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again", Socket(dir))
 	case err != nil:
-		return nil, fmt.Errorf("ask %s who listens: %w", Socket(dir), err)
+		return nil, fmt.Errorf("identify the daemon on %s: %w", Socket(dir), err)
 	}
 	return c, nil
 }

@@ -93,7 +93,7 @@ func Listen(dir string) (net.Listener, error) {
 	}
 	l.SetUnlinkOnClose(false) // by a path that may be good no longer
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, fmt.Errorf("close the socket to others: %w", err)
+		return nil, fmt.Errorf("restrict access to the socket: %w", err)
 	}
 	return &socket{l, path}, nil
 }

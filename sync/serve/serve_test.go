@@ -120,7 +120,7 @@ func TestBadClients(t *testing.T) {
 		"another protocol":         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400 Bad Request"},
 		"another version":          {"GET /v2/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "GET /v2/runs is not in version 1 of the interface, which outlierd 1.2.3 has"},
 		"another method":           {"GET /v1/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "404 Not Found"},
-		"no JSON":                  {post("/v1/budget/adjust", "credits=5"), "read what is asked: invalid character 'c'"},
+		"no JSON":                  {post("/v1/budget/adjust", "credits=5"), "read the request: invalid character 'c'"},
 		"a key that is not known":  {post("/v1/runs", `{"jobs": "coffee"}`), `unknown field \"jobs\"`},
 		"another type":             {post("/v1/cursors/set", `{"job": 5}`), "cannot unmarshal number"},
 		"two documents":            {post("/v1/queue/clear", `{"job": "a"} {"job": "b"}`), "more than one document"},
@@ -190,7 +190,7 @@ func TestTooManyRequests(t *testing.T) {
 	listening(t, dir, time.Minute)
 	for range 3 * requestsAtOnce {
 		if _, err := Dial(t.Context(), dir); err != nil {
-			if !strings.Contains(err.Error(), "more requests than the daemon takes; try again in a second") {
+			if !strings.Contains(err.Error(), "too many requests; try again in a second") {
 				t.Fatal(err)
 			}
 			return

@@ -150,7 +150,7 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.admitted.Allow() {
-			answer(w, http.StatusTooManyRequests, errors.New("more requests than the daemon takes; try again in a second"))
+			answer(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -181,7 +181,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &Nothing{})
 	ticket := s.ticket.Load()
 	if err == nil && ticket == nil {
-		err = fmt.Errorf("%w: %s shows no page", ErrBadRequest, s.about.Name())
+		err = fmt.Errorf("%w: %s serves no page", ErrBadRequest, s.about.Name())
 	}
 	if err != nil {
 		refuse(w, err)
@@ -240,11 +240,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err = d.Decode(into); err == nil && d.More() {
-			err = errors.New("there is more than one document")
+			err = errors.New("the request has more than one document")
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: read what is asked: %w", ErrBadRequest, err)
+		return fmt.Errorf("%w: read the request: %w", ErrBadRequest, err)
 	}
 	return control.SetReadDeadline(time.Time{}) // else the client counts as gone when it has passed
 }
@@ -349,14 +349,14 @@ func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
 	}
 	at := slices.IndexFunc(all, func(r runs.Run) bool { return r.ID == id })
 	if at < 0 {
-		return nil, fmt.Errorf("run %s has ended meanwhile; nothing was begun: give the command again", id)
+		return nil, fmt.Errorf("run %s has ended meanwhile; nothing was started: repeat the command", id)
 	}
 	return &all[at], nil
 }
 
 // differs says what to do where a job is not what the command has read.
 func (s *Server) differs(o *Order, spec *job.Spec) error {
-	what := "by which the request is a different one"
+	what := "with which the request is different"
 	switch {
 	case spec == nil:
 		what = fmt.Sprintf("which has no job %s", o.Job)

@@ -56,7 +56,7 @@ func (s *Store) Compact(ctx context.Context) error {
 		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`, `PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return s.explain(fmt.Errorf("write %s anew: %w", s.Path(), err))
+			return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))
 		}
 	}
 	return nil

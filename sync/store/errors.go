@@ -52,7 +52,7 @@ func (e *NewerError) Error() string {
 	text := fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
 		"use that version or a later one", e.Path, e.Have, e.Version, e.Want)
 	if e.Before != "" {
-		text += fmt.Sprintf(", or go back to the copy from before the upgrade, which has nothing of what was spent since: %s", e.Before)
+		text += fmt.Sprintf(", or return to the copy from before the upgrade, which has no record of what was spent since: %s", e.Before)
 	}
 	return text
 }
@@ -65,8 +65,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is damaged: %s; bring a backup of the state folder back, "+
-		"since what was spent is recorded nowhere else", e.Path, e.Detail)
+	return fmt.Sprintf("%s is damaged: %s; restore a backup of the state folder, "+
+		"because only the state records what was spent", e.Path, e.Detail)
 }
 
 // FullError says that the disk has no room for what was to be written. What was
@@ -77,7 +77,7 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("no room left on the disk of %s: %v; free some space and run again, nothing that was kept is lost", e.Dir, e.Cause)
+	return fmt.Sprintf("no space left on the disk of %s: %v; free some space and run again, stored data is not lost", e.Dir, e.Cause)
 }
 
 func (e *FullError) Unwrap() error { return e.Cause }

@@ -62,7 +62,7 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	if _, ok := errors.AsType[*store.FullError](err); !ok || accepted == 0 {
 		t.Fatalf("after %d answers Settle returned %v, want a FullError", accepted, err)
 	}
-	statetest.WantText(t, err, "no room left", s.DB.Dir(), "free some space")
+	statetest.WantText(t, err, "no space left", s.DB.Dir(), "free some space")
 	if got := len(statetest.Entries(t, s, 0)); got != accepted {
 		t.Errorf("%d answers are left in the open group, want the %d accepted ones", got, accepted)
 	}

@@ -42,7 +42,7 @@ func inside(tx *Tx) (Inside, error) {
 		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free, `PRAGMA auto_vacuum`: &mode,
 	} {
 		if err := tx.Row(query).Scan(to); err != nil {
-			return Inside{}, fmt.Errorf("ask for the room in the state: %w", err)
+			return Inside{}, fmt.Errorf("read the free space in the state: %w", err)
 		}
 	}
 	return Inside{Bytes: pages * size, Free: free * size, Shrinks: mode == incremental}, nil
@@ -57,7 +57,7 @@ func (s *Store) GiveBack() (more bool, err error) {
 	}
 	err = s.UpdateWithin(0, false, func(tx *Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
-			return fmt.Errorf("give room back to the disk: %w", err)
+			return fmt.Errorf("return free space to the disk: %w", err)
 		}
 		have, err = inside(tx)
 		return err

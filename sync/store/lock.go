@@ -92,7 +92,7 @@ func heldBy(dir string) (held *HeldError, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look who holds the state folder: %w", err)
+		return nil, fmt.Errorf("find out who holds the state folder: %w", err)
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

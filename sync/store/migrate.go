@@ -22,7 +22,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 		return nil
 	}
 	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
-		return fmt.Errorf("bring %s from schema version %d to %d: %w", path, have, len(steps), err)
+		return fmt.Errorf("upgrade %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func makeFolder(dir string) error {
 		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return fmt.Errorf("close the state folder to others: %w", err)
+		return fmt.Errorf("restrict access to the state folder: %w", err)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ type OlderError struct {
 }
 
 func (e *OlderError) Error() string {
-	return fmt.Sprintf("%s has schema version %d and this program wants %d; stop the program that holds it, "+
-		"and start this one in its place, which brings it up to date", e.Path, e.Have, e.Want)
+	return fmt.Sprintf("%s has schema version %d and this program needs %d; stop the program that uses it, "+
+		"and start this version, which upgrades it", e.Path, e.Have, e.Want)
 }
 
 // Peek opens the state folder dir to read, also while another process holds it.

@@ -38,7 +38,7 @@ func (s *Store) Ballast() error { return s.space.load() }
 func (s *space) check() error {
 	free, err := s.free(s.dir)
 	if err != nil {
-		return fmt.Errorf("ask for the free space of %s: %w", s.dir, err)
+		return fmt.Errorf("read the free space of %s: %w", s.dir, err)
 	}
 	if free < s.min {
 		return &LowSpaceError{Dir: s.dir, Free: free, Need: s.min}
@@ -55,7 +55,7 @@ func (s *space) load() error {
 	}
 	free, err := s.free(s.dir)
 	if err != nil {
-		return fmt.Errorf("ask for the free space of %s: %w", s.dir, err)
+		return fmt.Errorf("read the free space of %s: %w", s.dir, err)
 	}
 	if free < s.min+uint64(size) {
 		return nil

@@ -68,7 +68,7 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case view.SQL == "":
 	case foreign(r):
-		view.Refused = "This question came from another site, so it was not asked. Read it, and press Ask."
+		view.Refused = "This query came from another site, so it was not run. Read it, then press Ask."
 	default:
 		err = ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
 			view.Result, err = s.from.Ask(ctx, view.SQL)
@@ -102,7 +102,7 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if foreign(r) {
-		s.say(w, http.StatusForbidden, "This download was asked for by another site.")
+		s.say(w, http.StatusForbidden, "This download was requested by another site.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloading)

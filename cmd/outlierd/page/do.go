@@ -102,7 +102,7 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
-		s.say(w, http.StatusForbidden, "Nothing was done: this form is not of a page that is logged in. Load that page again.")
+		s.say(w, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	a, err := actionOf(r.PathValue("verb"), r.PostForm)
@@ -134,7 +134,7 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 		s.say(w, http.StatusConflict, refused.Why)
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
-		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call. Look at the page Now before you try again: it may be done yet.")
+		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call. Check the page Now before you try again: the action may still be carried out.")
 	default:
 		s.refuse(w, r, a.Verb, err)
 	}

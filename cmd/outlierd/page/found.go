@@ -78,7 +78,7 @@ const longest = 500
 func tooLong(form url.Values) error {
 	for name := range form {
 		if len(form.Get(name)) > longest {
-			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are read", name, len(form.Get(name)), longest)
+			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are allowed", name, len(form.Get(name)), longest)
 		}
 	}
 	return nil
@@ -95,17 +95,17 @@ func filterOf(form url.Values) (f Filter, err error) {
 		f.Order = orders[0].Value
 	}
 	if !known(orders, f.Order) {
-		return f, fmt.Errorf("order: %q is not known", f.Order)
+		return f, fmt.Errorf("order: unknown value %q", f.Order)
 	}
 	if ratio := text("ratio"); ratio != "" {
 		if f.Ratio, err = strconv.ParseFloat(ratio, 64); err != nil || !(f.Ratio >= 0) {
-			return f, fmt.Errorf("ratio: %q is no number of 0 or more", ratio)
+			return f, fmt.Errorf("ratio: must be a number of at least 0, got %q", ratio)
 		}
 	}
 	for name, into := range map[string]*int{"days": &f.Days, "page": &f.Page} {
 		if number := text(name); number != "" {
 			if *into, err = strconv.Atoi(number); err != nil || *into < 1 || *into > 1_000_000 {
-				return f, fmt.Errorf("%s: %q is no number from 1 to 1000000", name, number)
+				return f, fmt.Errorf("%s: must be a number from 1 to 1000000, got %q", name, number)
 			}
 		}
 	}

@@ -105,9 +105,9 @@ func TestFormThatCannotBeReadIsRefused(t *testing.T) {
 		return &Found{}, nil
 	})
 	for form, says := range map[string]string{
-		"ratio=many": `ratio: "many" is no number`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
+		"ratio=many": `ratio: must be a number of at least 0, got "many"`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
 		"days=0": "days:", "days=1e9": "days:", "page=-1": "page:", "page=99999999999999999999": "page:",
-		"order=title%3B--": `order: "title;--" is not known`, "query=" + strings.Repeat("x", 501): `"query": 501 bytes are too many`,
+		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 bytes are too many`,
 	} {
 		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(html.UnescapeString(w.Body.String()), says) {
 			t.Errorf("%s: HTTP %d %s, want %s", form, w.Code, w.Body, says)
@@ -138,7 +138,7 @@ func TestTablesThatDoNotAnswer(t *testing.T) {
 		says string
 	}{
 		"not published": {ErrNothingPublished, http.StatusOK, "there is no published DuckDB file yet"},
-		"damaged":       {errors.New("block 7 is damaged"), http.StatusInternalServerError, "the log of outlierd up says why"},
+		"damaged":       {errors.New("block 7 is damaged"), http.StatusInternalServerError, "the log of outlierd up has the reason"},
 	} {
 		w := answer(finds(t, func(context.Context, Filter) (*Found, error) { return nil, c.err }), "/found")
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "block 7") {

@@ -166,7 +166,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 		case !s.logins.tries.Allow():
 			s.tooMany(w)
 		default:
-			view.Wrong = "This address has been used, or is older than a minute."
+			view.Wrong = "This login URL was already used or has expired."
 			s.write(w, http.StatusForbidden, "login.html", view)
 		}
 		return
@@ -185,7 +185,7 @@ func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 	case !s.logins.tries.Allow():
 		s.tooMany(w)
 	case !s.logins.isToken(r.PostFormValue("token")):
-		s.write(w, http.StatusForbidden, "login.html", loginView{Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "This is not the token."})
+		s.write(w, http.StatusForbidden, "login.html", loginView{Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong."})
 	default:
 		s.logins.begin(w, r)
 		http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
@@ -200,7 +200,7 @@ func (l *logins) isToken(text string) bool {
 
 func (s *Site) tooMany(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "12")
-	s.say(w, http.StatusTooManyRequests, "Too many logins were tried; wait a minute.")
+	s.say(w, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
 }
 
 // ofThisSite returns a path of this site. It never leads to another site.
@@ -215,7 +215,7 @@ func ofThisSite(path string) string {
 func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
-		s.say(w, http.StatusForbidden, "This form is not of a page that is logged in; load that again.")
+		s.say(w, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	s.logins.mu.Lock()

@@ -123,7 +123,7 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, "now", err)
 	case now == nil && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "2")
-		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; load the page again.")
+		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; reload the page.")
 	case now != nil:
 		s.show(w, "now.html", struct {
 			*Now

@@ -225,10 +225,10 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err e
 		s.say(w, http.StatusOK, err.Error()+".")
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "10")
-		s.say(w, http.StatusServiceUnavailable, "The tables took too long to answer; load the page again, or ask for less.")
+		s.say(w, http.StatusServiceUnavailable, "The query took too long; reload the page, or narrow the filter.")
 	default:
 		s.log.Warn("page not shown", "page", page, "err", err)
-		s.say(w, http.StatusInternalServerError, "This could not be read; the log of outlierd up says why.")
+		s.say(w, http.StatusInternalServerError, "The data could not be read; the log of outlierd up has the reason.")
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
 		s.log.Error("page not shown", "page", name, "err", err)
-		http.Error(w, "the page could not be made; the log of outlierd up says why", http.StatusInternalServerError)
+		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

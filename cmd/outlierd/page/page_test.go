@@ -342,7 +342,7 @@ func TestBusyScheduleShowsTheLastLook(t *testing.T) {
 			time.Sleep(call)
 			return &Now{At: "12:00"}, nil
 		}})
-		const old = "This is how things stood"
+		const old = "This was the state"
 		if w := answer(s, "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
 			t.Errorf("at rest: HTTP %d %s", w.Code, w.Body)
 		}

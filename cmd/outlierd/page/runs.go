@@ -147,7 +147,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request) {
 	if number := r.URL.Query().Get("calls"); number != "" {
 		var err error
 		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
-			s.say(w, http.StatusBadRequest, fmt.Sprintf("calls: %q is no number from 1 to 1000000", number))
+			s.say(w, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
 			return
 		}
 	}

@@ -145,7 +145,7 @@ func pageOf(form url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > 1_000_000 {
-		return 0, fmt.Errorf("page: %q is no number from 1 to 1000000", number)
+		return 0, fmt.Errorf("page: must be a number from 1 to 1000000, got %q", number)
 	}
 	return n, nil
 }

@@ -91,7 +91,7 @@ func reason(ctx, limited context.Context, err error, limit time.Duration, memory
 	case ctx.Err() == nil && limited.Err() != nil:
 		return slow(limit)
 	case database.OutOfMemory(err):
-		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", database.Megabytes(memory))
+		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values", database.Megabytes(memory))
 	}
 	return explain(err)
 }

@@ -29,7 +29,7 @@ const (
 
 // slow says that SQL met the limit of time.
 func slow(limit time.Duration) error {
-	return fmt.Errorf("the SQL took longer than %v: make it look at fewer rows", limit)
+	return fmt.Errorf("the SQL took longer than %v: make it read fewer rows", limit)
 }
 
 // Field is a column of a result.

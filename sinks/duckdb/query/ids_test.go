@@ -329,7 +329,7 @@ func TestEndlessSeedsAreStopped(t *testing.T) {
 	s := empty(t)
 	s.Timeout = 100 * time.Millisecond
 	const endless = "select i from range(1000000000000000) r(i) where i < 0"
-	refuses(t, "took longer than 100ms: make it look at fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
+	refuses(t, "took longer than 100ms: make it read fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Query(ctx, endless); err == nil || strings.Contains(err.Error(), "longer") {

@@ -55,7 +55,7 @@ func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error)
 func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 	asked, err := json.Marshal(q)
 	if err != nil {
-		return got, fmt.Errorf("ask SQL: %w", err)
+		return got, fmt.Errorf("run SQL: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, timeLimit))
 	defer cancel()
@@ -83,11 +83,11 @@ func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 func died(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		said, _, _ := bytes.Cut(exit.Stderr, []byte("\n"))
-		return fmt.Errorf("the SQL ended the process that ran it, as happens when memory runs out (%s): "+
-			"make it look at fewer rows, or make smaller values",
+		return fmt.Errorf("the process that ran the SQL ended, possibly because memory ran out (%s): "+
+			"make it read fewer rows, or produce smaller values",
 			strings.TrimSpace(fmt.Sprintf("%v %.200s", exit, said)))
 	}
-	return fmt.Errorf("ask SQL in another process: %w", err)
+	return fmt.Errorf("run SQL in another process: %w", err)
 }
 
 // Serve answers one question of a [Process] and confines this process
@@ -95,7 +95,7 @@ func died(err error) error {
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var q question
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
-		return fmt.Errorf("read what is to be asked: %w", err)
+		return fmt.Errorf("read the request: %w", err)
 	}
 	if err := Confine(); err != nil {
 		return err

@@ -104,7 +104,7 @@ func TestSQLGoesAwayWithWhoeverAsks(t *testing.T) {
 
 func TestProcessThatDiesIsTold(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"killed": {"kill -9 $$", "ended the process that ran it, as happens when memory runs out (signal: killed"},
+		"killed": {"kill -9 $$", "the process that ran the SQL ended, possibly because memory ran out (signal: killed"},
 		"loud":   {"echo fatal error: out of memory >&2; echo goroutine 1 >&2; exit 2", "(exit status 2 fatal error: out of memory)"},
 		"silent": {"exit 0", "in another process"},
 		"babble": {"echo nonsense", "in another process"},
@@ -126,7 +126,7 @@ func TestNoSQLTakesMoreThanItsTimeAndMemory(t *testing.T) {
 	for name, sql := range bombs {
 		t.Run(name, func(t *testing.T) {
 			_, err := apart(limit).Query(t.Context(), s, sql)
-			if err == nil || !strings.Contains(err.Error(), "make it look at fewer rows") {
+			if err == nil || !strings.Contains(err.Error(), "make it read fewer rows") {
 				t.Errorf("error %v names no limit and no remedy", err)
 			}
 		})

@@ -17,12 +17,12 @@ FROM weekly_top WHERE week = date_trunc('week', current_date)
 ORDER BY query, place`},
 	{"New this week", `SELECT first_seen_at, title, channel_title, average_views_ratio, searched, link
 FROM new_this_week ORDER BY average_views_ratio DESC LIMIT 50`},
-	{"What grows fastest", `SELECT title, views_per_day, growth_per_day, view_count, to_at
+	{"Fastest growing videos", `SELECT title, views_per_day, growth_per_day, view_count, to_at
 FROM growth ORDER BY views_per_day DESC LIMIT 50`},
-	{"What each query brought for its credits", `SELECT job, queries, seeds, count(*) AS searches, sum(pages)::BIGINT AS pages, sum(credits)::BIGINT AS credits,
+	{"What each query found for its credits", `SELECT job, queries, seeds, count(*) AS searches, sum(pages)::BIGINT AS pages, sum(credits)::BIGINT AS credits,
 	sum(new_hits)::BIGINT AS new_hits, round(sum(credits) / nullif(sum(new_hits), 0), 3) AS credits_per_new_hit
 FROM ops.searches GROUP BY ALL ORDER BY credits_per_new_hit`},
-	{"What each search has not seen", `SELECT job, queries, seeds, seen, total, left_pages, stop_reason, began_at
+	{"Hits that searches have not read", `SELECT job, queries, seeds, seen, total, left_pages, stop_reason, began_at
 FROM ops.coverage WHERE complete IS DISTINCT FROM true ORDER BY began_at DESC`},
 	{"Credits by day", `SELECT day, credits, credits_in_month, cap_month
 FROM ops.spend_by_day ORDER BY day`},
