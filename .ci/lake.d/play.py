@@ -54,7 +54,7 @@ sinks:
         """What check says of the sinks, which hold what the journal amounts to."""
         said = self.run("check", "--read-data")
         lines = re.findall(r"^iceberg: .*holds answers.*", said, re.M)
-        assert lines and "all rows are those of the journal" in lines[0], f"{self.name}:\n{said}"
+        assert lines and "all rows match the journal" in lines[0], f"{self.name}:\n{said}"
         return lines[0]
 
     def lines(self, tool: str) -> str:
