@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -155,6 +156,11 @@ func (b *builder) data(n *yamltree.Node) {
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		b.cfg.Data = b.absolute(override)
 	}
+	if strings.Contains(b.cfg.Data, "?") { // DuckDB puts the name of its log before it, as in an address
+		at := cmp.Or(n, b.root)
+		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path must not contain a ?, got %s", b.cfg.Data),
+			"rename the folder, or set data or OUTLIERD_DATA to another one")
+	}
 }
 
 func (b *builder) budget(n *yamltree.Node) {
@@ -254,6 +260,9 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 		return
 	case first == "state":
 		n.Refuse("must not be in the folder state, which is reserved")
+		return
+	case kind == SinkDuckDB && strings.Contains(path, "?"):
+		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
 	}
 	for _, other := range b.cfg.Sinks {

@@ -10,16 +10,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks/duckdb/database"
 )
 
-// Run asks a published file and hands over the names of the result's columns,
-// once, and then each row. Without columns nobody asks for the names. The file is opened read-only for this query and closed
-// after it: the driver shares instances by path, and one that stayed open would
-// go on showing the file from before the next publication.
+// Run queries a published file. It calls columns, unless that is nil, once with the names of the
+// result's columns, and then row with each row. The file is opened read-only for this query and closed
+// after it: one that stayed open would go on showing the file from before the next publication.
 //
 // Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT
 // and its like, json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE,
@@ -110,17 +112,27 @@ func opened(ctx context.Context, path string, work func(driver.Conn) error) (err
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
-	const settings = "?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false"
-	connector, err := duckdb.NewConnector(path+settings, nil)
+	connector, err := duckdb.NewConnector("?autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
 	if err != nil {
-		return fmt.Errorf("open %s read-only: %w", path, err)
+		return fmt.Errorf("start DuckDB: %w", err)
 	}
 	defer func() { err = errors.Join(err, connector.Close()) }()
 	conn, err := connector.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("open %s read-only: %w", path, err)
+		return fmt.Errorf("start DuckDB: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	// The driver reads a path as a URL, and so loses what follows a # in it, such as that the file is
+	// opened read-only. The file is attached under the name that DuckDB would give it.
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	switch strings.ToLower(name) {
+	case "", "memory", "temp", "system": // which are taken
+		name += "_db"
+	}
+	attach := fmt.Sprintf("ATTACH %s AS %s (READ_ONLY); USE %[2]s", database.Text(path), database.Name(name))
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, attach, nil); err != nil {
+		return fmt.Errorf("open %s read-only: %w", path, err)
+	}
 	return work(conn)
 }
 
