@@ -126,7 +126,9 @@ func badFlag(c *cobra.Command, err error) error {
 		}
 	} else if bare, is := errors.AsType[*pflag.ValueRequiredError](err); is {
 		said = strings.TrimPrefix(bare.Error(), "flag needs an argument: ") + " needs a value"
-	} else if unknown, is := errors.AsType[*pflag.NotExistError](err); is && unknown.GetSpecifiedShortnames() == "" {
+	} else if unknown, is := errors.AsType[*pflag.NotExistError](err); is && unknown.GetSpecifiedShortnames() != "" {
+		said += "; write -- before an argument that begins with -"
+	} else if is {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
