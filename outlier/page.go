@@ -134,17 +134,19 @@ func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error
 }
 
 func (h *Hit) read(d *jx.Decoder) error {
+	named := false // of several ids the first counts, as in the tables
 	return object(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "id":
+		switch {
+		case key == "id" && !named:
+			named = true
 			return ident(d, &h.VideoID)
-		case "kind":
+		case key == "kind":
 			return text(d, &h.Kind)
-		case "snippet":
+		case key == "snippet":
 			return h.readSnippet(d)
-		case "statistics":
+		case key == "statistics":
 			return h.readStatistics(d)
-		case "classification":
+		case key == "classification":
 			return h.readClassification(d)
 		}
 		return d.Skip()

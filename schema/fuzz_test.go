@@ -154,6 +154,7 @@ func TestDecodedRecordsAreValidArrow(t *testing.T) {
 func FuzzPagesAreReadAlike(f *testing.F) {
 	f.Add([]byte(`{"hits":[{"id":"a"},{"id":null},7,{"id":true},{"id":"a"},{"id":"b","id":"c"}],"hits":[{"id":"d"}]}`))
 	f.Add([]byte(`{"hits":[{"id":" "},{"id":1e3,"new":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}]}`))
+	f.Add([]byte(`{"hits":[{"id":"","id":"0"}]}`))
 	f.Add([]byte("{\"hits\":[{\"id\":\"a\xffb\"},{\"id\":\"a\u0085b\"}]}"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := NewDecoder(memory.NewGoAllocator())
