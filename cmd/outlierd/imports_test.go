@@ -44,26 +44,27 @@ var mayImport = map[string][]string{
 		"sync/state"},
 	"sync/forecast": {"outlier", "outlier/pace", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue",
 		"sync/runs", "sync/state"},
-	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
+	"sync/load": {"excerpt", "outlier", "schema", "sinks", "sync/journal", "sync/ops", "sync/runs", "sync/state", "sync/store"},
+	"sync/engine": {"outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/load",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
 	"sync/scale":        {"outlier", "schema", "sync/facts", "sync/job", "sync/plan"},
 	"sync/backup":       {"sync/state"},
-	"sync/check":        {"schema", "sinks", "sinks/compare", "sync/engine", "sync/state"},
-	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/runs", "sync/store"},
+	"sync/check":        {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
+	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/load", "sync/runs", "sync/store"},
 	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":      {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state"},
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page": {},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
-		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
+		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
 // exchanged in one place.
 var fenced = map[string][]string{
 	"github.com/duckdb/":           {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
-	"github.com/apache/arrow-go/":  {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/apache/arrow-go/":  {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "sync/engine", "sync/load"},
 	"github.com/minio/":            {"sinks/bucket"},
 	"github.com/Azure/":            {"sinks/bucket"},
 	"github.com/apache/iceberg-go": {"sinks/iceberg"},

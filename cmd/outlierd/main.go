@@ -22,6 +22,7 @@
 //   - sync/state: opens the state folder, which these seven share.
 //   - sync/plan: what a run will request and cost, without I/O.
 //   - sync/facts: the input of a plan, read from the state; which unfinished runs continue.
+//   - sync/load: loads answers from the journal into the sinks.
 //   - sync/engine: performs runs, and runs the schedule.
 //   - sync/forecast: plans, budget, queue and status, for people.
 //   - sync/backup: backups of the state.

@@ -15,6 +15,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 	"outlierd/sync/store"
@@ -199,10 +200,10 @@ func everybodys(err error) bool {
 	if _, short := errors.AsType[*store.LowSpaceError](err); short {
 		return true
 	}
-	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
+	if _, ahead := errors.AsType[*load.AheadError](err); ahead {
 		return true
 	}
-	if _, down := errors.AsType[*engine.SinksDownError](err); down {
+	if _, down := errors.AsType[*load.SinksDownError](err); down {
 		return true
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {

@@ -22,6 +22,7 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 )
 
 func rebuildCommand(o *options) *cobra.Command {
@@ -110,7 +111,7 @@ func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 	}
 	mark, err := sink.Watermark(ctx)
 	if err == nil && mark > end {
-		err = &engine.AheadError{Sink: s.Kind, Mark: mark, End: end}
+		err = &load.AheadError{Sink: s.Kind, Mark: mark, End: end}
 	}
 	return errors.Join(err, sink.Close())
 }

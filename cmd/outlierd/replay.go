@@ -14,8 +14,8 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 )
 
 func replayCommand(o *options) *cobra.Command {
@@ -84,7 +84,7 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 		unreadable := func(id int64, err error) {
 			done.Unreadable = append(done.Unreadable, fmt.Sprintf("answer %d: %v", id, err))
 		}
-		if done.Answers, err = engine.Replay(ctx, p.Engine.Store, ids, sink, unreadable); err != nil {
+		if done.Answers, err = load.Replay(ctx, p.Engine.Store, ids, sink, unreadable); err != nil {
 			return err
 		}
 		return sink.Publish(ctx, nil)

@@ -25,6 +25,7 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/metrics"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
@@ -100,7 +101,7 @@ func (p *program) ahead(ctx context.Context) error {
 	}
 	for _, sink := range p.Engine.Sinks {
 		if mark, err := sink.Watermark(ctx); err == nil && mark > end {
-			return &engine.AheadError{Sink: sink.Name(), Mark: mark, End: end}
+			return &load.AheadError{Sink: sink.Name(), Mark: mark, End: end}
 		}
 	}
 	return nil
@@ -109,7 +110,7 @@ func (p *program) ahead(ctx context.Context) error {
 // discard removes a state folder that is behind a sink, if it has no answers. If it has any, another
 // process has created it meanwhile.
 func (p *program) discard(cause error, folder string) error {
-	if ahead, ok := errors.AsType[*engine.AheadError](cause); !ok || ahead.End > 0 {
+	if ahead, ok := errors.AsType[*load.AheadError](cause); !ok || ahead.End > 0 {
 		return nil
 	}
 	return errors.Join(p.Close(), os.RemoveAll(folder))

@@ -16,7 +16,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/engine"
+	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
@@ -179,7 +179,7 @@ func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 		folder := filepath.Join(p.dir, "data", "state")
 		for end, kept := range map[int64]bool{0: false, 3: true} {
 			p.opened(func(prog *program) error {
-				return prog.discard(&engine.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
+				return prog.discard(&load.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
 			})
 			if missing(folder) == kept {
 				t.Errorf("a state with %d answers is there: %v, want %v", end, !kept, kept)

@@ -12,7 +12,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/compare"
-	"outlierd/sync/engine"
+	"outlierd/sync/load"
 	"outlierd/sync/state"
 )
 
@@ -230,10 +230,10 @@ func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink)
 			return want, err
 		}
 	}
-	if err := engine.Project(ctx, c.State, mark, sink, func(id int64) { c.At(id, mark) }); err != nil {
+	if err := load.Project(ctx, c.State, mark, sink, func(id int64) { c.At(id, mark) }); err != nil {
 		return want, err
 	}
-	operations, err := engine.Operations(c.State)
+	operations, err := load.Operations(c.State)
 	if err != nil {
 		return want, err
 	}

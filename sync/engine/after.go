@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"outlierd/sync/job"
@@ -72,4 +73,30 @@ func passed(spec *job.Spec, d runs.FollowUp, latest, now time.Time) bool {
 		return true
 	}
 	return d.Due.Before(latest)
+}
+
+// StaleError says that a job has to wait whose SQL is to find what another job has brought:
+// the tables that SQL reads do not have it yet.
+type StaleError struct {
+	Job, After string
+	Err        error // what the sink is disabled for
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; run it when the sink works again: %v",
+		e.After, job.SinkDuckDB, e.Err)
+}
+
+func (e *StaleError) Unwrap() error { return e.Err }
+
+// stale returns a [StaleError] for a job that comes after another one and has SQL, while the
+// tables that SQL reads are behind.
+func (w *worker) stale(spec *job.Spec) error {
+	if spec.After == "" || len(spec.SQL()) == 0 {
+		return nil
+	}
+	if err := w.loader.Problem(job.SinkDuckDB); err != nil {
+		return &StaleError{Job: spec.Name, After: spec.After, Err: err}
+	}
+	return nil
 }

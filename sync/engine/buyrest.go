@@ -215,7 +215,7 @@ func (e *Engine) Fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.loader.problems()
+	return w.loader.Problems()
 }
 
 // openRest puts the run on record, and closes those whose searches it takes over.

@@ -1,7 +1,7 @@
 // Package engine runs jobs: it begins runs by their plans, buys their pages, starts and reads
-// their scans, asks about their hits, loads what was bought into the sinks and keeps the
-// schedule. What plans need to know is read by package facts, and what would happen is for
-// package forecast.
+// their scans, asks about their hits, and keeps the schedule. What plans need to know is read by
+// package facts, what was bought is loaded into the sinks by package load, and what would happen
+// is for package forecast.
 //
 // # Reading order
 //
@@ -17,7 +17,6 @@
 //     paging.go: what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
 //   - fetch.go: attempts at a call; blocks.go and clock.go hold calls back.
-//   - load.go, sinkstate.go, source.go: from the journal into the sinks.
 //
 // References back up are mostly to the types [run] and [worker]: their methods stand in the file
 // of what they do. The rest end something: a search ends its run, a call that fails pauses the
@@ -82,11 +81,4 @@
 // clock alone says that a new day or cycle has begun, the service is asked first, or else a
 // person (clock.go). With `budget.pace: even` a run gets a share of what is left of the
 // cycle, which its searches take in turns ([facts.Reader.Limit]).
-//
-// # The journal leads, the sinks follow
-//
-// Nothing is written to a sink that is not durable in the journal first. The
-// [loader] reads the journal from each sink's own watermark, so a sink that was
-// locked, full or new catches up without a purchase. What readers see changes
-// only when a sink publishes.
 package engine

@@ -70,7 +70,7 @@ func (r *run) choose(ctx context.Context) error {
 	r.searched, r.worker.owing = true, r.worker.owing || len(debts) > 0
 	done, err := r.done()
 	if !done && len(r.steps) > 0 { // else it publishes at its end
-		r.worker.loader.pagesIn = true
+		r.worker.loader.PagesIn = true
 	}
 	r.updated()
 	return err
@@ -181,7 +181,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 			return err
 		},
 	})
-	w.loader.settleAhead(err == nil)
+	w.loader.SettleAhead(err == nil)
 	if err == nil {
 		err = wrong
 	}
@@ -240,7 +240,7 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
 		return true, nil
 	}
-	if err == nil && !w.loader.decodeAhead(entryOf(task, kept, body)) {
+	if err == nil && !w.loader.DecodeAhead(entryOf(task, kept, body)) {
 		_, err = w.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
 	}
 	if err != nil {
@@ -248,6 +248,15 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 			Status: kept.Answer.Status, Message: "not usable", Cause: err}
 	}
 	return false, nil
+}
+
+// entryOf is a data call's answer as the journal will give it.
+func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
+	return &journal.Entry{
+		ID: kept.Response, Run: task.Run, Job: task.Job, Op: task.Op, Entity: task.Entity,
+		ReceivedAt: store.Instant(store.Micros(kept.Answer.ReceivedAt)),
+		Status:     kept.Answer.Status, Outcome: kept.Outcome, Body: body,
+	}
 }
 
 // Judge is [state.Options.Judge], for one store.

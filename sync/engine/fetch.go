@@ -212,7 +212,7 @@ func (w *worker) refused(r *outlier.Request) error {
 	if err := w.blocked(r); err != nil || !r.Paid() {
 		return err
 	}
-	return w.loader.down(w.engine.Config.SinksDownAfter)
+	return w.loader.Down(w.engine.Config.SinksDownAfter)
 }
 
 // needsRoom reports whether a call has to fit into what a period leaves: one whose price

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/load"
 	"outlierd/sync/ops"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -128,8 +129,8 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 		}
 		before := w.service.Books().Total.Calls
 		_, err := w.run()
-		if _, ok := errors.AsType[*AheadError](err); !ok {
-			t.Errorf("error %v, want an *AheadError", err)
+		if _, ok := errors.AsType[*load.AheadError](err); !ok {
+			t.Errorf("error %v, want an *load.AheadError", err)
 		}
 		if after := w.service.Books().Total.Calls; after != before {
 			t.Errorf("%d calls were made without a ledger", after-before)
@@ -285,7 +286,7 @@ jobs:
 						if searches++; searches == 3 {
 							_, times := sink.reads()
 							before.Store(int64(times))
-							time.AfterFunc(publishSoon+time.Second, func() {
+							time.AfterFunc(11*time.Second, func() {
 								mark, times := sink.reads()
 								shown.Store(mark)
 								after.Store(int64(times))

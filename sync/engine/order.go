@@ -361,8 +361,8 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.worker.withdraw(o)
 		return s.refuse(ctx, o, err)
 	}
-	if !s.worker.loader.working() { // a person may have repaired one just now
-		if err := s.worker.loader.retry(ctx, true); err != nil {
+	if !s.worker.loader.Working() { // a person may have repaired one just now
+		if err := s.worker.loader.Retry(ctx, true); err != nil {
 			return s.refuse(ctx, o, err)
 		}
 	}

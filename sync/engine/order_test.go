@@ -19,6 +19,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/load"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
@@ -887,7 +888,7 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 		w.serving(e, func(func()) {
 			time.Sleep(10 * time.Minute)
 			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
-			if _, ahead := errors.AsType[*AheadError](err); !ahead || w.spent() > 0 {
+			if _, ahead := errors.AsType[*load.AheadError](err); !ahead || w.spent() > 0 {
 				t.Errorf("%d credits, and the order returned %v", w.spent(), err)
 			}
 			if err := e.Between(w.ctx, func(context.Context) error { return nil }); err != nil {

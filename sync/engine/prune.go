@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"outlierd/sync/journal"
@@ -17,17 +16,6 @@ import (
 // call can leave. Bodies stay that a sink has not published, that an unfinished run may still read, and that
 // a job may use again. What is old is judged by the time that was agreed on with the service: a machine
 // whose clock is years ahead must not prune everything.
-
-// PrunedError says that a sink lacks rows of answers whose bodies the journal does not have any more.
-type PrunedError struct {
-	Sink         string
-	Mark, Pruned int64
-}
-
-func (e *PrunedError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): stop outlierd, and "+
-		"'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark, e.Pruned, e.Sink)
-}
 
 // pruneEvery is how often is looked for answers to prune, where the last look found none left.
 const pruneEvery = time.Minute
@@ -81,7 +69,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	if err != nil || !known {
 		return k, false, err
 	}
-	if k.UpTo, known, err = w.loader.shownByAll(); err != nil || !known {
+	if k.UpTo, known, err = w.loader.ShownByAll(); err != nil || !known {
 		return k, false, err
 	}
 	config := w.engine.Config
@@ -137,7 +125,7 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	if err := w.publish(ctx); err != nil {
 		return err
 	}
-	if err := w.loader.problems(); err != nil {
+	if err := w.loader.Problems(); err != nil {
 		return err
 	}
 	if _, known, err := e.pruningTime(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 )
@@ -46,7 +47,7 @@ func BenchmarkPublishOperations(b *testing.B) {
 			defer store.Close()
 			sink := openForBenchmark(b, kind, dir)
 			defer sink.Close()
-			l, err := newLoader(b.Context(), store, []sinks.Sink{sink}, slog.New(slog.DiscardHandler))
+			l, err := load.New(b.Context(), store, []sinks.Sink{sink}, slog.New(slog.DiscardHandler), func() {})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -78,12 +79,12 @@ func BenchmarkPublishOperations(b *testing.B) {
 	}
 }
 
-func publishOnce(b *testing.B, l *loader) {
+func publishOnce(b *testing.B, l *load.Loader) {
 	b.Helper()
-	if err := l.publishAll(b.Context()); err != nil {
+	if err := l.Publish(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := l.problems(); err != nil {
+	if err := l.Problems(); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -81,11 +81,11 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 	}
 	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
 	if row.Rows == nil {
-		if r.row.Rows, err = w.loader.recount(row.ID); err != nil {
+		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
 		}
 	}
-	w.loader.expect(row.ID)
+	w.loader.Expect(row.ID)
 	r.limit(o.Spec.Budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (r *run) await(ctx context.Context) error {
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
 		until = r.wake
 	}
-	if at := r.worker.loader.publishAt(); r.worker.loader.pagesIn && at.Before(until) {
+	if at := r.worker.loader.PublishAt(); r.worker.loader.PagesIn && at.Before(until) {
 		until = at
 	}
 	return pause(ctx, min(time.Until(until), nap))
@@ -211,7 +211,7 @@ func (r *run) end(ctx context.Context, cause error) {
 // what was paid for, so nothing here is interrupted by one.
 func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	lost := errors.Join(w.loader.retry(ctx, true), w.loader.load(ctx, true)) // what no status shows
+	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx, true)) // what no status shows
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
@@ -220,14 +220,14 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		r.ended = true
 		record(r, errors.Join(causeOf(r), lost))
 	}
-	disabled := w.loader.disabled()
-	published := w.loader.publishAll(ctx)
-	if lost = errors.Join(lost, published); published != nil || w.loader.disabled() > disabled {
+	disabled := w.loader.Disabled()
+	published := w.loader.Publish(ctx)
+	if lost = errors.Join(lost, published); published != nil || w.loader.Disabled() > disabled {
 		// The sinks that still work show that the runs did not end as it seemed.
 		for _, r := range ending {
 			record(r, errors.Join(r.err, published))
 		}
-		if again := errors.Join(w.loader.publishAll(ctx), w.loader.retry(ctx, true)); again != nil {
+		if again := errors.Join(w.loader.Publish(ctx), w.loader.Retry(ctx, true)); again != nil {
 			w.engine.log().Error("the end of runs is not published yet", "err", again)
 		}
 	}
@@ -235,8 +235,8 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		switch {
 		case r.row.Status == runs.PausedBudget || r.row.Status == runs.Partial:
 			r.err = lost
-		case !w.loader.working():
-			r.err = errors.Join(r.err, w.loader.problems())
+		case !w.loader.Working():
+			r.err = errors.Join(r.err, w.loader.Problems())
 		}
 		w.forget(r)
 		if r.noted && ctx.Err() == nil { // else the next start goes on with it
@@ -263,13 +263,13 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row.Requests = max(row.Requests, r.worker.made[row.ID])
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
-	row.Rows = merged(row.Rows, r.worker.loader.taken(row.ID))
+	row.Rows = merged(row.Rows, r.worker.loader.Taken(row.ID))
 	retry, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
 	if err != nil {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero()), ""
-	if all := errors.Join(cause, r.unreadable(), r.worker.loader.problems()); all != nil {
+	if all := errors.Join(cause, r.unreadable(), r.worker.loader.Problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -331,17 +331,17 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 		return runs.Interrupted
 	case tooLong(cause):
 		return runs.PausedQuota
-	case cause != nil && isCap(cause) && r.worker.loader.working():
+	case cause != nil && isCap(cause) && r.worker.loader.Working():
 		return runs.PausedBudget
-	case cause != nil && isQueued(cause) && r.worker.loader.working():
+	case cause != nil && isQueued(cause) && r.worker.loader.Working():
 		return runs.Partial
-	case cause != nil || !r.worker.loader.working():
+	case cause != nil || !r.worker.loader.Working():
 		return runs.Failed
 	case r.progress.Failures > 0 || backedOff: // calls that failed, now or before, wait for another try
 		return runs.Partial
 	case r.unreadable() != nil:
 		return runs.Partial
-	case r.worker.loader.problems() != nil: // readers of that sink do not see its rows yet
+	case r.worker.loader.Problems() != nil: // readers of that sink do not see its rows yet
 		return runs.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return runs.OKEmpty

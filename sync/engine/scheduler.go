@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier/pace"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
@@ -169,7 +170,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		if err == nil {
 			s.unpark(waited)
 		}
-		_, ahead := errors.AsType[*AheadError](err)
+		_, ahead := errors.AsType[*load.AheadError](err)
 		if err != nil && ctx.Err() == nil && !tooLong(err) && kindOf(err) == "" {
 			s.worker.release(ctx, err) // what keeps everything from going on
 		}
@@ -334,7 +335,7 @@ func (s *scheduler) bringForward(a *Appointment, now time.Time) {
 // fire finds the jobs that come after others and have to run, once readers have the pages of
 // those others. While no sink works they wait.
 func (s *scheduler) fire(ctx context.Context) {
-	if !s.worker.owing || !s.worker.loader.working() || time.Now().Before(s.fireAt) {
+	if !s.worker.owing || !s.worker.loader.Working() || time.Now().Before(s.fireAt) {
 		return
 	}
 	owed, err := s.engine.Owed(time.Now())
@@ -346,7 +347,7 @@ func (s *scheduler) fire(ctx context.Context) {
 		s.fireAt = time.Now().Add(nap)
 		return
 	}
-	if s.worker.loader.working() {
+	if s.worker.loader.Working() {
 		s.fired, s.worker.owing = owed, false
 	}
 }
@@ -406,7 +407,7 @@ func (s *scheduler) tryOnce(a *Appointment, run string) bool {
 // isStale reports whether a job that comes after another one has to wait for the sink that
 // its SQL reads. It logs that once for each due instant.
 func (s *scheduler) isStale(a *Appointment) bool {
-	err := s.worker.loader.stale(a.Spec)
+	err := s.worker.stale(a.Spec)
 	if err != nil && a.Trigger == After && !s.stale[a.Spec.Name].Equal(a.Due) {
 		s.stale[a.Spec.Name] = a.Due
 		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
@@ -515,9 +516,9 @@ func (s *scheduler) stop(ctx context.Context) {
 	if len(s.worker.runs) > 0 {
 		s.worker.endAll(ctx, slices.Clone(s.worker.runs), func(*run) error { return context.Cause(ctx) })
 	} else {
-		err = errors.Join(s.worker.loader.retry(ctx, true), s.worker.publish(ctx))
+		err = errors.Join(s.worker.loader.Retry(ctx, true), s.worker.publish(ctx))
 	}
-	if err := errors.Join(err, s.worker.loader.problems()); err != nil {
+	if err := errors.Join(err, s.worker.loader.Problems()); err != nil {
 		s.engine.log().Error("the last answers are not published yet", "err", err)
 	}
 }
@@ -604,12 +605,12 @@ func (s *scheduler) pause(ctx context.Context, d time.Duration) {
 
 // publishIdle publishes what readers do not see yet, if that is due.
 func (s *scheduler) publishIdle(ctx context.Context) error {
-	if !s.worker.loader.publishDue() {
+	if !s.worker.loader.PublishDue() {
 		return nil
 	}
-	unseen, err := s.worker.loader.unseen()
+	unseen, err := s.worker.loader.Unseen()
 	if err != nil || !unseen {
-		s.worker.loader.pagesIn = false // they came from the journal
+		s.worker.loader.PagesIn = false // they came from the journal
 		return err
 	}
 	return s.worker.publish(ctx)
@@ -644,9 +645,9 @@ func (s *scheduler) wakes() (time.Time, error) {
 	for _, again := range s.engine.requests.waits() {
 		sooner(again)
 	}
-	sooner(s.worker.loader.nextRetry())
-	if s.worker.loader.pagesIn {
-		sooner(s.worker.loader.publishAt())
+	sooner(s.worker.loader.NextRetry())
+	if s.worker.loader.PagesIn {
+		sooner(s.worker.loader.PublishAt())
 	}
 	if s.worker.pausedUntil.After(time.Now()) {
 		sooner(s.worker.pausedUntil)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 )
 
@@ -359,8 +360,8 @@ func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
 			return wire.RoundTrip(r)
 		})
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if _, ahead := errors.AsType[*AheadError](err); !ahead || row.Status != runs.PausedBudget {
-			t.Errorf("status %s, error %v; want a paused run and an *AheadError", row.Status, err)
+		if _, ahead := errors.AsType[*load.AheadError](err); !ahead || row.Status != runs.PausedBudget {
+			t.Errorf("status %s, error %v; want a paused run and an *load.AheadError", row.Status, err)
 		}
 	})
 }
@@ -391,14 +392,14 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		for mark := range int64(5) { // where others stand, a batch ends
 			all = append(all, &fakeSink{name: "duckdb", mark: mark + 1})
 		}
-		l, err := newLoader(w.ctx, e.Store, all, e.log())
+		l, err := load.New(w.ctx, e.Store, all, e.log(), func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.load(ctx, true); err != nil {
+		if err := l.Load(ctx, true); err != nil {
 			t.Fatal(err)
 		}
-		if slow.mark == 0 || slow.mark >= 5 || written > 1+batchesAfterStop {
+		if slow.mark == 0 || slow.mark >= 5 || written > 3 {
 			t.Errorf("%d batches up to %d of %d were written", written, slow.mark, end)
 		}
 	})

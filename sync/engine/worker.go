@@ -14,6 +14,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -27,7 +28,7 @@ import (
 // call takes a fraction of the time after which the next one may leave.
 type worker struct {
 	engine      *Engine
-	loader      *loader
+	loader      *load.Loader
 	decoder     *schema.Decoder // checks an answer before it is believed
 	runs        []*run          // in the order in which they were begun
 	filter      queue.Filter    // whose data calls are made: those of one job, or all
@@ -58,16 +59,15 @@ const expireEvery = time.Minute
 
 // newWorker asks the sinks where they stand, and lets them catch up.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
-	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
+	loader, err := load.New(ctx, e.Store, e.Sinks, e.log(), e.beats)
 	if err != nil {
 		return nil, err
 	}
-	loader.beats = e.beats
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
 		filter: filter, made: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
 	}
-	return s, loader.load(ctx, true)
+	return s, loader.Load(ctx, true)
 }
 
 // Run performs spec for a due instant. By hand, for which due is zero, it goes on with
@@ -113,7 +113,7 @@ func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 		case err != nil || r.ended:
 		case r.forNext && r.searched:
 			err = r.endForNext(ctx)
-		case !worked && s.loader.pagesIn && s.loader.publishDue():
+		case !worked && s.loader.PagesIn && s.loader.PublishDue():
 			err = s.publish(ctx)
 		case !worked:
 			err = r.await(ctx)
@@ -130,16 +130,16 @@ func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 func (w *worker) usable(ctx context.Context, o *Order) error {
 	// SQL after another job must find what that one has brought, also where it was killed; and
 	// whether a sink works that did not when the last process ended shows when it publishes.
-	if o.Trigger == After || !w.loader.downSince.IsZero() {
+	if o.Trigger == After || !w.loader.DownSince().IsZero() {
 		if err := w.publish(ctx); err != nil {
 			return err
 		}
 	}
-	if !w.loader.working() {
-		return &SinksDownError{Since: w.loader.downSince, Err: w.loader.problems()}
+	if !w.loader.Working() {
+		return &load.SinksDownError{Since: w.loader.DownSince(), Err: w.loader.Problems()}
 	}
 	if o.Trigger == After {
-		return w.loader.stale(o.Spec)
+		return w.stale(o.Spec)
 	}
 	return nil
 }
@@ -164,6 +164,12 @@ func isFull(err error) bool {
 	return full
 }
 
+// isSinksDown reports whether a paid call was refused because no sink works.
+func isSinksDown(err error) bool {
+	_, down := errors.AsType[*load.SinksDownError](err)
+	return down
+}
+
 // QueuedError ends a run that has its pages while calls of it stay queued.
 type QueuedError struct{ Err error }
 
@@ -179,7 +185,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		return false, context.Cause(ctx)
 	}
 	w.slot = time.Time{}
-	if err := w.loader.retry(ctx, false); err != nil {
+	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err
 	}
 	if worked, err := w.workUrgent(ctx); worked || err != nil {
@@ -248,23 +254,27 @@ func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ende
 	return len(over) > 0, err
 }
 
+// loadEvery is how many calls go by before the journal is looked at again: the
+// answers of free calls become durable in groups of about this size anyway.
+const loadEvery = 64
+
 // load lets the sinks follow from time to time, and readers see it when that is due.
 func (w *worker) load(ctx context.Context) error {
-	if !w.loader.publishDue() {
-		if w.calls++; w.calls%loadEvery != 0 && !w.loader.behind {
+	if !w.loader.PublishDue() {
+		if w.calls++; w.calls%loadEvery != 0 && !w.loader.Behind() {
 			return nil
 		}
-		return w.loader.load(ctx, false)
+		return w.loader.Load(ctx, false)
 	}
 	return w.publish(ctx)
 }
 
 // publish shows readers all that the journal has.
 func (w *worker) publish(ctx context.Context) error {
-	if err := w.loader.load(ctx, true); err != nil {
+	if err := w.loader.Load(ctx, true); err != nil {
 		return err
 	}
-	return w.loader.publishAll(ctx)
+	return w.loader.Publish(ctx)
 }
 
 // ask makes the data call that is worth most of those that may be made now, if there is one.

@@ -7,6 +7,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -50,8 +51,8 @@ var kinds = []kind{
 		func(d string) *runs.LiveScanError { return &runs.LiveScanError{Scan: runs.Scan{ScanID: d}} }),
 	plain[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
 	plain[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
-	plain[*engine.AheadError]("sink_ahead", &engine.AheadError{}),
-	plain[*engine.SinksDownError]("sinks_down", &engine.SinksDownError{}),
+	plain[*load.AheadError]("sink_ahead", &load.AheadError{}),
+	plain[*load.SinksDownError]("sinks_down", &load.SinksDownError{}),
 	plain[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),
 	plain[*engine.CancelledError]("cancelled", &engine.CancelledError{}),
 	sentinel("stopped", ErrStopped),

@@ -24,6 +24,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -268,7 +269,7 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 	sent := fmt.Errorf("job a: %w", errors.Join(
 		&outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401},
 		&pace.LongWaitError{}, &runs.LiveScanError{Scan: runs.Scan{ScanID: "s1"}}, &store.LowSpaceError{Dir: "data"},
-		&engine.AheadError{}, &engine.SinksDownError{Err: io.EOF}, ErrStopped, ErrOtherJobs))
+		&load.AheadError{}, &load.SinksDownError{Err: io.EOF}, ErrStopped, ErrOtherJobs))
 	text, err := json.Marshal(failureOf(sent))
 	if err != nil {
 		t.Fatal(err)
@@ -286,8 +287,8 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 	if !isService || service.Kind != outlier.Unauthorized || !isScan || scan.Scan.ScanID != "s1" {
 		t.Errorf("details are lost: %v, %v", service, scan)
 	}
-	for i, is := range []bool{as[*pace.LongWaitError](got), as[*store.LowSpaceError](got), as[*engine.AheadError](got),
-		as[*engine.SinksDownError](got), errors.Is(got, ErrStopped), errors.Is(got, ErrOtherJobs)} {
+	for i, is := range []bool{as[*pace.LongWaitError](got), as[*store.LowSpaceError](got), as[*load.AheadError](got),
+		as[*load.SinksDownError](got), errors.Is(got, ErrStopped), errors.Is(got, ErrOtherJobs)} {
 		if !is {
 			t.Errorf("kind %d is lost in %s", i, text)
 		}

@@ -1,4 +1,4 @@
-package engine
+package load
 
 import (
 	"log/slog"
@@ -13,7 +13,7 @@ import (
 
 // sourceOf is what the journal knows of an answer, for the decoder. An answer that is an
 // error has no rows, nor has a page that was bought and set aside, nor one about what was forgotten.
-func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
+func (l *Loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	return sourceOf(l.store, l.log, e)
 }
 

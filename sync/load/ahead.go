@@ -1,11 +1,6 @@
-package engine
+package load
 
-import (
-	"outlierd/sync/journal"
-	"outlierd/sync/ledger"
-	"outlierd/sync/queue"
-	"outlierd/sync/store"
-)
+import "outlierd/sync/journal"
 
 // # Decoding once
 //
@@ -15,18 +10,9 @@ import (
 // commit that fails, or is tried again, takes them back. What could not be decoded ahead comes
 // from the journal, as everything does that an earlier process has left.
 
-// entryOf is a data call's answer as the journal will give it.
-func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
-	return &journal.Entry{
-		ID: kept.Response, Run: task.Run, Job: task.Job, Op: task.Op, Entity: task.Entity,
-		ReceivedAt: store.Instant(store.Micros(kept.Answer.ReceivedAt)),
-		Status:     kept.Answer.Status, Outcome: kept.Outcome, Body: body,
-	}
-}
-
-// decodeAhead adds the rows of an answer to the batch before its commit, if it is the next one,
-// and reports whether it did. [loader.settleAhead] must follow.
-func (l *loader) decodeAhead(entry *journal.Entry) bool {
+// DecodeAhead adds the rows of an answer to the batch before its commit, if it is the next one,
+// and reports whether it did. [Loader.SettleAhead] must follow.
+func (l *Loader) DecodeAhead(entry *journal.Entry) bool {
 	l.takeBack()
 	if l.hi < 0 || entry.ID != l.hi+1 || l.nextMark() >= 0 || l.full() {
 		return false
@@ -43,8 +29,8 @@ func (l *loader) decodeAhead(entry *journal.Entry) bool {
 	return true
 }
 
-// settleAhead keeps the rows on trial if their answer was committed.
-func (l *loader) settleAhead(committed bool) {
+// SettleAhead keeps the rows on trial if their answer was committed.
+func (l *Loader) SettleAhead(committed bool) {
 	if l.ahead == nil || !committed {
 		l.takeBack()
 		l.behind = true
@@ -56,9 +42,12 @@ func (l *loader) settleAhead(committed bool) {
 }
 
 // takeBack removes the rows on trial.
-func (l *loader) takeBack() {
+func (l *Loader) takeBack() {
 	if l.ahead != nil {
 		l.decoder.Undo()
 		l.ahead = nil
 	}
 }
+
+// Behind reports whether the journal has answers that could not be decoded ahead.
+func (l *Loader) Behind() bool { return l.behind }

@@ -1,4 +1,11 @@
-package engine
+// Package load brings answers from the journal into the sinks: in batches while runs go on
+// ([Loader]), or into one sink by itself, to compare or to replay ([Project], [Replay]).
+//
+// The journal leads, and the sinks follow: nothing is written to a sink that is not durable in the
+// journal first. A loader reads the journal from each sink's own watermark, so a sink that was
+// locked, full or new catches up without a purchase. What readers see changes only when a sink
+// publishes.
+package load
 
 import (
 	"context"
@@ -26,10 +33,6 @@ const (
 	batchRows  = 60_000
 )
 
-// loadEvery is how many calls go by before the journal is looked at again: the
-// answers of free calls become durable in groups of about this size anyway.
-const loadEvery = 64
-
 // publishEvery is how often a run that goes on shows what it has so far. At ten
 // requests a minute there is little to see more often.
 const publishEvery = time.Minute
@@ -38,9 +41,11 @@ const publishEvery = time.Minute
 // while the calls about them go on.
 const publishSoon = 10 * time.Second
 
-// loader brings the sinks up to the end of the journal. Sinks that stand at the
+// Loader brings the sinks up to the end of the journal. Sinks that stand at the
 // same place, which is all of them in ordinary times, share one decoding.
-type loader struct {
+type Loader struct {
+	PagesIn bool // the pages of a run are in, and readers were not shown them
+
 	store   *state.Store
 	log     *slog.Logger
 	decoder *schema.Decoder
@@ -57,21 +62,21 @@ type loader struct {
 	shown     int64         // the answers up to this one were there when readers last got something new
 	published time.Time     // when that was
 	copying   time.Duration // how long that took
-	pagesIn   bool          // the pages of a run are in, and readers were not shown them
 
 	forgotten int64 // changes of the operations tables up to this one every sink has, and the state has not
 
-	beats func() // called for each batch; see [Engine.Beat]
+	beat func() // called for each batch
 
 	downSince time.Time // since when no sink works; zero while one does
 	answered  bool      // a sink has told its watermark, so the journal is known to be complete
 }
 
-// newLoader asks every sink where it stands. One that does not answer is disabled.
-func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
-	l := &loader{
+// New asks every sink where it stands. One that does not answer is disabled. The loader calls beat for
+// each batch that it writes.
+func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) (*Loader, error) {
+	l := &Loader{
 		store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0, beats: func() {},
+		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0, beat: beat,
 	}
 	var err error
 	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
@@ -108,7 +113,7 @@ func (e *AheadError) Error() string {
 }
 
 // restart places the decoder, which is empty, at the sink that is furthest behind.
-func (l *loader) restart() {
+func (l *Loader) restart() {
 	l.lo = -1
 	for _, s := range l.sinks {
 		if s.err == nil && (l.lo < 0 || s.mark < l.lo) {
@@ -122,10 +127,10 @@ func (l *loader) restart() {
 // There are more only while a sink catches up, which the next start goes on with.
 const batchesAfterStop = 2
 
-// load decodes what the journal has gained and writes whole batches. With all set
+// Load decodes what the journal has gained and writes whole batches. With all set
 // nothing is left waiting for a batch to fill. A sink that fails is disabled and
-// stops no other: what it lacks is safe in the journal. [loader.problems] tells.
-func (l *loader) load(ctx context.Context, all bool) error {
+// stops no other: what it lacks is safe in the journal. [Loader.Problems] tells.
+func (l *Loader) Load(ctx context.Context, all bool) error {
 	l.behind = false
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
 		more, err := l.fill()
@@ -142,14 +147,14 @@ func (l *loader) load(ctx context.Context, all bool) error {
 	return nil
 }
 
-func (l *loader) full() bool {
+func (l *Loader) full() bool {
 	return l.decoder.Bytes() >= batchBytes || l.decoder.Rows() >= batchRows
 }
 
 // fill decodes journal entries until the batch is full, the journal ends, or a
 // sink is reached that already holds what comes next. It reports whether the
 // batch has to be written before more can be decoded.
-func (l *loader) fill() (bool, error) {
+func (l *Loader) fill() (bool, error) {
 	stop := l.nextMark()
 	for entry, err := range l.store.Journal.After(l.hi) {
 		if err != nil {
@@ -165,7 +170,7 @@ func (l *loader) fill() (bool, error) {
 }
 
 // nextMark is the lowest watermark above lo, where another sink joins in.
-func (l *loader) nextMark() int64 {
+func (l *Loader) nextMark() int64 {
 	next := int64(-1)
 	for _, s := range l.sinks {
 		if s.err == nil && s.mark > l.lo && (next < 0 || s.mark < next) {
@@ -181,7 +186,7 @@ const mostOfError = 300
 
 // decode adds an answer's rows to the batch. An answer that cannot be read stays
 // in the journal, quarantined: it adds no rows, and loading goes on.
-func (l *loader) decode(entry *journal.Entry) {
+func (l *Loader) decode(entry *journal.Entry) {
 	source, ok := l.sourceOf(entry)
 	if !ok {
 		return
@@ -195,7 +200,7 @@ func (l *loader) decode(entry *journal.Entry) {
 
 // decoded counts the rows of an answer that is in the batch, and notes what is new about its
 // shape.
-func (l *loader) decoded(entry *journal.Entry) {
+func (l *Loader) decoded(entry *journal.Entry) {
 	l.count(entry)
 	for _, d := range l.decoder.Drift() {
 		if entry.ID <= l.drifted {
@@ -210,7 +215,7 @@ func (l *loader) decoded(entry *journal.Entry) {
 
 // count adds an answer's rows to those of its run. A sink that catches up makes
 // answers be decoded again, which brings nothing new.
-func (l *loader) count(entry *journal.Entry) {
+func (l *Loader) count(entry *journal.Entry) {
 	if entry.ID <= l.counted {
 		return
 	}
@@ -225,7 +230,7 @@ func (l *loader) count(entry *journal.Entry) {
 }
 
 // noteDrift keeps what is new about the shape of answers, and tells of each field once.
-func (l *loader) noteDrift() error {
+func (l *Loader) noteDrift() error {
 	if len(l.drift) == 0 {
 		return nil
 	}
@@ -249,8 +254,8 @@ func (l *loader) noteDrift() error {
 // flushed first: a sink must never hold an answer that a kill could take from the
 // journal. A stop does not interrupt a batch that was begun: it is soon over, and
 // the decoder has forgotten its rows.
-func (l *loader) flush(ctx context.Context) error {
-	l.beats()
+func (l *Loader) flush(ctx context.Context) error {
+	l.beat()
 	if err := l.store.DB.Flush(); err != nil {
 		return err
 	}
@@ -283,9 +288,9 @@ func release(parts []schema.Part) {
 	}
 }
 
-// recount is how many rows a run has brought so far. It is for a run whose process was
+// Recount is how many rows a run has brought so far. It is for a run whose process was
 // killed, and with that the counts; to count costs in proportion to the run's answers.
-func (l *loader) recount(run string) (map[string]int64, error) {
+func (l *Loader) Recount(run string) (map[string]int64, error) {
 	rows := map[string]int64{}
 	decoder := schema.NewDecoder(memory.DefaultAllocator)
 	for entry, err := range l.store.JournalOf(run, l.counted) {
@@ -297,44 +302,46 @@ func (l *loader) recount(run string) (map[string]int64, error) {
 			continue
 		}
 		if _, err := decoder.Check(source, entry.Body); err == nil {
-			rows = merged(rows, decoder.Counted())
+			for table, n := range decoder.Counted() {
+				rows[table] += n
+			}
 		}
 	}
 	return rows, nil
 }
 
-// expect has the rows of a run counted, until they are [loader.taken] for the last time.
-func (l *loader) expect(run string) { l.rows[run] = map[string]int64{} }
+// Expect has the rows of a run counted, until they are [Loader.Taken] for the last time.
+func (l *Loader) Expect(run string) { l.rows[run] = map[string]int64{} }
 
-// taken hands over how many rows a run has brought per table since the last call.
-func (l *loader) taken(run string) map[string]int64 {
+// Taken hands over how many rows a run has brought per table since the last call.
+func (l *Loader) Taken(run string) map[string]int64 {
 	rows := l.rows[run]
 	delete(l.rows, run)
 	return rows
 }
 
-// publishDue reports whether a run that goes on should publish.
-func (l *loader) publishDue() bool { return !time.Now().Before(l.publishAt()) }
+// PublishDue reports whether a run that goes on should publish.
+func (l *Loader) PublishDue() bool { return !time.Now().Before(l.PublishAt()) }
 
-// publishAt is when a run that goes on should publish. The copy that readers get costs in
+// PublishAt is when a run that goes on should publish. The copy that readers get costs in
 // proportion to the data, so it is made for at most a twentieth of the time.
-func (l *loader) publishAt() time.Time {
+func (l *Loader) PublishAt() time.Time {
 	every := publishEvery
-	if l.pagesIn {
+	if l.PagesIn {
 		every = publishSoon
 	}
 	return l.published.Add(max(every, 20*l.copying))
 }
 
-// unseen reports whether the journal holds what no reader was shown.
-func (l *loader) unseen() (bool, error) {
+// Unseen reports whether the journal holds what no reader was shown.
+func (l *Loader) Unseen() (bool, error) {
 	end, err := l.store.Journal.End()
 	return l.hi >= 0 && end > l.shown, err
 }
 
-// publishAll lets readers see what was loaded, with the operations tables as the
+// Publish lets readers see what was loaded, with the operations tables as the
 // state tells them now. A stop does not interrupt it.
-func (l *loader) publishAll(ctx context.Context) error {
+func (l *Loader) Publish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
 	if err := l.store.DB.Flush(); err != nil {
@@ -344,17 +351,17 @@ func (l *loader) publishAll(ctx context.Context) error {
 		if s.err != nil {
 			continue
 		}
-		if err := l.publish(ctx, s); err != nil {
+		if err := l.publishTo(ctx, s); err != nil {
 			return err
 		}
 	}
-	l.shown, l.published, l.copying, l.pagesIn = l.hi, time.Now(), time.Since(began), false
+	l.shown, l.published, l.copying, l.PagesIn = l.hi, time.Now(), time.Since(began), false
 	return l.forgetOps()
 }
 
-// publish lets the readers of one sink see what was loaded, with the operations tables
+// publishTo lets the readers of one sink see what was loaded, with the operations tables
 // as far as it does not have them.
-func (l *loader) publish(ctx context.Context, s *sinkState) error {
+func (l *Loader) publishTo(ctx context.Context, s *sinkState) error {
 	version, err := s.OpsVersion(ctx)
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err))
@@ -376,8 +383,8 @@ func (l *loader) publish(ctx context.Context, s *sinkState) error {
 
 // forgetOps removes the changes that every sink has from the state. It does nothing while
 // a sink is disabled, whose version is not known.
-func (l *loader) forgetOps() error {
-	if len(l.sinks) == 0 || l.disabled() > 0 {
+func (l *Loader) forgetOps() error {
+	if len(l.sinks) == 0 || l.Disabled() > 0 {
 		return nil
 	}
 	version := l.sinks[0].version

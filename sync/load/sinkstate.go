@@ -1,4 +1,4 @@
-package engine
+package load
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"outlierd/sinks"
-	"outlierd/sync/job"
 )
 
 // # Sinks that fail
@@ -35,7 +34,7 @@ type sinkState struct {
 }
 
 // ask reads the watermark of a sink, and disables the sink if it does not answer.
-func (l *loader) ask(ctx context.Context, s *sinkState) error {
+func (l *Loader) ask(ctx context.Context, s *sinkState) error {
 	mark, err := s.Watermark(ctx)
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for its watermark: %w", s.Name(), err))
@@ -58,9 +57,20 @@ func (l *loader) ask(ctx context.Context, s *sinkState) error {
 	return nil
 }
 
+// PrunedError says that a sink lacks rows of answers whose bodies the journal does not have any more.
+type PrunedError struct {
+	Sink         string
+	Mark, Pruned int64
+}
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): stop outlierd, and "+
+		"'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark, e.Pruned, e.Sink)
+}
+
 // disable sets when a sink that failed is tried again. A try before its time does not
 // lengthen the back-off.
-func (l *loader) disable(s *sinkState, err error) error {
+func (l *Loader) disable(s *sinkState, err error) error {
 	again := s.pause > 0
 	s.err = err
 	if now := time.Now(); !now.Before(s.retryAt) {
@@ -73,7 +83,7 @@ func (l *loader) disable(s *sinkState, err error) error {
 		l.log.Error("sink disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
 	}
 	l.noteSink(s, l.store.Runs.SinkDisabled(s.Name(), err))
-	if l.working() || !l.downSince.IsZero() {
+	if l.Working() || !l.downSince.IsZero() {
 		return nil
 	}
 	l.downSince = time.Now()
@@ -82,14 +92,14 @@ func (l *loader) disable(s *sinkState, err error) error {
 
 // noteSink logs that the state of a sink is not on record, where people look for it. That stops
 // nothing: the sink itself knows how far it is.
-func (l *loader) noteSink(s *sinkState, err error) {
+func (l *Loader) noteSink(s *sinkState, err error) {
 	if err != nil {
 		l.log.Warn("sink state not recorded", "sink", s.Name(), "err", err)
 	}
 }
 
 // recovered notes that a sink has published.
-func (l *loader) recovered(s *sinkState) error {
+func (l *Loader) recovered(s *sinkState) error {
 	if s.pause > 0 {
 		s.pause, s.retryAt = 0, time.Time{}
 		l.log.Info("sink recovered", "sink", s.Name(), "answers", s.mark)
@@ -102,11 +112,11 @@ func (l *loader) recovered(s *sinkState) error {
 	return l.store.Runs.SetSinksDown(time.Time{})
 }
 
-// retry tries the disabled sinks whose time has come, or with all set every one, also while
+// Retry tries the disabled sinks whose time has come, or with all set every one, also while
 // a stop is under way: what a sink does not have at the end of a process it lacks until the
 // next one. Those that answer catch up and publish. An error is the state's, or an
 // [AheadError].
-func (l *loader) retry(ctx context.Context, all bool) error {
+func (l *Loader) Retry(ctx context.Context, all bool) error {
 	var due []*sinkState
 	for _, s := range l.sinks {
 		if s.err != nil && (all || !time.Now().Before(s.retryAt)) {
@@ -127,22 +137,22 @@ func (l *loader) retry(ctx context.Context, all bool) error {
 		}
 	}
 	l.restart()
-	if err := l.load(ctx, true); err != nil { // only the first batches, if a stop is under way
+	if err := l.Load(ctx, true); err != nil { // only the first batches, if a stop is under way
 		return err
 	}
 	for _, s := range due {
 		if s.err != nil {
 			continue
 		}
-		if err := l.publish(context.WithoutCancel(ctx), s); err != nil {
+		if err := l.publishTo(context.WithoutCancel(ctx), s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nextRetry is when a disabled sink is tried again; zero if none is disabled.
-func (l *loader) nextRetry() (next time.Time) {
+// NextRetry is when a disabled sink is tried again; zero if none is disabled.
+func (l *Loader) NextRetry() (next time.Time) {
 	for _, s := range l.sinks {
 		if s.err != nil && (next.IsZero() || s.retryAt.Before(next)) {
 			next = s.retryAt
@@ -151,8 +161,8 @@ func (l *loader) nextRetry() (next time.Time) {
 	return next
 }
 
-// shownByAll is the last answer that readers of all sinks find. It is not known while a sink is disabled.
-func (l *loader) shownByAll() (upTo int64, known bool, err error) {
+// ShownByAll is the last answer that readers of all sinks find. It is not known while a sink is disabled.
+func (l *Loader) ShownByAll() (upTo int64, known bool, err error) {
 	for i, s := range l.sinks {
 		if s.err != nil {
 			return 0, false, nil
@@ -169,8 +179,8 @@ func (l *loader) shownByAll() (upTo int64, known bool, err error) {
 	return upTo, len(l.sinks) > 0, nil
 }
 
-// working reports whether there is a sink that is not disabled, or none at all.
-func (l *loader) working() bool {
+// Working reports whether there is a sink that is not disabled, or none at all.
+func (l *Loader) Working() bool {
 	for _, s := range l.sinks {
 		if s.err == nil {
 			return true
@@ -179,8 +189,11 @@ func (l *loader) working() bool {
 	return len(l.sinks) == 0
 }
 
-// disabled is how many sinks are disabled.
-func (l *loader) disabled() (n int) {
+// DownSince is since when no sink works; zero while one does.
+func (l *Loader) DownSince() time.Time { return l.downSince }
+
+// Disabled is how many sinks are disabled.
+func (l *Loader) Disabled() (n int) {
 	for _, s := range l.sinks {
 		if s.err != nil {
 			n++
@@ -189,8 +202,18 @@ func (l *loader) disabled() (n int) {
 	return n
 }
 
-// problems joins what the sinks are disabled for; nil if none is.
-func (l *loader) problems() error {
+// Problem is what a sink is disabled for; nil if it is not, or there is none of that name.
+func (l *Loader) Problem(name string) error {
+	for _, s := range l.sinks {
+		if s.Name() == name {
+			return s.err
+		}
+	}
+	return nil
+}
+
+// Problems joins what the sinks are disabled for; nil if none is.
+func (l *Loader) Problems() error {
 	var errs []error
 	for _, s := range l.sinks {
 		if s.err != nil {
@@ -198,34 +221,6 @@ func (l *loader) problems() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// StaleError says that a job has to wait whose SQL is to find what another job has brought:
-// the tables that SQL reads do not have it yet.
-type StaleError struct {
-	Job, After string
-	Err        error // what the sink is disabled for
-}
-
-func (e *StaleError) Error() string {
-	return fmt.Sprintf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; run it when the sink works again: %v",
-		e.After, job.SinkDuckDB, e.Err)
-}
-
-func (e *StaleError) Unwrap() error { return e.Err }
-
-// stale returns a [StaleError] for a job that comes after another one and has SQL, while the
-// tables that SQL reads are behind.
-func (l *loader) stale(spec *job.Spec) error {
-	if spec.After == "" || len(spec.SQL()) == 0 {
-		return nil
-	}
-	for _, s := range l.sinks {
-		if s.err != nil && s.Name() == job.SinkDuckDB {
-			return &StaleError{Job: spec.Name, After: spec.After, Err: s.err}
-		}
-	}
-	return nil
 }
 
 // SinksDownError refuses a paid call because no sink works.
@@ -244,21 +239,15 @@ func (e *SinksDownError) Error() string {
 
 func (e *SinksDownError) Unwrap() error { return e.Err }
 
-// down returns a [SinksDownError] once no sink has worked for the given time. Until a sink
+// Down returns a [SinksDownError] once no sink has worked for the given time. Until a sink
 // has answered since the process started, the journal and the ledger may be incomplete
 // (see [AheadError]), so paid calls are refused from the start.
-func (l *loader) down(after time.Duration) error {
+func (l *Loader) Down(after time.Duration) error {
 	switch {
 	case !l.answered:
-		return &SinksDownError{Err: l.problems()}
+		return &SinksDownError{Err: l.Problems()}
 	case l.downSince.IsZero() || time.Since(l.downSince) < after:
 		return nil
 	}
-	return &SinksDownError{Since: l.downSince, Err: l.problems()}
-}
-
-// isSinksDown reports whether an error is a [SinksDownError].
-func isSinksDown(err error) bool {
-	_, down := errors.AsType[*SinksDownError](err)
-	return down
+	return &SinksDownError{Since: l.downSince, Err: l.Problems()}
 }
