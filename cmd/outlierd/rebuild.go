@@ -169,7 +169,7 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	path, folder := sinkPath(config, s), stateFolder(config)
 	err = rows.recorded(p.Engine.Store.Runs, s.Kind, func() error {
 		if s.Kind == job.SinkParquet {
-			err := parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
+			err := parquet.Rebuild(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
 			if err == nil && s.Bucket != "" { // where the old objects go at once: they may hold what is forgotten
 				err = bucket.NewCopy(path, o.bucketOf(config, s)).Update(ctx, 0)
 			}

@@ -107,7 +107,7 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 // complete.
 func (o *options) writeAnew(ctx context.Context, config *job.Config, to string, fill func(sinks.Sink, string) error) (err error) {
 	if !isDuckDB(to) {
-		return parquet.Rebuild(ctx, parquet.Options{Dir: to, Tables: schema.Tables()}, fill)
+		return parquet.Rebuild(parquet.Options{Dir: to, Tables: schema.Tables()}, fill)
 	}
 	memory, err := o.duckdbMemory()
 	if err != nil {

@@ -1,7 +1,6 @@
 package parquet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,26 +15,99 @@ import (
 	"outlierd/sinks"
 )
 
-// Rebuild makes all files anew in a folder beside the old one, which it does not open, and exchanges
-// the two in one step once fill has written and published everything there. Files of other programs in the
-// old folder are in the new one too. After an error, or a kill, the old folder is as it was.
-func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
+// # Rebuilding
+//
+// A rebuild makes all files anew in a folder beside the old one, and exchanges the two in one step.
+// That is impossible for a folder that is a mount point, and one reached through a symbolic link may
+// have surroundings that belong to others. There the files are made in _rebuild, within the folder.
+// When they are complete it is renamed to _rebuilt, which is the commit. Then what is in _rebuilt takes
+// the place of what has its name, one after the other, and the old goes by way of _replaced.
+// Opening the folder finishes that after a kill.
+const (
+	rebuildFolder  = "_rebuild"
+	rebuiltFolder  = "_rebuilt"
+	replacedFolder = "_replaced"
+)
+
+// Rebuild makes all files anew, without opening the old ones, and replaces these once fill has written
+// and published everything. Files of other programs in the old folder are in the new one too. After an
+// error, or a kill, the old folder is as it was; a kill while a mount point or the target of a symbolic
+// link is being replaced leaves the rest of that to the next [Open].
+func Rebuild(o Options, fill func(s sinks.Sink, published string) error) error {
+	return rebuildBy(func(string) error { return nil }, o, fill)
+}
+
+// rebuildBy calls step before each change of the folder that is replaced piece by piece.
+func rebuildBy(step func(what string) error, o Options, fill func(s sinks.Sink, published string) error) error {
+	within, err := cannotMove(o.Dir)
+	if err != nil {
+		return fmt.Errorf("folder of the Parquet sink: %w", err)
+	}
 	made := o
 	made.Dir = filepath.Clean(o.Dir) + ".rebuild"
+	if within {
+		made.Dir = filepath.Join(o.Dir, rebuildFolder)
+		if err := finishRebuild(o.Dir, step); err != nil {
+			return err
+		}
+	}
 	if err := os.RemoveAll(made.Dir); err != nil {
 		return fmt.Errorf("remove what an earlier rebuild left: %w", err)
+	}
+	if err := makeLike(o.Dir, made.Dir); err != nil {
+		return err
 	}
 	s, err := Open(made)
 	if err == nil {
 		err = errors.Join(fill(s, made.Dir), s.Close())
 	}
-	if err == nil {
-		err = keepForeign(o.Dir, made.Dir, slices.Concat(o.Tables, o.Ops))
-	}
-	if err == nil {
-		err = swap(made.Dir, o.Dir)
+	tables := slices.Concat(o.Tables, o.Ops)
+	switch {
+	case err == nil && within:
+		err = replaceWithin(o.Dir, made.Dir, tables, step)
+	case err == nil:
+		if err = keepForeign(o.Dir, made.Dir, ".", tables); err == nil {
+			err = swap(made.Dir, o.Dir)
+		}
 	}
 	return errors.Join(err, os.RemoveAll(made.Dir)) // by now perhaps the old one
+}
+
+// cannotMove reports whether a folder cannot be exchanged with one beside it.
+func cannotMove(dir string) (bool, error) {
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return false, ignoreMissing(err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		_, err := os.Stat(dir)
+		return true, err
+	}
+	var found unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, dir, unix.AT_SYMLINK_NOFOLLOW, 0, &found); err != nil {
+		return false, &os.PathError{Op: "statx", Path: dir, Err: err}
+	}
+	return found.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil // 0 before Linux 5.8
+}
+
+// makeLike creates a folder with the permissions of the one that it is to replace, if there is one, and
+// with its group, if this user may give it.
+func makeLike(old, dir string) error {
+	info, err := os.Stat(old)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	var found unix.Stat_t
+	if err := unix.Stat(old, &found); err != nil {
+		return &os.PathError{Op: "stat", Path: old, Err: err}
+	}
+	if err := os.Chown(dir, -1, int(found.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return os.Chmod(dir, info.Mode()&(fs.ModePerm|fs.ModeSetgid))
 }
 
 // swap lets two folders take each other's name, of which the second may not be there.
@@ -47,16 +119,102 @@ func swap(a, b string) error {
 	if err != nil {
 		return fmt.Errorf("put the rebuilt Parquet folder in place of %s: %w", b, err)
 	}
-	parent, err := os.Open(filepath.Dir(b))
+	return syncDir(filepath.Dir(b))
+}
+
+// replaceWithin puts what was made within a folder in place of what it had. What else is in the folder,
+// such as lost+found, stays where it is.
+func replaceWithin(dir, made string, tables []*schema.Table, step func(what string) error) error {
+	folders := []string{compactedFolder}
+	for _, t := range tables {
+		folders = append(folders, t.FileName())
+		if err := keepForeign(dir, made, t.FileName(), tables); err != nil {
+			return err
+		}
+	}
+	for _, folder := range folders { // an empty one takes the place of one without rows any more
+		_, err := os.Lstat(filepath.Join(dir, folder))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(made, folder), 0o755)
+		}
+		if ignoreMissing(err) != nil {
+			return err
+		}
+	}
+	if err := syncDir(made); err != nil {
+		return err
+	}
+	if err := step("rename " + made); err != nil {
+		return err
+	}
+	if err := os.Rename(made, filepath.Join(dir, rebuiltFolder)); err != nil {
+		return err
+	}
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	return finishRebuild(dir, step)
+}
+
+// finishRebuild moves what is in _rebuilt to its place, or what is left of it, and removes what rebuilds
+// leave.
+func finishRebuild(dir string, step func(what string) error) error {
+	rebuilt, replaced := filepath.Join(dir, rebuiltFolder), filepath.Join(dir, replacedFolder)
+	entries, err := os.ReadDir(rebuilt)
+	if ignoreMissing(err) != nil {
+		return err
+	}
+	if err == nil {
+		if err := os.MkdirAll(replaced, 0o700); err != nil {
+			return err
+		}
+	}
+	move := func(from, to string) error {
+		if err := step("rename " + from); err != nil {
+			return err
+		}
+		return os.Rename(from, to)
+	}
+	for _, e := range entries {
+		at := filepath.Join(dir, e.Name())
+		if err := ignoreMissing(move(at, filepath.Join(replaced, e.Name()))); err != nil {
+			return err
+		}
+		if err := move(filepath.Join(rebuilt, e.Name()), at); err != nil {
+			return err
+		}
+	}
+	if len(entries) > 0 {
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+	}
+	for _, left := range []string{rebuilt, replaced, filepath.Join(dir, rebuildFolder)} {
+		if _, err := os.Lstat(left); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := step("remove " + left); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// keepForeign gives files that are not ours a second name.
-func keepForeign(from, to string, tables []*schema.Table) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+// keepForeign gives the files below a folder that are not ours a second name.
+func keepForeign(from, to, folder string, tables []*schema.Table) error {
+	return filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
 			return nil
 		}

@@ -8,6 +8,7 @@
 //	_manifest/latest.json                            the sink's state, its files, and the last step towards it
 //	_manifest/<table>-<step>.json                    the files of days that are over
 //	_compacted/<table>/date=YYYY-MM-DD               the parts that one has taken the place of, for an hour
+//	_rebuild, _rebuilt, _replaced                    while the folder is rebuilt: rebuild.go
 //
 // A pending row without _response_id ends the older rows of its identity.
 // date is the UTC date of observed_at; a row without it goes by the other rows of its
@@ -88,6 +89,9 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	}
 	if err := unix.Access(o.Dir, unix.W_OK); err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", &os.PathError{Op: "write to", Path: o.Dir, Err: err})
+	}
+	if err := finishRebuild(o.Dir, step); err != nil {
+		return nil, fmt.Errorf("finish the rebuild of the Parquet sink: %w", err)
 	}
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
