@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,8 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -37,9 +42,12 @@ The answers in the journal are rewritten without the data of these ids, and all 
 rebuilt from it. Later answers are stripped of it as they arrive, and no call about the ids is
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
-Not erased: backups and restore points, log files, what was exported or notified, copies
-that another program has open, and your job file. A running daemon has to be stopped
-first. If the command is stopped, run it again with the same ids: it starts over.`,
+Tables in the data folder that no sink of the job file writes, such as those of a sink that
+was removed from it, are refused. Copies of the state from before an upgrade are removed.
+
+Not erased: backups, log files, what was exported or notified, copies that another program
+has open, and your job file. A running daemon has to be stopped first. If the command is
+stopped, run it again with the same ids: it starts over.`,
 		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,
 		Args: cobra.NoArgs,
@@ -123,6 +131,9 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 	}
 	defer o.block.Erase()
 	return o.alone(ctx, config, func(p *program) error {
+		if err := refuseUnlisted(config); err != nil {
+			return err
+		}
 		if ids, err = o.withOlderVideos(ctx, p, ids); err != nil {
 			return err
 		}
@@ -149,6 +160,48 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		}
 		return o.erase(ctx, p, f, erasure)
 	})
+}
+
+// refuseUnlisted refuses tables in the data folder that no sink of the job file writes: they may hold what
+// is to be erased, and a sink that returns to the file would show it again.
+func refuseUnlisted(config *job.Config) error {
+	own := []string{filepath.Base(stateFolder(config))}
+	for _, s := range config.Sinks {
+		switch s.Kind {
+		case job.SinkParquet:
+			own = append(own, filepath.Clean(s.Path))
+		case job.SinkDuckDB:
+			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path))
+		}
+	}
+	var found []string
+	data := resolved(config.Data)
+	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		below := strings.TrimPrefix(path, data+string(filepath.Separator))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case errors.Is(err, fs.ErrPermission) && path != data: // such as lost+found: this user has written nothing there
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case slices.Contains(own, below) && entry.IsDir():
+			return fs.SkipDir
+		case slices.Contains(own, below):
+			return nil
+		case entry.IsDir() && parquet.IsFolder(path):
+			found = append(found, filepath.Join(relative(config.Data), below))
+			return fs.SkipDir
+		case entry.Type().IsRegular() && duckdb.CheckFile(path) == nil:
+			found = append(found, filepath.Join(relative(config.Data), below))
+		}
+		return nil
+	})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fmt.Errorf("no sink of %s writes %s, which may hold the same data: name it under `sinks` again, or remove it or move it "+
+		"out of the data folder; nothing was erased", relative(config.Path), strings.Join(found, " and "))
 }
 
 // erase erases everywhere, and reports it when nothing is left.

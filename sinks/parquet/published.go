@@ -50,3 +50,9 @@ func ReadPublished(dir string) (*Published, error) {
 	}
 	return p, nil
 }
+
+// IsFolder reports whether a sink writes or has written a folder.
+func IsFolder(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, manifestName))
+	return err == nil
+}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -115,7 +116,8 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 }
 
 // Forget erases from the state what it knows of ids, and sees to it that they do not come back:
-// from here on they are taken out of answers as these arrive, and no call about them is made.
+// from here on they are taken out of answers as these arrive, and no call about them is made. Copies of
+// the state from before upgrades go, because they have it too.
 // The sinks are not touched; once they hold nothing any more either, [Store.Forgot] ends it. A process
 // that is stopped in between has to do all of it again, with the same ids.
 func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
@@ -141,7 +143,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	if err != nil {
 		return err
 	}
-	return s.DB.Compact(ctx)
+	return errors.Join(s.DB.Compact(ctx), s.DB.RemoveRestorePoints())
 }
 
 // Forgot records that nothing of what was to be forgotten is left, in the sinks either.

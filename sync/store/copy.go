@@ -80,6 +80,15 @@ func RestorePoints(dir string) ([]string, error) {
 	return names, err
 }
 
+// RemoveRestorePoints removes these copies, which hold what the file no longer has.
+func (s *Store) RemoveRestorePoints() error {
+	names, err := RestorePoints(s.dir)
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return errors.Join(err, syncPath(s.dir))
+}
+
 // keepRestorePoint copies the file before a later version of the program changes it, if it has
 // anything to lose.
 func (s *Store) keepRestorePoint(ctx context.Context) error {
