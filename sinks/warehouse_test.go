@@ -96,7 +96,7 @@ func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 // fillWarehouse builds a DuckDB file of so many megabytes, and Parquet beside it, with
 // Go's memory limited as in the program, and prints this process's peak in bytes.
 func fillWarehouse(size, dir string) (err error) {
-	debug.SetMemoryLimit(56 << 20)
+	debug.SetMemoryLimit(48 << 20)
 	debug.SetGCPercent(400)
 	ctx := context.Background()
 	megabytes, err := strconv.ParseInt(size, 10, 64)

@@ -52,11 +52,11 @@ func TestMemoryIsTheLeastOfMachineAndControlGroups(t *testing.T) {
 func TestRoomFollowsMachineAndFile(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(56 << 20))
 	for _, c := range []struct{ memory, file, first, most int64 }{ // MB
-		{128, 0, 64, 64},
-		{256, 50, 64, 64},
-		{512, 50, 64, 178},
-		{16384, 50, 64, 8114},
-		{16384, 2048, 96, 8114},
+		{128, 0, 56, 56},
+		{256, 50, 56, 56},
+		{512, 50, 56, 178},
+		{16384, 50, 56, 8114},
+		{16384, 2048, 88, 8114},
 		{512, 1 << 20, 178, 178},
 	} {
 		if got, want := roomFor(c.memory<<20, c.file<<20), (room{c.first << 20, c.most << 20}); got.first>>20 != c.first || got.most>>20 != c.most {

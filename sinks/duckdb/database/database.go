@@ -33,7 +33,7 @@ type Options struct {
 }
 
 // DefaultMemory is what DuckDB's buffers may take unless told otherwise, in bytes.
-const DefaultMemory = 64 << 20
+const DefaultMemory = 56 << 20
 
 // Open starts DuckDB. It needs no network and reads no settings of the user's.
 func Open(ctx context.Context, o Options) (*DB, error) {
