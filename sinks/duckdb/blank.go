@@ -9,32 +9,49 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
 	"outlierd/schema"
 )
 
-// blank is a file with all tables and views and without rows. Declaring them takes DuckDB a quarter
-// of a second, mostly for the comments of 700 columns. A file made from it is declared all the same,
-// as one of an older version would be, so that it need not be of this one;
-// TestBlankFileHasWhatIsDeclared makes it anew.
-//
-//go:embed blank.duckdb.zst
-var blank []byte
-
-// allTables reports whether the sink has the tables that are in blank.
-func (o *Options) allTables() bool {
-	return slices.Equal(o.Tables, schema.Tables()) && slices.Equal(o.Ops, schema.OpsTables())
+// blankFile is a file with all tables and views and without rows, from which new files are made.
+// Declaring these takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
+type blankFile struct {
+	content []byte // compressed by zstd
+	has     string // the fingerprint of the declarations that it agrees with
 }
 
-func writeBlank(path string) (err error) {
+// The blank file of this program need not be of this version: if its fingerprint is not that of the
+// declarations, a file made from it is declared as one of an older version would be.
+// TestBlankFileHasWhatIsDeclared makes both anew.
+var (
+	//go:embed blank.duckdb.zst
+	blankContent []byte
+	//go:embed blank.fingerprint
+	blankFingerprint string
+)
+
+// blankOf is the file with which new ones of the sink begin; nil for an empty one.
+func (o *Options) blankOf() *blankFile {
+	if o.blank != nil {
+		return o.blank()
+	}
+	if slices.Equal(o.Tables, schema.Tables()) && slices.Equal(o.Ops, schema.OpsTables()) {
+		return &blankFile{content: blankContent, has: strings.TrimSpace(blankFingerprint)}
+	}
+	return nil
+}
+
+// write makes a new file of it.
+func (b *blankFile) write(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	content, err := zstd.NewReader(bytes.NewReader(blank), zstd.WithDecoderConcurrency(1))
+	content, err := zstd.NewReader(bytes.NewReader(b.content), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return err
 	}

@@ -4,83 +4,119 @@ package duckdb
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/sinktest"
 )
 
-var update = flag.Bool("update", false, "make blank.duckdb.zst anew")
+var update = flag.Bool("update", false, "make blank.duckdb.zst and its fingerprint anew")
 
 // declare brings a file to the declarations, as opening a sink does.
-func declare(t *testing.T, path string) {
-	t.Helper()
-	db, err := database.Open(t.Context(), database.Options{})
+func declare(ctx context.Context, path string, tables []*schema.Table) error {
+	db, err := database.Open(ctx, database.Options{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer db.Close()
 	in := &instance{db: db}
-	if err = in.attach(t.Context(), path, false); err == nil {
-		err = db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables()))
+	if err = in.attach(ctx, path, noBlank); err == nil {
+		err = db.Declare(ctx, tables)
 	}
 	if err == nil {
-		_, err = db.Exec(t.Context(), "CHECKPOINT warehouse; DETACH warehouse")
+		_, err = db.Exec(ctx, "CHECKPOINT warehouse; DETACH warehouse")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	return errors.Join(err, db.Close())
 }
+
+func noBlank() *blankFile { return nil }
+
+// compressed is a file as a [blankFile] has it.
+func compressed(path string, level zstd.EncoderLevel) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level))
+	if err != nil {
+		return nil, err
+	}
+	return encoder.EncodeAll(content, nil), encoder.Close()
+}
+
+// blankOfSuite is the blank file of sinks with the tables of sinktest, which open hundreds of new files.
+var blankOfSuite = sync.OnceValue(func() *blankFile {
+	folder, err := os.MkdirTemp("", "blank")
+	if err != nil {
+		panic(err)
+	}
+	path, tables := filepath.Join(folder, "new.duckdb"), slices.Concat(sinktest.Tables(), sinktest.Ops())
+	blank := &blankFile{has: database.Fingerprint(tables)}
+	if err = declare(context.Background(), path, tables); err == nil {
+		blank.content, err = compressed(path, zstd.SpeedFastest)
+	}
+	if err := errors.Join(err, os.RemoveAll(folder)); err != nil {
+		panic(err)
+	}
+	return blank
+})
 
 // TestBlankFileHasWhatIsDeclared of this version, so that nothing is left to be declared in a new
 // file; -update makes it so.
 func TestBlankFileHasWhatIsDeclared(t *testing.T) {
+	o := whole(t.TempDir())
+	tables := slices.Concat(o.Tables, o.Ops)
+	fingerprint := database.Fingerprint(tables)
 	if *update {
 		path := filepath.Join(t.TempDir(), "new.duckdb")
-		declare(t, path)
-		content, err := os.ReadFile(path)
+		err := declare(t.Context(), path, tables)
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
-		if err != nil {
+		if blankContent, err = compressed(path, zstd.SpeedBestCompression); err != nil {
 			t.Fatal(err)
 		}
-		blank = encoder.EncodeAll(content, nil)
-		if err := os.WriteFile("blank.duckdb.zst", blank, 0o644); err != nil {
+		blankFingerprint = fingerprint
+		err = errors.Join(os.WriteFile("blank.duckdb.zst", blankContent, 0o644), os.WriteFile("blank.fingerprint", []byte(fingerprint+"\n"), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "blank.duckdb")
-	if err := writeBlank(path); err != nil {
+	if err := o.blankOf().write(path); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	declare(t, path)
+	if err := declare(t.Context(), path, tables); err != nil {
+		t.Fatal(err)
+	}
 	after, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(before, after) {
-		t.Error("blank.duckdb.zst is not of this version: go test -tags duckdb_arrow ./sinks/duckdb -run TestBlankFile -update")
+	if !bytes.Equal(before, after) || o.blankOf().has != fingerprint {
+		t.Error("blank.duckdb.zst and blank.fingerprint are not of this version: go test -tags duckdb_arrow ./sinks/duckdb -run TestBlankFile -update")
 	}
-	t.Logf("%d bytes, %d in the program", len(after), len(blank))
+	t.Logf("%d bytes, %d in the program", len(after), len(blankContent))
 }
 
 // TestTextsAreKeptWithoutDictionary unless they repeat, in a new file and in one that an older version
 // made and this one adds a table to.
 func TestTextsAreKeptWithoutDictionary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new.duckdb")
-	if err := writeBlank(path); err != nil {
+	o, path := whole(t.TempDir()), filepath.Join(t.TempDir(), "new.duckdb")
+	if err := o.blankOf().write(path); err != nil {
 		t.Fatal(err)
 	}
 	db, err := database.Open(t.Context(), database.Options{})

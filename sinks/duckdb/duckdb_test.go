@@ -3,7 +3,9 @@
 package duckdb
 
 import (
+	"context"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -18,18 +20,30 @@ var suite = sinktest.Sink{
 	Open: func(t testing.TB, dir string) sinks.Sink { return open(t, dir) },
 	Read: func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
 		var rows []arrow.RecordBatch
-		in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
-		defer in.Close()
+		in := reader()
+		attach := "ATTACH " + database.Text(filepath.Join(dir, "outliers.duckdb")) + " AS warehouse (READ_ONLY)"
+		if _, err := in.Exec(t.Context(), attach); err != nil {
+			t.Fatal(err)
+		}
 		err := in.Records(t.Context(), "SELECT * FROM "+database.TableName(table), func(rec arrow.RecordBatch) {
 			rec.Retain()
 			rows = append(rows, rec)
 		})
-		if err != nil {
-			t.Fatal(err)
+		if _, late := in.Exec(t.Context(), "DETACH warehouse"); err != nil || late != nil {
+			t.Fatal(err, late)
 		}
 		return rows
 	},
 }
+
+// reader reads the tables of the suite. Starting DuckDB takes longer than reading one.
+var reader = sync.OnceValue(func() *database.DB {
+	db, err := database.Open(context.Background(), database.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return db
+})
 
 func options(dir string) Options {
 	return Options{
@@ -38,6 +52,7 @@ func options(dir string) Options {
 		Temp:      filepath.Join(dir, "state", "tmp"),
 		Tables:    sinktest.Tables(),
 		Ops:       sinktest.Ops(),
+		blank:     blankOfSuite,
 	}
 }
 

@@ -36,10 +36,11 @@ type Options struct {
 	Ops       []*schema.Table // kept in the schema "ops"
 	Log       *slog.Logger    // of what is mended; nil tells nobody
 
-	machine func() int64     // the memory of the machine or container; nil means [Memory]
-	now     func() time.Time // nil means time.Now
-	first   int64            // the memory to begin with, if there is as much; 0 means little
-	limit   int64            // of the instance that is started
+	blank   func() *blankFile // new files begin with it; nil means the one of the program, if that has the tables
+	machine func() int64      // the memory of the machine or container; nil means [Memory]
+	now     func() time.Time  // nil means time.Now
+	first   int64             // the memory to begin with, if there is as much; 0 means little
+	limit   int64             // of the instance that is started
 }
 
 // Version is that of the DuckDB in this program, such as "v1.5.5".

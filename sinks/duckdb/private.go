@@ -18,6 +18,7 @@ import (
 type instance struct {
 	db       *database.DB
 	attached bool
+	has      string // the fingerprint of the declarations that a file made from a blank one has; "" if not known
 }
 
 // mostLog bounds [Sink.longLog], since a log is replayed after a kill.
@@ -37,12 +38,12 @@ func (s *Sink) longLog() int64 { return min(s.options.limit/4, mostLog) }
 // of an older storage version, each checkpoint writes the metadata of all rows anew.
 const newFile = "BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0'"
 
-// attach opens the private file, creating it if there is none, from the blank one if that has the tables.
-func (in *instance) attach(ctx context.Context, path string, fromBlank bool) error {
+// attach opens the private file, creating it if there is none.
+func (in *instance) attach(ctx context.Context, path string, blankOf func() *blankFile) error {
 	if in.attached {
 		return nil
 	}
-	if err := in.create(ctx, path, fromBlank); err != nil {
+	if err := in.create(ctx, path, blankOf); err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
 	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS warehouse"); err != nil {
@@ -54,7 +55,7 @@ func (in *instance) attach(ctx context.Context, path string, fromBlank bool) err
 
 // create makes the private file, if there is none, so that it is there whole or not at
 // all: a process that is killed while DuckDB makes a file leaves one that nobody can read.
-func (in *instance) create(ctx context.Context, path string, fromBlank bool) error {
+func (in *instance) create(ctx context.Context, path string, blankOf func() *blankFile) error {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		return err
 	}
@@ -63,8 +64,9 @@ func (in *instance) create(ctx context.Context, path string, fromBlank bool) err
 		return err
 	}
 	var err error
-	if fromBlank {
-		err = writeBlank(temp)
+	blank := blankOf()
+	if blank != nil {
+		err = blank.write(temp)
 	} else {
 		_, err = in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(temp), newFile))
 	}
@@ -76,6 +78,9 @@ func (in *instance) create(ctx context.Context, path string, fromBlank bool) err
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return err
+	}
+	if blank != nil {
+		in.has = blank.has
 	}
 	return syncFolder(filepath.Dir(path))
 }

@@ -167,7 +167,7 @@ func beBorrower(dir string) (err error) {
 		return err
 	}
 	in := &instance{db: db}
-	if err := in.attach(ctx, published(options(dir)), false); err != nil {
+	if err := in.attach(ctx, published(options(dir)), blankOfSuite); err != nil {
 		return err
 	}
 	if _, err := db.Exec(ctx, "CREATE TABLE warehouse.main.scratch AS SELECT 1"); err != nil {
@@ -247,7 +247,7 @@ func makeFile(t *testing.T, path, ddl string) {
 	}
 	defer db.Close()
 	in := &instance{db: db}
-	if err := in.attach(t.Context(), path, false); err != nil {
+	if err := in.attach(t.Context(), path, noBlank); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(t.Context(), ddl); err != nil {

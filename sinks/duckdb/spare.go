@@ -30,8 +30,9 @@ import (
 // the one that is named here.
 type copies struct {
 	Private, Published, Spare identity
-	Since                     spans // parts of the private file that were written since it was published
-	Behind                    spans // parts of the published file that were written since the spare was published
+	Declared                  string // the fingerprint of the declarations that the private file has
+	Since                     spans  // parts of the private file that were written since it was published
+	Behind                    spans  // parts of the published file that were written since the spare was published
 }
 
 // identity changes with the content of a file, and with the file at a path.
@@ -176,7 +177,7 @@ func (s *Sink) show() error {
 	if err := exchange(spare, published); err != nil {
 		return errors.Join(err, remove(spare))
 	}
-	next := copies{}
+	next := copies{Declared: s.fingerprint}
 	if known != nil && known.Published == shown {
 		next.Behind = known.Since
 	} else if err := remove(spare); err != nil { // what it lacks is not known

@@ -164,3 +164,46 @@ func overwrite(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// TestFileIsDeclaredOnceByAVersion and after anybody else has written to it, as declaring takes longer than
+// all else at a start.
+func TestFileIsDeclaredOnceByAVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		left     func(c *copies) // what the record says of the file that lacks a view
+		declared bool
+	}{
+		"by another version":   {left: func(c *copies) { c.Declared = "another" }, declared: true},
+		"by an earlier one":    {left: func(c *copies) { c.Declared = "" }, declared: true},
+		"by this version":      {left: func(*copies) {}, declared: false},
+		"then edited":          {left: func(c *copies) { c.Private.Changed-- }, declared: true},
+		"then moved back here": {left: func(c *copies) { c.Private.Inode-- }, declared: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openWhole(t, dir)
+			if s.copies == nil {
+				t.Skip("this file system keeps no record of the copies")
+			}
+			known := *s.copies
+			alter(t, s, "DROP VIEW warehouse.ops.query_yield")
+			private, err := identify(s.options.Private)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known.Private = private
+			c.left(&known)
+			s.copies = &known
+			if err := s.saveCopies(); err != nil {
+				t.Fatal(err)
+			}
+			if err := openWhole(t, dir).Publish(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			found := results(t, dir, "SELECT view_name FROM duckdb_views() WHERE view_name = 'query_yield'")
+			if (len(found) == 1) != c.declared {
+				t.Errorf("the view is there: %v, want %v", len(found) == 1, c.declared)
+			}
+		})
+	}
+}

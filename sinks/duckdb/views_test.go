@@ -21,7 +21,7 @@ import (
 // whole has every table of the program, and thus the views.
 func whole(dir string) Options {
 	o := options(dir)
-	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	o.Tables, o.Ops, o.blank = schema.Tables(), schema.OpsTables(), nil
 	return o
 }
 

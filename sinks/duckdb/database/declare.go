@@ -2,10 +2,14 @@ package database
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"outlierd/schema"
 )
@@ -151,6 +155,19 @@ func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 	return nil
 }
 
+// Fingerprint changes with what [DB.Declare] makes of an empty file: with the declarations of tables,
+// views and marks, and with the DuckDB that keeps them.
+func Fingerprint(tables []*schema.Table) string {
+	all := sha256.New()
+	fmt.Fprintln(all, mapping.LibraryVersion(), createSchemas)
+	for _, t := range tables {
+		ddl, _ := alterations(t, table{}, nil) // of a table that is not there, no column has another type
+		fmt.Fprintln(all, ddl)
+	}
+	fmt.Fprintln(all, viewAlterations(viewsOf(tables), nil), markChanges(table{}))
+	return hex.EncodeToString(all.Sum(nil))
+}
+
 // Declare brings the file to the declarations: tables and columns that it lacks
 // are added, comments and views follow, and no table is ever narrowed or dropped. A
 // file that agrees is not written to.
@@ -272,7 +289,12 @@ func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 			have[v.Name+"."+pair[0].(string)] = pair[1].(string)
 		}
 	}
-	var ddl []string
+	return viewAlterations(views, have), nil
+}
+
+// viewAlterations are the statements that make the views that a file does not have as declared, and bring
+// comments to their declarations. have has the comments of views and columns by name.
+func viewAlterations(views []View, have map[string]string) (ddl []string) {
 	for _, v := range views {
 		if _, ok := have[v.Name]; !ok {
 			ddl = append(ddl, createView(v))
@@ -286,7 +308,7 @@ func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 			}
 		}
 	}
-	return ddl, nil
+	return ddl
 }
 
 func create(t *schema.Table) string {
