@@ -252,7 +252,7 @@ func (r row) play(limiter, seeds int) result {
 func (r row) playSample(t *testing.T) result {
 	t.Helper()
 	worst := result{use: 2}
-	for range max(2, len(r.services)*len(r.styles)/4) {
+	for range max(1, len(r.services)*len(r.styles)/8) {
 		service, style, seed := rand.IntN(len(r.services)), r.styles[rand.IntN(len(r.styles))], rand.IntN(20)
 		got := r.scene(r.services[service], style, seed, 0).run(day)
 		t.Logf("service %d, style %s, seed %d: %+v", service, style.name, seed, got)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -185,6 +186,8 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	return m
 }
 
+var everyRequest = flag.Bool("every-request", false, "let each request be the last one of a process, in place of one in five by chance")
+
 // Each request in turn is the last one of a process. Readers always find what a manifest names,
 // and the next process completes the copy and leaves nothing over.
 func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
@@ -192,11 +195,14 @@ func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 }
 
 func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.Server) {
-	j, step := sinktest.Sample(12), int64(1)
-	if testing.Short() {
+	j, step := sinktest.Sample(12), int64(5)
+	switch {
+	case *everyRequest:
+		step = 1
+	case testing.Short():
 		step = 9
 	}
-	for last := int64(0); ; last += step {
+	for last := mathrand.Int64N(step); ; last += step {
 		dir, server := t.TempDir(), blank()
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
 		first := openSink(t, dir, server)

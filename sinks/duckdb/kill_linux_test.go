@@ -17,7 +17,7 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-var kills = flag.Int("kills", 8, "how often TestKilledWriterLosesNothing kills the writer")
+var kills = flag.Int("kills", 3, "how often TestKilledWriterLosesNothing kills the writer")
 
 // TestKilledWriterLosesNothing kills a writer of both sinks at moments drawn by chance, most of them
 // while it publishes, compacts or vacuums, beside a reader that must not notice.
@@ -127,7 +127,7 @@ func sameInBoth(t *testing.T, dir string) (mark int64) {
 		mark = max(mark, n)
 	}
 	for id := range mark {
-		if err := writeBoth(t.Context(), both, id); err != nil {
+		if err := writeBoth(t.Context(), both, sinktest.Sample(journalLength), id); err != nil {
 			t.Fatal(err)
 		}
 	}

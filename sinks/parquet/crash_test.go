@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"errors"
+	"flag"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -207,12 +208,23 @@ func TestDatesAreThoseOfUTC(t *testing.T) {
 	}
 }
 
+var everyStep = flag.Bool("every-step", false, "kill at each step, in place of one in five by chance")
+
+// stepsToKill are the first step at which a test kills, and how many lie between two.
+func stepsToKill() (first, stride int) {
+	stride = 5
+	switch {
+	case *everyStep:
+		stride = 1
+	case testing.Short():
+		stride = 10
+	}
+	return 1 + rand.IntN(stride), stride
+}
+
 func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 	j := crashing()
-	first, stride := 1, 1
-	if testing.Short() { // one in ten, by chance
-		first, stride = 1+rand.IntN(10), 10
-	}
+	first, stride := stepsToKill()
 	for n := first; ; n += stride {
 		dir := t.TempDir()
 		kill := &killer{dir: dir, n: n}
@@ -264,7 +276,7 @@ func checkNoPartTwice(t *testing.T, dir string) {
 
 func TestOneFailureLeavesTheSinkUsable(t *testing.T) {
 	j := crashing()
-	for n := 3; ; n += 5 { // the first few are Open's; the test above leaves none out
+	for n := 3; ; n += 5 { // the first few are Open's
 		dir := t.TempDir()
 		kill := &killer{dir: dir, n: n, once: true}
 		s, err := open(options(dir), kill.step)

@@ -16,7 +16,8 @@ import (
 func TestRebuildBehindALinkIsKilled(t *testing.T) {
 	old, j := sinktest.Sample(4), crashing() // the new one has fewer tables
 	fill := func(s sinks.Sink, _ string) error { return perform(t, s.(*Sink), j) }
-	for n := 1; ; n++ {
+	first, stride := stepsToKill()
+	for n := first; ; n += stride {
 		disk, link := t.TempDir(), filepath.Join(t.TempDir(), "parquet")
 		if err := os.Symlink(disk, link); err != nil {
 			t.Fatal(err)

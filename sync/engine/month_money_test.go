@@ -40,7 +40,7 @@ jobs:
 // TestMonthOfMoney: credits for six jobs that want more, or less, than there is, a price
 // that rises, and a refusal for lack of credits that a person lifts a day later. Everybody
 // comes round, nobody touches the reserve, and from the tenth day on the end is known.
-// One of the two budgets is played by chance, and both with -long.
+// By chance one of the two budgets is played or TestMonthOfTheDesign, and all with -long.
 func TestMonthOfMoney(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -48,6 +48,9 @@ func TestMonthOfMoney(t *testing.T) {
 	}
 	budgets := []outlier.Credits{400 - 20, 4000 - 20}
 	if !*long {
+		if designIsPlayed() {
+			t.Skip("TestMonthOfTheDesign is played, by chance")
+		}
 		i := rand.IntN(len(budgets))
 		budgets = budgets[i : i+1]
 	}

@@ -144,7 +144,7 @@ func (n need) String() string {
 func TestDaemonLeftAlone(t *testing.T) {
 	lasts, whole := *soak, *soak >= 2*day
 	if lasts == 0 {
-		if lasts = 4 * time.Hour; testing.Short() {
+		if lasts = 2 * time.Hour; testing.Short() {
 			t.Skip("serves for hours")
 		}
 	}

@@ -38,9 +38,9 @@ var seeds = flag.Int("seeds", 0, "how many seeds TestRunsStayWithinWhatPlanSaid 
 // the forecast called the worst case, and the forecast itself has changed nothing and sent
 // nothing. A seed that failed is played alone with -seeds 1000 -run 'PlanSaid/^seed$'.
 func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
-	few := 50
+	few := 20
 	if testing.Short() {
-		few = 15
+		few = 10
 	}
 	kinds, played := map[string]int{}, 0
 	for _, seed := range seedsToPlay(t, *seeds, few, 1000) {

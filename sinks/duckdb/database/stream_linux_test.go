@@ -38,9 +38,9 @@ func private(t *testing.T) (bytes int) {
 // that is registered, is freed. What leaks does so each time; what the allocator keeps for later
 // is spread over up to five times as many.
 func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
-	const columns, most = 500, 500 // kB that each may leave behind
+	const columns, most = 250, 250 // kB that each may leave behind
 	var fields []arrow.Field
-	for i := range columns { // 1 MB, several times for each view
+	for i := range columns { // 500 kB, several times for each view
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02000d", i), Type: arrow.PrimitiveTypes.Int64})
 	}
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
