@@ -1,5 +1,7 @@
 """Plays of a lake, see .ci/lake: play.py REPOSITORY FOLDER-OF-THE-TOOLS PLAY [ARGUMENT]."""
 
+import contextlib
+import datetime
 import json
 import math
 import os
@@ -8,12 +10,13 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import readers
-from services import PASSWORD, Postgres, Process, Rest, Store, free_port
+from services import PASSWORD, Postgres, Process, Rest, Store, free_port, listens
 
 ROOT, TOOLS = (pathlib.Path(p) for p in sys.argv[1:3])
 WORK = TOOLS / sys.argv[3]
@@ -32,6 +35,7 @@ class Lake:
         self.name, self.folder = name, WORK / name
         self.folder.mkdir(exist_ok=True)
         self.env: dict[str, str] = {}
+        self.jobs = re.findall(r"^  (\w+):$", jobs.partition("jobs:")[2], re.M)
         lake = {"catalog": catalog.replace("outlierd@", "outlierd:${PGPASSWORD}@")} | ({"warehouse": warehouse} if warehouse else {})
         (self.folder / "jobs.yaml").write_text(f"""version: 1
 service: {service}
@@ -49,6 +53,13 @@ sinks:
 
     def start(self, *args: str) -> Process:
         return Process(f"outlierd-{self.name}", [str(BIN), *args], self.folder, None, **self.env)
+
+    def answers(self) -> bool:
+        """Whether a daemon answers commands."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.folder / "data/state/outlierd.sock"))
+            return True
+        return False
 
     def check(self) -> str:
         """What check says of the sinks, which hold what the journal amounts to."""
@@ -230,19 +241,42 @@ def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
     return sorted(there - known)
 
 
+def later(days: int, postgres: Postgres, database: str, folder: pathlib.Path) -> None:
+    """Makes everything in the lake that many days older: files, snapshots, and when it was last maintained."""
+    seconds = days * 24 * 3600
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.utime(file, (file.stat().st_atime - seconds, file.stat().st_mtime - seconds))
+    for location in postgres.sql("select metadata_location from iceberg_tables", database).split():
+        file = folder / location.partition(f"/{folder.name}/")[2]
+        table, times = json.loads(file.read_text()), file.stat()
+        for part in (table, *(p for name in ("snapshots", "snapshot-log", "metadata-log") for p in table.get(name, []))):
+            for name in {"timestamp-ms", "last-updated-ms"} & part.keys():
+                part[name] -= seconds * 1000
+        for name, value in table["properties"].items():
+            if name.endswith(".maintained"):
+                table["properties"][name] = str(datetime.date.fromisoformat(value) - datetime.timedelta(days))
+        file.unlink()  # and with it the checksum that the store has
+        file.write_text(json.dumps(table))
+        os.utime(file, (times.st_atime, times.st_mtime))
+
+
+def fast(name: str, number: int, database: str, warehouse: str, jobs: str) -> Lake:
+    """A lake, and the simulator of a service that its daemon may ask 6,000 times a minute."""
+    port, key = free_port(), f"key-{number}"
+    simulator = Process(f"simulator-{number}", [str(BIN), "simulate", "--listen", f"127.0.0.1:{port}", "--limit", "6000/min",
+                                                "--key", key, "--seed", str(number + 1), "--cached-for", "1s"], WORK)
+    simulator.until(lambda: listens(port))
+    lake = Lake(name, database, warehouse, jobs, f'{{url: "http://127.0.0.1:{port}", key: "${{OUTLIERD_KEY}}", limit: 6000/min}}')
+    lake.env = {"OUTLIERD_KEY": key}
+    return lake
+
+
 def daemons(minutes: str = "10") -> None:
     postgres, store = Postgres(WORK), Store(TOOLS, WORK)
     os.environ["PGPASSWORD"] = PASSWORD
     bucket, database = store.bucket("shared"), postgres.database("shared")
-    lakes = []
-    for i in range(4):
-        port = free_port()
-        Process(f"simulator-{i}", [str(BIN), "simulate", "--listen", f"127.0.0.1:{port}", "--limit", "6000/min", "--key", f"key-{i}",
-                                   "--seed", str(i + 1), "--cached-for", "1s"], WORK)
-        lake = Lake(f"daemon-{i}", database, f"{bucket}/lake", BUSY,
-                    f'{{url: "http://127.0.0.1:{port}", key: "${{OUTLIERD_KEY}}", limit: 6000/min}}')
-        lake.env = {"OUTLIERD_KEY": f"key-{i}"}
-        lakes.append(lake)
+    lakes = [fast(f"daemon-{i}", i, database, f"{bucket}/lake", BUSY) for i in range(4)]
     running = {lake: lake.start("up") for lake in lakes}
     chance, kills = random.Random(1), 0
     end = time.monotonic() + 60 * float(minutes)
@@ -260,8 +294,29 @@ def daemons(minutes: str = "10") -> None:
         lake.run("run", "--all", exits=(0, 3))
         say(f"  {lake.name}: {lake.check()}")
     union(lakes)
-    left = orphans(lakes[0].catalog(), store.folder / "shared/lake", "s3://shared/lake")
-    say(f"{len(left)} files are left of commits that were killed or came second")
+    maintained(postgres, "shared", store.folder / "shared", lakes)
+
+
+def maintained(postgres: Postgres, database: str, bucket: pathlib.Path, lakes: list[Lake]) -> None:
+    """Eight days later each daemon runs once more, and nothing is left of commits that were killed or came second."""
+    def left() -> list[str]:
+        return orphans(lakes[0].catalog(), bucket / "lake", f"s3://{bucket.name}/lake")
+
+    before, files = len(left()), sum(f.is_file() for f in bucket.rglob("*"))
+    later(8, postgres, database, bucket)
+    for lake in lakes:
+        daemon = lake.start("up")
+        daemon.until(lake.answers)
+        lake.run("run", *lake.jobs, "--again", exits=(0, 3))
+        assert daemon.stop() == 0, daemon.said()
+    after = left()
+    say(f"files that no snapshot has: {before} of {files}; eight days later, when each daemon has run once more: {len(after)} of "
+        f"{sum(f.is_file() for f in bucket.rglob('*'))}")
+    assert before > 0, "no kill fell into a commit"
+    assert not after, after[:10]
+    for lake in lakes:
+        say(f"  {lake.name}: {lake.check()}")
+    union(lakes)
 
 
 def union(lakes: list[Lake]) -> None:
@@ -287,23 +342,26 @@ def union(lakes: list[Lake]) -> None:
 def kills(count: str = "200") -> None:
     postgres, store = Postgres(WORK), Store(TOOLS, WORK)
     os.environ["PGPASSWORD"] = PASSWORD
-    bucket = store.bucket("killed")
-    lake = Lake("killed", postgres.database("killed"), f"{bucket}/lake", """jobs:
+    lake = fast("killed", 0, postgres.database("killed"), f"{store.bucket('killed')}/lake", """budget: {per_month: 1000000}
+jobs:
   cooking:
-    search: {query: cooking, pages: 4}
-    enrich: {details: {top: 20}, comments: {top: 10}, transcript: {top: 20}}
+    every: 1h
+    search: {query: cooking, pages: 8}
+    enrich: {details: {top: 60, refresh_after: 1m}, comments: {top: 30, refresh_after: 1m}, transcript: {top: 60}}
 """)
     chance, during = random.Random(1), 0
     for _ in range(int(count)):
-        process = lake.start("run", "--again")
+        daemon = lake.start("up")
+        daemon.until(lake.answers)
+        run = lake.start("run", "--again")
         time.sleep(chance.uniform(0.1, 3))  # where in the run the kill falls
-        during += process.child.poll() is None
-        process.stop(signal.SIGKILL)
-    lake.run("run", "--again")
-    say(f"{count} kills, {during} of them during a run: {lake.check()}")
-    left = orphans(lake.catalog(), store.folder / "killed/lake", "s3://killed/lake")
-    say(f"{len(left)} files are left of commits that were killed")
-    union([lake])
+        during += run.child.poll() is None
+        assert daemon.child.poll() is None, daemon.said()
+        daemon.stop(signal.SIGKILL)
+        run.stop()
+    lake.run("run", "--again", exits=(0, 3))
+    say(f"the daemon was killed {count} times, {during} of them during a run: {lake.check()}")
+    maintained(postgres, "killed", store.folder / "killed", [lake])
 
 
 # --- costs ----------------------------------------------------------------------------------------
