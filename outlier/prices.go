@@ -42,7 +42,7 @@ func (p Prices) Of(op Operation, mode string) Credits {
 }
 
 // tariff is the key of an operation's price in [Prices], and the documented price; ""
-// if it is free. A scan whose mode is not known has the dearer one.
+// if it is free. A scan whose mode is not known has the higher one.
 func tariff(op Operation, mode string) (name string, documented Credits) {
 	price := endpoints[op].price
 	switch {

@@ -36,7 +36,7 @@ var Channels = define(Table{
 
 var channelStatistics = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
-	{Name: "kind", Type: varchar, Comment: "what was sampled: video or short", told: tellSampled},
+	{Name: "kind", Type: varchar, Comment: "what was sampled: video or short", fromSource: sourceSampled},
 	{Name: "subscriber_count", Type: bigint, Path: "subscriberCount", Comment: "subscribers"},
 	{Name: "subscriber_count_raw", Type: varchar, Path: "subscriberCountRaw",
 		Comment: "subscribers as the platform words it"},
@@ -95,11 +95,11 @@ var ChannelStatistics = define(Table{
 var channelUploads = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
 	{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
-	{Name: "kind", Type: varchar, Comment: "video or short", told: tellSampled},
+	{Name: "kind", Type: varchar, Comment: "video or short", fromSource: sourceSampled},
 	{Name: "title", Type: varchar, Path: "title", Comment: "title of the video"},
 	{Name: "thumbnails", Type: namedImages, Path: "thumbnails",
 		Comment: "images, width and height in pixels; a video's have names, a short's are a list"},
-	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, drawn: drawLargest,
+	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest,
 		Comment: "address of the largest of thumbnails"},
 	{Name: "duration", Type: bigint, Path: "duration", Comment: "length in seconds; not given for shorts"},
 	{Name: "is_live_broadcast", Type: varchar, Path: "isLiveBroadcast", JSON: true,
@@ -116,7 +116,7 @@ var channelUploads = []Column{
 		Comment: "whether the service counts it as an outlier upwards"},
 	{Name: "is_negative_outlier", Type: boolean, Path: "statistics.isNegativeOutlier",
 		Comment: "whether the service counts it as an outlier downwards"},
-	{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
+	{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 	extra,
 	fieldsMissing,
 }
@@ -137,7 +137,7 @@ var ChannelUploads = define(Table{
 	Columns: channelUploads,
 }, lineage)
 
-func tellSampled(v *vector, s *Source, n int) {
+func sourceSampled(v *vector, s *Source, n int) {
 	kind := "video"
 	if s.Op == outlier.OpChannelShorts {
 		kind = "short"

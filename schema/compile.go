@@ -36,14 +36,14 @@ type record struct {
 	byBit  []*vector // columns, nil for a field that has none
 	names  []string  // of the columns of the row by their bit, "" for a field that has none of its own
 
-	needs  []*node               // fields without which a row does not count
-	fills  []fill                // columns of inner rows whose value stands in this row
-	drawn  []draw                // columns computed once the row is there
-	echoes []echo                // of the answer: ids that must be the one asked about
-	strays *strays               // for the column extra; nil without
-	src    **Source              // of the present answer
-	said   commentHash           // what the present comment says; zero of other rows
-	same   map[commentHash][]int // the rows of the answer's comments that say the same
+	needs    []*node               // fields without which a row does not count
+	fills    []fill                // columns of inner rows whose value stands in this row
+	computed []computation         // columns computed once the row is there
+	echoes   []echo                // of the answer: ids that must be the one asked about
+	strays   *strays               // for the column extra; nil without
+	src      **Source              // of the present answer
+	content  commentHash           // what the present comment says; zero of other rows
+	same     map[commentHash][]int // the rows of the answer's comments that say the same
 }
 
 // node is one field of the JSON below a row, and how its value is read.
@@ -64,7 +64,7 @@ type fill struct {
 	rows     *rows // of to
 }
 
-type draw struct {
+type computation struct {
 	do func(v *vector, of []*vector, r *record)
 	to *vector
 	of []*vector
@@ -206,12 +206,12 @@ func (r *record) columns(answer *record) {
 	for i, c := range r.rows.columns {
 		v := r.rows.vectors[i]
 		switch up, outer := strings.CutPrefix(c.Path, "../"); {
-		case c.drawn != nil:
+		case c.computed != nil:
 			of := []*vector{}
 			for _, name := range c.of {
 				of = append(of, byName[name])
 			}
-			r.drawn = append(r.drawn, draw{c.drawn, v, of})
+			r.computed = append(r.computed, computation{c.computed, v, of})
 		case outer:
 			r.within.fill(up, v, r.rows)
 		case strings.HasPrefix(c.Path, "/"):

@@ -80,11 +80,11 @@ func (r *rows) reserve() {
 	}
 }
 
-// told appends to the new rows what is known from the source.
-func (r *rows) told(src *Source) {
+// appendSource appends to the new rows what is known from the source.
+func (r *rows) appendSource(src *Source) {
 	for i, c := range r.columns {
-		if c.told != nil {
-			c.told(r.vectors[i], src, r.n-r.vectors[i].rows)
+		if c.fromSource != nil {
+			c.fromSource(r.vectors[i], src, r.n-r.vectors[i].rows)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 		if err != nil {
 			r.cut(r.kept)
 		}
-		r.told(&src)
+		r.appendSource(&src)
 		r.came = r.n - r.kept
 	}
 	return err
@@ -146,15 +146,15 @@ func (d *Decoder) read(src *Source, body []byte) error {
 		r.kept = r.n
 	}
 	err := d.answer(body)
-	if err == nil && !src.Missing && src.about() && !d.brought() {
+	if err == nil && !src.Missing && src.about() && !d.hasRows() {
 		err = fmt.Errorf("asked about %q, answered without anything about it", src.Entity)
 	}
 	return err
 }
 
-// brought reports whether the present answer has a row that says something: a transcript
+// hasRows reports whether the present answer has a row that says something: a transcript
 // without a word says nothing.
-func (d *Decoder) brought() bool {
+func (d *Decoder) hasRows() bool {
 	if d.src.Op != outlier.OpTranscript {
 		return slices.ContainsFunc(d.rows, func(r *rows) bool { return r.n > r.kept })
 	}

@@ -21,9 +21,9 @@ var TrendingFormats = define(Table{
 		"an array or an object with exactly one, else one row. An answer without elements is a row without a value.",
 	Rows: []Place{{outlier.OpTrendingFormats, anyElements}},
 	Columns: []Column{
-		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
-		{Name: "value", Type: varchar, JSON: true, Comment: "the element", drawn: drawElement},
-		{Name: "extra", Type: varchar, JSON: true, drawn: drawFrame,
+		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
+		{Name: "value", Type: varchar, JSON: true, Comment: "the element", computed: computeElement},
+		{Name: "extra", Type: varchar, JSON: true, computed: computeFrame,
 			Comment: "what stood around the element: the answer with its array emptied, so `[]` if that is all of it; NULL if value is the whole answer"},
 	},
 }, lineage)
@@ -62,7 +62,7 @@ func (d *Decoder) elementsOf(plan *record) error {
 	plan.frame = frame
 	for plan.index, plan.element = range elements {
 		plan.rows.n++
-		for _, c := range plan.drawn {
+		for _, c := range plan.computed {
 			c.do(c.to, c.of, plan)
 		}
 	}
@@ -113,9 +113,9 @@ func split(array jx.Raw) (elements []jx.Raw, err error) {
 	return elements, err
 }
 
-// drawElement is the present element, null if there are none. An element that is
+// computeElement is the present element, null if there are none. An element that is
 // null is the JSON text null.
-func drawElement(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.element), 1) }
+func computeElement(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.element), 1) }
 
-// drawFrame is what stood around the elements, the same for each of them.
-func drawFrame(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.frame), 1) }
+// computeFrame is what stood around the elements, the same for each of them.
+func computeFrame(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.frame), 1) }

@@ -24,7 +24,7 @@ var hit = []Column{
 	{Name: "language", Type: varchar, Path: "snippet.language", Comment: "language of the video, ISO 639-1"},
 	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails",
 		Comment: "images by size; width and height in pixels"},
-	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, drawn: drawLargest,
+	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest,
 		Comment: "address of the largest of thumbnails"},
 	{Name: "duration", Type: bigint, Path: "snippet.duration", Comment: "length in seconds"},
 	{Name: "rpm_estimation_from", Type: double, Path: "snippet.monetization.rpmEstimationFrom",
@@ -68,16 +68,16 @@ var hit = []Column{
 
 // found says which search brought a hit, and where it stood.
 var found = []Column{
-	{Name: "source", Type: varchar, Comment: "search, related or scan", told: tellSource},
-	{Name: "queries", Type: texts, Comment: "queries of the search; NULL if it had none", told: tellQueries},
-	{Name: "seeds", Type: texts, Comment: "seeds of a related search; NULL if it had none", told: tellSeeds},
-	{Name: "item", Type: varchar, Comment: "the `for_each` value", told: tellItem},
-	{Name: "page", Type: bigint, Comment: "page of the search, from 0", told: tellPage},
-	{Name: "rank", Type: bigint, Comment: "place in the whole result, from 1", drawn: drawRank},
+	{Name: "source", Type: varchar, Comment: "search, related or scan", fromSource: sourceSource},
+	{Name: "queries", Type: texts, Comment: "queries of the search; NULL if it had none", fromSource: sourceQueries},
+	{Name: "seeds", Type: texts, Comment: "seeds of a related search; NULL if it had none", fromSource: sourceSeeds},
+	{Name: "item", Type: varchar, Comment: "the `for_each` value", fromSource: sourceItem},
+	{Name: "page", Type: bigint, Comment: "page of the search, from 0", fromSource: sourcePage},
+	{Name: "rank", Type: bigint, Comment: "place in the whole result, from 1", computed: computeRank},
 }
 
 // scanned says which scan's results a hit is one of.
-var scanned = Column{Name: "scan_id", Type: varchar, Comment: "the scan whose results the hit is one of, UUID; NULL if of none", told: tellScan}
+var scanned = Column{Name: "scan_id", Type: varchar, Comment: "the scan whose results the hit is one of, UUID; NULL if of none", fromSource: sourceScan}
 
 // OutliersHistory holds every observation of a hit.
 var OutliersHistory = define(Table{
@@ -95,9 +95,9 @@ var Outliers = define(Table{
 	Columns: hit,
 }, lineage)
 
-func tellSource(v *vector, s *Source, n int)  { v.texts([]byte(s.Kind), n) }
-func tellQueries(v *vector, s *Source, n int) { v.lists(s.Queries, n) }
-func tellSeeds(v *vector, s *Source, n int)   { v.lists(s.Seeds, n) }
-func tellItem(v *vector, s *Source, n int)    { v.texts([]byte(s.Item), n) }
-func tellPage(v *vector, s *Source, n int)    { v.ints(int64(s.Page), n) }
-func tellScan(v *vector, s *Source, n int)    { v.texts([]byte(s.ScanID), n) }
+func sourceSource(v *vector, s *Source, n int)  { v.texts([]byte(s.Kind), n) }
+func sourceQueries(v *vector, s *Source, n int) { v.lists(s.Queries, n) }
+func sourceSeeds(v *vector, s *Source, n int)   { v.lists(s.Seeds, n) }
+func sourceItem(v *vector, s *Source, n int)    { v.texts([]byte(s.Item), n) }
+func sourcePage(v *vector, s *Source, n int)    { v.ints(int64(s.Page), n) }
+func sourceScan(v *vector, s *Source, n int)    { v.texts([]byte(s.ScanID), n) }

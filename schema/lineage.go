@@ -6,13 +6,13 @@ import "slices"
 // events, which are many and carry the answer alone; ops.requests has the rest.
 var (
 	lineage = []Column{
-		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", told: tellRun},
-		{Name: "_job", Type: varchar, Comment: "job of that run", told: tellJob},
+		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", fromSource: sourceRun},
+		{Name: "_job", Type: varchar, Comment: "job of that run", fromSource: sourceJob},
 		response,
-		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC", told: tellObserved},
+		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC", fromSource: sourceObserved},
 	}
 	narrow   = []Column{response}
-	response = Column{Name: "_response_id", Type: bigint, Comment: "number of the answer in the journal", told: tellResponse}
+	response = Column{Name: "_response_id", Type: bigint, Comment: "number of the answer in the journal", fromSource: sourceResponse}
 )
 
 // seen is what a sink keeps of a key's past observations.
@@ -44,7 +44,7 @@ func (t *Table) carried() []Column {
 		Column{Name: t.Previous(), Type: bigint, Comment: t.Grows + " at previous_seen_at"})
 }
 
-func tellRun(v *vector, s *Source, n int)      { v.texts([]byte(s.Run), n) }
-func tellJob(v *vector, s *Source, n int)      { v.texts([]byte(s.Job), n) }
-func tellResponse(v *vector, s *Source, n int) { v.ints(s.Response, n) }
-func tellObserved(v *vector, s *Source, n int) { v.times(s.ObservedAt, n) }
+func sourceRun(v *vector, s *Source, n int)      { v.texts([]byte(s.Run), n) }
+func sourceJob(v *vector, s *Source, n int)      { v.texts([]byte(s.Job), n) }
+func sourceResponse(v *vector, s *Source, n int) { v.ints(s.Response, n) }
+func sourceObserved(v *vector, s *Source, n int) { v.times(s.ObservedAt, n) }

@@ -92,7 +92,7 @@ func (d *Decoder) row(r *record) error {
 		return nil
 	}
 	r.rows.n++
-	for _, c := range r.drawn {
+	for _, c := range r.computed {
 		c.do(c.to, c.of, r)
 	}
 	if r.repeats() {

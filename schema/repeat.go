@@ -34,15 +34,15 @@ func (d *Decoder) again(r *record) bool {
 // video in all but its place. Comments have no id: somebody may say the same words twice,
 // but then at another time, or to other likes.
 func (r *record) repeats() bool {
-	if r.said == (commentHash{}) {
+	if r.content == (commentHash{}) {
 		return false
 	}
-	for _, earlier := range r.same[r.said] {
+	for _, earlier := range r.same[r.content] {
 		if r.rows.alike(earlier, r.rows.n-1) {
 			return true
 		}
 	}
-	r.same[r.said] = append(r.same[r.said], r.rows.n-1)
+	r.same[r.content] = append(r.same[r.content], r.rows.n-1)
 	return false
 }
 

@@ -13,9 +13,9 @@ var Scans = define(Table{
 		{Name: "name", Type: varchar, Path: "name", Comment: "name that the service gave the scan"},
 		{Name: "status", Type: varchar, Path: "status",
 			Comment: "as given; Running when it has just started"},
-		{Name: "find_by", Type: varchar, told: tellFindBy,
+		{Name: "find_by", Type: varchar, fromSource: sourceFindBy,
 			Comment: "query or channels, as asked; NULL if not known"},
-		{Name: "mode", Type: varchar, told: tellMode,
+		{Name: "mode", Type: varchar, fromSource: sourceMode,
 			Comment: "fast or standard, as asked; NULL if not known"},
 		{Name: "queries", Type: texts, Path: "input.query",
 			Comment: "search queries, or channel ids if find_by is channels"},
@@ -28,7 +28,7 @@ var Scans = define(Table{
 			Comment: "when its record last changed, UTC"},
 		{Name: "ended_at", Type: timestamp, Path: "endedAt",
 			Comment: "when the scan ended, UTC; NULL while it goes on"},
-		{Name: "credits", Type: bigint, told: tellCredits,
+		{Name: "credits", Type: bigint, fromSource: sourceCredits,
 			Comment: "credits that starting it cost; NULL if not known"},
 		extra,
 		fieldsMissing,
@@ -41,10 +41,10 @@ func findsBy(what string) func(*Source) bool {
 	return func(s *Source) bool { return s.FindBy == what }
 }
 
-func tellFindBy(v *vector, s *Source, n int) { v.texts([]byte(s.FindBy), n) }
-func tellMode(v *vector, s *Source, n int)   { v.texts([]byte(s.Mode), n) }
+func sourceFindBy(v *vector, s *Source, n int) { v.texts([]byte(s.FindBy), n) }
+func sourceMode(v *vector, s *Source, n int)   { v.texts([]byte(s.Mode), n) }
 
-func tellCredits(v *vector, s *Source, n int) {
+func sourceCredits(v *vector, s *Source, n int) {
 	for range n {
 		if s.Credits == 0 {
 			v.null()

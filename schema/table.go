@@ -62,9 +62,9 @@ type Column struct {
 	bare func(*Source) bool
 
 	// How a value without a path comes about; exactly one is set.
-	told  func(*vector, *Source, int)              // appends one value n times, known from the source
-	drawn func(v *vector, of []*vector, r *record) // appends one value, when its row is there
-	of    []string                                 // the columns that drawn reads
+	fromSource func(*vector, *Source, int)              // appends one value n times, known from the source
+	computed   func(v *vector, of []*vector, r *record) // appends one value, when its row is there
+	of         []string                                 // the columns that computed reads
 }
 
 // Place is where the answers of an operation hold rows: the path of an object, or

@@ -84,7 +84,7 @@ func TestEveryDataColumnHasOneOrigin(t *testing.T) {
 	for _, table := range Tables() {
 		for _, c := range slices.Concat(table.Columns, table.lineage) {
 			origins := 0
-			for _, is := range []bool{c.Path != "", c.told != nil, c.drawn != nil} {
+			for _, is := range []bool{c.Path != "", c.fromSource != nil, c.computed != nil} {
 				if is {
 					origins++
 				}

@@ -64,7 +64,7 @@ var Comments = define(Table{
 		{
 			Name: "comment_key", Type: varchar,
 			Comment: "hash of author, text and occurrence in the answer; the service gives no id",
-			of:      []string{"author_channel_id", "author_text", "text"}, drawn: drawCommentKey,
+			of:      []string{"author_channel_id", "author_text", "text"}, computed: computeCommentKey,
 		},
 		{Name: "author_channel_id", Type: varchar, Path: "authorChannelId",
 			Comment: "channel of the author, 24 characters"},
@@ -84,7 +84,7 @@ var Comments = define(Table{
 		{Name: "reply_count", Type: bigint, Path: "replyCount", Comment: "replies so far"},
 		{Name: "reply_count_raw", Type: varchar, Path: "replyCountRaw",
 			Comment: "replies as the platform words it; text or number in the JSON"},
-		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
+		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 		extra,
 		fieldsMissing,
 	},
@@ -110,7 +110,7 @@ var commentCounts = []Column{
 	{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
 	{Name: "count", Type: bigint, Path: "statistics.count",
 		Comment: "all comments of the video, not of the sample"},
-	{Name: "sampled", Type: bigint, drawn: drawChildren,
+	{Name: "sampled", Type: bigint, computed: computeChildren,
 		Comment: "comments in the answer; NULL if it does not have their list"},
 	serviceTime,
 	extra,
@@ -141,7 +141,7 @@ var Transcripts = define(Table{
 	Columns: []Column{
 		{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
 		{Name: "transcript", Type: varchar, Path: "transcript", Comment: "the full text"},
-		{Name: "event_count", Type: bigint, drawn: drawChildren,
+		{Name: "event_count", Type: bigint, computed: computeChildren,
 			Comment: "rows in transcript_events; NULL if the answer does not have their list"},
 		extra,
 		fieldsMissing,
@@ -155,7 +155,7 @@ var TranscriptEvents = define(Table{
 	Rows:    []Place{{outlier.OpTranscript, "items[].events[]"}},
 	Columns: []Column{
 		{Name: "video_id", Type: varchar, Path: "../id", Comment: "the video's id, 11 characters"},
-		{Name: "position", Type: bigint, Comment: "place in the transcript, from 0", drawn: drawPosition},
+		{Name: "position", Type: bigint, Comment: "place in the transcript, from 0", computed: computePosition},
 		{Name: "start_ms", Type: bigint, Path: "startMs",
 			Comment: "when the line begins, ms from the start of the video"},
 		{Name: "duration_ms", Type: bigint, Path: "durationMs", Comment: "how long it is shown, ms"},
@@ -171,22 +171,22 @@ var Missing = define(Table{
 	Comment: "What the service does not have, or refuses to be asked about: no transcript, a deleted video. " +
 		"A row goes when the service has it after all.",
 	Columns: []Column{
-		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", told: tellEndpoint},
-		{Name: "id", Type: varchar, Comment: "what it was asked about", told: tellEntity},
-		{Name: "status", Type: bigint, Comment: "HTTP status of the answer", told: tellStatus},
-		{Name: "reason", Type: varchar, Comment: "the answer in words", told: tellReason},
-		{Name: "checked_at", Type: timestamp, Comment: "when it was asked, UTC", told: tellObserved},
-		{Name: "retry_at", Type: timestamp, told: tellRetry,
+		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", fromSource: sourceEndpoint},
+		{Name: "id", Type: varchar, Comment: "what it was asked about", fromSource: sourceEntity},
+		{Name: "status", Type: bigint, Comment: "HTTP status of the answer", fromSource: sourceStatus},
+		{Name: "reason", Type: varchar, Comment: "the answer in words", fromSource: sourceReason},
+		{Name: "checked_at", Type: timestamp, Comment: "when it was asked, UTC", fromSource: sourceObserved},
+		{Name: "retry_at", Type: timestamp, fromSource: sourceRetry,
 			Comment: "when it is asked again, UTC; NULL if never"},
 	},
 }, lineage)
 
-func tellEndpoint(v *vector, s *Source, n int) { v.texts([]byte(s.Op), n) }
-func tellEntity(v *vector, s *Source, n int)   { v.texts([]byte(s.Entity), n) }
-func tellStatus(v *vector, s *Source, n int)   { v.ints(int64(s.Status), n) }
-func tellRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
+func sourceEndpoint(v *vector, s *Source, n int) { v.texts([]byte(s.Op), n) }
+func sourceEntity(v *vector, s *Source, n int)   { v.texts([]byte(s.Entity), n) }
+func sourceStatus(v *vector, s *Source, n int)   { v.ints(int64(s.Status), n) }
+func sourceRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
 
-func tellReason(v *vector, s *Source, n int) {
+func sourceReason(v *vector, s *Source, n int) {
 	reason := cmp.Or(s.Reason, "the answer holds nothing")
 	switch {
 	case s.Reason != "":

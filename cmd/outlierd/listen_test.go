@@ -52,7 +52,9 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	if config.Daemon.UI == job.UIFull {
 		from.Offer = func(context.Context, page.Action) (*page.Offer, error) { return &page.Offer{}, nil }
-		from.Do = func(context.Context, page.Action) (*page.Done, error) { return &page.Done{Said: "done", To: "/"}, nil }
+		from.Do = func(context.Context, page.Action) (*page.Done, error) {
+			return &page.Done{Message: "done", To: "/"}, nil
+		}
 	}
 	m.site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))
 	return m

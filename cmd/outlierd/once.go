@@ -154,7 +154,7 @@ func (o *options) paused(r request, s showing) error {
 	}
 	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " +
 		retyped(o.world.args)
-	if barren(s.row) {
+	if endedEmpty(s.row) {
 		how = "To continue when the budget allows:\n  " + retyped(o.world.args)
 	}
 	if r.onward != nil {
@@ -235,7 +235,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 
 // printResult prints the result of a request. A refused run has no result, not even an empty one.
 func (o *options) printResult(ctx context.Context, r request, s showing) error {
-	if barren(s.row) {
+	if endedEmpty(s.row) {
 		return nil
 	}
 	query, err := r.show(s)

@@ -17,9 +17,9 @@ import (
 
 // How far back the page Now looks.
 const (
-	lookBack     = 7 * 24 * time.Hour
-	mostTroubles = 10
-	mostTold     = 10
+	lookBack          = 7 * 24 * time.Hour
+	mostTroubles      = 10
+	mostNotifications = 10
 )
 
 // site returns the page of a daemon; nil with `daemon.ui: off`. It shows the same as `status`.
@@ -63,9 +63,9 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		if now.Troubles, err = recorded.troubles(s.At); err != nil {
 			return nil, err
 		}
-		told, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostTold)
-		for _, t := range told {
-			now.Told = append(now.Told, page.Told{
+		recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
+		for _, t := range recent {
+			now.Notifications = append(now.Notifications, page.Notification{
 				At: t.Time.In(zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
 			})
 		}

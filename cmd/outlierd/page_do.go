@@ -196,7 +196,7 @@ func (a actions) pause(ctx context.Context, asked page.Action) (*page.Done, erro
 	}
 	pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
 	_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
-	return &page.Done{Said: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/"}, err
+	return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/"}, err
 }
 
 func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {
@@ -226,7 +226,7 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 
 func (a actions) resume(ctx context.Context, asked page.Action) (*page.Done, error) {
 	_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
-	return &page.Done{Said: shown(asked.Job) + " is resumed.", To: "/"}, err
+	return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/"}, err
 }
 
 func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, error) {
@@ -257,7 +257,7 @@ func (a actions) clear(ctx context.Context, asked page.Action) (*page.Done, erro
 		return nil, err
 	}
 	cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
-	return &page.Done{Said: clearedText(asked.Job, cleared) + ".", To: "/"}, err
+	return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/"}, err
 }
 
 func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
@@ -279,7 +279,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 
 func (a actions) lift(ctx context.Context, _ page.Action) (*page.Done, error) {
 	_, err := serve.Lift{}.Do(ctx, a.p.Engine)
-	return &page.Done{Said: "Calls resume, within the caps of the job file.", To: "/"}, err
+	return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/"}, err
 }
 
 // unconfirmed returns the unconfirmed start of a scan.
@@ -328,7 +328,7 @@ func (a actions) adopt(ctx context.Context, asked page.Action) (*page.Done, erro
 	if err != nil {
 		return nil, absent(err, id, "look there for the id of the scan that was started")
 	}
-	return &page.Done{Said: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.", adopted.Intent), To: "/"}, nil
+	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.", adopted.Intent), To: "/"}, nil
 }
 
 func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer, error) {
@@ -345,5 +345,5 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 
 func (a actions) resolve(ctx context.Context, asked page.Action) (*page.Done, error) {
 	refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
-	return &page.Done{Said: resolvedText(asked.Intent, refunded) + ".", To: "/"}, err
+	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/"}, err
 }

@@ -23,7 +23,7 @@ type publishedTables struct {
 const (
 	mostSightings = 500 // in a chart
 	mostSparks    = 30  // in a line of a list
-	mostBrought   = 20
+	mostSearches  = 20
 )
 
 // ask runs queries on one publication.
@@ -127,8 +127,8 @@ func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.V
 			v.Ratio, v.Score, v.First, v.Last, v.Description = row.decimal(11), row.decimal(12), row.at(13), row.at(14), row.text(15)
 		}),
 		t.each(query.Curve(f.ID, mostSightings), func(row cells) { v.Curve = append(v.Curve, row.point()) }),
-		t.each(query.Brought(f.ID, mostBrought), func(row cells) {
-			v.Brought = append(v.Brought, page.Brought{
+		t.each(query.Sightings(f.ID, mostSearches), func(row cells) {
+			v.Sightings = append(v.Sightings, page.Sighting{
 				At: row.at(0), Job: shown(row.text(1)), Run: row.text(2), Search: row.text(3), Page: row.whole(4), Rank: row.whole(5),
 			})
 		}),

@@ -113,7 +113,7 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		for _, p := range v.Curve {
 			lists["views"] += fmt.Sprintln(p.N)
 		}
-		for _, b := range v.Brought {
+		for _, b := range v.Sightings {
 			lists["searches"] += fmt.Sprintln(b.Run, b.Search, *b.Page, *b.Rank)
 		}
 		for _, c := range v.Comments {

@@ -100,9 +100,9 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				errs = append(errs, err)
 			}
 			if left, is := errors.AsType[*detachedError](err); is {
-				left.again = o.goesOn(todo[:1])
+				left.again = o.resumeCommand(todo[:1])
 				if len(todo) > 1 {
-					left.others = o.goesOn(todo[1:])
+					left.others = o.resumeCommand(todo[1:])
 				}
 				return worst(append(errs[:len(errs)-1], left))
 			}
@@ -127,11 +127,11 @@ func (o *options) interrupted(failed error, todo []jobRun) error {
 	if failed == nil {
 		return nil
 	}
-	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.goesOn(todo)}
+	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.resumeCommand(todo)}
 }
 
-// goesOn is the command that continues what is left.
-func (o *options) goesOn(todo []jobRun) string {
+// resumeCommand is the command that continues what is left.
+func (o *options) resumeCommand(todo []jobRun) string {
 	var names []string
 	for _, j := range todo {
 		if j.scheduled() {
@@ -172,14 +172,14 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	case !done.after || row == nil:
 		return nil, nil
 	case !row.Due.IsZero():
-		owed, err := p.Engine.Owed(time.Now())
+		due, err := p.Engine.FollowUps(time.Now())
 		if err != nil {
 			return nil, err
 		}
-		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool {
+		due = slices.DeleteFunc(due, func(a *engine.Appointment) bool {
 			return a.Spec.After != row.Job || !a.Due.Equal(row.Due)
 		})
-		return performing(owed), nil
+		return performing(due), nil
 	case !row.Status.EndedWell():
 		return nil, nil
 	}

@@ -123,7 +123,7 @@ func TestBudgetForPeople(t *testing.T) {
 func TestOriginForPeople(t *testing.T) {
 	why := &origin{
 		ID: "dQw4w9WgXcQ", Title: "The best \x1b[2Jmoka pot", Channel: "Coffee Lab", Waited: 9,
-		Brought: []brought{
+		Sightings: []sighting{
 			{Job: "coffee", Run: "01a1fe45", Trigger: "schedule", Started: day(3, 6), First: true, Op: "search", Queries: []string{"moka pot"}, Item: "moka pot",
 				Window: "2026-10-20..", Filters: "z_score 2..", Sort: "z_score desc", Page: 1, Rank: 17, Hits: 40, Credits: 4, Unknown: 2, Attempts: []call{
 					{Op: "search", Outcome: "unknown", Credits: 2, SentAt: day(3, 6), Explained: true, Error: "lost"},

@@ -169,7 +169,7 @@ func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, yes bool, w
 	if limit == nil || yes {
 		return nil
 	}
-	dear, err := dearer(ctx, r, withFollowers(r.Facts.Config, todo), *limit)
+	dear, err := overLimit(ctx, r, withFollowers(r.Facts.Config, todo), *limit)
 	if err != nil || len(dear) == 0 {
 		return err
 	}
@@ -185,8 +185,8 @@ func subjects(dear []string) string {
 	return "these runs"
 }
 
-// dearer returns the runs by hand that may cost more than limit, with their prices.
-func dearer(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlier.Credits) (dear []string, err error) {
+// overLimit returns the runs by hand that may cost more than limit, with their prices.
+func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
 		if next.scheduled() {
 			continue

@@ -36,11 +36,11 @@ const mostMistakes = 10
 
 // A reloader applies edits of the job file.
 type reloader struct {
-	load  func() (*job.Config, error)              // reads the file
-	check func(context.Context, *job.Config) error // finds what reading it does not
-	apply func(context.Context, *job.Config) error // goes on with it
-	told  func(refused error)                      // learns again and again why the file is refused; nil if it is used
-	log   *slog.Logger
+	load   func() (*job.Config, error)              // reads the file
+	check  func(context.Context, *job.Config) error // finds what reading it does not
+	apply  func(context.Context, *job.Config) error // goes on with it
+	report func(refused error)                      // learns again and again why the file is refused; nil if it is used
+	log    *slog.Logger
 
 	used    *job.Config
 	inUse   *atomic.Pointer[job.Config] // it again, for other goroutines
@@ -116,7 +116,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint {
 		r.refused = "" // an edit was taken back
-		r.told(nil)
+		r.report(nil)
 		return
 	}
 	if state == r.refused {
@@ -134,7 +134,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	if err != nil {
 		r.refused = state
 		r.refuse(err)
-		r.told(err)
+		r.report(err)
 		return
 	}
 	if err := r.apply(ctx, config); err != nil {
@@ -146,7 +146,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	r.inUse.Store(config)
 	r.tell(config)
 	r.used, r.refused = config, ""
-	r.told(nil)
+	r.report(nil)
 }
 
 // refuse logs why the file is not used, a line for each of its mistakes.
@@ -233,13 +233,13 @@ func fixed(used, config *job.Config) error {
 	return nil
 }
 
-// telling runs the notifier of the job file in use.
-type telling struct {
+// runningNotifier runs the notifier of the job file in use.
+type runningNotifier struct {
 	now  *notifier // nil where the file has no target
 	stop func()
 }
 
-func (t *telling) start(ctx context.Context, n *notifier) {
+func (t *runningNotifier) start(ctx context.Context, n *notifier) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -250,11 +250,11 @@ func (t *telling) start(ctx context.Context, n *notifier) {
 }
 
 // reloader returns the reloader of a program.
-func (o *options) reloader(p *program, t *telling) *reloader {
+func (o *options) reloader(p *program, t *runningNotifier) *reloader {
 	r := &reloader{
 		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
 		check: checkSQL,
-		told: func(refused error) {
+		report: func(refused error) {
 			p.metrics.Reloaded(refused == nil)
 			p.server.Refused(whyRefused(refused))
 			p.watcher.Refused(whyRefused(refused))
@@ -270,7 +270,7 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 }
 
 // reload applies a new job file to the engine, the metrics and the notifications.
-func (o *options) reload(ctx context.Context, p *program, t *telling, config *job.Config) error {
+func (o *options) reload(ctx context.Context, p *program, t *runningNotifier, config *job.Config) error {
 	settle := func(ctx context.Context, underWay func(string) bool) error {
 		if err := p.settle(ctx, underWay); err != nil {
 			return err

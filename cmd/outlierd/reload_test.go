@@ -56,7 +56,7 @@ func edit(t *testing.T, test func(e *edited)) {
 				}
 				return nil
 			},
-			told: func(refused error) {
+			report: func(refused error) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				if n := len(e.told); n == 0 && refused != nil || n > 0 && e.told[n-1] != (refused != nil) {

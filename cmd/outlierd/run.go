@@ -233,7 +233,7 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error
 // dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
 // those of due times that have passed.
 func dueNow(p *program, now time.Time) ([]jobRun, error) {
-	due, err := p.Engine.Owed(now)
+	due, err := p.Engine.FollowUps(now)
 	if err != nil {
 		return nil, err
 	}

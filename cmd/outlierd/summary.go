@@ -95,7 +95,7 @@ func (o *options) report(config *job.Config, end outcome) {
 	row := end.row
 	fmt.Fprintf(o.world.out, "%s %s  %s in %s   run %s\n",
 		mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(end.since)), row.ID)
-	if !barren(row) {
+	if !endedEmpty(row) {
 		columns, _ := o.screen()
 		for _, facts := range [][]string{
 			found(row, end.unknown, len(end.ends) > 0), undone(row, end.queued), spared(end.ends), skipped(end.fresh),
@@ -112,7 +112,7 @@ func (o *options) report(config *job.Config, end outcome) {
 	if end.why != "" {
 		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(end.why))
 	}
-	if barren(row) {
+	if endedEmpty(row) {
 		return
 	}
 	for _, s := range config.Sinks {
@@ -123,8 +123,8 @@ func (o *options) report(config *job.Config, end outcome) {
 	}
 }
 
-// barren reports whether a run was refused before it found anything: then only the reason is printed.
-func barren(row *runs.Run) bool {
+// endedEmpty reports whether a run was refused before it found anything: then only the reason is printed.
+func endedEmpty(row *runs.Run) bool {
 	switch row.Status {
 	case runs.Failed, runs.PausedBudget, runs.PausedQuota:
 		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0

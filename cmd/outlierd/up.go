@@ -77,7 +77,7 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 				return err
 			}
 			p.warnOfSpace()
-			var t telling
+			var t runningNotifier
 			t.start(c.Context(), n)
 			var notifying sync.WaitGroup
 			notifying.Go(func() { o.reloader(p, &t).serve(c.Context(), hangup) })

@@ -64,17 +64,17 @@ func anyID(text string) (string, error) {
 
 // origin is everything recorded about why an id is in the tables.
 type origin struct {
-	ID      string        `json:"id"`
-	Title   string        `json:"title,omitempty"`         // as the published tables have it
-	Channel string        `json:"channel_title,omitempty"` // of a video
-	Brought []brought     `json:"brought"`
-	Calls   []call        `json:"calls"`   // about it or its channel
-	Waiting []waitingCall `json:"waiting"` // calls that are still wanted
-	Waited  float64       `json:"waited_s"`
+	ID        string        `json:"id"`
+	Title     string        `json:"title,omitempty"`         // as the published tables have it
+	Channel   string        `json:"channel_title,omitempty"` // of a video
+	Sightings []sighting    `json:"sightings"`
+	Calls     []call        `json:"calls"`   // about it or its channel
+	Waiting   []waitingCall `json:"waiting"` // calls that are still wanted
+	Waited    float64       `json:"waited_s"`
 }
 
-// brought is one hit of a search.
-type brought struct {
+// sighting is one hit of a search.
+type sighting struct {
 	Job      string          `json:"job"`
 	Run      string          `json:"run"`
 	Trigger  string          `json:"trigger"`
@@ -132,7 +132,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	if err := why.name(ctx, published(p.Engine.Config)); err != nil {
 		return err
 	}
-	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
+	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
 		return fmt.Errorf("nothing is known about %s: no search of this data folder found it, and no call requested it", id)
 	}
 	if o.forPrograms() {
@@ -154,15 +154,15 @@ func (w *origin) name(ctx context.Context, path string) error {
 
 // originOf collects the records of an id, and for a video those of its channel.
 func originOf(store *state.Store, id string) (*origin, error) {
-	why := &origin{ID: id, Brought: []brought{}, Calls: []call{}, Waiting: []waitingCall{}}
+	why := &origin{ID: id, Sightings: []sighting{}, Calls: []call{}, Waiting: []waitingCall{}}
 	times, err := store.Runs.Sightings(id)
 	if err != nil {
 		return nil, err
 	}
 	ids := []string{id}
 	for i := range times {
-		b := broughtOf(&times[i])
-		why.Brought = append(why.Brought, b)
+		b := sightingOf(&times[i])
+		why.Sightings = append(why.Sightings, b)
 		if channel := times[i].Channel; channel != "" && !slices.Contains(ids, channel) {
 			ids = append(ids, channel)
 		}
@@ -186,8 +186,8 @@ func originOf(store *state.Store, id string) (*origin, error) {
 	return why, err
 }
 
-func broughtOf(b *runs.Sighting) brought {
-	page := brought{
+func sightingOf(b *runs.Sighting) sighting {
+	page := sighting{
 		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Query.Op()),
 		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
 		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
@@ -222,8 +222,8 @@ func callsOf(calls []ledger.Call) []call {
 func (w *origin) text(zone *time.Location) string {
 	p := &planPrinter{zone: zone}
 	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
-	for i := range w.Brought {
-		p.brought(&w.Brought[i], i == 0)
+	for i := range w.Sightings {
+		p.sighting(&w.Sightings[i], i == 0)
 	}
 	if len(w.Calls) > 0 {
 		p.line("\ncalls that followed; they waited %s for the rate limit",
@@ -238,7 +238,7 @@ func (w *origin) text(zone *time.Location) string {
 	return p.String()
 }
 
-func (p *planPrinter) brought(b *brought, first bool) {
+func (p *planPrinter) sighting(b *sighting, first bool) {
 	note := ""
 	if first && b.First {
 		note = ", the first to find it"
@@ -257,7 +257,7 @@ func (p *planPrinter) brought(b *brought, first bool) {
 	if how := narrowed(b); how != "" {
 		p.line("  %s", term.Clip(how, 96))
 	}
-	p.line("  page %d, rank %d; %s", b.Page, b.Rank, bargain(b))
+	p.line("  page %d, rank %d; %s", b.Page, b.Rank, priceOf(b))
 	p.line("  run %s (%s)", b.Run, b.Trigger)
 	for i := range b.Attempts {
 		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
@@ -275,7 +275,7 @@ func titled(title, channel string) string {
 }
 
 // narrowed is what distinguishes a search from another one for the same words.
-func narrowed(b *brought) string {
+func narrowed(b *sighting) string {
 	var parts []string
 	if b.Filters != "" {
 		parts = append(parts, "where "+b.Filters)
@@ -286,8 +286,8 @@ func narrowed(b *brought) string {
 	return strings.Join(parts, " · ")
 }
 
-// bargain says what the price of a page bought.
-func bargain(b *brought) string {
+// priceOf says what a page cost.
+func priceOf(b *sighting) string {
 	if len(b.Attempts) == 0 {
 		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))
 	}

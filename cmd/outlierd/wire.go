@@ -409,7 +409,7 @@ func (o *options) logger() (*slog.Logger, error) {
 		meant := didYouMean(o.logLevel, logLevels)
 		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
 	}
-	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said(o.zone)}, o.block.Above(o.world.err)
+	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(o.zone)}, o.block.Above(o.world.err)
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil
@@ -424,8 +424,8 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
 }
 
-// said formats times in a zone (nil: unchanged), and omits empty attributes of a log line.
-func said(zone *time.Location) func([]string, slog.Attr) slog.Attr {
+// formatAttrs formats times in a zone (nil: unchanged), and omits empty attributes of a log line.
+func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	return func(_ []string, a slog.Attr) slog.Attr {
 		switch kind := a.Value.Kind(); {
 		case kind == slog.KindString && a.Value.String() == "", kind == slog.KindTime && a.Value.Time().IsZero():

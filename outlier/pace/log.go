@@ -109,9 +109,9 @@ func (g *requestLog) dropOthers(t time.Time, n int) {
 	g.Cells = slices.DeleteFunc(g.Cells, func(c cell) bool { return c.requests(true) == 0 })
 }
 
-// owed is how many requests a bucket lacks at t, or after the last request if that is later.
+// deficit is how many requests a bucket lacks at t, or after the last request if that is later.
 // The bucket was full before the log begins, and gains one request in the given time.
-func (g *requestLog) owed(t time.Time, each time.Duration, others bool) float64 {
+func (g *requestLog) deficit(t time.Time, each time.Duration, others bool) float64 {
 	lack := 0.0
 	for i, c := range g.Cells {
 		if i > 0 {

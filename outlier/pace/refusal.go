@@ -203,7 +203,7 @@ func (c *core) learn(now, sent time.Time, r reading) {
 	if others > 0 || c.Others.Stage == sharing || c.Log.since(now.Add(-c.logSpan()), false) <= 1 {
 		return // other clients caused it, or at least none of our requests did
 	}
-	burst := int(math.Ceil(c.Log.owed(sent, q.spacing(), false))) - 1
+	burst := int(math.Ceil(c.Log.deficit(sent, q.spacing(), false))) - 1
 	if c.Refusals.Burst > 0 && now.Sub(c.Refusals.At) < time.Hour {
 		burst = 0 // the burst learned last does not explain it
 	}

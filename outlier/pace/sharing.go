@@ -44,7 +44,7 @@ func (c *core) expected(sent time.Time) int {
 	}
 	if c.Belief.isBucket() {
 		each := scaled(q.Window, 1, float64(q.Requests))
-		return int(math.Ceil(c.Log.owed(sent, each, true)+0.3)) + c.inFlight
+		return int(math.Ceil(c.Log.deficit(sent, each, true)+0.3)) + c.inFlight
 	}
 	since := sent.Add(-q.Window)
 	if c.Belief.isFixed(sent) {

@@ -13,12 +13,12 @@ import (
 //
 // A job with `after` runs once for each run of its parent, when the parent's pages can
 // be read, while the parent may still ask about its hits. It is due at the instant of the
-// parent's run. What it owes is noted when the parent's searches have ended and is struck
-// off when its own run is on record: a kill in between loses nothing, and a parent that is
-// continued fires nothing twice. A parent that was run by hand fires nothing by itself.
+// parent's run. The follow-up is noted when the parent's searches have ended, and removed
+// when its own run is on record: a kill in between loses nothing, and a parent that is
+// continued starts nothing twice. A parent that was run by hand starts nothing by itself.
 
-// debts are the runs that follow this one, whose searches have ended.
-func (r *run) debts() (all []runs.FollowUp) {
+// followUps are the runs that follow this one, whose searches have ended.
+func (r *run) followUps() (all []runs.FollowUp) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
 	}
@@ -30,13 +30,12 @@ func (r *run) debts() (all []runs.FollowUp) {
 	return all
 }
 
-// Owed are the runs that jobs with `after` have to make, in the order of their due
-// instants. Of those that are overdue `catch_up` decides, as of any
-// instants that passed. What a job owes that comes after no other any more is dropped, and what a
-// paused one owes waits.
-func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
-	debts, err := e.Store.Runs.FollowUps()
-	if err != nil || len(debts) == 0 {
+// FollowUps are the runs that jobs with `after` have to make, in the order of their due
+// instants. `catch_up` decides about overdue ones, as about any instants that passed. Those of a
+// job that comes after no other any more are dropped, and those of a paused one wait.
+func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
+	followUps, err := e.Store.Runs.FollowUps()
+	if err != nil || len(followUps) == 0 {
 		return nil, err
 	}
 	pauses, err := e.Store.Runs.Pauses(now)
@@ -44,12 +43,12 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 		return nil, err
 	}
 	latest := map[string]time.Time{}
-	for _, d := range debts {
+	for _, d := range followUps {
 		latest[d.Job] = d.Due
 	}
 	var all []*Appointment
 	var dropped []runs.FollowUp
-	for _, d := range debts {
+	for _, d := range followUps {
 		switch spec := e.Config.Job(d.Job); {
 		case pauses[d.Job] != nil: // it waits; what is too late then is dropped then
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
@@ -64,7 +63,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropFollowUps(tx, dropped) })
 }
 
-// passed reports whether a job does not make up for what it owes.
+// passed reports whether an overdue follow-up is dropped.
 func passed(spec *job.Spec, d runs.FollowUp, latest, now time.Time) bool {
 	switch {
 	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:

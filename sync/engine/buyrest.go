@@ -110,13 +110,13 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		if !bearers[run.ID] {
 			continue
 		}
-		_, goesOn, err := e.Facts().Standing(spec, run, time.Time{})
+		_, resumes, err := e.Facts().Standing(spec, run, time.Time{})
 		switch {
 		case err != nil:
 			return nil, err
-		case goesOn && run.ID == of.ID:
+		case resumes && run.ID == of.ID:
 			return nil, &UnendedError{run}
-		case goesOn:
+		case resumes:
 			rest.Run = run
 		default:
 			rest.closes = append(rest.closes, *run)

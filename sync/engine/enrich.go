@@ -60,14 +60,14 @@ func (r *run) choose(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
 	}
-	debts := r.debts()
-	if len(debts) > 0 {
-		note := func(tx *store.Tx) error { return runs.NoteFollowUps(tx, debts) }
+	followUps := r.followUps()
+	if len(followUps) > 0 {
+		note := func(tx *store.Tx) error { return runs.NoteFollowUps(tx, followUps) }
 		if err := r.engine.Store.DB.Update(note); err != nil {
 			return err
 		}
 	}
-	r.searched, r.worker.owing = true, r.worker.owing || len(debts) > 0
+	r.searched, r.worker.followUpsDue = true, r.worker.followUpsDue || len(followUps) > 0
 	done, err := r.done()
 	if !done && len(r.steps) > 0 { // else it publishes at its end
 		r.worker.loader.PagesIn = true

@@ -155,7 +155,7 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 		}
 	}
 	if nothingLikeIt(answer, err) {
-		heard, failed := w.engine.Store.Heard()
+		heard, failed := w.engine.Store.EverAnswered()
 		if failed != nil {
 			return answer, errors.Join(err, failed)
 		}

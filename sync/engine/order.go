@@ -424,8 +424,8 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 		if ctx.Err() != nil || s.worker.underWay(order.Run) != nil {
 			continue
 		}
-		goesOn, err := s.resumeOrder(ctx, order)
-		if err == nil && !goesOn { // it has ended, or a person has gone on with it
+		resumes, err := s.resumeOrder(ctx, order)
+		if err == nil && !resumes { // it has ended, or a person has gone on with it
 			err = s.engine.Store.Runs.ForgetOrdered(order.Run)
 		}
 		if err != nil {
@@ -437,7 +437,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 
 // resumeOrder goes on with the run of an order, and reports false if nothing is left to be done
 // for it.
-func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (goesOn bool, err error) {
+func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (resumes bool, err error) {
 	row, err := s.engine.Store.Runs.Get(order.Run)
 	if err != nil || row == nil || !row.Status.Open() {
 		return false, err
@@ -449,8 +449,8 @@ func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (goe
 	case spec == nil:
 		return false, nil // its job has left the file
 	}
-	if _, goesOn, err = s.engine.Facts().Standing(spec, row, time.Time{}); err != nil || !goesOn {
-		return goesOn, err
+	if _, resumes, err = s.engine.Facts().Standing(spec, row, time.Time{}); err != nil || !resumes {
+		return resumes, err
 	}
 	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, UseReserve: order.UseReserve})
 	if err != nil {

@@ -215,7 +215,7 @@ func (s *scheduler) ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.worker, w.onEnd, w.patient, w.owing = w, s.report, true, true
+		s.worker, w.onEnd, w.patient, w.followUpsDue = w, s.report, true, true
 	}
 	if s.resumed {
 		return nil
@@ -302,7 +302,7 @@ func (s *scheduler) look(now time.Time) {
 	}
 	s.agenda, s.fired = agenda, nil
 	if s.worker != nil {
-		s.worker.owing = true
+		s.worker.followUpsDue = true
 	}
 	s.notePauses(now)
 }
@@ -335,11 +335,11 @@ func (s *scheduler) bringForward(a *Appointment, now time.Time) {
 // fire finds the jobs that come after others and have to run, once readers have the pages of
 // those others. While no sink works they wait.
 func (s *scheduler) fire(ctx context.Context) {
-	if !s.worker.owing || !s.worker.loader.Working() || time.Now().Before(s.fireAt) {
+	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.fireAt) {
 		return
 	}
-	owed, err := s.engine.Owed(time.Now())
-	if err == nil && len(owed) > 0 {
+	due, err := s.engine.FollowUps(time.Now())
+	if err == nil && len(due) > 0 {
 		err = s.worker.publish(ctx)
 	}
 	if err != nil {
@@ -348,7 +348,7 @@ func (s *scheduler) fire(ctx context.Context) {
 		return
 	}
 	if s.worker.loader.Working() {
-		s.fired, s.worker.owing = owed, false
+		s.fired, s.worker.followUpsDue = due, false
 	}
 }
 

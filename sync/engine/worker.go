@@ -27,25 +27,25 @@ import (
 // Nothing would be gained by more calls at once. The pace is shared by all jobs, and a
 // call takes a fraction of the time after which the next one may leave.
 type worker struct {
-	engine      *Engine
-	loader      *load.Loader
-	decoder     *schema.Decoder // checks an answer before it is believed
-	runs        []*run          // in the order in which they were begun
-	filter      queue.Filter    // whose data calls are made: those of one job, or all
-	streak      int             // of them that failed one after another
-	calls       int
-	made        map[string]int64 // requests, by run
-	pausedUntil time.Time        // until when no data call is made: the service does not answer
-	pauses      int              // of the queue since a call was answered
-	owing       bool             // jobs that come after others may have to run
-	expired     time.Time        // when the queue was last cleared of calls that have expired
-	pruneAt     time.Time        // when the next step of pruning may follow; see [worker.upkeep]
-	pruned      int64            // the last answer that is pruned, as the log has it; -1 before the first look
-	slot        time.Time        // when the first call can leave that waits for the pace, or to be repeated
-	tried       map[callKey]tries
-	timesAsked  int    // how often the service was asked for its time since that was agreed on last
-	asked       int    // how often somebody has asked for a run
-	charged     string // the run that the call counts for, if the one that asked first is over
+	engine       *Engine
+	loader       *load.Loader
+	decoder      *schema.Decoder // checks an answer before it is believed
+	runs         []*run          // in the order in which they were begun
+	filter       queue.Filter    // whose data calls are made: those of one job, or all
+	streak       int             // of them that failed one after another
+	calls        int
+	made         map[string]int64 // requests, by run
+	pausedUntil  time.Time        // until when no data call is made: the service does not answer
+	pauses       int              // of the queue since a call was answered
+	followUpsDue bool             // jobs that come after others may have to run
+	expired      time.Time        // when the queue was last cleared of calls that have expired
+	pruneAt      time.Time        // when the next step of pruning may follow; see [worker.upkeep]
+	pruned       int64            // the last answer that is pruned, as the log has it; -1 before the first look
+	slot         time.Time        // when the first call can leave that waits for the pace, or to be repeated
+	tried        map[callKey]tries
+	timesAsked   int    // how often the service was asked for its time since that was agreed on last
+	asked        int    // how often somebody has asked for a run
+	charged      string // the run that the call counts for, if the one that asked first is over
 
 	patient   bool      // the schedule's: a run waits while no sink works or the disk is full; else it ends
 	fullUntil time.Time // until when no scheduled page is bought: the disk is full

@@ -27,11 +27,11 @@ func (r *Reader) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.R
 		return nil, nil, err
 	}
 	for _, old := range all {
-		held, goesOn, err := r.Standing(spec, &old, due)
+		held, resumes, err := r.Standing(spec, &old, due)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case held && r.Config.Job(spec.Name) != nil || goesOn && old.Overridden != spec.Overridden:
+		case held && r.Config.Job(spec.Name) != nil || resumes && old.Overridden != spec.Overridden:
 			left = append(left, old)
 		default:
 			closed = append(closed, old)
@@ -55,11 +55,11 @@ func (r *Reader) GoingOn(spec *job.Spec, due time.Time) (rows []Going, err error
 	}
 	var others []Going
 	for i := range all {
-		held, goesOn, err := r.Standing(spec, &all[i], due)
+		held, resumes, err := r.Standing(spec, &all[i], due)
 		switch {
 		case err != nil:
 			return nil, err
-		case !goesOn:
+		case !resumes:
 		case held:
 			rows = append(rows, Going{all[i], held})
 		default:
@@ -156,7 +156,7 @@ func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 // or whose request was refused, has come to its end. A scan that was paid for does not
 // age, nor do the dates of a backfill; but where the run's own cap has no room for another
 // page of the scan's results, the run has come to its end, too.
-func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, goesOn bool, err error) {
+func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, resumes bool, err error) {
 	if len(old.Plan) == 0 {
 		return false, false, nil
 	}

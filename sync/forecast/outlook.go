@@ -82,14 +82,14 @@ func (u *unfinished) pages(step *runs.Step) int {
 // outlook is what the runs to come will ask for, soonest first; those under way that are
 // still taking pages are the first of them.
 func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished) (all []arrival, err error) {
-	brought := map[string]arrival{}
+	expected := map[string]arrival{}
 	pauses, err := r.Facts.Store.Runs.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		if brought[spec.Name], err = r.brings(ctx, spec, now); err != nil {
+		if expected[spec.Name], err = r.expected(ctx, spec, now); err != nil {
 			return nil, err
 		}
 		if spec.Scan != nil {
@@ -102,7 +102,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 			}
 		}
 		for due := clock.Coming(from, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
-			a := brought[spec.Name]
+			a := expected[spec.Name]
 			a.at = clock.Begins(due, zone)
 			all = append(all, a)
 		}
@@ -115,7 +115,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 		if !u.underWay() || !slices.ContainsFunc(u.open, takesPages) {
 			continue
 		}
-		a := brought[u.spec.Name]
+		a := expected[u.spec.Name]
 		a.at, a.begun, a.pages = now, true, 0
 		for i := range u.open {
 			a.pages += u.pages(&u.open[i])
@@ -125,9 +125,9 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 	return append(open, all...), nil
 }
 
-// brings is what a run of spec asks for: as much as earlier ones on average, or where
+// expected is what a run of spec requests: as much as earlier ones on average, or where
 // there is none, what its plan asks for at most.
-func (r *Reader) brings(ctx context.Context, spec *job.Spec, now time.Time) (arrival, error) {
+func (r *Reader) expected(ctx context.Context, spec *job.Spec, now time.Time) (arrival, error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return arrival{}, err

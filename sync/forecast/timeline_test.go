@@ -219,7 +219,7 @@ jobs:
 		e, stop := w.open()
 		defer stop()
 		spec := w.config.Job("news")
-		was, err := forecasts(e).brings(t.Context(), spec, time.Now())
+		was, err := forecasts(e).expected(t.Context(), spec, time.Now())
 		if err != nil || was.pages != 4 || !slices.Equal(was.calls, []expected{{3, 10}, {5, 160}}) {
 			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits", was, err)
 		}
@@ -227,7 +227,7 @@ jobs:
 			t.Fatalf("%+v, error %v", row, err)
 		}
 		pages, transcripts, channels := w.calls(outlier.OpSearch), w.calls(outlier.OpTranscript), w.calls(outlier.OpChannelVideos)
-		is, err := forecasts(e).brings(t.Context(), spec, time.Now())
+		is, err := forecasts(e).expected(t.Context(), spec, time.Now())
 		if err != nil || is.pages != pages || !slices.Equal(is.calls, []expected{{3, transcripts}, {5, channels}}) || channels >= 160 {
 			t.Errorf("with a past %+v (%v), want %d pages, %d transcripts and %d channels", is, err, pages, transcripts, channels)
 		}

@@ -116,8 +116,8 @@ type attempt struct {
 	params string
 	id     int64 // ledger row of a paid attempt
 
-	settled bool
-	heard   bool // its date was taken notice of
+	settled  bool
+	dateRead bool // its date was taken notice of
 }
 
 var errSettled = errors.New("the attempt has been settled before")
@@ -192,10 +192,10 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 // hear takes the time from an answer, once: a date that is doubted has to be confirmed by
 // another one.
 func (a *attempt) hear(answer *outlier.Answer) {
-	if !a.heard {
+	if !a.dateRead {
 		a.l.learn(answer.ServiceTime())
 	}
-	a.heard = true
+	a.dateRead = true
 }
 
 // keep writes the answer into the journal and its outcome into the ledger.

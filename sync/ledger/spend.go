@@ -182,12 +182,12 @@ func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int
 const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id
 	AND price > 0 AND state <> 'refunded')`
 
-// Heard reports whether the service has ever answered in its own form, be it with an
+// EverAnswered reports whether the service has ever answered in its own form, be it with an
 // error. A 429 is left out, which anything may answer that stands before a service.
-func Heard(tx *store.Tx) (heard bool, err error) {
+func EverAnswered(tx *store.Tx) (answered bool, err error) {
 	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts
-		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`).Scan(&heard)
-	return heard, err
+		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`).Scan(&answered)
+	return answered, err
 }
 
 // Answers are the journal's ids of the answers to a run's calls, up to and including an id.

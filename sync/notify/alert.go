@@ -96,7 +96,7 @@ func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, fi
 		return nil, false, err
 	}
 	err = a.Store.View(func(tx *store.Tx) error {
-		known, _, err := told(tx, subject(alert))
+		known, _, err := lastState(tx, subject(alert))
 		if first = known != definition(alert); err != nil || first {
 			return err
 		}
@@ -119,7 +119,7 @@ func (a *Alerts) tell(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) 
 		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
 			return err
 		}
-		if err := setTold(tx, subject(alert), definition(alert)); err != nil {
+		if err := setState(tx, subject(alert), definition(alert)); err != nil {
 			return err
 		}
 	}

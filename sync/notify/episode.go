@@ -66,21 +66,21 @@ func (c condition) subject() string {
 // step is what a look at a condition tells, given the instance that was told last ("" for
 // none), and the instance that is remembered from then on. A look at "now" names an instance
 // that has no other name.
-func (c condition) step(told, now string) (tell bool, over bool, next string) {
+func (c condition) step(last, now string) (tell bool, over bool, next string) {
 	instance := c.instance
 	if instance == "" {
 		instance = now
-		if told != "" {
-			instance = told
+		if last != "" {
+			instance = last
 		}
 	}
 	switch {
-	case c.baseline && told == "":
+	case c.baseline && last == "":
 		return false, false, instance
-	case c.holds && told != instance:
+	case c.holds && last != instance:
 		return true, false, instance
-	case !c.holds && told != "" && !c.lasting:
+	case !c.holds && last != "" && !c.lasting:
 		return false, true, ""
 	}
-	return false, false, told
+	return false, false, last
 }

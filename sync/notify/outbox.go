@@ -153,8 +153,8 @@ func expire(tx *store.Tx) (lost int64, err error) {
 	return lost, err
 }
 
-// told is what was told of a subject last, "" if nothing was, and since when.
-func told(tx *store.Tx, subject string) (state string, since time.Time, err error) {
+// lastState is the state of a subject that targets were notified of last, "" for none, and since when.
+func lastState(tx *store.Tx, subject string) (state string, since time.Time, err error) {
 	var at int64
 	err = tx.Row(`SELECT state, since FROM notify_episodes WHERE subject = ?`, subject).Scan(&state, &at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -163,8 +163,8 @@ func told(tx *store.Tx, subject string) (state string, since time.Time, err erro
 	return state, store.Instant(at), err
 }
 
-// setTold records what was told of a subject.
-func setTold(tx *store.Tx, subject, state string) error {
+// setState records the state that targets were notified of.
+func setState(tx *store.Tx, subject, state string) error {
 	_, err := tx.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
 		ON CONFLICT (subject) DO UPDATE SET state = excluded.state, since = excluded.since`,
 		subject, state, store.Micros(tx.Now()))

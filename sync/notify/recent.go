@@ -11,17 +11,17 @@ import (
 
 const mostRecent = 1000
 
-// Told is an event that was put in for targets.
-type Told struct {
+// Notification is an event and the targets that are notified of it.
+type Notification struct {
 	Event
 	Targets string // their names
 	Waits   bool   // one of them has not taken it yet
 }
 
 // Recent are the newest events since a time, at most so many, newest first, but for those of runs
-// that began or brought what they should. It looks at the last [mostRecent] rows of the outbox, so
-// that it costs the same however much was told in a month.
-func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) {
+// that began or ended as they should. It looks at the last [mostRecent] rows of the outbox, so
+// that its cost does not depend on how many events there were in a month.
+func Recent(db *store.Store, since time.Time, most int) (all []Notification, err error) {
 	type row struct {
 		payload, targets string
 		waits            bool
@@ -33,9 +33,9 @@ func Recent(db *store.Store, since time.Time, most int) (all []Told, err error) 
 				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
 			store.Micros(since), string(Published), string(Started), string(Test), most)
 		for i := 0; err == nil && i < len(rows); i++ {
-			told := Told{Targets: rows[i].targets, Waits: rows[i].waits}
-			err = json.Unmarshal([]byte(rows[i].payload), &told.Event)
-			all = append(all, told)
+			one := Notification{Targets: rows[i].targets, Waits: rows[i].waits}
+			err = json.Unmarshal([]byte(rows[i].payload), &one.Event)
+			all = append(all, one)
 		}
 		return err
 	})

@@ -40,7 +40,7 @@ const timeout = 20 * time.Second
 type RefusedError struct {
 	Host   string
 	Status int    // of HTTP
-	Said   string // the beginning of the answer, in one line
+	Answer string // the beginning of the answer, in one line
 	After  time.Duration
 }
 
@@ -49,8 +49,8 @@ func (e *RefusedError) Error() string {
 	if e.Status/100 == 3 {
 		return text + ": redirects are not followed, as the address is a secret; write the address that it leads to"
 	}
-	if e.Said != "" {
-		text += ": " + e.Said
+	if e.Answer != "" {
+		text += ": " + e.Answer
 	}
 	return text
 }
@@ -150,7 +150,7 @@ func (s *Sender) do(r *http.Request, host string) error {
 		wait = 0
 	}
 	return &RefusedError{
-		Host: host, Status: answer.StatusCode, Said: excerpt.Runes(oneLine(strings.ToValidUTF8(string(said), "")), 120),
+		Host: host, Status: answer.StatusCode, Answer: excerpt.Runes(oneLine(strings.ToValidUTF8(string(said), "")), 120),
 		After: min(time.Duration(wait)*time.Second, maxBackoff),
 	}
 }

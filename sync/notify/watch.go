@@ -37,8 +37,8 @@ func NewWatcher(config *job.Config, log *slog.Logger) *Watcher {
 		outbox: Outbox{targets: config.Targets, redact: config.Service.Key.Redact, log: log}}
 }
 
-// toldOf are the targets of a job's events.
-func (w *Watcher) toldOf(name string) []string {
+// targetsOf are the targets of a job's events.
+func (w *Watcher) targetsOf(name string) []string {
 	if spec := w.config.Job(name); spec != nil {
 		return spec.Notify
 	}
@@ -72,7 +72,7 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	if w == nil || r.Status != runs.Running {
 		return nil
 	}
-	checks, _ := w.split(w.toldOf(r.Job))
+	checks, _ := w.split(w.targetsOf(r.Job))
 	if len(checks) == 0 {
 		return nil
 	}
@@ -88,13 +88,13 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if w == nil {
 		return nil
 	}
-	names := w.toldOf(r.Job)
+	names := w.targetsOf(r.Job)
 	kind := outcome(r.Status)
 	if len(names) == 0 || kind == "" {
 		return nil
 	}
 	subject := "job/" + r.Job
-	open, since, err := told(tx, subject)
+	open, since, err := lastState(tx, subject)
 	if err != nil || superseded && r.Started.Before(since) {
 		return err
 	}
@@ -111,7 +111,7 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if err := w.unknown(tx, r, others); err != nil {
 		return err
 	}
-	return setTold(tx, subject, string(next))
+	return setState(tx, subject, string(next))
 }
 
 // unknown tells of paid calls of a run whose outcome is not known.
@@ -176,7 +176,7 @@ func (w *Watcher) Look(s *state.Store) error {
 // tell takes one step of a condition.
 func (w *Watcher) tell(tx *store.Tx, c condition) error {
 	subject := c.subject()
-	last, _, err := told(tx, subject)
+	last, _, err := lastState(tx, subject)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (w *Watcher) tell(tx *store.Tx, c condition) error {
 	if next == last {
 		return nil
 	}
-	return setTold(tx, subject, next)
+	return setState(tx, subject, next)
 }
 
 // behindAfter is how long a sink may be disabled before that is told.

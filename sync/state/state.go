@@ -172,23 +172,23 @@ func (s *Store) bound(tx *store.Tx) error {
 	if err != nil || have == "" || s.service == "" || have == s.service {
 		return err
 	}
-	heard, err := ledger.Heard(tx)
-	if err == nil && heard {
+	answered, err := ledger.EverAnswered(tx)
+	if err == nil && answered {
 		err = &BoundError{Dir: s.DB.Dir(), Have: have, Want: s.service}
 	}
 	return err
 }
 
-// Heard reports whether the service has ever answered in its own form, be it with an error.
-func (s *Store) Heard() (heard bool, err error) {
+// EverAnswered reports whether the service has ever answered in its own form, be it with an error.
+func (s *Store) EverAnswered() (answered bool, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
-		heard, err = ledger.Heard(tx)
+		answered, err = ledger.EverAnswered(tx)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("read whether the service has ever answered: %w", err)
 	}
-	return heard, nil
+	return answered, nil
 }
 
 // Close commits the open group and lets go of the folder. Closing again does nothing.

@@ -44,8 +44,8 @@ type Offer struct {
 
 // Done is the result of an action.
 type Done struct {
-	Said string // "" if the page that it leads to says it
-	To   string // the path of the page to go on with
+	Message string // "" if the page that it leads to says it
+	To      string // the path of the page to go on with
 }
 
 // acting is how long a request waits for an action, which may have to wait for a call in progress.
@@ -74,7 +74,7 @@ type offerView struct {
 }
 
 // doneView is the data of the page after an action.
-type doneView struct{ Said, To string }
+type doneView struct{ Message, To string }
 
 // offer shows what an action will do, with a button to confirm it.
 func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		s.refuseAction(w, r, a, err)
-	case done.Said == "":
+	case done.Message == "":
 		http.Redirect(w, r, done.To, http.StatusSeeOther)
 	default:
 		s.show(w, "done.html", doneView(*done))

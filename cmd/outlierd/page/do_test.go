@@ -81,7 +81,7 @@ func TestActionSaysHowItEnded(t *testing.T) {
 			code int
 			says string
 		}{
-			"done":    {func(Action) (*Done, error) { return &Done{Said: "coffee is <paused>.", To: "/"}, nil }, http.StatusOK, "coffee is &lt;paused&gt;."},
+			"done":    {func(Action) (*Done, error) { return &Done{Message: "coffee is <paused>.", To: "/"}, nil }, http.StatusOK, "coffee is &lt;paused&gt;."},
 			"refused": {func(Action) (*Done, error) { return nil, &RefusedError{"Nothing was done: the job has changed."} }, http.StatusConflict, "the job has changed"},
 			"broken":  {func(Action) (*Done, error) { return nil, errors.New("EIO") }, http.StatusInternalServerError, "the log of outlierd up has the reason"},
 			"busy":    {func(Action) (*Done, error) { time.Sleep(acting); return nil, context.DeadlineExceeded }, http.StatusServiceUnavailable, "busy with a call"},

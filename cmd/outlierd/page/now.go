@@ -9,21 +9,21 @@ import (
 
 // Now is the overall status, in the words of `outlierd status`.
 type Now struct {
-	At       string    // the time of it, with the zone's name
-	Time     time.Time // the same
-	Process  string    // who works, and since when
-	Notices  []string  // what a person has to know before all else
-	Jobs     []Job
-	Blocked  bool   // something refuses calls that a person can lift
-	Scans    []Scan // whose starts were not confirmed
-	Facts    []Fact // budget, pace, queue, sinks and the like
-	Cycle    *Cycle // nil without a cap on it
-	Troubles []Run  // of the last seven days: runs that did not end well, newest first
-	Told     []Told // of the last seven days, newest first
+	At            string    // the time of it, with the zone's name
+	Time          time.Time // the same
+	Process       string    // who works, and since when
+	Notices       []string  // what a person has to know before all else
+	Jobs          []Job
+	Blocked       bool           // something refuses calls that a person can lift
+	Scans         []Scan         // whose starts were not confirmed
+	Facts         []Fact         // budget, pace, queue, sinks and the like
+	Cycle         *Cycle         // nil without a cap on it
+	Troubles      []Run          // of the last seven days: runs that did not end well, newest first
+	Notifications []Notification // of the last seven days, newest first
 }
 
-// Told is a notification.
-type Told struct {
+// Notification is a notification that was sent, or waits to be.
+type Notification struct {
 	At, Title, Text string
 	Targets         string // their names
 	Waits           bool   // one of them has not taken it yet

@@ -127,7 +127,7 @@ func TestNowShowsWhatIsKnown(t *testing.T) {
 			},
 			Cycle:    &Cycle{From: month, To: month.AddDate(0, 1, 0), Max: 1000, Left: []Point{{month.AddDate(0, 0, 15), 900}, {at, 400}}},
 			Troubles: []Run{{ID: "01a2-1", Short: "01a2", Job: "tea", Status: "failed", Started: "2026-11-22 10:00", Error: "HTTP 500 <oops>"}},
-			Told: []Told{
+			Notifications: []Notification{
 				{At: "2026-11-22 10:01", Title: "tea failed", Text: "HTTP 500 <oops>", Targets: "team", Waits: true},
 				{At: "2026-11-21 08:00", Title: "3 new rows of breakout", Targets: "team, phone"},
 			},
@@ -203,7 +203,7 @@ func allOf(t *testing.T, text string) *Site {
 		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
 		Tables:  *filled[[]Table](text), Questions: func() []Question { return *filled[[]Question](text) },
 		Offer: func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
-		Do:    func(context.Context, Action) (*Done, error) { return &Done{Said: text, To: "/"}, nil },
+		Do:    func(context.Context, Action) (*Done, error) { return &Done{Message: text, To: "/"}, nil },
 	})
 }
 

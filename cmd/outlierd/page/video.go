@@ -22,15 +22,15 @@ type Video struct {
 
 	Description string
 	Curve       []Point // its views over time
-	Brought     []Brought
+	Sightings   []Sighting
 	Changes     []Change
 	Comments    []Comment
 	Lines       []Line
 	LineCount   int64 // that were asked for, on all pages
 }
 
-// Brought is a hit of a search.
-type Brought struct {
+// Sighting is a hit of a search.
+type Sighting struct {
 	At, Job, Run, Search string
 	Page, Rank           *int64 // from 1
 }

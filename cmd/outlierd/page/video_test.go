@@ -20,7 +20,7 @@ func TestVideoIsShown(t *testing.T) {
 			Seconds: &n, Views: &n, Likes: &n, Remarks: &n, Ratio: &ratio, Score: &ratio, Published: "2026-11-01 08:00", First: "2026-11-20 12:00", Last: "2026-11-23 12:00",
 			Description: "Two\nlines",
 			Curve:       []Point{{at, 100}, {at.AddDate(0, 0, 1), 250}, {at.AddDate(0, 0, 3), 400}},
-			Brought:     []Brought{{At: "2026-11-20 12:00", Job: "coffee", Run: "01a3", Search: "moka pot", Page: new(int64(1)), Rank: new(int64(7))}},
+			Sightings:   []Sighting{{At: "2026-11-20 12:00", Job: "coffee", Run: "01a3", Search: "moka pot", Page: new(int64(1)), Rank: new(int64(7))}},
 			Changes:     []Change{{At: "2026-11-22 12:00", Before: "Moka pot", After: "Moka pot & fire"}},
 			Comments:    []Comment{{Author: "@ann", Text: "<b>nice</b>", At: "2026-11-21 12:00", Likes: &n, Replies: &n, Owner: true}, {Author: "@bob", Text: "no"}},
 			Lines:       []Line{{At: "33:20", Link: "https://youtu.be/v0000000001?t=2000", Text: "now grind & brew"}}, LineCount: LinesPerPage + 1,

@@ -52,7 +52,7 @@ func BenchmarkOutliers(b *testing.B) {
 	}
 	const video, channel = "c81e728d9d4", "c81e728d9d4c2f636f067f89" // of i = 2
 	for name, sql := range map[string][]string{
-		"video":   {query.Video(video), query.Curve(video, 500), query.Brought(video, 20), query.Changes(video), query.Comments(video), query.Lines(video, "", 0, 500)},
+		"video":   {query.Video(video), query.Curve(video, 500), query.Sightings(video, 20), query.Changes(video), query.Comments(video), query.Lines(video, "", 0, 500)},
 		"channel": {query.Channel(channel), query.Subscribers(channel, 500), query.Uploads(channel, 0, 50)},
 		"curves":  {query.Curves([]string{video, "c4ca4238a0b", "eccbc87e4b5"}, 30)},
 	} {

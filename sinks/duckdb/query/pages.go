@@ -76,9 +76,9 @@ func Video(id string) string {
 		WHERE coalesce(o.video_id, v.video_id, u.video_id) IS NOT NULL`, database.Text(id), VideoLink)
 }
 
-// Brought asks which searches brought a video, newest first: observed_at, the job, the run, what
+// Sightings asks which searches found a video, newest first: observed_at, the job, the run, what
 // was searched for, page and rank, both from 1.
-func Brought(id string, most int) string {
+func Sightings(id string, most int) string {
 	return fmt.Sprintf(`SELECT observed_at, _job, _run_id, coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
 			page + 1, rank FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }

@@ -9,16 +9,16 @@ import (
 
 // The functions here append the values that a row's other columns or its place give.
 
-// drawRank is the place of a hit in the whole result, from 1.
-func drawRank(v *vector, _ []*vector, r *record) {
+// computeRank is the place of a hit in the whole result, from 1.
+func computeRank(v *vector, _ []*vector, r *record) {
 	v.word(int64((*r.src).RankBase + r.index + 1))
 }
 
-// drawPosition is the place in the array, from 0.
-func drawPosition(v *vector, _ []*vector, r *record) { v.word(int64(r.index)) }
+// computePosition is the place in the array, from 0.
+func computePosition(v *vector, _ []*vector, r *record) { v.word(int64(r.index)) }
 
-// drawTime is a text as a time.
-func drawTime(v *vector, of []*vector, _ *record) {
+// computeTime is a text as a time.
+func computeTime(v *vector, of []*vector, _ *record) {
 	if t, ok := parseTime(of[0].last()); ok {
 		v.word(t)
 	} else {
@@ -26,8 +26,8 @@ func drawTime(v *vector, of []*vector, _ *record) {
 	}
 }
 
-// drawExtra is what found no column.
-func drawExtra(v *vector, _ []*vector, r *record) {
+// computeExtra is what found no column.
+func computeExtra(v *vector, _ []*vector, r *record) {
 	if len(r.strays.json) == 0 {
 		v.null()
 		return
@@ -36,8 +36,8 @@ func drawExtra(v *vector, _ []*vector, r *record) {
 	r.strays.clear()
 }
 
-// drawFieldsMissing lists the columns whose field the row lacks; an empty list for none.
-func drawFieldsMissing(v *vector, _ []*vector, r *record) {
+// computeFieldsMissing lists the columns whose field the row lacks; an empty list for none.
+func computeFieldsMissing(v *vector, _ []*vector, r *record) {
 	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
 		if name := r.names[bits.TrailingZeros64(missing)]; name != "" {
 			v.kids[0].text([]byte(name))
@@ -46,8 +46,8 @@ func drawFieldsMissing(v *vector, _ []*vector, r *record) {
 	v.end()
 }
 
-// drawChildren counts the rows inside the row; null if the answer lacks their place.
-func drawChildren(v *vector, _ []*vector, r *record) {
+// computeChildren counts the rows inside the row; null if the answer lacks their place.
+func computeChildren(v *vector, _ []*vector, r *record) {
 	if kid := r.kids[0]; kid.given {
 		v.word(int64(kid.rows.n - kid.mark))
 	} else {
@@ -55,9 +55,9 @@ func drawChildren(v *vector, _ []*vector, r *record) {
 	}
 }
 
-// drawLargest is the url of the image with the most pixels; of equals, or if no
+// computeLargest is the url of the image with the most pixels; of equals, or if no
 // sizes are given, the last, for the keyed ones ascend.
-func drawLargest(v *vector, of []*vector, _ *record) {
+func computeLargest(v *vector, of []*vector, _ *record) {
 	var url []byte
 	most := int64(0)
 	better := func(images *vector, i int) {
@@ -86,17 +86,17 @@ type commentHash struct {
 	sum    [16]byte
 }
 
-// drawCommentKey is the hash of who said what. What is said again in the same answer
+// computeCommentKey is the hash of who said what. What is said again in the same answer
 // differs by how often it was said before.
-func drawCommentKey(v *vector, of []*vector, r *record) {
+func computeCommentKey(v *vector, of []*vector, r *record) {
 	said := make([]byte, 0, 512)
 	for _, part := range of {
 		said = binary.AppendUvarint(said, uint64(len(part.last())))
 		said = append(said, part.last()...)
 	}
 	sum := sha256.Sum256(said)
-	r.said = commentHash{r.mark, [16]byte(sum[:16])}
-	if before := len(r.same[r.said]); before > 0 {
+	r.content = commentHash{r.mark, [16]byte(sum[:16])}
+	if before := len(r.same[r.content]); before > 0 {
 		sum = sha256.Sum256(binary.AppendUvarint(sum[:16:16], uint64(before)))
 	}
 	v.bytes = hex.AppendEncode(v.bytes, sum[:16])
