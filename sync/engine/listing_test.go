@@ -22,17 +22,17 @@ import (
 type listing struct {
 	ids    []string
 	items  bool           // `from` counts items
-	counts bool           // it says how many there are
-	change func(page int) // before each page but the first
+	counts bool           // answers have a total
+	change func(page int) // called before each page but the first
 	named  int            // videos that were ever in the list
 
-	spoiled, spoils int // the place, from 1, of the first hit without an id, and how many there are
+	spoiled, spoils int // place, from 1, of the first hit without an id, and the number of such hits
 
 	asked []int // `from`, by page
-	most  int   // that it has said there are
+	most  int   // the largest total in an answer
 }
 
-// arrive puts so many new videos in front.
+// arrive inserts n new videos at the front.
 func (l *listing) arrive(n int) {
 	for range n {
 		l.ids = slices.Insert(l.ids, 0, fmt.Sprintf("v%010d", l.named))
@@ -40,7 +40,7 @@ func (l *listing) arrive(n int) {
 	}
 }
 
-// vanish takes so many of them away from a place.
+// vanish removes n videos from a place on.
 func (l *listing) vanish(at, n int) {
 	at = min(at, len(l.ids))
 	l.ids = slices.Delete(l.ids, at, min(at+n, len(l.ids)))
@@ -82,8 +82,8 @@ jobs:
   one: {reuse_for: 1m, search: {query: [finance], pages: all}, budget: {per_run: 100}}
 `
 
-// searched is one run over a listing, its only search, and how that ended. Before it is
-// believed what the test says.
+// searched runs the job over a listing, after setting what is believed about paging ("" for
+// nothing). It returns the run's only search and how that ended.
 func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, Ending) {
 	w.Helper()
 	w.wire = l
@@ -113,8 +113,8 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	return steps[0], ends[0]
 }
 
-// TestVideoThatArrivesBetweenTwoPagesTeachesNothing: the second page of 41 hits is one old
-// hit and a new one then. The next search has 200 hits and finds them all.
+// TestVideoThatArrivesBetweenTwoPagesTeachesNothing: with 41 hits, the second page then has one hit
+// of the first page and a new one. The next search, of 200 hits, still finds them all.
 func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, listingFile, func(w *workshop) {
@@ -168,10 +168,10 @@ func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
 	}
 }
 
-// TestNoChangeBetweenPagesEndsASearchInSilence: whatever arrives and vanishes between pages,
-// whatever was believed, a search that says of itself that there were no more hits has seen
-// as many as the service ever counted; all of them that were there the whole time, if videos
-// only arrive or only vanish. If nothing changes, it finds all.
+// TestNoChangeBetweenPagesEndsASearchInSilence: whatever arrives and vanishes between pages, and
+// whatever was believed, a search that ends with "no more hits" has seen at least as many hits as the
+// largest total. If videos only arrive or only vanish, it has seen all that were there the whole time.
+// If nothing changes, it finds all.
 func TestNoChangeBetweenPagesEndsASearchInSilence(t *testing.T) {
 	t.Parallel()
 	const plays = 100
