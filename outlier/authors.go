@@ -6,7 +6,7 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// authorOwner is the one member about the author of a comment that names nobody.
+// authorOwner is the one member about the author of a comment that does not identify an author.
 const authorOwner = "authorIsChannelOwner"
 
 // hideAuthors takes out of an answer with comments who wrote them: of all members whose names begin

@@ -12,7 +12,7 @@ import (
 	"outlierd/excerpt"
 )
 
-// Kind says what an [Error] means for whoever must react to it.
+// Kind says what an [Error] means for the code that reacts to it.
 type Kind string
 
 // The four shapes of the interface, Errors, told apart by body and status, and

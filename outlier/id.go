@@ -98,7 +98,7 @@ func isHandle(s string) bool {
 
 const remedy = "copy its id of 24 characters from the channel's page"
 
-// address takes apart what follows the host of an address; nil if s is none.
+// address takes apart what follows the host of an address; nil if s is not an address.
 func address(s string) (path []string, query url.Values) {
 	if !strings.Contains(s, "://") {
 		s = "//" + strings.TrimPrefix(s, "//")

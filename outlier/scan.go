@@ -49,7 +49,7 @@ const (
 func (s Scan) status() string { return strings.ToLower(strings.TrimSpace(s.Status)) }
 
 // Ended reports whether the scan is over: it says when, or its status is one that
-// is known to be an end. A status that is not known is none.
+// is known to be an end. An unknown status is not an end.
 func (s Scan) Ended() bool {
 	return !s.EndedAt.IsZero() || s.status() == statusCompleted || s.failed()
 }

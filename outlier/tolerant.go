@@ -69,7 +69,7 @@ func ident(d *jx.Decoder, to *string) error {
 	return err
 }
 
-// moment reads a point in time, see readInstant; what is none leaves to zero.
+// moment reads a point in time, see readInstant; other text leaves to zero.
 func moment(d *jx.Decoder, to *time.Time) error {
 	var s string
 	err := text(d, &s)

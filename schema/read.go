@@ -152,7 +152,7 @@ func (d *Decoder) inner(n *node, r *record) error {
 }
 
 // bare reads what stands in place of an object: a plain number, where the object's
-// fields take one. If nobody can tell which of them this answer's is, the number goes to
+// fields take one. If it is unknown which of them this answer has, the number goes to
 // extra, but is not told as drift: the service is known to answer so.
 func (d *Decoder) bare(n *node, r *record) error {
 	takesNumber := false

@@ -124,7 +124,7 @@ func (t *Table) Schema() *arrow.Schema { return t.schema }
 // times_seen (how many observations there were). A table that has [Table.Grows] also has
 // previous_seen_at and previous_<column>: the observation before the first one of the day,
 // in UTC, on which the key was observed last, so that several searches of one run, which
-// tell the same number, are one step of growth. They are NULL while there is none.
+// tell the same number, are one step of growth. They are NULL while there is no such step.
 func (t *Table) Stored() *arrow.Schema { return t.stored }
 
 // FileName is the table's folder name in Parquet: "ops_runs" for "ops.runs".

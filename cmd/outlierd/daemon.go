@@ -30,7 +30,7 @@ func stateFolder(config *job.Config) string { return filepath.Join(config.Data, 
 // served returns the daemon that holds the state folder; nil if there is none.
 func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
 	c, err := serve.Dial(ctx, stateFolder(config))
-	if errors.Is(err, serve.ErrNobody) {
+	if errors.Is(err, serve.ErrNoDaemon) {
 		return nil, nil
 	}
 	if err == nil {

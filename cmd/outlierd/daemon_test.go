@@ -170,7 +170,7 @@ func (w *testWorld) answers() {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, serve.ErrNobody) {
+		if !errors.Is(err, serve.ErrNoDaemon) {
 			w.Fatal(err)
 		}
 	}

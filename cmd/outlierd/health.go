@@ -60,9 +60,9 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 	defer cancel()
 	_, err = serve.Dial(ctx, folder)
 	switch {
-	case errors.Is(err, serve.ErrNobody) && d.Listen != "":
+	case errors.Is(err, serve.ErrNoDaemon) && d.Listen != "":
 		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s nor at %s", d.Listen, where)
-	case errors.Is(err, serve.ErrNobody):
+	case errors.Is(err, serve.ErrNoDaemon):
 		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s", where)
 	}
 	return where, err

@@ -3,7 +3,7 @@
 // The writer's own file is private. It is attached to an instance whose main
 // database is in memory, because the Arrow views by which rows come in are
 // registered in the main database, and a view that stays behind in a file crashes
-// whoever selects from it. Readers get a finished copy of that file, swapped in by
+// every query of it. Readers get a finished copy of that file, swapped in by
 // rename: an open copy stays what it was, the next open sees the new one.
 //
 // A batch is one transaction: the rows of all tables, and the watermark. There are
@@ -34,7 +34,7 @@ type Options struct {
 	Threads   int    // 0 means 1: flushes are small, and more threads only cost more
 	Tables    []*schema.Table
 	Ops       []*schema.Table // kept in the schema "ops"
-	Log       *slog.Logger    // of what is mended; nil tells nobody
+	Log       *slog.Logger    // of what is mended; nil discards
 
 	blank   func() *blankFile // new files begin with it; nil means the one of the program, if that has the tables
 	machine func() int64      // the memory of the machine or container; nil means [Memory]

@@ -54,7 +54,7 @@ func (in *instance) attach(ctx context.Context, path string, blankOf func() *bla
 }
 
 // create makes the private file, if there is none, so that it is there whole or not at
-// all: a process that is killed while DuckDB makes a file leaves one that nobody can read.
+// all: a process that is killed while DuckDB makes a file leaves an unreadable one.
 func (in *instance) create(ctx context.Context, path string, blankOf func() *blankFile) error {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		return err

@@ -20,7 +20,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
+// Publish implements [sinks.Sink]. Readers see it as one step: a program that opened the
 // published file before keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	err := s.restore(ctx)

@@ -16,7 +16,7 @@ import (
 // The published file lies outside the folder of the state and outlives it. If it is
 // ahead of the private file, that one was lost or is an old copy, and perhaps the
 // journal with it. The watermark is then the published file's, for what readers see
-// the sink does hold: whoever keeps the journal compares the two, and refuses to go on
+// the sink does hold: the owner of the journal compares the two, and refuses to go on
 // if the journal is behind. If it is not, only the private file is, and is taken from
 // the published one as soon as the sink is used. Until then nothing is changed.
 

@@ -119,7 +119,7 @@ func (s *Sink) open(ctx context.Context) error {
 }
 
 // declared brings the private file to the declarations. That takes longer than all else at a start, so it is
-// left out for a file that this version left and nobody has written to since.
+// left out for a file that this version wrote and that did not change since.
 func (s *Sink) declared(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {

@@ -169,7 +169,7 @@ func (s *Sink) show() error {
 	if err != nil {
 		return err
 	}
-	// A log beside the published file is none of ours: a program that opened it for writing
+	// A log beside the published file is not ours: a program that opened it for writing
 	// left it, and DuckDB would replay it into the new one.
 	if err := remove(published + ".wal"); err != nil {
 		return err

@@ -227,7 +227,7 @@ func (s *Sink) fail(err error) error {
 // mostTries bounds how often a commit is tried again when another writer came first.
 const mostTries = 60
 
-// pause waits before a commit is tried again, for longer the more often that was in vain, and by chance,
+// pause waits before a commit is tried again, longer after each failure, and by chance,
 // so that several writers do not meet again.
 func pause(ctx context.Context, try int) error {
 	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)

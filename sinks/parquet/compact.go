@@ -21,7 +21,7 @@ import (
 //
 // Each batch leaves a small part in the folder of its day. Once a day is over its parts become one,
 // in a folder of its own below _compacted, which then changes places with that of the day in one
-// step: whoever lists the day's folder finds the small parts or the one, and never both. In the moment of
+// step: a reader that lists the day's folder finds the small parts or the one, and never both. In the moment of
 // the step, what was listed is gone, which most readers meet as an error; DuckDB's glob, which looks at
 // each file that it has listed, passes over the day. Any other order of changes would show rows twice,
 // and for longer. The small parts stay below _compacted for an hour, for those who have them open on a

@@ -88,7 +88,7 @@ func (f Folder) rename(path, name string) error {
 	return syncFolder(string(f))
 }
 
-// Replace implements [Place]. The folder is held, so that nobody else has replaced the file.
+// Replace implements [Place]. The folder is locked, so no other process can have replaced the file.
 func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) error {
 	temp := f.path(name + ".new")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -13,7 +13,7 @@ import (
 // Daemon says what `outlierd up` offers while it runs.
 type Daemon struct {
 	Listen string // HOST:PORT of the page, health and metrics; "" to offer nothing
-	Token  Secret // that whoever asks has to know; empty for none
+	Token  Secret // that requests must have; empty for none
 	Reload string // ReloadAuto or ReloadSignal
 	UI     string // UIFull, UIView or UIOff
 }

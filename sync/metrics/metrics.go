@@ -48,7 +48,7 @@ type Metrics struct {
 	sinks     []*sink
 }
 
-// New are the metrics of a job file, nil if nobody can ask for them. The versions are those of
+// New are the metrics of a job file, nil without `daemon.listen`. The versions are those of
 // the program and of the DuckDB in it.
 func New(config *job.Config, version, duckdb string) *Metrics {
 	if config.Daemon.Listen == "" {

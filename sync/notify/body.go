@@ -101,7 +101,7 @@ func escapeSlack(s string) string {
 var discordMarkup = regexp.MustCompile("[\\\\*_~`|>\\[\\]()#<-]")
 
 // escapeDiscord takes the meaning of all signs that Discord reads as Markdown. A mention rings
-// for nobody in any case, as allowed_mentions has none.
+// for no one in any case, as allowed_mentions is empty.
 func escapeDiscord(s string) string {
 	return unmentioned(discordMarkup.ReplaceAllString(s, `\$0`))
 }

@@ -16,7 +16,7 @@ import (
 // "share": the run did what it was meant to do, and the watermark stays where it is,
 // so that the next turn covers what this one left.
 //
-// A run by hand takes no share: whoever starts it has decided.
+// A run by hand takes no share: the person who starts it has decided.
 
 // Limit limits a run that begins to its budget share. A share that is enough for all that the
 // run wants changes nothing.

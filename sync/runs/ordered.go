@@ -12,7 +12,7 @@ import (
 const orderedRuns = "ordered runs"
 
 // OrderedRun is a run that was asked for while a schedule was kept, and that has not ended. The
-// next start goes on with it: whoever asked need not be there any more.
+// next start goes on with it: the command that asked may have ended.
 type OrderedRun struct {
 	Run        string `json:"run"`
 	UseReserve bool   `json:"use_reserve,omitempty"`

@@ -18,8 +18,8 @@ import (
 	"outlierd/sync/engine"
 )
 
-// ErrNobody is the error of [Dial] where no daemon serves a state folder.
-var ErrNobody = errors.New("no daemon listens")
+// ErrNoDaemon is the error of [Dial] where no daemon serves a state folder.
+var ErrNoDaemon = errors.New("no daemon listens")
 
 // ErrOtherVersion is the error of a daemon that is of another version.
 var ErrOtherVersion = errors.New("another version")
@@ -36,13 +36,13 @@ type Client struct {
 	http http.Client
 }
 
-// Dial finds the daemon of a state folder. Its error is [ErrNobody] if there is none.
+// Dial finds the daemon of a state folder. Its error is [ErrNoDaemon] if there is none.
 func Dial(ctx context.Context, dir string) (*Client, error) { return dial(ctx, dir, answerTime) }
 
 func dial(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
 	c := &Client{}
 	c.http.Transport = &http.Transport{
-		DisableKeepAlives: true, // a connection that is closed says that nobody waits for the answer
+		DisableKeepAlives: true, // a closed connection means that no client waits for the answer
 		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
 			err = reach(dir, func(path string) (err error) {
 				conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
@@ -56,7 +56,7 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	err := c.get(within, "/v1", &c.About)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w on %s", ErrNobody, Socket(dir))
+		return nil, fmt.Errorf("%w on %s", ErrNoDaemon, Socket(dir))
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again", Socket(dir))
 	case err != nil:
@@ -205,7 +205,7 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 	answer, err := c.http.Do(r)
 	if err != nil {
 		if outer, is := errors.AsType[*url.Error](err); is {
-			err = outer.Err // which names an address that nobody knows
+			err = outer.Err // which names an internal address
 		}
 		return nil, err
 	}

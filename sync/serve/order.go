@@ -33,7 +33,7 @@ type Event struct {
 	Ended    *Ended    `json:"ended,omitempty"` // the last one
 }
 
-// Ended is how a run ended, or how it stands when nobody need wait for it any longer: one of
+// Ended is how a run ended, or how it stands when there is no need to wait any longer: one of
 // the schedule goes on after an outage, say. Its record is in the state.
 type Ended struct {
 	Status runs.Status `json:"status,omitempty"` // "" if there is no record of it

@@ -77,7 +77,7 @@ func TestSocketOfAFolder(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNobody) {
+			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
 				t.Errorf("without a socket: %v", err)
 			}
 			killed, err := Listen(dir)
@@ -87,7 +87,7 @@ func TestSocketOfAFolder(t *testing.T) {
 			if err := killed.(*socket).UnixListener.Close(); err != nil { // the file stays
 				t.Fatal(err)
 			}
-			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNobody) {
+			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
 				t.Errorf("with the socket of a process that was killed: %v", err)
 			}
 			s := listening(t, dir, time.Minute)
@@ -227,7 +227,7 @@ func TestDaemonOfAnotherKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dial(t.Context(), served(t, c.answers), 100*time.Millisecond)
-			if err == nil || errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), c.want) {
+			if err == nil || errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Dial: %v, want %q in it", err, c.want)
 			}
 		})

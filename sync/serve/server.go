@@ -176,7 +176,7 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, about)
 }
 
-// login gives a ticket to whoever can reach the socket, which is the daemon's user.
+// login gives a ticket to any client of the socket, which only the daemon's user can reach.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &Nothing{})
 	ticket := s.ticket.Load()

@@ -65,7 +65,7 @@ func flock(file *os.File) (err error) {
 
 // takeLock locks a file for this process, and tries whether it could also have a record of it
 // locked, as SQLite does with its own: some network file systems have neither, some but one.
-// A program that went on without would see SQLite wait for a lock that nobody holds.
+// A program that went on without would see SQLite wait for a lock that no process holds.
 func takeLock(file *os.File) error {
 	if err := flock(file); err != nil {
 		return err

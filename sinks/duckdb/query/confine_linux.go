@@ -18,7 +18,7 @@ const processMemory = 1536 << 20
 const processFile = 2 << 30
 
 // Confine limits this process's memory to what it has and processMemory more, the size of its
-// files, and its time on the processor, for the case that whoever started it is gone.
+// files, and its time on the processor, in case the process that started it is gone.
 func Confine() error {
 	held, err := heldMemory()
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 // Process asks SQL of the user's in processes of their own. DuckDB cannot be trusted to
 // stop: it looks for interruptions between chunks of rows, counts no memory of single
 // values, and computes constants while it binds. A process can be ended whatever it
-// does, has a limit of memory on Linux, and takes nobody down with it.
+// does, has a limit of memory on Linux, and its crash ends no other process.
 type Process struct {
 	Command func(context.Context) *exec.Cmd // makes a process that calls [Serve] on its standard input and output
 	Timeout time.Duration                   // 0 means 30 s
@@ -91,7 +91,7 @@ func died(err error) error {
 }
 
 // Serve answers one question of a [Process] and confines this process
-// to what that may take. An error means that there was no question, or nobody to answer.
+// to what that may take. It returns an error if there was no question, or the answer could not be written.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var q question
 	if err := json.NewDecoder(in).Decode(&q); err != nil {

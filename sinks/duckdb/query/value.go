@@ -66,7 +66,7 @@ func moment(at time.Time, kind string) any {
 	return at
 }
 
-// finite leaves numbers alone; what is none is the text by which SQL knows it,
+// finite leaves numbers alone; others are the text by which SQL knows them,
 // because JSON cannot write it otherwise.
 func finite(v any, f float64) any {
 	switch {
