@@ -94,18 +94,21 @@ func Main() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network, hangups: hangups, listen: serve.Listen, collect: collectAsRun,
+		network: network, hangups: hangups, listen: serve.Listen, acts: asRun,
 	})
 }
 
-// collectAsRun configures Go's garbage collector for a process that performs runs.
-func collectAsRun() {
+// asRun prepares a process that performs runs. It sets limits for Go's garbage collector. And a write to
+// standard output or standard error fails if the program that read it has ended; by default the write
+// would kill the process, and the answer to a paid call in progress would be lost.
+func asRun() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(runMemory)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(runGCPercent)
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // not Ignore, which commands of notifications would inherit
 }
 
 // world is the program's access to its environment.
@@ -124,8 +127,8 @@ type world struct {
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
 	hangups func() <-chan os.Signal
 
-	// collect is called before runs are performed; nil changes nothing.
-	collect func()
+	// acts is called before runs are performed; nil changes nothing.
+	acts func()
 }
 
 // hangups delivers the SIGHUPs of this process.

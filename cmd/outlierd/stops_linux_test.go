@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -189,10 +190,19 @@ type upProcess struct {
 // up starts `up`, which may have got anywhere when this returns, with more variables if they are given.
 func (w *testWorld) up(variables ...string) *upProcess {
 	w.Helper()
+	log := &playLog{began: time.Now()}
+	d := w.upWithOutput(log, variables...)
+	d.log = log
+	return d
+}
+
+// upWithOutput is up with another place for what it prints; the log of the result is empty.
+func (w *testWorld) upWithOutput(out io.Writer, variables ...string) *upProcess {
+	w.Helper()
 	d := &upProcess{testWorld: w, log: &playLog{began: time.Now()}}
 	d.cmd, _ = w.command(w.Context(), "up")
 	d.cmd.Env = append(append(d.cmd.Env, shortMinutes+"=1"), variables...)
-	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	d.cmd.Stdout, d.cmd.Stderr = out, out
 	if err := d.cmd.Start(); err != nil {
 		w.Fatal(err)
 	}

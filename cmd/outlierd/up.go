@@ -41,10 +41,17 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			case err != nil:
 				return err
 			}
-			log, err := o.logger()
+			direct, err := o.logger()
 			if err != nil {
 				return err
 			}
+			buffered := newBufferedLog(o.block.Above(o.world.err))
+			log, err := o.loggerTo(buffered)
+			if err != nil {
+				return err
+			}
+			go buffered.serve(direct)
+			defer buffered.Close()
 			p, err := o.open(c.Context(), config, log, true)
 			switch {
 			case c.Context().Err() != nil && err != nil:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -54,8 +55,8 @@ type program struct {
 // open opens the program for a configuration. The state comes first: it takes the lock, without which
 // nothing else may be changed. A daemon listens from then on.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
-	if o.world.collect != nil {
-		o.world.collect()
+	if o.world.acts != nil {
+		o.world.acts()
 	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
 	defer func() {
@@ -403,13 +404,16 @@ func (p *program) simulate() (err error) {
 var logLevels = []string{"debug", "info", "warn", "error"}
 
 // logger writes to standard error: text for people, JSON for machines.
-func (o *options) logger() (*slog.Logger, error) {
+func (o *options) logger() (*slog.Logger, error) { return o.loggerTo(o.block.Above(o.world.err)) }
+
+// loggerTo is a logger that writes what is meant for standard error to w.
+func (o *options) loggerTo(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		meant := didYouMean(o.logLevel, logLevels)
 		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
 	}
-	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(o.zone)}, o.block.Above(o.world.err)
+	with := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(o.zone)}
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/outlier/simulator"
+)
+
+// TestLogThatIsNotReadStopsNothing: the program that reads the log of a daemon ends, or does not read.
+// Runs follow one another as ever, and the daemon stops in time with exit code 0.
+func TestLogThatIsNotReadStopsNothing(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	for name, lost := range map[string]func(*os.File) error{
+		"reader ended":   (*os.File).Close,
+		"reader stalled": func(*os.File) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, simulator.Options{Seed: 5, Limit: 1_000_000})
+			w.write(`
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+budget: {per_month: 1000}
+jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
+`)
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			const room = 4096 // bytes, the least that a pipe has
+			if _, err := unix.FcntlInt(write.Fd(), unix.F_SETPIPE_SZ, room); err != nil {
+				t.Fatal(err)
+			}
+			d := w.upWithOutput(write)
+			if err := write.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReaderSize(read, 16).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if err := lost(read); err != nil {
+				t.Fatal(err)
+			}
+			const runs = 12 // whose log lines are more than the pipe has room for
+			for until := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+				ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",tea,ok")
+				if ended >= runs {
+					break
+				}
+				if time.Now().After(until) {
+					t.Fatalf("%d runs ended within a minute, want %d", ended, runs)
+				}
+			}
+			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
+				t.Errorf("the stop took %s and ended with %s", took, d.cmd.ProcessState)
+			}
+		})
+	}
+}
+
+// TestDroppedLogLinesAreCounted: a reader stalls while more lines are written than wait for it. The
+// first one that finds no room waits for a second, the others for nothing. When the log is read again,
+// it says how many lines it lacks.
+func TestDroppedLogLinesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		buffered := newBufferedLog(write)
+		log := slog.New(slog.NewTextHandler(buffered, nil))
+		go buffered.serve(slog.New(slog.NewTextHandler(write, nil)))
+		began := time.Now()
+		const lost = 7
+		for range 1 + logLines + lost { // the first is in hand
+			log.Info("a line")
+			synctest.Wait()
+		}
+		if took := time.Since(began); took != logPatience {
+			t.Errorf("the lines took %s, want %s", took, logPatience)
+		}
+		var text bytes.Buffer
+		done := make(chan error)
+		go func() {
+			_, err := text.ReadFrom(read)
+			done <- err
+		}()
+		if err := errors.Join(buffered.Close(), write.Close(), <-done); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(text.String(), `"a line"`); got != 1+logLines {
+			t.Errorf("%d lines were written, want %d", got, 1+logLines)
+		}
+		if want := "because standard error was not read\" lines=7\n"; strings.Count(text.String(), want) != 1 {
+			t.Errorf("the log does not say once %q", want)
+		}
+	})
+}
+
+// TestStalledLogDelaysTheEndByASecond: a process whose log is not read ends nevertheless.
+func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		buffered := newBufferedLog(write)
+		go buffered.serve(slog.New(slog.DiscardHandler))
+		if _, err := buffered.Write([]byte("a line\n")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := buffered.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != logPatience {
+			t.Errorf("the end took %s, want %s", took, logPatience)
+		}
+		if err := read.Close(); err != nil { // lets the goroutine end
+			t.Fatal(err)
+		}
+	})
+}
