@@ -243,21 +243,31 @@ func provedOfOperations(o check.Operations) string {
 	return said
 }
 
-// sinksDiffer returns an error that names the sinks with problems; nil if there are none.
+// sinksDiffer returns an error that names the sinks with problems, and what to do; nil if there are none.
 func sinksDiffer(results []check.Result) error {
-	var sinks, remedies []string
+	var ahead, differ []string
 	for _, r := range results {
-		if len(r.Problems) > 0 {
-			sinks, remedies = append(sinks, r.Sink), append(remedies, "outlierd rebuild "+r.Sink)
+		switch {
+		case r.Ahead:
+			ahead = append(ahead, r.Sink)
+		case len(r.Problems) > 0:
+			differ = append(differ, r.Sink)
 		}
 	}
-	slices.Sort(sinks)
-	slices.Sort(remedies)
-	sinks, remedies = slices.Compact(sinks), slices.Compact(remedies)
-	if len(sinks) == 0 {
-		return nil
+	slices.Sort(ahead)
+	slices.Sort(differ)
+	ahead, differ = slices.Compact(ahead), slices.Compact(differ)
+	var err error
+	if len(ahead) > 0 {
+		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. Restore its newest copy: a rebuild would lose these answers",
+			strings.Join(ahead, ", "))
+		differ = slices.DeleteFunc(differ, func(sink string) bool { return slices.Contains(ahead, sink) })
 	}
-	return fmt.Errorf("%s: different from the state. To rebuild:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
+	if len(differ) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: different from the state. To rebuild:\n  outlierd rebuild %s",
+			strings.Join(differ, ", "), strings.Join(differ, "\n  outlierd rebuild ")))
+	}
+	return err
 }
 
 // checkSinks checks the published sinks.

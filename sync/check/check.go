@@ -34,6 +34,7 @@ type Result struct {
 	Path     string           `json:"path"`
 	Answers  int64            `json:"answers"` // the last one that it holds
 	Behind   int64            `json:"behind"`  // answers of the journal that it does not hold yet
+	Ahead    bool             `json:"ahead"`   // it holds answers that the journal does not have, which a rebuild would lose
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
@@ -81,6 +82,7 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		return r, nil
 	}
 	if s.Mark > c.End {
+		r.Ahead = true
 		r.problem("it holds answers up to %d, but the journal ends at %d", s.Mark, c.End)
 		return r, nil
 	}
