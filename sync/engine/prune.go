@@ -116,13 +116,22 @@ func (w *worker) firstNeeded() (first int64, err error) {
 }
 
 // Prune prunes all that may be pruned now, and gives the room back to the disk. It calls at after each step with
-// the last answer that is pruned. The sinks are brought up to date before: what they lack stays.
+// the last answer that is pruned. Sinks that lack answers are brought up to date before: what they lack
+// stays. Others are not published, since there may be no room for that on a disk that pruning is to relieve.
 func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	w, err := e.newWorker(ctx, queue.Filter{})
 	if err != nil {
 		return err
 	}
-	if err := w.publish(ctx); err != nil {
+	end, err := e.Store.Journal.End()
+	if err != nil {
+		return err
+	}
+	shown, known, err := w.loader.ShownByAll()
+	if err == nil && (!known || shown < end) {
+		err = w.publish(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := w.loader.Problems(); err != nil {
