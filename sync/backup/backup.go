@@ -1,9 +1,9 @@
-// Package backup keeps copies of the state elsewhere, and brings them back. A backup has the
-// ledger and the journal; the sinks follow from the journal and are built anew.
+// Package backup copies the state to another place and restores it. A backup contains the ledger
+// and the journal; the sinks are rebuilt from the journal.
 //
-// A place has one backup: a copy of the state, and a manifest that names it with its checksum. The
-// manifest is replaced last, in one step, so that a kill leaves the backup before. What is out of
-// date then goes, with what killed backups have left.
+// A place has one backup: a copy of the state, and a manifest with its name and checksum. The
+// manifest is replaced last, atomically, so that a killed backup leaves the previous one intact.
+// Outdated files and remains of killed backups are removed afterwards.
 package backup
 
 import (
@@ -23,8 +23,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// Manifest is the file of a backup that says what belongs to it. A backup without it, or that
-// does not match it, is of no use.
+// Manifest is the file of a backup that lists its contents. A backup without a matching manifest
+// cannot be restored.
 type Manifest struct {
 	Version int       `json:"version"` // of this format
 	Program string    `json:"program"` // the version of outlierd that wrote it
@@ -38,15 +38,15 @@ type Manifest struct {
 const (
 	formatVersion  = 1
 	manifestName   = "backup.json"
-	mostOfManifest = 64 << 10 // bytes that are read of it
+	mostOfManifest = 64 << 10 // bytes that are read at most
 	tempName       = ".look-" // begins the names of folders in which a copy is made
 )
 
-// ours matches the names that backups give to files beside the manifest, whole or not.
+// ours matches the file names that backups create beside the manifest, complete or partial.
 var ours = regexp.MustCompile(`^(state-\d{8}T\d{6}\.\d{6}Z\.db|` + regexp.QuoteMeta(tempName) + `)`)
 
-// Write copies the state in a folder to another place, also while a process works with it. An
-// earlier backup there stays until the new one is whole, and then goes.
+// Write copies the state in a folder to another place; the state may be in use meanwhile. An
+// earlier backup there is removed once the new one is complete.
 func Write(ctx context.Context, from string, to Place, o state.Options) (m Manifest, err error) {
 	release, err := to.Hold()
 	if err != nil {
@@ -57,8 +57,9 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
-	// What is there now goes once the manifest is replaced. Where there are no locks, another backup
-	// may have files there too. It has seen the same manifest, or one before, and so cannot end.
+	// Existing files are removed after the manifest is replaced. Where there are no locks, another
+	// backup may have written files too. It read the same manifest or an older one, so its Replace
+	// fails.
 	old, err := to.Names(ctx)
 	if err != nil {
 		return m, err
@@ -86,7 +87,7 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	return m, err
 }
 
-// put brings a copy of the state to a place, unless it would replace more than it has.
+// put copies the state to a place. It refuses to replace a backup that has more answers.
 func put(ctx context.Context, from string, to Place, before Manifest, o state.Options) (m Manifest, err error) {
 	temp, err := os.MkdirTemp(to.Temp(), tempName)
 	if err != nil {
@@ -102,7 +103,7 @@ func put(ctx context.Context, from string, to Place, before Manifest, o state.Op
 	if m.Answers, err = answersIn(ctx, temp, o); err != nil {
 		return m, err
 	}
-	if m.Answers < before.Answers { // the journal only grows: this is not what came of that state
+	if m.Answers < before.Answers { // the journal only grows, so this is another state
 		return m, fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, so it is another one or an older one: "+
 			"keep its backup in another place, or move %s away from there", to, before.At.Format(time.RFC3339), before.Answers,
 			from, m.Answers, manifestName)
@@ -113,7 +114,7 @@ func put(ctx context.Context, from string, to Place, before Manifest, o state.Op
 	return m, to.Put(ctx, path, m.File)
 }
 
-// answersIn asks a copy of the state for the last answer of its journal.
+// answersIn returns the id of the last answer in a copy of the state.
 func answersIn(ctx context.Context, folder string, o state.Options) (answers int64, err error) {
 	seen, err := state.Peek(ctx, folder, o)
 	if err != nil {
@@ -134,7 +135,7 @@ func sum(path string) (bytes int64, sum string, err error) {
 	return bytes, hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// read finds the manifest of a place, and the version that its content has there.
+// read returns the manifest of a place and the version of its content there.
 func read(ctx context.Context, from Place) (m Manifest, version string, err error) {
 	file, version, err := from.Open(ctx, manifestName)
 	if err != nil {
@@ -158,7 +159,7 @@ func read(ctx context.Context, from Place) (m Manifest, version string, err erro
 	return m, version, err
 }
 
-// find reads the manifest of a backup that must be there.
+// find reads the manifest of a place and fails if there is none.
 func find(ctx context.Context, from Place) (Manifest, error) {
 	m, _, err := read(ctx, from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +168,7 @@ func find(ctx context.Context, from Place) (Manifest, error) {
 	return m, err
 }
 
-// Verify reads a backup whole and reports whether it is as it was written.
+// Verify reads a whole backup and compares it with its checksum.
 func Verify(ctx context.Context, from Place) (Manifest, error) {
 	m, err := find(ctx, from)
 	if err != nil {
@@ -176,7 +177,7 @@ func Verify(ctx context.Context, from Place) (Manifest, error) {
 	return m, m.fetch(ctx, from, io.Discard)
 }
 
-// fetch copies the state out of a backup. If there is an error, what was copied is of no use.
+// fetch copies the state out of a backup. After an error the copy must not be used.
 func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
 	file, _, err := from.Open(ctx, m.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,15 +198,15 @@ func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
 	return nil
 }
 
-// ExistsError says that a state is in the place of the one to be restored.
+// ExistsError is the error of a restore into a folder that already has a state.
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s already exists and records what was spent: move it away before you restore", e.Path)
 }
 
-// Restore brings a backup back into a state folder that must not exist. settle is called with the
-// state before it takes its place; if it fails, or the process is killed, there is none.
+// Restore copies a backup into a state folder that must not exist yet. settle is called with the
+// state before it is moved there; if it fails, or the process is killed, no state is created.
 func Restore(ctx context.Context, from Place, to string, o state.Options, settle func(*state.Store, Manifest) error) (m Manifest, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return m, errors.Join(err, &ExistsError{Path: to})
@@ -250,7 +251,7 @@ func Restore(ctx context.Context, from Place, to string, o state.Options, settle
 	return m, syncFolder(above)
 }
 
-// fetchFile makes a file of the state in a backup.
+// fetchFile writes the state of a backup to a file.
 func (m Manifest) fetchFile(ctx context.Context, from Place, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

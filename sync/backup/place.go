@@ -11,35 +11,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place keeps the files of one backup: a [Folder], or a bucket.
+// Place stores the files of one backup: a [Folder], or a bucket.
 type Place interface {
 	String() string
 
-	// Temp is a folder of this machine in which a copy is made before it is put there.
+	// Temp is a local folder in which a copy is made before Put moves it to the place.
 	Temp() string
 
-	// Hold keeps other backups out until it is released, where the place has locks. Where it has
-	// none, Replace lets only one of them end.
+	// Hold locks the place against other backups until release is called, if the place has locks.
+	// Without locks, concurrent backups may run, but Replace succeeds for only one of them.
 	Hold() (release func() error, err error)
 
-	// Names are those of the files that are there, and of files that were not written to their end.
+	// Names lists the files of the place, partially written ones included.
 	Names(ctx context.Context) ([]string, error)
 
-	// Open reads a file. It returns an [fs.ErrNotExist] if there is none. The version is that of
-	// the content, for Replace.
+	// Open reads a file. It returns an [fs.ErrNotExist] if there is none. The version identifies
+	// the content and is passed to Replace.
 	Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error)
 
-	// Put brings a file of the folder Temp there, durably. It may be moved.
+	// Put stores a file of the folder Temp durably. It may move the file.
 	Put(ctx context.Context, path, name string) error
 
-	// Replace writes a small file in one step, if the one there still has the version, or if none is
-	// there and the version is empty. Otherwise the error is [fs.ErrExist] and nothing has changed.
+	// Replace writes a small file atomically if the existing one still has the given version, or if
+	// the version is empty and there is no such file. Otherwise it changes nothing and returns
+	// [fs.ErrExist].
 	Replace(ctx context.Context, name string, text []byte, version string) error
 
 	Remove(ctx context.Context, name string) error
 }
 
-// Folder is the path of a folder that keeps backups.
+// Folder is the path of a folder that contains a backup.
 type Folder string
 
 var _ Place = Folder("")
@@ -47,12 +48,12 @@ var _ Place = Folder("")
 // String implements [Place].
 func (f Folder) String() string { return string(f) }
 
-// Temp implements [Place]. What is made in the folder itself can be renamed.
+// Temp implements [Place]. It is the folder itself, so that files can be renamed.
 func (f Folder) Temp() string { return string(f) }
 
 func (f Folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// Hold implements [Place]. It makes the folder.
+// Hold implements [Place]. It creates the folder.
 func (f Folder) Hold() (release func() error, err error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of the backup: %w", err)
@@ -88,7 +89,7 @@ func (f Folder) rename(path, name string) error {
 	return syncFolder(string(f))
 }
 
-// Replace implements [Place]. The folder is locked, so no other process can have replaced the file.
+// Replace implements [Place]. The caller holds the lock, so the version need not be compared.
 func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) error {
 	temp := f.path(name + ".new")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -105,9 +106,9 @@ func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) e
 // Remove implements [Place].
 func (f Folder) Remove(_ context.Context, name string) error { return os.RemoveAll(f.path(name)) }
 
-// hold keeps other backups and restores out of a folder until it is released: they would remove what
-// this one is writing. The kernel lets go when the process ends, however it ends. A network file
-// system may have no locks for folders: a backup there goes on without.
+// hold locks a folder against other backups and restores until release is called: they would remove
+// the files being written. The kernel releases the lock when the process ends. A network file
+// system may not support locks on folders; a backup there runs without one.
 func hold(folder string) (release func() error, err error) {
 	file, err := os.Open(folder)
 	if err != nil {
@@ -119,7 +120,7 @@ func hold(folder string) (release func() error, err error) {
 	return file.Close, nil
 }
 
-// syncFolder makes the names in a folder durable.
+// syncFolder makes the directory entries of a folder durable.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

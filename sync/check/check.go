@@ -1,5 +1,5 @@
-// Package check proves that sinks hold what the journal amounts to, and in their operations tables
-// what the state has.
+// Package check verifies that the tables of the sinks match the journal, and that their operations
+// tables match the state.
 package check
 
 import (
@@ -16,19 +16,19 @@ import (
 	"outlierd/sync/state"
 )
 
-// Sink is a place where readers find tables, as it stood at one moment.
+// Sink is a snapshot of the published tables of a sink.
 type Sink struct {
 	Name     string // in jobs.yaml: "duckdb"
-	Path     string // where readers find it
+	Path     string // where its tables are read
 	Source   compare.Source
-	Mark     int64           // the last answer that it holds
-	Ops      int64           // the version of the operations tables that it holds
-	Waiting  map[string]bool // tables that lack rows which are not published yet
-	Problems []string        // that were found before its rows were read
-	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it has all
+	Mark     int64           // the last answer it contains
+	Ops      int64           // the version of its operations tables
+	Waiting  map[string]bool // tables with rows that are not published yet
+	Problems []string        // found before its rows were read
+	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it is complete
 }
 
-// Result is what was found out about a sink.
+// Result is what a check found about a sink.
 type Result struct {
 	Sink     string           `json:"sink"`
 	Path     string           `json:"path"`
@@ -38,7 +38,7 @@ type Result struct {
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
-	Added    []string         `json:"added"`   // columns that have no values in rows that were stored before they were added
+	Added    []string         `json:"added"`   // columns that are NULL in rows stored before the column was added
 	Problems []string         `json:"problems"`
 
 	Pruned     int64      `json:"pruned"` // rows of answers up to this one were not compared with the journal, which is pruned; 0 if all were
@@ -47,7 +47,7 @@ type Result struct {
 	Same string `json:"same"` // these rows are those of the sink that is read there; "" if they were not compared
 }
 
-// Operations is what was found out about the operations tables of a sink, where rows are compared.
+// Operations is the result for the operations tables of a sink, if rows are compared.
 type Operations struct {
 	Rows  int64 `json:"rows"`  // are those of the state
 	Later int64 `json:"later"` // numbers of rows that have changed or come later, which were not compared
@@ -62,19 +62,18 @@ func (r *Result) problem(format string, args ...any) {
 type Check struct {
 	State  *state.Store
 	End    int64 // the last answer of the journal
-	Pruned int64 // the last one of which the journal has no body; 0 if it has all
+	Pruned int64 // the last answer whose body was pruned; 0 if none was
 	Reader *compare.Reader
 
-	// Build opens a new sink in an empty folder, and says where its tables are read once it has
-	// published them.
+	// Build opens a new sink in an empty folder. The source reads its tables once they are
+	// published.
 	Build func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error)
 	Temp  string // folder for it
 
-	At func(id, end int64) // is called while answers are decoded again
+	At func(id, end int64) // called while answers are decoded
 }
 
-// Look compares what a sink says of itself with the journal, and its current tables with their
-// histories.
+// Look compares the marks of a sink with the journal, and its current tables with their histories.
 func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark),
 		Rows: map[string]int64{}, Waiting: []string{}, Added: []string{}, Problems: append([]string{}, s.Problems...)}
@@ -125,8 +124,8 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	return c.lookAtComments(ctx, s, r)
 }
 
-// lookAtComments compares the comments of each video with their history. A video has many, and its last
-// answer may have none, so that this goes another way than that of one row a key.
+// lookAtComments compares the comments of each video with their history. A video has many comments,
+// and its last answer may have none, so they cannot be compared by one row per key.
 func (c *Check) lookAtComments(ctx context.Context, s Sink, r Result) (Result, error) {
 	for _, t := range []*schema.Table{schema.Comments, schema.CommentsHistory, schema.CommentCounts} {
 		if s.Waiting[t.Name] {
@@ -143,8 +142,8 @@ func (c *Check) lookAtComments(ctx context.Context, s Sink, r Result) (Result, e
 	return r, nil
 }
 
-// unreadable is the result of a sink whose table cannot be read. After that, nothing else is read
-// of it.
+// unreadable returns the result for a sink whose table cannot be read. The rest of the sink is then
+// not read.
 func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Result, error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
@@ -153,9 +152,8 @@ func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Res
 	return r, nil
 }
 
-// Read decodes the answers of the journal again and compares all rows of the sinks with what
-// they amount to. It adds to the results of [Check.Look], which are those of the sinks in their
-// order.
+// Read decodes the answers of the journal again and compares all rows of the sinks with them. It
+// adds to the results of [Check.Look], which are in the order of the sinks.
 func (c *Check) Read(ctx context.Context, all []Sink, results []Result) (err error) {
 	folder, err := os.MkdirTemp(c.Temp, "check-")
 	if err != nil {
@@ -175,7 +173,7 @@ func (c *Check) Read(ctx context.Context, all []Sink, results []Result) (err err
 	return nil
 }
 
-// readAt compares the sinks that hold the answers up to a mark.
+// readAt compares the sinks whose mark is the given answer.
 func (c *Check) readAt(ctx context.Context, folder string, mark int64, all []Sink, results []Result) (err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
@@ -203,8 +201,8 @@ func (c *Check) readAt(ctx context.Context, folder string, mark int64, all []Sin
 	return nil
 }
 
-// like is the sink whose older rows the others are compared with, where the journal is pruned: the first of those
-// that lack the fewest and, if there is one, of which all is published.
+// like returns the sink whose older rows the others are compared with if the journal is pruned: the
+// first of those that lack the fewest rows, preferably one with everything published.
 func (c *Check) like(mark int64, all []Sink, results []Result) (like Sink) {
 	waits := false
 	for i, s := range all {
@@ -219,7 +217,8 @@ func (c *Check) like(mark int64, all []Sink, results []Result) (like Sink) {
 	return like
 }
 
-// build makes a sink of the answers up to a mark. The rows of those that are pruned are taken from a sink.
+// build creates a sink with the answers up to a mark. Rows of pruned answers are copied from the
+// sink like.
 func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink) (want compare.Source, err error) {
 	sink, want, err := c.Build(ctx, folder)
 	if err != nil {
@@ -245,7 +244,7 @@ func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink)
 	if err := c.Reader.Carry(ctx, older, want, sink); err != nil {
 		return want, err
 	}
-	if err := c.Reader.Close(); err != nil { // it has the file open that is replaced now
+	if err := c.Reader.Close(); err != nil { // its open file is about to be replaced
 		return want, err
 	}
 	return want, sink.Publish(ctx, nil)
@@ -266,15 +265,15 @@ func (c *Check) compare(ctx context.Context, want compare.Source, like, s Sink, 
 	return c.compareOperations(ctx, want, s, r)
 }
 
-// compareOperations compares the rows of the operations tables with those of the state, but for rows that have
-// changed there since the sink was told last.
+// compareOperations compares the operations tables with the state, except for rows that have
+// changed in the state since they were last sent to the sink.
 func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Sink, r Result) (Result, error) {
 	for _, t := range schema.OpsTables() {
 		changed, known, err := c.State.OpsChanged(t.Name, s.Ops)
 		if err != nil {
 			return r, err
 		}
-		if r.Operations.Known = known; !known { // of one table, of none
+		if r.Operations.Known = known; !known { // if one table is unknown, all are
 			return r, nil
 		}
 		d, err := c.Reader.CompareOperations(ctx, want, s.Source, t, changed)
@@ -288,7 +287,7 @@ func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Si
 	return r, nil
 }
 
-// differ notes how a table differs.
+// differ records a difference of a table.
 func (r *Result) differ(t *schema.Table, d compare.Difference) {
 	for _, column := range d.Added {
 		r.Added = append(r.Added, t.Name+"."+column)

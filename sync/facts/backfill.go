@@ -11,15 +11,14 @@ import (
 
 // # Backfill
 //
-// A backfill is a run by hand over publication dates that lie back. Each window of them is
-// a search of its own for each thing that the job asks for, the newest first, and has all
-// its pages before an older one begins. It is an overridden run: the job's cursor stays
-// where it is, and the same command goes on with one that was interrupted. What the job or
-// another backfill has covered already is left out when the run begins, so that a run
-// after one that met a cap goes on where that stood.
+// A backfill is a manual run over past publication dates. Each window is a separate search for each
+// thing that the job asks for, newest first, and all pages of a window are fetched before the next
+// window begins. It is an overridden run: the job's cursor does not move, and the same command
+// resumes an interrupted backfill. Dates that the job or another backfill has already covered are
+// skipped when the run begins, so a run after one that reached a cap continues at that point.
 
-// covered are the dates for which a job has searched to an end, by itself or by a
-// backfill, and those that are for its own runs: from its cursor on, or from today.
+// covered returns the dates that a job has searched completely, by its own runs or by a backfill,
+// and those that its own runs will search: from its cursor on, or from today.
 func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err error) {
 	searches, err := r.Store.Runs.Searched(spec.Name, key)
 	if err != nil {
@@ -48,8 +47,8 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 	return append(all, plan.Dates{From: own, To: time.Unix(1<<40, 0)}), err
 }
 
-// datesOf are the dates that a search has covered: until it began, if it names no end. One
-// that names no dates at all has only shown the best of all times.
+// datesOf returns the dates that a search has covered: until it began, if it has no end date. A
+// search without dates covers none, as it returned only the best results of all time.
 func datesOf(s runs.Searched) (plan.Dates, bool) {
 	from, to := s.Query.Published()
 	if from.IsZero() {

@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// CapsOf are the limits that a paid call of a run at the given service time has to
-// keep, with the periods that are then current.
+// CapsOf returns a function that gives the caps of a paid call of a run at a given service time,
+// with the periods current at that time.
 func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(time.Time) []ledger.Cap {
 	budget, zone := r.Config.Budget, r.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
@@ -36,8 +36,8 @@ func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(ti
 	}
 }
 
-// Affords is the most that a run may cost, answers that are lost included: no more than all
-// caps leave beside what it has set aside.
+// Affords returns the most that a run may cost, lost answers included: at most what all caps leave,
+// plus what the run has on hold.
 func (r *Reader) Affords(run *runs.Run, f plan.Stored, own job.JobBudget, c plan.Cost) (
 	outlier.Credits, error) {
 	spent, err := r.Store.Ledger.Spent(run.ID)
@@ -48,7 +48,7 @@ func (r *Reader) Affords(run *runs.Run, f plan.Stored, own job.JobBudget, c plan
 	return min(c.Lost, leaves+spent.Held), err
 }
 
-// Leaves is what the caps leave for a run now: its own, its job's, the day's and the cycle's.
+// Leaves returns what the caps leave for a run now: its own, its job's, the day's and the cycle's.
 func (r *Reader) Leaves(run *runs.Run, f plan.Stored, own job.JobBudget) (outlier.Credits, error) {
 	least := outlier.Credits(math.MaxInt64)
 	for _, c := range r.CapsOf(run, f, own)(r.Store.Ledger.ServiceTime()) {
@@ -61,12 +61,12 @@ func (r *Reader) Leaves(run *runs.Run, f plan.Stored, own job.JobBudget) (outlie
 	return least, nil
 }
 
-// Cycle is the key of the billing cycle of now.
+// Cycle returns the key of the current billing cycle.
 func (r *Reader) Cycle() string {
 	return ledger.Cycle(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
 }
 
-// CycleBounds are when the billing cycle of now began and when the next one begins.
+// CycleBounds returns when the current billing cycle began and when the next one begins.
 func (r *Reader) CycleBounds() (from, turn time.Time) {
 	return ledger.CycleBounds(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
 }

@@ -9,8 +9,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Continue is the plan of a run that has begun, as far as its steps have come. calls adds
-// which data calls are queued.
+// Continue returns the plan of a run that has begun, with the progress of its steps. If calls is
+// set, queued data calls are counted.
 func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, calls bool) (
 	*plan.Plan, error) {
 	f := blank(r.Config)
@@ -40,8 +40,8 @@ func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, ca
 	return plan.Continue(stored, all, f), nil
 }
 
-// Left is what a run that is continued has left to do, and what that may cost: its steps as
-// they were meant when it began, within what its cap leaves.
+// Left returns what a resumed run still has to do and what that may cost: its steps as planned when
+// it began, within what its cap leaves.
 func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
 	stored, err := plan.Decode(old.Plan)
 	if err != nil {

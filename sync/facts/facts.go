@@ -1,19 +1,16 @@
-// Package facts reads from the state what planning needs to know of a job, and which
-// unfinished runs go on.
+// Package facts reads from the state what planning needs to know about a job, and decides which
+// unfinished runs are resumed.
 //
-// It stands between the state, which it only reads, and two readers: package engine, which
-// performs runs, and package forecast, which says what would happen. Both get their
-// plans here, so that a run does what was forecast of it.
+// It only reads the state. Package engine, which performs runs, and package forecast, which
+// predicts them, both get their plans here, so that a run does what was forecast.
 //
-// # One moment
+// # Consistency
 //
-// The facts of a plan come from several tables and have to be of one moment: a page that is
-// bought between two reads would count as done in one and as open in the other. Two things
-// see to that. A process that only reads opens the state by [state.Peek], which holds one read
-// transaction from the first read until it is closed. A process that holds the folder is the
-// only one that writes what is read here, and the goroutine that makes a plan is the one that
-// performs the runs. A transaction for each plan would add nothing to this, and would lock the
-// file while the SQL of a job runs.
+// The facts of a plan come from several tables and must be consistent: a page bought between two
+// reads would count as done in one and as open in the other. A read-only process opens the state
+// with [state.Peek], which uses one read transaction until it is closed. A process that has locked
+// the folder is the only writer, and the goroutine that makes a plan also performs the runs. A
+// transaction for each plan would add nothing, and would lock the file while the SQL of a job runs.
 package facts
 
 import (
@@ -31,7 +28,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// Reader reads facts. Nothing that it does sends or writes anything.
+// Reader reads facts. It neither sends requests nor writes.
 type Reader struct {
 	Config *job.Config
 	Store  *state.Store
@@ -41,8 +38,8 @@ type Reader struct {
 	// the result, the first one for "". nil refuses every SQL.
 	IDs func(ctx context.Context, sql, column string) ([]string, error)
 
-	UseReserve bool // runs may spend the part of the budget that is kept back
-	Afresh     bool // new runs begin where unfinished ones could be continued
+	UseReserve bool // runs may spend the reserve of the budget
+	Afresh     bool // start new runs instead of resuming unfinished ones
 }
 
 // Options say which run the facts are for.
@@ -55,7 +52,7 @@ type Options struct {
 	NoSQL  bool      // SQL is not run and finds nothing
 }
 
-// Plan is the plan of a run that is still to begin.
+// Plan returns the plan of a run that has not begun.
 func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Plan, error) {
 	known, err := r.Facts(ctx, spec, o)
 	if err != nil {
@@ -64,7 +61,7 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 	return plan.New(spec, known)
 }
 
-// Facts are what the plan of a run of spec needs to know.
+// Facts returns what the plan of a run of spec depends on.
 func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	since := func(key string) (time.Time, error) {
 		last, err := r.Store.Runs.Watermark(spec.Name, key)
@@ -91,8 +88,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 	return f, err
 }
 
-// NeverRun are the facts of a job that never ran, for which no state is needed. r.Store may
-// be nil.
+// NeverRun returns the facts of a job that never ran. It needs no state; r.Store may be nil.
 func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	never := func(string) (time.Time, error) { return time.Time{}, nil }
 	work, err := resolve(spec, o, never, r.asking(ctx, o))
@@ -110,10 +106,10 @@ func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 	return f, nil
 }
 
-// finder answers the SQL of a job with one column of what it finds.
+// finder runs the SQL of a job and returns one column of the result.
 type finder func(sql, column string) ([]string, error)
 
-// asking is what answers the SQL of a job.
+// asking returns the finder for the given options.
 func (r *Reader) asking(ctx context.Context, o Options) finder {
 	return func(sql, column string) ([]string, error) {
 		switch {
@@ -126,13 +122,13 @@ func (r *Reader) asking(ctx context.Context, o Options) finder {
 	}
 }
 
-// resolve is what spec asks for. since is when a watermark was moved last.
+// resolve returns what spec asks for. since returns when a watermark last moved.
 func resolve(spec *job.Spec, o Options, since func(string) (time.Time, error), ids finder) (
 	job.Resolved, error) {
 	return spec.Resolve(job.Inputs{Now: o.At, Assume: o.Assume, Since: since, IDs: ids})
 }
 
-// blank are the facts that do not depend on a job.
+// blank returns the facts that do not depend on a job.
 func blank(config *job.Config) *plan.Facts {
 	return &plan.Facts{
 		Prices: config.Service.Prices, Zone: config.Timezone,
@@ -142,7 +138,7 @@ func blank(config *job.Config) *plan.Facts {
 	}
 }
 
-// addAsk adds what is known of one search that the job asks for.
+// addAsk adds the facts about one search of the job.
 func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err error) {
 	ask := &f.Work.Asks[i]
 	if err := r.addPaging(f, ask.Query.Op()); err != nil {
@@ -153,7 +149,7 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		if err != nil {
 			return err
 		}
-		if !bought.After(o.At.Add(ledger.Skew)) { // else by a clock that was wrong
+		if !bought.After(o.At.Add(ledger.Skew)) { // otherwise dated by a wrong clock
 			f.Bought[ask.Watermark] = bought
 		}
 	}
@@ -173,11 +169,11 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 	return nil
 }
 
-// BoughtKey is the watermark that says when seeds were bought last: with page one, as
-// a cap that cuts the others is no reason to buy it again.
+// BoughtKey is the watermark of the last purchase of seeds. It moves with page one: if a cap
+// prevents the other pages, page one is not bought again.
 func BoughtKey(watermark string) string { return "bought: " + watermark }
 
-// addPaging adds what `from` counts at the endpoint that a step has its pages from.
+// addPaging adds what `from` counts at the endpoint that a step is paged by.
 func (r *Reader) addPaging(f *plan.Facts, op outlier.Operation) error {
 	op = plan.PagedBy(op)
 	if _, known := f.Paging[op]; known {
@@ -188,7 +184,7 @@ func (r *Reader) addPaging(f *plan.Facts, op outlier.Operation) error {
 	return err
 }
 
-// addLive adds the scan of another step that a step would only repeat, if there is one.
+// addLive adds the id of a live scan that a step would only repeat, if there is one.
 func (r *Reader) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool) error {
 	live, err := r.Store.Runs.LiveScan(ScanOf(step, again))
 	if err == nil && live != nil && live.ScanID != "" && live.Step != step.ID {
@@ -197,7 +193,7 @@ func (r *Reader) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool
 	return err
 }
 
-// addCalls adds which data calls are queued, and which a watch has to make.
+// addCalls adds the counts of queued data calls and of those that a watch has to make.
 func (r *Reader) addCalls(f *plan.Facts, name string, stored *plan.Stored) (err error) {
 	if f.Queued, err = r.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
 		return err

@@ -6,8 +6,7 @@ import (
 	"outlierd/sync/journal"
 )
 
-// Paging is what is believed of an endpoint: what the configuration says, or else what was
-// learned.
+// Paging returns what `from` counts at an endpoint: the configured value, or else the learned one.
 func (r *Reader) Paging(op outlier.Operation) (journal.Paging, error) {
 	if said := ConfiguredPaging(r.Config); said != "" {
 		return journal.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
@@ -15,7 +14,7 @@ func (r *Reader) Paging(op outlier.Operation) (journal.Paging, error) {
 	return r.Store.Journal.Paging(op)
 }
 
-// ConfiguredPaging is what the configuration says that `from` counts; "" if that is learned.
+// ConfiguredPaging returns the configured value of what `from` counts; "" if it is learned.
 func ConfiguredPaging(config *job.Config) string {
 	if said := config.Service.Paging; said == job.PagingPage || said == job.PagingOffset {
 		return said

@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// PlanNow is the plan of a run that begins now. One on a schedule is limited to its budget
+// PlanNow returns the plan of a run that begins now. A scheduled run is limited to its budget
 // share.
 func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
 	*plan.Plan, error) {
@@ -25,7 +25,7 @@ func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, no
 	return p, r.Limit(ctx, &Demands{Calendar: plan.NewCalendar(r.Config, now, turn)}, spec, p, now)
 }
 
-// Shares reports whether runs on a schedule are limited to budget shares.
+// Shares reports whether scheduled runs are limited to budget shares.
 func (r *Reader) Shares() bool {
 	return r.Config.Budget.Pace == job.PaceEven && r.Config.Budget.PerMonth != nil
 }
@@ -54,7 +54,7 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	return nil
 }
 
-// leftOfCycle is what may still be spent by runs on a schedule.
+// leftOfCycle returns what scheduled runs may still spend in this cycle.
 func (r *Reader) leftOfCycle() (outlier.Credits, error) {
 	budget := r.Config.Budget
 	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Cycle()})
@@ -68,8 +68,8 @@ func (r *Reader) leftOfCycle() (outlier.Credits, error) {
 	return max(left, 0), nil
 }
 
-// Demands are what the jobs of the file want until the end of a calendar. What they ask for
-// is read once, however many runs are asked about.
+// Demands are the credits that the jobs of the file need until the end of a calendar. The jobs are
+// resolved once, for any number of runs.
 type Demands struct {
 	Calendar *plan.Calendar
 	jobs     []wanted // in the order of the file
@@ -78,12 +78,12 @@ type Demands struct {
 // wanted is what the runs of one job ask for.
 type wanted struct {
 	spec  *job.Spec
-	facts *plan.Facts // nil if the job cannot be resolved: it wants nothing, and its run will say why
+	facts *plan.Facts // nil if the job cannot be resolved: it needs nothing, and its run will report why
 	each  ledger.Demand
-	pause *runs.Pause // meanwhile it wants nothing, and its share is the others'
+	pause *runs.Pause // while paused it needs nothing, and other jobs get its share
 }
 
-// read reads what the jobs ask for. What comes after another job finds something by then.
+// read resolves the jobs. A job that runs after another one is assumed to find a result.
 func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
 	pauses, err := r.Store.Runs.Pauses(now)
 	if err != nil {
@@ -110,8 +110,8 @@ func demandOf(spec *job.Spec, p *plan.Plan) ledger.Demand {
 	return ledger.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
 }
 
-// at is what the jobs want from the given time on. Which seeds are bought again depends on
-// it; nothing else that has a price does.
+// at returns what the jobs need from the given time on. Of everything with a price, only the
+// repetition of seeds depends on the time.
 func (d *Demands) at(now time.Time) []ledger.Demand {
 	all := make([]ledger.Demand, len(d.jobs))
 	for i := range d.jobs {
@@ -137,10 +137,10 @@ func (d *Demands) at(now time.Time) []ledger.Demand {
 	return all
 }
 
-// PausedBy is the pause that keeps a job from being run by itself: its own, or that of a job that
-// it comes after; nil if there is none. Of several it is the one that ends last.
+// PausedBy returns the pause that prevents scheduled runs of a job: its own, or that of a job it
+// runs after; nil if there is none. If there are several, it returns the one that ends last.
 func PausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
-	for range config.Jobs { // a chain of `after` is no longer than the file
+	for range config.Jobs { // a chain of `after` is not longer than the file
 		p := pauses[spec.Name]
 		if p != nil && (longest == nil || p.Until.IsZero() || !longest.Until.IsZero() && p.Until.After(longest.Until)) {
 			longest = p

@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// plannedStep is a step of a run as package plan knows it.
+// plannedStep converts a step of a run for package plan.
 func plannedStep(s *runs.Step, paid bool) plan.Step {
 	return plan.Step{
 		Ordinal: s.Ordinal, Query: s.Query, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
@@ -16,7 +16,7 @@ func plannedStep(s *runs.Step, paid bool) plan.Step {
 	}
 }
 
-// StepsOf are the steps of a plan as a run that has not begun has them on record.
+// StepsOf returns the steps of a plan as they are recorded for a run that has not begun.
 func StepsOf(p *plan.Plan) []runs.Step {
 	all := make([]runs.Step, len(p.Steps))
 	for i := range p.Steps {
@@ -29,12 +29,12 @@ func StepsOf(p *plan.Plan) []runs.Step {
 	return all
 }
 
-// PriceOf is what one call of a step costs by the configured prices.
+// PriceOf returns what one call of a step costs at the configured prices.
 func (r *Reader) PriceOf(step *runs.Step) outlier.Credits {
 	return step.Query.Price(r.Config.Service.Prices)
 }
 
-// ScanOf is the scan that a step asks for, as its parameters have it.
+// ScanOf returns the scan that a step asks for, from its parameters.
 func ScanOf(step *runs.Step, again bool) runs.Scan {
 	params := step.Query.Params()
 	return runs.Scan{
@@ -43,8 +43,8 @@ func ScanOf(step *runs.Step, again bool) runs.Scan {
 	}
 }
 
-// Beyond is how many pages there are beyond those that a step has taken, by what the
-// service says; -1 if it does not say.
+// Beyond returns how many pages follow those that a step has taken, according to the service; -1 if
+// it does not say.
 func Beyond(step *runs.Step) int {
 	if step.Total < 0 {
 		return -1

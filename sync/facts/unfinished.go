@@ -12,15 +12,13 @@ import (
 	"outlierd/sync/runs"
 )
 
-// ResumeWithin is how old an unfinished run may be and still be continued. For a job
-// with a shorter period it is that period, because after it the window of the next
-// run covers what was left.
+// ResumeWithin is the maximum age of an unfinished run that is resumed. For a job with a shorter
+// period it is that period, because the window of the next run then covers the rest.
 const ResumeWithin = 24 * time.Hour
 
-// Displaced are the unfinished runs that a new run of the job closes as it takes their place,
-// and those that it leaves as they are: the job's own run and one that a person has
-// overridden leave each other alone, and one that has paid for a scan is continued by the
-// job's next runs, which is not done for what was asked for once.
+// Displaced returns the unfinished runs that a new run of the job closes, and those that it leaves
+// unchanged. The job's own run and an overridden run do not affect each other, and a run that has
+// paid for a scan is resumed by the job's next runs, unless it was a one-off request.
 func (r *Reader) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.Run, err error) {
 	all, err := r.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
@@ -40,14 +38,14 @@ func (r *Reader) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.R
 	return closed, left, nil
 }
 
-// Going is an unfinished run that goes on.
+// Going is an unfinished run that will be resumed.
 type Going struct {
 	Run  runs.Run
-	Held bool // it has paid for a scan
+	Held bool // it has paid for a scan that is not read yet
 }
 
-// GoingOn are the unfinished runs of a job that go on: first those that have paid for a
-// scan, then the newest.
+// GoingOn returns the unfinished runs of a job that will be resumed: first those that have paid for
+// a scan, then the newest.
 func (r *Reader) GoingOn(spec *job.Spec, due time.Time) (rows []Going, err error) {
 	all, err := r.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
@@ -69,9 +67,9 @@ func (r *Reader) GoingOn(spec *job.Spec, due time.Time) (rows []Going, err error
 	return append(rows, others...), nil
 }
 
-// Unfinished are the runs of a job that go on before its run of a due instant or by hand
-// begins; due is zero for one by hand. The job leaves a run alone that a person has
-// overridden, unless it has paid for a scan; the same overrides go on with nothing else.
+// Unfinished returns the runs of a job that are resumed before its run of a due instant, or before
+// a manual run, for which due is zero. The job does not resume an overridden run unless it has paid
+// for a scan; a command with the same overrides resumes only that run.
 func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err error) {
 	if r.Afresh {
 		return nil, nil
@@ -85,15 +83,15 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err
 	return rows, err
 }
 
-// Same reports whether a run does what spec says: what the job's file says or said, or what
-// a person asked for with the same overrides.
+// Same reports whether a run does what spec says: according to the job file, now or when it began,
+// or with the same overrides.
 func Same(spec *job.Spec, run *runs.Run) bool {
 	return run.Overridden == spec.Overridden &&
 		(!spec.Overridden || run.Config == spec.Hash && Flags(run) == spec.Flags)
 }
 
-// Flags are the flags of the command that began an overridden run, as they are typed; "" for
-// other runs, and where they are not on record.
+// Flags returns the flags of the command that began an overridden run, as they are typed; "" for
+// other runs and if they were not recorded.
 func Flags(run *runs.Run) string {
 	stored, err := plan.Decode(run.Plan)
 	if err != nil || !run.Overridden {
@@ -102,7 +100,7 @@ func Flags(run *runs.Run) string {
 	return stored.Flags
 }
 
-// Command is the command that goes on with an unfinished run.
+// Command returns the command that resumes an unfinished run.
 func Command(run *runs.Run) string {
 	if stored, err := plan.Decode(run.Plan); err == nil && stored.Backfill != nil {
 		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, stored.Flags, stored.Cap)
@@ -110,10 +108,9 @@ func Command(run *runs.Run) string {
 	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
 
-// LeftOver are the unfinished runs that a schedule goes on with at once, without a due
-// instant: runs of the schedule that were stopped or killed, and runs that
-// have paid for a scan, whatever started them. Another run by hand is its person's to
-// continue, and one that failed is its job's next instant's.
+// LeftOver returns the unfinished runs that the scheduler resumes at once, without a due instant:
+// scheduled runs that were stopped or killed, and runs that have paid for a scan, however they were
+// started. Other manual runs are resumed by hand, and a failed run by the job's next due instant.
 func (r *Reader) LeftOver(spec *job.Spec) (rows []runs.Run, err error) {
 	all, err := r.Unfinished(spec, time.Time{})
 	if err != nil {
@@ -136,7 +133,7 @@ func (r *Reader) LeftOver(spec *job.Spec) (rows []runs.Run, err error) {
 	return rows, nil
 }
 
-// Continues is the unfinished run with which a run by hand goes on; nil if it is a new one.
+// Continues returns the unfinished run that a manual run resumes; nil if it starts a new one.
 func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 	rows, err := r.Unfinished(spec, time.Time{})
 	if err != nil {
@@ -150,12 +147,11 @@ func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 	return nil, nil
 }
 
-// Standing reports whether an unfinished run has paid for a scan, and whether it is
-// continued. It was killed, stopped, paused by a cap or failed for a reason that can pass;
-// it must not be too old, and something can be done in it: one that reached its own cap,
-// or whose request was refused, has come to its end. A scan that was paid for does not
-// age, nor do the dates of a backfill; but where the run's own cap has no room for another
-// page of the scan's results, the run has come to its end, too.
+// Standing reports whether an unfinished run has paid for a scan, and whether it is resumed. A run
+// is resumed if it was killed, stopped, paused by a cap or failed for a temporary reason, is not
+// too old, and has something left to do: a run that reached its own cap, or whose request was
+// refused, is finished. A paid scan does not age, nor do the dates of a backfill; but if the run's
+// own cap has no room for another page of the scan's results, the run is finished as well.
 func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, resumes bool, err error) {
 	if len(old.Plan) == 0 {
 		return false, false, nil
@@ -180,21 +176,20 @@ func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, r
 	}
 	own := spec.Budget
 	if stored.Backfill != nil && spec.Dates == nil {
-		own.PerRun = &stored.Cap // it has a cap of its own
+		own.PerRun = &stored.Cap // it has its own cap
 	}
 	spent, err := r.usedUp(old, steps, own)
 	return held, err == nil && !spent, err
 }
 
-// refused reports whether a search was closed for good and no other can go on.
+// refused reports whether a search was closed permanently and no other can be resumed.
 func refused(steps []runs.Step) bool {
 	return slices.ContainsFunc(steps, func(s runs.Step) bool { return runs.Final(s.Stop) }) &&
 		!slices.ContainsFunc(steps, func(s runs.Step) bool { return s.Stop == "" })
 }
 
-// usedUp reports whether a run has something left to buy and no room for any of it under
-// its own cap, or has made all its requests. A scan that was paid for is seen to its end,
-// whatever number of requests that takes.
+// usedUp reports whether a run has something left to buy but no room for it under its own cap, or
+// has made all its requests. A paid scan is read to its end, however many requests that takes.
 func (r *Reader) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bool, error) {
 	stored, err := plan.Decode(old.Plan)
 	if err != nil {
@@ -230,8 +225,8 @@ func (r *Reader) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bo
 	return open || noRequests, nil
 }
 
-// age is how long ago a run began, seen from a due instant if there is one: how late that
-// is performed must not count.
+// age returns how old a run was at a due instant, if there is one, or now: a delay after the due
+// instant does not count.
 func age(old *runs.Run, due time.Time) time.Duration {
 	if due.IsZero() {
 		return time.Since(old.Started)
@@ -239,7 +234,7 @@ func age(old *runs.Run, due time.Time) time.Duration {
 	return due.Sub(old.Started)
 }
 
-// resumable is the age up to which an unfinished run is continued.
+// resumable returns the maximum age of an unfinished run that is resumed.
 func (r *Reader) resumable(spec *job.Spec) time.Duration {
 	next := spec.Next(time.Now(), r.Config.Timezone)
 	if next.IsZero() {
@@ -259,8 +254,8 @@ func (r *Reader) holdsScan(steps []runs.Step) (bool, error) {
 	return false, nil
 }
 
-// PaidScan reports whether a step is about a scan that was paid for, or may have been,
-// and that is not read to its end.
+// PaidScan reports whether a step is for a scan that was paid for, or may have been, and whose
+// results are not read completely.
 func (r *Reader) PaidScan(step *runs.Step) (bool, error) {
 	if step.Stop != "" || step.Query.Op() != outlier.OpStartScan {
 		return step.Stop == "" && step.Scan != "", nil
@@ -272,7 +267,7 @@ func (r *Reader) PaidScan(step *runs.Step) (bool, error) {
 	return scan.State != runs.ScanRefused && scan.State != runs.ScanNotCreated, nil
 }
 
-// heldFor is what is left of what was set aside to read the scan whose results a step reads.
+// heldFor returns what is left of the hold for reading the scan whose results a step reads.
 func (r *Reader) heldFor(steps []runs.Step, step *runs.Step) (outlier.Credits, error) {
 	holder, err := r.Holder(steps, step)
 	if err != nil || holder == 0 {
@@ -281,8 +276,8 @@ func (r *Reader) heldFor(steps []runs.Step, step *runs.Step) (outlier.Credits, e
 	return r.Store.Ledger.HoldOf(holder)
 }
 
-// Holder is the step whose hold pays for a page of a scan's results: that of the run which
-// has started or joined the scan. 0 if there is none, as for any other search.
+// Holder returns the step whose hold pays for a page of a scan's results: the step that started or
+// joined the scan. It is 0 if there is none, as for any other search.
 func (r *Reader) Holder(steps []runs.Step, reading *runs.Step) (int64, error) {
 	for i := range steps {
 		step := &steps[i]

@@ -1,5 +1,5 @@
-// Package forgotten keeps the ids that must not come back after their data was erased: as keyed
-// hashes, from which no id can be read. It owns the table forgotten.
+// Package forgotten stores the ids whose data was erased and must not be stored again: as keyed
+// hashes, from which the ids cannot be recovered. It owns the table forgotten.
 package forgotten
 
 import (
@@ -22,7 +22,7 @@ const (
 	Author  Kind = "author"  // of comments, by the id of the author's channel
 )
 
-// ID is something to forget.
+// ID is an id to forget.
 type ID struct {
 	Kind Kind
 	ID   string
@@ -31,24 +31,24 @@ type ID struct {
 // authorMember is the member of a comment that names its author (interface, Video comments).
 const authorMember = "authorChannelId"
 
-// Names reports whether a text of an answer is the id, where it stands for what is to be
-// forgotten: an author's id names the author's channel elsewhere.
+// Names reports whether a text, the value of a member of an answer, is the id and has its kind: an
+// author's id in other members identifies the author's channel.
 func (id ID) Names(member, text string) bool {
 	return text == id.ID && (id.Kind != Author || member == authorMember)
 }
 
 type hash [sha256.Size]byte
 
-// Set is the ids that were forgotten. Nil and the zero Set hold none.
+// Set is a set of forgotten ids. Nil and the zero Set are empty.
 type Set struct {
 	salt   []byte
 	hashes map[hash]bool
 }
 
-// saltKey is where the file keeps the key of its hashes.
+// saltKey is the key of the hash key in the table meta.
 const saltKey = "forgotten_salt"
 
-// Load reads the set of a file.
+// Load reads the set from the database.
 func Load(tx *store.Tx) (*Set, error) {
 	salt, err := tx.Meta(saltKey)
 	if err != nil || salt == "" {
@@ -74,8 +74,8 @@ func (s *Set) Empty() bool { return s == nil || len(s.hashes) == 0 }
 // Has reports whether an id was forgotten.
 func (s *Set) Has(id ID) bool { return !s.Empty() && s.hashes[sum(s.salt, id)] }
 
-// Mentions is an [outlier.Mention] of all that was forgotten, and of requests: a text that a
-// request names has no member.
+// Mentions is an [outlier.Mention] for all forgotten ids, also in requests: a text in a request has
+// no member.
 func (s *Set) Mentions(member, text []byte) bool {
 	if s.Empty() {
 		return false
@@ -91,7 +91,7 @@ func (s *Set) Mentions(member, text []byte) bool {
 	return false
 }
 
-// The lengths of ids (interface, Endpoints). All else is not looked up.
+// The lengths of ids (interface, Endpoints). Other texts are not looked up.
 const (
 	videoLength   = 11
 	channelLength = 24
@@ -103,7 +103,7 @@ func sum(salt []byte, id ID) hash {
 	return hash(mac.Sum(nil))
 }
 
-// key is that of the file's hashes, which is made when it is needed first.
+// key returns the key of the hashes, and creates it on first use.
 func key(tx *store.Tx) ([]byte, error) {
 	salt, err := tx.Meta(saltKey)
 	if err != nil || salt != "" {
@@ -115,8 +115,8 @@ func key(tx *store.Tx) ([]byte, error) {
 	return key, tx.SetMeta(saltKey, hex.EncodeToString(key))
 }
 
-// Pseudonyms gives what stands for the ids of authors, if these are not to be kept: a text that only
-// this file makes of an id.
+// Pseudonyms returns a function that replaces author ids, for states that do not keep them: the
+// same id has the same pseudonym in this state, and another one elsewhere.
 func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
 	key, err := key(tx)
 	if err != nil {
@@ -128,8 +128,8 @@ func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
 	}, nil
 }
 
-// Add records ids as forgotten, until [Finish] as not yet erased everywhere. While there are
-// such ids, the journal may be changed.
+// Add records ids as forgotten, but not yet erased everywhere until [Finish]. While there are such
+// ids, the journal may be changed.
 func Add(tx *store.Tx, ids []ID) error {
 	key, err := key(tx)
 	if err != nil {
@@ -146,14 +146,13 @@ func Add(tx *store.Tx, ids []ID) error {
 	return nil
 }
 
-// Finish records that all of it has been erased.
+// Finish records that all ids have been erased.
 func Finish(tx *store.Tx) error {
 	_, err := tx.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
 	return err
 }
 
-// Unfinished counts the ids that are not yet erased everywhere: the process that did it was
-// stopped.
+// Unfinished counts the ids that are not yet erased everywhere because the process was stopped.
 func Unfinished(tx *store.Tx) (n int, err error) {
 	err = tx.Row(`SELECT count(*) FROM forgotten WHERE erased = 0`).Scan(&n)
 	return n, err

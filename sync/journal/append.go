@@ -9,7 +9,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Call is what the journal keeps of a call beside its answer.
+// Call describes the call that an answer belongs to.
 type Call struct {
 	Run, Job string
 	Step     int64
@@ -21,13 +21,13 @@ type Call struct {
 	RankBase int    // hits of the step before this page
 }
 
-// Packed is the body of an answer, ready to be kept.
+// Packed is the compressed body of an answer.
 type Packed struct{ packed }
 
-// Pack compresses and sums the body of an answer, before the unit of work that keeps it.
+// Pack compresses and hashes the body of an answer, outside the transaction that stores it.
 func (j *Journal) Pack(answer *outlier.Answer) Packed { return Packed{j.pack.pack(answer)} }
 
-// Append keeps an answer and returns its id.
+// Append stores an answer and returns its id.
 func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, body Packed) (id int64, err error) {
 	result, err := tx.Exec(`INSERT INTO responses (run, job, step, op, entity, params, item, page, rank_base,
 		sent_at, received_at, http_status, outcome, encoding, sum, body)
@@ -41,19 +41,19 @@ func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, bod
 	return result.LastInsertId()
 }
 
-// MarkMissing notes that an answer says that the service has no such thing, and when it
-// is asked again.
+// MarkMissing records that the service has no such entity, according to an answer, and when it is
+// asked again.
 func MarkMissing(tx *store.Tx, id int64, retryAt time.Time) error {
 	_, err := tx.Exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`,
 		store.Micros(retryAt), id)
 	return err
 }
 
-// NoPage is the page of an answer that turned out not to be a page of its search.
+// NoPage is the page of an answer that is not a page of its search.
 const NoPage = -1
 
-// SetAside notes that an answer is no page of its search: it is kept, but its hits stand
-// elsewhere, in pages that are bought for them.
+// SetAside records that an answer is not a page of its search. The answer stays in the journal, but
+// its hits belong to other pages, which are bought separately.
 func SetAside(tx *store.Tx, id int64) error {
 	err := store.Found(tx.Exec(`UPDATE responses SET page = ? WHERE id = ?`, NoPage, id))
 	if err != nil {
@@ -62,7 +62,7 @@ func SetAside(tx *store.Tx, id int64) error {
 	return nil
 }
 
-// Note is what the journal says of an answer without its body.
+// Note is an entry of the journal without its body.
 type Note struct {
 	ID      int64
 	Page    int
@@ -70,7 +70,7 @@ type Note struct {
 	Missing bool
 }
 
-// Notes are those of the answers with the given ids, as far as they are kept.
+// Notes returns the entries with the given ids, if they are stored.
 func Notes(tx *store.Tx, ids []int64) (map[int64]Note, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {

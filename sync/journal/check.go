@@ -9,8 +9,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// newest is how many answers are checked after a kill: many more than can have been
-// under way.
+// newest is how many answers are checked after a kill: many more than can have been in flight.
 const newest = 256
 
 // CheckNewest verifies the checksums of the newest answers.
@@ -41,9 +40,9 @@ type partRow struct {
 
 func (r *partRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes, &r.first, &r.last} }
 
-// Parts says what the journal holds.
+// Parts counts the entries of the journal by operation.
 func Parts(tx *store.Tx) (parts []Part, err error) {
-	parts = []Part{} // of an empty journal a list, not null
+	parts = []Part{} // an empty list, not null
 	rows, err := store.List(tx, (*partRow).columns,
 		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses
 			GROUP BY op ORDER BY op`)
@@ -54,7 +53,7 @@ func Parts(tx *store.Tx) (parts []Part, err error) {
 	return parts, err
 }
 
-// keptBody is what [Journal.Check] needs of an answer.
+// keptBody is what [Journal.Check] reads of an answer.
 type keptBody struct {
 	id int64
 	packed

@@ -9,22 +9,22 @@ import (
 	"outlierd/sync/store"
 )
 
-// Drift is a way in which answers differ from the interface: a field that it does
-// not have, or one of another type.
+// Drift is a difference between answers and the interface: an unknown field, or a field of another
+// type.
 type Drift struct {
 	Op            outlier.Operation
 	Path, Problem string
-	Count         int64 // times it was met
+	Count         int64 // occurrences
 	First, Last   time.Time
 	Example       string
 }
 
-// driftMark is where meta keeps the journal id up to which drift has been counted.
+// driftMark is the key in meta of the journal id up to which drift has been counted.
 const driftMark = "drift counted up to"
 
-// NoteDrift adds up what decoding the answers after [Journal.DriftMark] up to journal
-// id upto has met, and returns what was never met before. Answers are counted once:
-// if the mark stands at upto already, nothing happens.
+// NoteDrift counts the drift found in the answers after [Journal.DriftMark] up to journal id upto,
+// and returns the drift that is new. Answers are counted once: if the mark is at upto already,
+// nothing happens.
 func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error) {
 	mark, err := readMark(tx)
 	if err != nil || upto <= mark {
@@ -42,7 +42,7 @@ func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error
 	return fresh, tx.SetMeta(driftMark, strconv.FormatInt(upto, 10))
 }
 
-// noteDrift reports whether d was never met before.
+// noteDrift reports whether d is new.
 func noteDrift(tx *store.Tx, d Drift) (bool, error) {
 	result, err := tx.Exec(`INSERT INTO drift (op, path, problem, count, first_at, last_at, example)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -67,7 +67,7 @@ func readMark(tx *store.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// DriftMark is the journal id up to which drift has been counted.
+// DriftMark returns the journal id up to which drift has been counted.
 func (j *Journal) DriftMark() (mark int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		mark, err = readMark(tx)
@@ -79,7 +79,7 @@ func (j *Journal) DriftMark() (mark int64, err error) {
 	return mark, nil
 }
 
-// driftRow is a drift on its way out of the database.
+// driftRow is a row of the table drift.
 type driftRow struct {
 	Drift
 	first, last int64
@@ -89,7 +89,7 @@ func (r *driftRow) columns() []any {
 	return []any{&r.Op, &r.Path, &r.Problem, &r.Count, &r.first, &r.last, &r.Example}
 }
 
-// Drift is all that was ever met, by operation and path.
+// Drift returns all recorded drift, by operation and path.
 func (j *Journal) Drift() ([]Drift, error) {
 	var all []Drift
 	err := j.db.View(func(tx *store.Tx) error {

@@ -9,19 +9,18 @@ import (
 	"outlierd/sync/store"
 )
 
-// Forgetting says what is to be taken out of the journal, and how far that has come.
+// Forgetting describes what is erased from the journal, and reports progress.
 type Forgetting struct {
 	Mentions outlier.Mention
-	Texts    [][]byte             // an answer that has none of them, nor an escape that may hide one, is not looked through
-	Taken    func(value []byte)   // called with each value that goes, as of [outlier.Redact]; nil calls nothing
+	Texts    [][]byte             // answers that contain none of them, and no escape that may hide one, are skipped
+	Taken    func(value []byte)   // called with each erased value, as of [outlier.Redact]; may be nil
 	DryRun   bool                 // changes nothing
-	Progress func(id, last int64) // called now and then: the answers up to id are done
+	Progress func(id, last int64) // called now and then: answers up to id are done
 }
 
-// Forget takes out of all answers what they tell about ids, and sums them anew. An answer to a call
-// that was about such an id as a whole loses its body. It returns how many answers were changed,
-// and how many mention an id and could not be looked through, as they are not JSON: those lose
-// their bodies too. After a stop it is called again.
+// Forget erases ids from all answers and updates their checksums. An answer to a call about such an
+// id loses its body. It returns how many answers were changed, and how many mention an id but are
+// not JSON: those lose their bodies too. After an interruption it can be called again.
 func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable int64, err error) {
 	last, err := j.End()
 	if err != nil {
@@ -66,8 +65,8 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 	}
 }
 
-// redact takes out of an answer what it tells about ids. It reports whether that was anything, and
-// whether the answer could be looked through.
+// redact erases ids from an answer. It reports whether anything was erased, and whether the answer
+// could be parsed.
 func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
 	entity := f.Mentions(nil, []byte(r.Entity))
 	params := store.Without(r.params, f.Texts)
@@ -99,7 +98,7 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 	return touched || changed, true
 }
 
-// mayMention reports whether one of these texts is in a body, or may be, written with an escape.
+// mayMention reports whether a body contains one of the texts, or may contain it in escaped form.
 func mayMention(body []byte, texts [][]byte) bool {
 	if bytes.Contains(body, []byte(`\u00`)) {
 		return true
@@ -112,7 +111,7 @@ func mayMention(body []byte, texts [][]byte) bool {
 	return false
 }
 
-// plain is a body that did not come over the wire, ready to be kept.
+// plain packs a body that was not received over the network.
 func (p *packer) plain(body []byte) packed {
 	return p.pack(&outlier.Answer{Body: body})
 }
@@ -128,7 +127,7 @@ func replace(tx *store.Tx, rows []entryRow) error {
 	return tx.SetMeta(weightMark, "") // what the bodies take is added up anew
 }
 
-// ForgetDrift takes examples that hold one of these texts out of what is known of schema drift.
+// ForgetDrift erases the examples of drift that contain one of these texts.
 func ForgetDrift(tx *store.Tx, texts [][]byte) error {
 	return store.Erase(tx, "drift", texts, "example")
 }

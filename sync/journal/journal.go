@@ -14,13 +14,13 @@ import (
 	"outlierd/sync/store"
 )
 
-// Journal is the table of answers in one state folder.
+// Journal is the table of answers of one state folder.
 type Journal struct {
 	db   *store.Store
 	pack *packer
 }
 
-// New is the journal in a file whose schema is up to date.
+// New returns the journal of a database whose schema is up to date.
 func New(db *store.Store) (*Journal, error) {
 	pack, err := newPacker()
 	if err != nil {
@@ -29,8 +29,8 @@ func New(db *store.Store) (*Journal, error) {
 	return &Journal{db: db, pack: pack}, nil
 }
 
-// chunkSize is how many answers are taken from the database at a time: enough to
-// make the query cheap, and few enough to be held in memory whatever their size.
+// chunkSize is how many answers are read at a time: enough to make the query cheap, and few enough
+// to fit in memory at any size.
 const chunkSize = 16
 
 // Entry is one answer of the journal.
@@ -50,17 +50,17 @@ type Entry struct {
 	Outcome            outlier.Outcome
 
 	Missing bool      // the answer says that the service has no such thing
-	RetryAt time.Time // when a missing thing is asked for again
+	RetryAt time.Time // when a missing entity is asked for again
 
-	Encoding string // as kept: "gzip", "zstd" or "" for plain
-	Size     int    // of the body as kept, in bytes
+	Encoding string // as stored: "gzip", "zstd" or "" for plain
+	Size     int    // of the stored body, in bytes
 
-	// Body is the plain body. It is valid until the next entry, and nil if it cannot
-	// be opened: cut short, or in an encoding that was not asked for.
+	// Body is the plain body. It is valid until the next entry, and nil if it cannot be
+	// decompressed because it was truncated or has an unsupported encoding.
 	Body []byte
 }
 
-// entryRow is an entry on its way out of the database.
+// entryRow is a row of the table responses.
 type entryRow struct {
 	Entry
 	params                string
@@ -76,10 +76,9 @@ func (r *entryRow) columns() []any {
 		&r.sent, &r.received, &r.Status, &r.Outcome, &r.Missing, &r.retry, &r.encoding, &r.sum, &r.body}
 }
 
-// After yields the answers after the given id in the order of their ids, those of
-// the open group included. Every checksum is verified; a body that does not match
-// its own ends the journal with a [*store.CorruptError]. An error comes last. Where the
-// bodies of answers after the id were pruned, it is a [*PrunedError].
+// After yields the answers after the given id in order of id, including those of the open group.
+// Checksums are verified; a mismatch ends the iteration with a [*store.CorruptError]. If bodies
+// after the id were pruned, the error is a [*PrunedError]. An error comes last.
 func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		if pruned, err := j.Pruned(); err != nil || after < pruned {
@@ -107,7 +106,7 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	}
 }
 
-// chunkAfter has its limit in the text: SQLite plans a query anew each time a limit is bound.
+// chunkAfter has its limit in the text: SQLite prepares a query again for each bound limit.
 var chunkAfter = `SELECT ` + entryColumns + ` FROM responses WHERE id > ? ORDER BY id LIMIT ` +
 	strconv.Itoa(chunkSize)
 
@@ -122,8 +121,8 @@ func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
 	return chunk, nil
 }
 
-// Each is [Journal.After] for the answers with the given ids, in their order. Those that
-// are no longer kept, or were pruned, are left out.
+// Each is [Journal.After] for the answers with the given ids, in the order of ids. Removed and
+// pruned answers are skipped.
 func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		open := opener{packer: j.pack}
@@ -143,7 +142,7 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	}
 }
 
-// Answer is the answer with an id; nil if it is not kept any longer, or was pruned.
+// Answer returns the answer with an id; nil if it was removed or pruned.
 func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
 	return j.read(tx, id, &opener{packer: j.pack})
 }
@@ -160,7 +159,7 @@ func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
 	return j.entry(&rows[0], open)
 }
 
-// entry verifies and opens what was kept.
+// entry verifies and decompresses a row.
 func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 	if !r.intact() {
 		return nil, j.damaged(r.ID)
@@ -183,10 +182,10 @@ const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
 	AND entity = '' AND id > ?
 	ORDER BY received_at DESC, id DESC LIMIT 1`
 
-// Answered is the newest charged answer to the identical paid call, with the given
-// canonical parameters (`from` and `size` included), that arrived after since
-// and not after until; nil if there is none, or if it was pruned. One that is dated in the future should not
-// count, as its age is unknown. Whether it can be read is for the caller to find out.
+// Answered returns the newest charged answer to the identical paid call, with the given canonical
+// parameters (`from` and `size` included), that arrived after since and not after until; nil if
+// there is none, or if it was pruned. An answer dated in the future should not count, as its age is
+// unknown. The caller must check whether it can be read.
 func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
 	var rows []entryRow
 	err := j.db.View(func(tx *store.Tx) (err error) {
@@ -207,8 +206,8 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 	return j.entry(&rows[0], &opener{packer: j.pack})
 }
 
-// End is the id of the last answer, durable when End returns; 0 if there never was
-// one. Answers that are no longer kept count.
+// End returns the id of the last answer, durable when End returns; 0 if there never was one.
+// Removed answers count.
 func (j *Journal) End() (end int64, err error) {
 	if err := j.db.Flush(); err != nil {
 		return 0, err
@@ -216,7 +215,7 @@ func (j *Journal) End() (end int64, err error) {
 	return j.Seen()
 }
 
-// Seen is [Journal.End] for a state that was opened to read.
+// Seen is [Journal.End] for a state opened read-only.
 func (j *Journal) Seen() (end int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)
@@ -227,14 +226,14 @@ func (j *Journal) Seen() (end int64, err error) {
 	return end, err
 }
 
-// Tail is what the journal has from an answer on, such as the last one that a sink has published.
+// Tail describes the answers after a given one, such as the last one that a sink has published.
 type Tail struct {
-	Answers int64     // after it
+	Answers int64     // number after it
 	Since   time.Time // when the first of them came; zero if there is none
 	Last    time.Time // when the last charged answer up to it came; zero if none is kept
 }
 
-// Tail reads no more of the journal than the answers beside the given one.
+// Tail describes the answers after the given one. It reads only rows next to it.
 func (j *Journal) Tail(after int64) (t Tail, err error) {
 	var end, since, last int64
 	err = j.db.View(func(tx *store.Tx) error {

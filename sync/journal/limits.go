@@ -9,19 +9,19 @@ import (
 	"outlierd/sync/store"
 )
 
-// Limit is what the limiter believes of the service's pace. A negative number and a
-// zero duration or time are unknown.
+// Limit is the rate limit as the limiter assumes it. A negative number and a zero duration or time
+// are unknown.
 type Limit struct {
 	At        time.Time // when it was learned; zero means now
 	Limit     int64     // requests per window
 	Window    time.Duration
 	Remaining int64 // in the window
 	Reset     time.Time
-	Foreign   int64 // requests in the window that were not ours
+	Foreign   int64 // requests of other clients in the window
 }
 
-// LearnLimit keeps l if the limit, its window or the use by others differs from
-// what was kept last. It joins the open group: losing it costs nothing.
+// LearnLimit stores l if the limit, its window or the use by others has changed. It joins the open
+// group, as losing it costs nothing.
 func (j *Journal) LearnLimit(l Limit) error {
 	err := j.db.UpdateSoon(func(tx *store.Tx) error {
 		same, err := sameLimit(tx, l)

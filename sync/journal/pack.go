@@ -13,29 +13,29 @@ import (
 	"outlierd/outlier"
 )
 
-// How a body is kept. What came as gzip stays as it came; what came plain becomes
-// zstd, unless it is too small to gain by it. Any other name is an encoding that
-// the service was not asked for: the bytes are kept, and cannot be opened.
+// The encodings of stored bodies. A gzip body is stored as received; a plain one is compressed with
+// zstd unless it is too small to benefit. Any other name is an encoding that was not requested: the
+// bytes are stored, but cannot be decompressed.
 const (
 	asPlain = ""
 	asGzip  = "gzip"
 	asZstd  = "zstd"
 )
 
-// tooSmall to be worth compressing, in bytes.
+// tooSmall is the size in bytes below which compression does not help.
 const tooSmall = 256
 
-// maxBody is the largest body that is opened, in bytes.
+// maxBody is the largest body that is decompressed, in bytes.
 const maxBody = 64 << 20
 
-// packed is a body ready to be kept.
+// packed is a body as it is stored.
 type packed struct {
 	encoding string
 	body     []byte
-	sum      []byte // SHA-256 of body: found out by the processor's own instructions in a few µs
+	sum      []byte // SHA-256 of body; computed by CPU instructions in a few µs
 }
 
-// packer packs and unpacks bodies. It keeps its coders, which are costly to make.
+// packer compresses and decompresses bodies. It reuses its coders, which are expensive to create.
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -78,7 +78,7 @@ func (k packed) intact() bool {
 	return bytes.Equal(sum[:], k.sum)
 }
 
-// opener unpacks one body after another into the same memory.
+// opener decompresses bodies into the same buffer.
 type opener struct {
 	packer *packer
 	gzip   *gzip.Reader
@@ -86,8 +86,8 @@ type opener struct {
 	plain  []byte
 }
 
-// open is the plain body, valid until the next call; nil if it cannot be had, as
-// with an answer that was cut short.
+// open returns the plain body, valid until the next call; nil if it cannot be decompressed, such as
+// a truncated one.
 func (o *opener) open(k packed) []byte {
 	if k.encoding == asGzip {
 		if body := o.packer.recent.take(k.sum); body != nil {

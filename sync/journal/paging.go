@@ -10,15 +10,15 @@ import (
 	"outlierd/sync/store"
 )
 
-// Paging is what `from` counts at an endpoint, as far as answers have shown it.
+// Paging is what `from` counts at an endpoint, as learned from answers.
 type Paging struct {
 	Op       outlier.Operation
-	Reading  string // "page", "offset", or "" while it is not known
-	Evidence string // what has shown it
+	Reading  string // "page", "offset", or "" while unknown
+	Evidence string // how it was learned
 	Learned  time.Time
 }
 
-// Paging is what was learned of an endpoint.
+// Paging returns what was learned about an endpoint.
 func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 	p := Paging{Op: op}
 	var learned int64
@@ -33,8 +33,8 @@ func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 	return p, nil
 }
 
-// LearnPaging remembers what `from` counts at an endpoint, "page" or "offset", and what has
-// shown it. What is known already keeps its time.
+// LearnPaging stores what `from` counts at an endpoint, "page" or "offset", and the evidence. If it
+// was known already, the stored time does not change.
 func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) error {
 	_, err := tx.Exec(`INSERT INTO paging (op, reading, evidence, learned_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence,
@@ -46,7 +46,7 @@ func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) e
 	return nil
 }
 
-// UnlearnPaging forgets what `from` counts at an endpoint, as an answer has contradicted it.
+// UnlearnPaging removes what was learned about an endpoint, after an answer has contradicted it.
 func UnlearnPaging(tx *store.Tx, op outlier.Operation) error {
 	if _, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, string(op)); err != nil {
 		return fmt.Errorf("forget what `from` of %s counts: %w", op, err)

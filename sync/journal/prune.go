@@ -11,17 +11,17 @@ import (
 
 // # Pruning
 //
-// The oldest answers can lose their bodies, which are nearly all of the file. Their rows stay, with what was
-// asked, when and for which run, so that the ledger, the runs and the queue lack nothing. Which answers have
-// lost theirs is one number: all up to an id.
+// The bodies of the oldest answers can be removed; they are nearly all of the file. The rows stay,
+// with the request, its time and its run, so that the ledger, the runs and the queue lose nothing.
+// One number records which bodies were removed: those of all answers up to an id.
 
-// prunedMark is where meta keeps the id up to which answers have no bodies. A trigger reads it.
+// prunedMark is the key in meta of the id up to which bodies were removed. A trigger reads it.
 const prunedMark = "journal pruned up to"
 
-// weightMark is where meta keeps a [weight].
+// weightMark is the key in meta of a [weight].
 const weightMark = "journal weighed"
 
-// A step of pruning ends after so many answers, or once so many bytes are pruned.
+// One step of pruning ends after this many answers, or this many bytes.
 const (
 	pruneAnswers = 500
 	pruneBytes   = 8 << 20
@@ -30,17 +30,17 @@ const (
 
 // Keep says which answers keep their bodies.
 type Keep struct {
-	Since time.Time // those that came at this time or later, and all after the first of them
+	Since time.Time // those received at this time or later, and all after the first of them
 	UpTo  int64     // those after this one
 
-	// Bytes is how much all bodies may take. As long as they take no more, all are kept; 0 keeps none that
-	// came before Since.
+	// Bytes is the total size of bodies to keep. Up to this size all bodies are kept; 0 removes all
+	// that were received before Since.
 	Bytes int64
 }
 
-// PrunedError says that the bodies of some answers are asked for which the journal does not have any more.
+// PrunedError is the error of reading answers whose bodies were removed.
 type PrunedError struct {
-	After  int64 // the first of them comes after this answer
+	After  int64 // the first answer asked for comes after this one
 	Pruned int64 // the last answer without a body
 }
 
@@ -49,7 +49,7 @@ func (e *PrunedError) Error() string {
 		e.After+1, e.Pruned)
 }
 
-// Pruned is the last answer of which no body is kept, as all up to it; 0 if none was pruned.
+// Pruned returns the last answer without a body, as all before it have none; 0 if none was pruned.
 func Pruned(tx *store.Tx) (upTo int64, err error) {
 	text, err := tx.Meta(prunedMark)
 	if err == nil && text != "" {
@@ -61,7 +61,7 @@ func Pruned(tx *store.Tx) (upTo int64, err error) {
 	return upTo, nil
 }
 
-// Pruned is the last answer of which no body is kept; see [Pruned].
+// Pruned returns the last answer without a body; see [Pruned].
 func (j *Journal) Pruned() (upTo int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		upTo, err = Pruned(tx)
@@ -70,13 +70,13 @@ func (j *Journal) Pruned() (upTo int64, err error) {
 	return upTo, err
 }
 
-// Kept is what the journal has whole answers of.
+// Kept describes the answers that have a body.
 type Kept struct {
 	Pruned int64     `json:"pruned"`         // the last answer of which no body is kept; 0 if all are
 	Since  time.Time `json:"since,omitzero"` // when the first whole answer came; zero if there is none
 }
 
-// Kept says which answers are whole.
+// Kept describes the answers that have a body.
 func (j *Journal) Kept() (k Kept, err error) {
 	var since int64
 	err = j.db.View(func(tx *store.Tx) error {
@@ -89,9 +89,9 @@ func (j *Journal) Kept() (k Kept, err error) {
 	return k, err
 }
 
-// Prune takes the bodies from some of the answers that need not keep theirs, the oldest first, in one short
-// transaction. It reports whether there is more to do: what one call costs does not depend on how much
-// that is. It does not wait for another program's lock.
+// Prune removes the bodies of some of the oldest answers that need not be kept, in one short
+// transaction. It reports whether there is more to do; the cost of a call does not depend on how
+// much. It does not wait for another program's lock.
 func (j *Journal) Prune(keep Keep) (more bool, err error) {
 	if due, err := j.mayPrune(keep); !due || err != nil {
 		return false, err
@@ -106,7 +106,7 @@ func (j *Journal) Prune(keep Keep) (more bool, err error) {
 	return more, nil
 }
 
-// mayPrune reports whether there is something to prune or to weigh, without a write.
+// mayPrune reports whether there is something to prune or to add up, without writing.
 func (j *Journal) mayPrune(keep Keep) (due bool, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		pruned, err := Pruned(tx)
@@ -163,14 +163,14 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 	return err == nil, err
 }
 
-// header is what pruning needs to know of an answer.
+// header is what pruning reads of an answer.
 type header struct {
 	id, received, size int64
 }
 
 func (h *header) columns() []any { return []any{&h.id, &h.received, &h.size} }
 
-// oldest are the first answers after an id, up to the first that came too late to be pruned.
+// oldest returns the first answers after an id, up to the first that is too recent to be pruned.
 func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
 	all, err := store.List(tx, (*header).columns,
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(most),
@@ -184,7 +184,7 @@ func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
 	return all, err
 }
 
-// weight is what the bodies of the journal take, as far as they were added up.
+// weight is the total size of the bodies that were added up so far.
 type weight struct {
 	UpTo  int64 `json:"up_to"`
 	Bytes int64 `json:"bytes"`
@@ -206,7 +206,7 @@ func (w weight) save(tx *store.Tx) error {
 	return tx.SetMeta(weightMark, string(text))
 }
 
-// add adds up the bodies of the next answers, not beyond an id.
+// add adds the sizes of the next bodies, up to an id.
 func (w weight) add(tx *store.Tx, upTo int64) error {
 	next, err := store.List(tx, (*header).columns,
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(weighAnswers),

@@ -5,21 +5,19 @@ import (
 	"sync"
 )
 
-// maxRecent is how many bytes of open bodies are remembered: those of a group and
-// more.
+// maxRecent is how many bytes of decompressed bodies are cached: those of a group and more.
 const maxRecent = 4 << 20
 
-// recent remembers for the first reader of the journal, who usually comes right
-// behind the calls, what the bodies kept last are when opened. A body is found by
-// the checksum of its kept form: the journal verifies that against what the database
-// has, as always, and is spared only to inflate the same bytes a second time.
+// recent caches the decompressed bodies stored last for the first reader of the journal, which
+// usually follows the calls closely. The key is the checksum of the stored body: the journal still
+// verifies it against the database, and only avoids decompressing the same bytes again.
 type recent struct {
 	mu     sync.Mutex
 	bodies map[[sha256.Size]byte][]byte
 	size   int
 }
 
-// put remembers a body, in the place of all others if they have become too many.
+// put caches a body, and drops all others if the cache is full.
 func (r *recent) put(sum, body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +27,7 @@ func (r *recent) put(sum, body []byte) {
 	r.bodies[[sha256.Size]byte(sum)] = body
 }
 
-// take returns a body and forgets it; nil if it is not remembered.
+// take removes a body from the cache and returns it; nil if it is not cached.
 func (r *recent) take(sum []byte) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

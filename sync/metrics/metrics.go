@@ -1,12 +1,12 @@
-// Package metrics tells Prometheus how a daemon fares.
+// Package metrics exposes the metrics of a daemon to Prometheus.
 //
-// What is true at one moment (the budget, the queue, the limit) is read from the state when it is
-// asked for, by queries whose cost does not follow the size of the state. What adds up is counted
-// from zero when the process starts, as Prometheus expects: calls and credits from the rows that
-// the ledger has gained, each once its outcome is on record, so that a call which waits a week for
-// the next scrape is not missed; runs as they end; rows as the sinks take them.
+// Gauges (the budget, the queue, the rate limit) are read from the state at each scrape, by queries
+// whose cost does not depend on the size of the state. Counters start from zero with the process:
+// calls and credits are counted from new rows of the ledger once their outcome is recorded, so that
+// a call which waits a week for the next scrape is not missed; runs are counted when they end, rows
+// when the sinks accept them.
 //
-// Labels are endpoints, sinks, tables, and the jobs of the file: never what answers say.
+// Labels are endpoints, sinks, tables and the jobs of the file, never content of answers.
 package metrics
 
 import (
@@ -22,7 +22,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Metrics are those of one process. A nil one counts nothing.
+// Metrics are the metrics of one process. A nil *Metrics counts nothing.
 type Metrics struct {
 	config   atomic.Pointer[job.Config]
 	registry *prometheus.Registry
@@ -37,7 +37,7 @@ type Metrics struct {
 
 	runs        *prometheus.CounterVec
 	mu          sync.Mutex
-	counted     map[string]map[runs.Status]bool // what runs counts of runs that may go on, by id
+	counted     map[string]map[runs.Status]bool // statuses already counted for runs that may be resumed, by run id
 	runDuration *prometheus.HistogramVec
 	success     *prometheus.GaugeVec
 
@@ -48,8 +48,8 @@ type Metrics struct {
 	sinks     []*sink
 }
 
-// New are the metrics of a job file, nil without `daemon.listen`. The versions are those of
-// the program and of the DuckDB in it.
+// New returns the metrics of a job file, or nil without `daemon.listen`. The versions are those of
+// the program and of DuckDB.
 func New(config *job.Config, version, duckdb string) *Metrics {
 	if config.Daemon.Listen == "" {
 		return nil
@@ -87,7 +87,7 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 	return m
 }
 
-// Use lets the metrics go on with another state of the job file.
+// Use switches the metrics to a changed job file.
 func (m *Metrics) Use(config *job.Config) {
 	if m != nil {
 		m.config.Store(config)
@@ -96,7 +96,7 @@ func (m *Metrics) Use(config *job.Config) {
 	}
 }
 
-// Reloaded tells whether the job file on disk is the one in use, or was refused.
+// Reloaded records whether the job file on disk is in use, or was refused.
 func (m *Metrics) Reloaded(ok bool) {
 	if m != nil {
 		m.reloaded.Set(one(ok))
@@ -119,8 +119,8 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "outlierd_" + name, Help: help, Buckets: buckets}, labels)
 }
 
-// label is a job as a label: those of the file by name, requests without a job as "once", and
-// what other jobs have left as "other". So their number is that of the file's jobs, and two.
+// label returns the label of a job: its name if it is in the file, "once" for requests without a
+// job, and "other" for removed jobs. So there are two more labels than jobs.
 func (m *Metrics) label(name string) string {
 	switch {
 	case m.config.Load().Job(name) != nil:
@@ -131,9 +131,9 @@ func (m *Metrics) label(name string) string {
 	return "other"
 }
 
-// RunEnded counts a run whose status is being recorded, once for each status: one that waits for
-// the rate limit again and again has paused, and then has ended. With superseded set the run is
-// not continued.
+// RunEnded counts a run whose status is being recorded, once for each status: a run that waits
+// repeatedly for the rate limit is paused once, and then ended. If superseded is set, the run is
+// not resumed.
 func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	if m == nil {
 		return

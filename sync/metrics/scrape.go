@@ -20,16 +20,16 @@ import (
 	"outlierd/sync/state"
 )
 
-// Sources are where metrics are read when they are asked for.
+// Sources are what metrics are read from at a scrape.
 type Sources struct {
 	Store  *state.Store
 	Pace   *pace.Limiter
-	Waited func() map[string]time.Duration // for how long calls were held back since the start, by reason
-	Beat   func() time.Time                // when the schedule last got on
+	Waited func() map[string]time.Duration // how long calls were delayed since the start, by reason
+	Beat   func() time.Time                // when the scheduler last made progress
 	Log    *slog.Logger
 }
 
-// Handler answers a scrape. Calls count from now on.
+// Handler returns the handler of scrapes. Calls are counted from now on.
 func (m *Metrics) Handler(from Sources) (http.Handler, error) {
 	last, err := from.Store.Ledger.LastCall()
 	if err != nil {
@@ -59,11 +59,10 @@ type scrape struct {
 
 	mu   sync.Mutex
 	last int64   // the call up to which calls are counted
-	open []int64 // those of them whose outcome was not on record
+	open []int64 // calls up to last without a recorded outcome
 }
 
-// gather brings the counters of calls up to date, which a collector beside theirs could not do
-// in time.
+// gather updates the counters of calls. It runs before all collectors, as these run concurrently.
 func (s *scrape) gather() ([]*dto.MetricFamily, error) {
 	err := s.calls()
 	all, failed := s.metrics.registry.Gather()
@@ -142,7 +141,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 
 type set func(d *prometheus.Desc, v float64, labels ...string)
 
-// jobs tells when the schedules go on.
+// jobs sets the gauges of schedules.
 func (s *scrape) jobs(gauge set) error {
 	config, now := s.metrics.config.Load(), time.Now()
 	pauses, err := s.Store.Runs.Pauses(now)
@@ -163,7 +162,7 @@ func (s *scrape) jobs(gauge set) error {
 	return nil
 }
 
-// queue counts what is queued. What other jobs of the same label want is added up.
+// queue counts queued calls. Counts of removed jobs are added up under one label.
 func (s *scrape) queue(gauge set) error {
 	counts, err := s.Store.Queue.Counts()
 	sums := map[[2]string]int{}
@@ -241,10 +240,10 @@ func (s *scrape) drift(count func(outlier.Operation, int64)) error {
 	return err
 }
 
-// chunk is how many calls are read at once, so that the engine does not wait for long.
+// chunk is how many calls are read at once, so that the engine is not blocked for long.
 const chunk = 500
 
-// calls counts the calls whose outcome has come on record since the last time.
+// calls counts the calls whose outcome was recorded since the last scrape.
 func (s *scrape) calls() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,13 +295,13 @@ func (s *scrape) count(calls []ledger.Call) {
 	}
 }
 
-// kinds are the errors that have a name of their own.
+// kinds are the error kinds that are outcomes of their own.
 var kinds = []outlier.Kind{
 	outlier.Invalid, outlier.Unauthorized, outlier.NoCredits, outlier.NotFound, outlier.Limited, outlier.Failed,
 	outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Malformed,
 }
 
-// outcome is how a call ended, for a label. The ledger's error begins with its kind.
+// outcome returns the label for how a call ended. The error in the ledger begins with its kind.
 func outcome(c ledger.Call) string {
 	kind, _, _ := strings.Cut(c.Error, ":")
 	switch {

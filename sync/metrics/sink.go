@@ -8,15 +8,15 @@ import (
 	"outlierd/sinks"
 )
 
-// sink counts what a sink is given.
+// sink counts the rows that a sink accepts.
 type sink struct {
 	sinks.Sink
 	metrics *Metrics
-	mark    atomic.Int64          // up to which it has the journal, as far as it told
+	mark    atomic.Int64          // the last answer that it reported to have
 	failed  atomic.Pointer[error] // of its last call; nil if that succeeded
 }
 
-// Sink is a sink whose rows are counted.
+// Sink returns a sink whose rows are counted.
 func (m *Metrics) Sink(s sinks.Sink) sinks.Sink {
 	if m == nil {
 		return s
@@ -26,7 +26,7 @@ func (m *Metrics) Sink(s sinks.Sink) sinks.Sink {
 	return counted
 }
 
-// Sinks are the errors of the sinks' last calls, by name; nil for those that work.
+// Sinks returns the errors of the sinks' last calls, by name; nil for a sink that works.
 func (m *Metrics) Sinks() map[string]error {
 	all := map[string]error{}
 	for _, s := range m.sinks {
@@ -38,7 +38,7 @@ func (m *Metrics) Sinks() map[string]error {
 	return all
 }
 
-// noted remembers whether a call of the sink succeeded.
+// noted records whether a call of the sink succeeded.
 func (s *sink) noted(err error) error {
 	if err == nil {
 		s.failed.Store(nil)

@@ -1,6 +1,5 @@
-// Package ops publishes what the state keeps in tables for readers, ops.*: how their rows
-// follow from the rows of the state, and which of them have changed. It owns the table
-// ops_changes, which triggers of the other tables fill.
+// Package ops derives the operations tables ops.* from the state: which rows they have, and which
+// of them have changed. It owns the table ops_changes, which triggers on the other tables fill.
 package ops
 
 import (
@@ -18,13 +17,13 @@ import (
 	"outlierd/sync/store"
 )
 
-// Table says how a table of operations follows from the state. Its columns are those that
-// package schema declares under the same name, in the same order.
+// Table defines how an operations table is derived from the state. Its columns are those declared
+// under the same name in package schema, in the same order.
 type Table struct {
 	Name    string
-	Source  string // the table of the state whose changes are those of the rows
+	Source  string // the table of the state that triggers changes
 	From    string // the rows
-	ID      string // their number, which is that of the source's row
+	ID      string // the number of a row, which is that of the source's row
 	Columns []Column
 }
 
@@ -32,33 +31,32 @@ type Table struct {
 type Column struct {
 	Name string
 	SQL  string
-	As   func(any) (any, error) // from what SQLite gives to what a sink takes
+	As   func(any) (any, error) // converts a value of SQLite for the sinks
 }
 
-// Col is a column of that name, whose values follow from an SQL expression.
+// Col returns a column with that name, computed by an SQL expression.
 func Col(name, sql string, as func(any) (any, error)) Column { return Column{name, sql, as} }
 
-// News says which rows of the operations tables have changed since a version of them.
+// News are the rows of the operations tables that have changed since a version.
 type News struct {
-	Version int64 // of the tables, up to which the news go
-	All     bool  // all rows are news: what changed since is not on record any more
+	Version int64 // the version of the tables that includes the changes
+	All     bool  // all rows count as changed, as the changes are no longer recorded
 
-	changed map[string][]int64 // by source, the ids of rows, unless all are news
+	changed map[string][]int64 // numbers of the changed rows by source, unless All
 }
 
 // None reports whether nothing has changed.
 func (n News) None() bool { return !n.All && len(n.changed) == 0 }
 
-// Changed are the numbers of the rows of a table that are news, in their order, unless all are.
+// Changed returns the numbers of the changed rows of a table, in order; nil if All is set.
 func (n News) Changed(t *Table) []int64 {
 	return slices.Compact(slices.Sorted(slices.Values(n.changed[t.Source])))
 }
 
-// forgottenKey is where meta keeps the version up to which changes were forgotten.
+// forgottenKey is the key in meta of the version up to which changes were removed.
 const forgottenKey = "ops changes forgotten"
 
-// Since returns what has changed since the given version; 0 means all rows. What it
-// returns is durable.
+// Since returns the changes since the given version; 0 means all rows. The changes are durable.
 func Since(db *store.Store, since int64) (News, error) {
 	if err := db.Flush(); err != nil {
 		return News{}, err
@@ -66,7 +64,7 @@ func Since(db *store.Store, since int64) (News, error) {
 	return Seen(db, since)
 }
 
-// Seen is [Since] for a state that was opened to read.
+// Seen is [Since] for a state opened read-only.
 func Seen(db *store.Store, since int64) (News, error) {
 	news := News{changed: map[string][]int64{}}
 	err := db.View(func(tx *store.Tx) error {
@@ -103,8 +101,8 @@ func readForgotten(tx *store.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// Forget removes the changes up to a version, once all sinks have them. [Since] an
-// earlier version returns all rows from then on. It joins the open group.
+// Forget removes the changes up to a version, once all sinks have them. [Since] an earlier version
+// then returns all rows. It joins the open group.
 func Forget(db *store.Store, version int64) error {
 	err := db.UpdateSoon(func(tx *store.Tx) error {
 		forgotten, err := readForgotten(tx)
@@ -122,9 +120,8 @@ func Forget(db *store.Store, version int64) error {
 	return nil
 }
 
-// Rows yields the news of a table in chunks of so many rows, in the order of their ids.
-// Values are nil, int64, float64, string, time.Time, []string or map[string]int64. An
-// error comes last.
+// Rows yields the changed rows of a table in order of id, at most most rows at a time. Values are
+// nil, int64, float64, string, time.Time, []string or map[string]int64. An error comes last.
 func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
 		changed := news.Changed(t)
@@ -160,7 +157,7 @@ func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, er
 	}
 }
 
-// rows reads those whose number meets a condition. Their first column is the number.
+// rows reads the rows whose number meets a condition. The first column is the number.
 func (t *Table) rows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.Columns {
@@ -189,10 +186,10 @@ func (t *Table) rows(tx *store.Tx, condition string, args ...any) ([][]any, erro
 	return rows, err
 }
 
-// Plain is what SQLite gives.
+// Plain returns the value unchanged.
 func Plain(v any) (any, error) { return v, nil }
 
-// Text is NULL where there is none.
+// Text returns a string; NULL if it is empty.
 func Text(v any) (any, error) {
 	if v == "" {
 		return nil, nil
@@ -200,7 +197,7 @@ func Text(v any) (any, error) {
 	return v, nil
 }
 
-// Moment is a time from microseconds; NULL for 0.
+// Moment converts microseconds to a time; NULL for 0.
 func Moment(v any) (any, error) {
 	if us, ok := v.(int64); ok && us != 0 {
 		return store.Instant(us), nil
@@ -208,13 +205,13 @@ func Moment(v any) (any, error) {
 	return nil, nil
 }
 
-// Seconds are those of a duration in microseconds.
+// Seconds converts a duration in microseconds to seconds.
 func Seconds(v any) (any, error) {
 	us, _ := v.(int64)
 	return (time.Duration(us) * time.Microsecond).Seconds(), nil
 }
 
-// Texts is a list of texts from JSON.
+// Texts decodes a JSON list of strings.
 func Texts(v any) (any, error) {
 	var list []string
 	err := json.Unmarshal([]byte(v.(string)), &list)
@@ -224,7 +221,7 @@ func Texts(v any) (any, error) {
 	return list, err
 }
 
-// Counts are numbers by name, from JSON.
+// Counts decodes a JSON object of numbers.
 func Counts(v any) (any, error) {
 	var rows map[string]int64
 	err := json.Unmarshal([]byte(v.(string)), &rows)
@@ -234,8 +231,8 @@ func Counts(v any) (any, error) {
 	return rows, err
 }
 
-// Parameters are a request's parameters but for some, as a JSON object; one that was given
-// more than once is a list.
+// Parameters returns a function that converts a request's parameters, except some, to a JSON
+// object; a repeated parameter becomes a list.
 func Parameters(but ...string) func(any) (any, error) {
 	return func(v any) (any, error) { return parametersBut(v.(string), but...) }
 }
@@ -262,8 +259,8 @@ func parametersBut(encoded string, names ...string) (any, error) {
 	return string(text), err
 }
 
-// ParameterTime reads a time among a search's parameters; NULL if there is none, or
-// one in another form, which the filters still show.
+// ParameterTime returns a function that reads a time from a search's parameters; NULL if there is
+// none, or if it has another form, which the filters column still shows.
 func ParameterTime(name string) func(any) (any, error) {
 	return func(v any) (any, error) {
 		values, err := url.ParseQuery(v.(string))

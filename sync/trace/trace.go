@@ -1,12 +1,13 @@
-// Package trace sends what runs have done to an OpenTelemetry collector.
+// Package trace exports the traces of runs to an OpenTelemetry collector.
 //
-// A trace is made when its run has ended, from what is on record: a span for the run, one for each
-// search below it, and one for each request. So nothing is measured while a run goes on, a request
-// counts once its outcome is on record, and a run that was killed and continued is one trace. Ids
-// follow from the run's id: spans that are sent twice, as after a failed run went on, are the same.
+// A trace is made from the records of a run after it has ended: a span for the run, one below it
+// for each search, and one for each request. So nothing is measured during a run, a request counts
+// once its outcome is recorded, and a run that was killed and resumed has one trace. Ids are
+// derived from the run's id: spans that are sent twice, such as after a failed run was resumed, are
+// the same.
 //
-// Nobody waits for a collector. Traces that it does not take are dropped, which is logged once an
-// hour.
+// Runs never wait for a collector. Traces that it does not accept are dropped, which is logged once
+// an hour.
 package trace
 
 import (
@@ -35,21 +36,21 @@ import (
 )
 
 const (
-	mostWaiting = 256        // runs whose traces wait to be sent; more are dropped
+	mostWaiting = 256        // runs whose traces are queued; more are dropped
 	batch       = 512        // spans that are sent at once
-	logEvery    = time.Hour  // how often a collector is logged that does not take them
+	logEvery    = time.Hour  // how often dropped traces are logged
 	name        = "outlierd" // of the service, unless OTEL_SERVICE_NAME says otherwise
 )
 
 // Options configure a tracer.
 type Options struct {
-	Env     func(string) (string, bool) // the environment, whose OTEL_* say whether anything is sent
+	Env     func(string) (string, bool) // the environment; OTEL_* variables configure the exporter
 	Version string
 	Redact  func(string) string // takes secrets out of errors
 	Log     *slog.Logger
 }
 
-// A Tracer sends the traces of runs. A nil one does nothing.
+// A Tracer exports the traces of runs. A nil Tracer does nothing.
 type Tracer struct {
 	options Options
 	store   *state.Store
@@ -60,13 +61,13 @@ type Tracer struct {
 	dropped rate.Sometimes
 }
 
-// ending is that a run has ended.
+// ending is the end of a run.
 type ending struct {
 	run        string
-	superseded bool // it is not continued, however it stands
+	superseded bool // it is not resumed, whatever its status
 }
 
-// New is a tracer, or nil where the environment names no collector or switches tracing off. The
+// New returns a tracer, or nil if the environment names no collector or disables tracing. The
 // variables are those of the OpenTelemetry specification.
 func New(o Options) *Tracer {
 	set := func(variable string) string { text, _ := o.Env(variable); return text }
@@ -78,7 +79,7 @@ func New(o Options) *Tracer {
 		dropped: rate.Sometimes{Interval: logEvery}}
 }
 
-// Start begins to send, until [Tracer.Close].
+// Start starts sending until [Tracer.Close].
 func (t *Tracer) Start(store *state.Store) {
 	if t == nil {
 		return
@@ -88,8 +89,8 @@ func (t *Tracer) Start(store *state.Store) {
 	t.stopped.Go(func() { t.serve(ctx) })
 }
 
-// RunEnded has the trace of a run sent. It returns at once, and may be called in the unit of work
-// that records the end.
+// RunEnded queues the trace of a run. It returns at once, and may be called in the transaction that
+// records the end.
 func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 	if t == nil || r.Status.Open() && !superseded {
 		return
@@ -101,10 +102,10 @@ func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 	}
 }
 
-// closeTime is how long what waits is still sent when the program ends.
+// closeTime is how long queued traces are still sent when the program ends.
 const closeTime = 3 * time.Second
 
-// Close sends what waits, as far as the collector takes it within three seconds.
+// Close sends queued traces for at most three seconds.
 func (t *Tracer) Close() error {
 	if t == nil || t.stop == nil {
 		return nil
@@ -145,7 +146,7 @@ func (t *Tracer) serve(ctx context.Context) {
 	}
 }
 
-// next is a run that has ended. It waits for one, unless the tracer is closed.
+// next waits for the next run that has ended. It reports false once the tracer is closed.
 func (t *Tracer) next() (e ending, more bool) {
 	select {
 	case e = <-t.ended:
@@ -166,11 +167,11 @@ type sender struct {
 	tracer   otrace.Tracer
 	ctx      context.Context
 	spans    []sdk.ReadOnlySpan
-	err      error // the first of the trace
+	err      error // the first error of the trace
 }
 
 func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // such as that the collector took a part
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // such as a partial success
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 }
 
 // OnStart, OnEnd, Shutdown and ForceFlush implement [sdk.SpanProcessor]: spans are sent in batches,
-// and none is left out because many end at once.
+// and none is dropped because many end at once.
 func (s *sender) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
 func (s *sender) OnEnd(span sdk.ReadOnlySpan) {
@@ -208,7 +209,7 @@ func (s *sender) ForceFlush(ctx context.Context) error {
 	return s.err
 }
 
-// send makes the spans of a run from what is on record.
+// send makes the spans of a run from its records.
 func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 	run, err := t.store.Runs.Get(e.run)
 	if err != nil || run == nil || run.Status.Open() && !e.superseded {
@@ -247,7 +248,7 @@ func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 	return s.ForceFlush(ctx)
 }
 
-// begin begins a span whose id follows from its run and what it is about.
+// begin starts a span whose id is derived from its run and subject.
 func (s *sender) begin(ctx context.Context, run, about, name string, at time.Time, kind otrace.SpanKind,
 	attrs ...attribute.KeyValue) (context.Context, otrace.Span) {
 	ctx = context.WithValue(ctx, identity{}, [2]string{run, about})
@@ -265,7 +266,7 @@ func (t *Tracer) ofRun(r *runs.Run) []attribute.KeyValue {
 	}
 }
 
-// sendStep makes the span of a search that has made calls: from the first to the last of them.
+// sendStep makes the span of a search that has made calls, from the first to the last of them.
 func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *runs.Step, calls []ledger.Call) {
 	if len(calls) == 0 {
 		return
@@ -287,7 +288,7 @@ func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *r
 	span.End(otrace.WithTimestamp(last))
 }
 
-// sendCalls makes the spans of requests. Those that never left have none.
+// sendCalls makes the spans of requests that were sent.
 func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls []ledger.Call) {
 	for i := range calls {
 		c := &calls[i]
@@ -314,15 +315,14 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 	}
 }
 
-// sent is when a call was sent, or given up.
+// sent returns when a call was sent or cancelled.
 func sent(c *ledger.Call) time.Time { return cmp.Or(c.SentAt, c.AnsweredAt) }
 
-// identity is the key under which a context has what the ids of a span follow from: its run, and
-// what of that it is about.
+// identity is the context key of what the ids of a span are derived from: its run and its subject.
 type identity struct{}
 
-// ids makes ids by hashing: a run's own id begins with its time, by which a sampler would not
-// choose evenly.
+// ids derives ids by hashing: a run's own id begins with its time, which a sampler would not
+// distribute evenly.
 type ids struct{}
 
 // NewIDs implements [sdk.IDGenerator].
