@@ -1,17 +1,17 @@
-// Package excerpt knows how a text that is too long is cut short: between two characters,
-// with a mark, and never longer than asked for.
+// Package excerpt truncates texts: at a character boundary, with a mark at the end, and never
+// longer than asked for.
 //
-// Width on a terminal is another measure: there a character takes up to two columns, and
-// cmd/outlierd/term cuts by those.
+// It counts characters and bytes. On a terminal a character takes up to two columns;
+// cmd/outlierd/term truncates by columns.
 package excerpt
 
 import "unicode/utf8"
 
-// Mark ends what [Runes] has cut.
+// Mark is the end of a text that [Runes] has truncated.
 const Mark = "…"
 
-// Runes is s, or its beginning and [Mark] if it has more than the given number of
-// characters. The mark counts as one of them.
+// Runes returns s, or its beginning and [Mark] if it has more than the given number of characters.
+// The mark counts as one of them.
 func Runes(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -28,8 +28,8 @@ func Runes(s string, most int) string {
 	return s
 }
 
-// Bytes is s, or its beginning and the given mark if it has more than the given number of
-// bytes, those of the mark included. Of a slice the cut one has the same array.
+// Bytes returns s, or its beginning and the given mark if it has more than the given number of
+// bytes, including the mark. A truncated slice shares the array of s.
 func Bytes[T string | []byte](s T, most int, mark string) T {
 	if len(s) <= most {
 		return s
@@ -37,8 +37,8 @@ func Bytes[T string | []byte](s T, most int, mark string) T {
 	return T(append([]byte(Prefix(s, most-len(mark))), mark...))
 }
 
-// Prefix is the longest beginning of s of at most the given number of bytes that ends between
-// two characters.
+// Prefix returns the longest beginning of s of at most the given number of bytes that ends at a
+// character boundary.
 func Prefix[T string | []byte](s T, most int) T {
 	if len(s) <= most {
 		return s

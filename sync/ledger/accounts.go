@@ -9,8 +9,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// account is the name under which the spending of a job adds up: that which the job
-// had when it was first seen. A new name is no fresh budget.
+// account returns the account of a job: the name that the job had when it was first seen. A renamed
+// job does not get a fresh budget.
 func account(tx *store.Tx, job string) (string, error) {
 	account := job
 	err := tx.Row(`SELECT account FROM jobs WHERE job = ?`, job).Scan(&account)
@@ -20,13 +20,13 @@ func account(tx *store.Tx, job string) (string, error) {
 	return account, err
 }
 
-// Former is what a job's name has taken over from a former one, beside its account.
+// Former is what the name of a job has taken over from a former name, beside its account.
 type Former struct {
 	LastDue  time.Time // the latest due instant under the former name
 	AfterRun int64     // runs up to this row of runs belong to the job that bore the name before
 }
 
-// FormerOf is what the name of a job has taken over.
+// FormerOf returns what the name of a job has taken over.
 func FormerOf(tx *store.Tx, job string) (Former, error) {
 	var due int64
 	var f Former
@@ -38,9 +38,9 @@ func FormerOf(tx *store.Tx, job string) (Former, error) {
 	return f, err
 }
 
-// HandOver gives the account of the old name to the new one, with what it takes over, and
-// the old name a fresh account for the job that bears it next. A new name that has spent
-// already keeps its own account.
+// HandOver moves the account of the old name to the new one, with what it takes over, and gives the
+// old name a fresh account for the next job of that name. A new name that has already spent
+// something keeps its own account.
 func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64) error {
 	account, err := accountAfter(tx, old, new)
 	if err != nil {

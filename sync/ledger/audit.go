@@ -8,13 +8,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// newest is the runs of how many paid attempts are checked at a start: many more than can
-// have been under way.
+// newest is how many of the last paid attempts have their runs checked at a start: many more than
+// can have been in flight.
 const newest = 256
 
-// Audit compares what all periods hold, and how they were adjusted, with the sum of their
-// attempts and of what is left of their holds, and counts the periods. It fails with a
-// [*store.CorruptError].
+// Audit compares the totals and adjustments of all periods with the sum of their attempts and the
+// rest of their holds, and returns the number of periods. A mismatch is a [*store.CorruptError].
 func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {
 	if err := tx.Row(`SELECT count(*) FROM periods`).Scan(&periods); err != nil {
 		return 0, err
@@ -22,8 +21,8 @@ func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {
 	return periods, l.audit(tx, ``)
 }
 
-// AuditNewest is [Ledger.Audit] for the periods that have not ended, and those of the runs
-// that bought last.
+// AuditNewest is [Ledger.Audit] for the periods that have not ended, and for those of the runs that
+// bought last.
 func (l *Ledger) AuditNewest(tx *store.Tx) error {
 	return l.audit(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (
 		SELECT scope, period FROM periods WHERE ends > (SELECT max(reserved_at) FROM attempts WHERE price > 0)
@@ -32,7 +31,7 @@ func (l *Ledger) AuditNewest(tx *store.Tx) error {
 		LIMIT ?)))`, newest)
 }
 
-// audit checks those of period_sums that where says.
+// audit checks the rows of period_sums that match a condition.
 func (l *Ledger) audit(tx *store.Tx, where string, args ...any) error {
 	var p Period
 	var held, sum int64

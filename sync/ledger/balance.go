@@ -9,7 +9,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Balance is what one period holds, by what became of it.
+// Balance is the total of one period, by outcome.
 type Balance struct {
 	Spent    outlier.Credits `json:"spent"`
 	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
@@ -26,13 +26,13 @@ func (b *Balance) Held() outlier.Credits {
 	return b.Taken() - b.Bought()
 }
 
-// Taken is what is held, as people understand it: never less than nothing. It counts
-// against a cap that [Balance.Bought] has raised.
+// Taken is the held amount as shown to people: at least 0. It counts against a cap raised by
+// [Balance.Bought].
 func (b *Balance) Taken() outlier.Credits {
 	return b.Spent + b.Reserved + b.Unknown + b.Scans + max(0, b.Adjusted)
 }
 
-// Bought is by how much more was bought on top than spent elsewhere.
+// Bought returns by how much the credits bought on top exceed those spent elsewhere.
 func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 
 // Balance adds up the period of a cap, whether or not the cap is reached. What counts
@@ -74,8 +74,8 @@ func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
 	return b, err
 }
 
-// explained adds up the attempts of unknown outcome that point to the charged answer of a
-// later one; what is left of their own answers is in the journal as unknown.
+// explained adds up the attempts of unknown outcome that refer to the charged answer of a later
+// attempt; truncated answers of their own are in the journal as unknown.
 func explained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err error) {
 	type unknown struct {
 		price    outlier.Credits
@@ -107,7 +107,7 @@ type Adjustment struct {
 	Why     string          `json:"why"`
 }
 
-// Adjustments are those of a billing cycle, oldest first.
+// Adjustments returns the adjustments of a billing cycle, oldest first.
 func (l *Ledger) Adjustments(cycle string) (all []Adjustment, err error) {
 	type row struct {
 		Adjustment

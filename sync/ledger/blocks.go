@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// BlockKind says which calls a block refuses. Those that the service caused are named after
-// the HTTP status.
+// BlockKind says which calls a block refuses. Blocks caused by the service are named after the HTTP
+// status.
 type BlockKind string
 
 // The kinds of blocks.
@@ -19,12 +19,13 @@ const (
 	BlockCredits BlockKind = "402" // paid calls: there are no credits left
 	BlockKey     BlockKind = "401" // all calls: the service refused the key
 
-	// BlockClock refuses paid calls while only this machine's clock says what day it is. It
-	// is of no key. A person who confirms the clock ends it until the time in Until.
+	// BlockClock refuses paid calls while the service has not confirmed the date of the local
+	// clock. It does not depend on a key. Confirming the clock by hand lifts it until the time in
+	// Until.
 	BlockClock BlockKind = "clock"
 )
 
-// Block refuses every later call of its kind, until something outside changes.
+// Block refuses all calls of its kind until it ends or is lifted.
 type Block struct {
 	Kind   BlockKind
 	Key    string // fingerprint of the key that met the refusal
@@ -33,17 +34,17 @@ type Block struct {
 	Until  time.Time // zero if only [LiftBlock] ends it
 }
 
-// BlockFor is how long a refusal for lack of credits stands before one call tries again.
+// BlockFor is how long a block for lack of credits lasts before one call tries again.
 const BlockFor = 24 * time.Hour
 
-// Stands reports whether the block holds at a time. An end farther ahead than blocks are set
-// for was set by a clock that was wrong.
+// Stands reports whether the block is in force at a time. An end later than blocks are set for was
+// set by a wrong clock and is ignored.
 func (b *Block) Stands(now time.Time) bool {
 	return b.Until.IsZero() || now.Before(b.Until) && b.Until.Sub(now) <= BlockFor+Skew
 }
 
-// SetBlock blocks calls for a key, until an instant or for good if it is zero. A block
-// that is in force already keeps the time since when.
+// SetBlock blocks calls for a key until an instant, or until it is lifted if that is zero. A block
+// already in force keeps its start time.
 func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {
 	_, err := tx.Exec(`INSERT INTO latches (latch, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`,
@@ -62,9 +63,8 @@ func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
 	return nil
 }
 
-// Block is the block of a key, even if its time is over, which is for the caller to
-// judge; nil if there is none. Without a key, as of a reader that has none, it is the last
-// one of any key.
+// Block returns the block of a key, even if it has expired, which the caller must check; nil if
+// there is none. Without a key, as in a reader, it returns the last block of any key.
 func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
 	block := Block{Kind: kind, Key: key}
 	var since, until int64
@@ -82,8 +82,8 @@ func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
 	return &block, nil
 }
 
-// Liftable are the blocks of a key, and that of the clock unless its time is set, in the
-// order in which they began.
+// Liftable returns the blocks of a key, and that of the clock unless it has an end, in the order in
+// which they began.
 func (l *Ledger) Liftable(key string) (all []Block, err error) {
 	for _, b := range []struct {
 		kind BlockKind

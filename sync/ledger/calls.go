@@ -9,7 +9,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Call is one attempt on the wire.
+// Call is one attempt of a call.
 type Call struct {
 	ID         int64
 	Run, Job   string
@@ -87,7 +87,8 @@ func (l *Ledger) CallsAbout(id string) (all []Call, err error) {
 	return all, nil
 }
 
-// CallsOf are the calls of a run, oldest first, without what the journal says of their answers.
+// CallsOf returns the calls of a run, oldest first, without what the journal says about their
+// answers.
 func (l *Ledger) CallsOf(run string) (all []Call, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*callRow).columns, callColumns+` WHERE run = ? ORDER BY id`, run)
