@@ -7,12 +7,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// calendar is where meta keeps by which calendar the books were kept last.
+// calendar is the key in meta of the calendar that was used last.
 const calendar = "calendar"
 
-// TurnCalendar lets the periods of another calendar go if budget.renews or timezone was
-// changed. Those of the present one are counted when they are needed, from the times
-// at which credits were reserved: what was spent stays spent, and on its day.
+// TurnCalendar drops the periods of another calendar after budget.renews or timezone was changed.
+// The periods of the present calendar are counted when needed, from the times at which credits were
+// reserved, so that spending still counts on its day.
 func (l *Ledger) TurnCalendar() error {
 	present := fmt.Sprintf("cycles from day %d, %s", l.renews, l.location)
 	err := l.db.Update(func(tx *store.Tx) error {
@@ -38,7 +38,7 @@ type period struct {
 	begins, ends int64  // 0 for a run
 }
 
-// period looks up what a period is called in the database, and its bounds.
+// period returns the key of a period in the database, and its bounds.
 func (l *Ledger) period(tx *store.Tx, p Period) (period, error) {
 	known := period{Period: p}
 	if p.Scope == ScopeJobMonth {
@@ -54,7 +54,7 @@ func (l *Ledger) period(tx *store.Tx, p Period) (period, error) {
 	if err != nil || p.Scope == ScopeRun {
 		return known, err
 	}
-	// What is dated in the future counts as now: the present period reaches up to it.
+	// Spending dated in the future counts as now: the present period reaches up to it.
 	if now := store.Micros(l.ServiceTime()); known.begins <= now && now < known.ends {
 		newest, err := newestCounted(tx)
 		known.ends = max(known.ends, newest+1)
@@ -63,7 +63,7 @@ func (l *Ledger) period(tx *store.Tx, p Period) (period, error) {
 	return known, nil
 }
 
-// within is the condition for what counts for a period, and its arguments.
+// within returns the condition for what counts for a period, and its arguments.
 func (p period) within() (where string, args []any) {
 	if p.Scope == ScopeRun {
 		return `run = ?1`, []any{p.Key}
@@ -74,8 +74,8 @@ func (p period) within() (where string, args []any) {
 	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
 }
 
-// PeriodEnds is when a period ends as it is counted: the present one reaches up to what is
-// dated in the future. A run's is zero.
+// PeriodEnds returns when a period ends as it is counted: the present one reaches up to what is
+// dated in the future. It is zero for a run.
 func (l *Ledger) PeriodEnds(tx *store.Tx, p Period) (time.Time, error) {
 	known, err := l.period(tx, p)
 	return store.Instant(known.ends), err

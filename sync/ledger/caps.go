@@ -8,7 +8,7 @@ import (
 	"outlierd/outlier"
 )
 
-// Scope says over what a cap adds credits up.
+// Scope is what a cap applies to.
 type Scope string
 
 // The scopes. Each has periods of its own; see [Periods].
@@ -19,8 +19,8 @@ const (
 	ScopeMonth    Scope = "month"     // all jobs in one billing cycle
 )
 
-// Cap is an upper bound on what may be held in one period of a scope. Held are the
-// credits of every attempt that is not proven to have been refunded.
+// Cap is an upper bound on the credits held in one period of a scope: those of every attempt
+// without proof of a refund.
 type Cap struct {
 	Scope  Scope           `json:"scope"`
 	Period string          `json:"period"` // see [Periods]
@@ -59,7 +59,7 @@ func CutJobCycle(key string) (job, cycle string) {
 	return key[:max(slash, 0)], key[slash+1:]
 }
 
-// Exceeded refuses a purchase because a cap would be passed.
+// Exceeded is the error of a purchase that would exceed a cap.
 type Exceeded struct {
 	Cap    Cap
 	Held   outlier.Credits // what the period holds already

@@ -7,7 +7,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// clock keeps the service's time, by which days and billing cycles turn and windows end.
+// clock estimates the service's time, which decides when days and billing cycles begin and windows
+// end.
 //
 // It begins as this machine's clock and from then on counts the time itself, so that
 // setting the machine's clock gives no fresh budget. The dates of the service's own answers
@@ -46,7 +47,7 @@ func (c *clock) now() time.Time {
 	return c.date.Add(time.Since(c.at))
 }
 
-// set takes a time for right from now on.
+// set sets the time.
 func (c *clock) set(date time.Time, agreed bool) {
 	now := time.Now()
 	c.dated = c.dated && near(date, c.now()) && c.steady()
@@ -54,7 +55,7 @@ func (c *clock) set(date time.Time, agreed bool) {
 	c.doubted, c.doubtedAt = time.Time{}, time.Time{}
 }
 
-// learn takes notice of the date of an answer.
+// learn updates the time from the date of an answer.
 func (l *Ledger) learn(date time.Time) {
 	if date.IsZero() {
 		return
@@ -70,27 +71,27 @@ func (l *Ledger) learn(date time.Time) {
 	c.set(date, true)
 }
 
-// steady reports whether this machine's clock has gone on as time has passed here.
+// steady reports whether the local clock agrees with the time that has passed in this process.
 func (c *clock) steady() bool {
 	now := time.Now()
 	return near(now.Round(0), c.wall.Add(now.Sub(c.at)))
 }
 
-// ServiceTime is the time at the service, as far as is known.
+// ServiceTime returns the service's time, as far as known.
 func (l *Ledger) ServiceTime() time.Time {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	return l.clock.now()
 }
 
-// LearnedTime is [Ledger.ServiceTime], and whether an answer or a person has confirmed it.
+// LearnedTime returns [Ledger.ServiceTime] and whether an answer or a person has confirmed it.
 func (l *Ledger) LearnedTime() (service time.Time, agreed bool) {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	return l.clock.now(), l.clock.agreed
 }
 
-// ClockAgreed reports whether the service's time is known, and not only believed.
+// ClockAgreed reports whether the service's time is confirmed, and not only assumed.
 func (l *Ledger) ClockAgreed() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
@@ -140,7 +141,7 @@ func newestCounted(tx *store.Tx) (at int64, err error) {
 	return at, err
 }
 
-// ConfirmClock takes this machine's clock for the service's, for a service whose answers have no date.
+// ConfirmClock takes the local clock as the service's, for a service whose answers have no date.
 func (l *Ledger) ConfirmClock() {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()

@@ -25,8 +25,7 @@ type hold struct {
 	made       time.Time // in the service's time
 }
 
-// holdFor is the hold that pays for p; nil if there is none that covers the whole
-// price.
+// holdFor returns the hold that pays for p; nil if no hold covers the whole price.
 func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 	var h hold
 	var made int64
@@ -40,7 +39,7 @@ func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 	return &h, err
 }
 
-// HoldOf is what is left, in credits, of what was set aside with a step's purchase.
+// HoldOf returns the credits left of the hold of a step's purchase.
 func (l *Ledger) HoldOf(step int64) (rest outlier.Credits, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)

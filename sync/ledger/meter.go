@@ -61,7 +61,7 @@ type Kept struct {
 // Body is the answer's JSON; see [outlier.Answer.JSON].
 func (k Kept) Body() ([]byte, error) { return k.Answer.JSON() }
 
-// Meter is the books as one attempt for p sees them.
+// Meter returns the meter for one attempt at p.
 //
 // Reserve refuses with a [*Exceeded] what would pass a cap, and with a
 // [*store.LowSpaceError] what might find no room. After an error of Settle the attempt is

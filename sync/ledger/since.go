@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// LastCall is the id of the newest attempt; 0 if there is none.
+// LastCall returns the id of the newest attempt; 0 if there is none.
 func (l *Ledger) LastCall() (id int64, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&id)
@@ -18,13 +18,14 @@ func (l *Ledger) LastCall() (id int64, err error) {
 	return id, nil
 }
 
-// CallsAfter are the attempts after an id, oldest first, so many of them at most. What the
-// journal says of their answers is left out.
+// CallsAfter returns at most most attempts after an id, oldest first, without what the journal says
+// about their answers.
 func (l *Ledger) CallsAfter(id int64, most int) ([]Call, error) {
 	return l.list(` WHERE id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
 }
 
-// CallByID is an attempt, as one of [Ledger.CallsAfter]; none if there is none with this id.
+// CallByID returns the attempt with this id, in the form of [Ledger.CallsAfter]; an empty list if
+// there is none.
 func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.list(` WHERE id = ?`, id) }
 
 func (l *Ledger) list(condition string, args ...any) (all []Call, err error) {

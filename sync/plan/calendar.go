@@ -7,8 +7,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// Calendar counts when the jobs of a file are due within a stretch of time. Schedules that
-// are the same are worked out once, so that many jobs may be asked about at many times.
+// Calendar counts the due instants of the jobs of a file within a period. Equal schedules are
+// computed once, so that many jobs can be counted at many times.
 type Calendar struct {
 	config      *job.Config
 	from, until time.Time
@@ -26,8 +26,8 @@ func NewCalendar(config *job.Config, from, until time.Time) *Calendar {
 	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]int64{}}
 }
 
-// Clock is the job that decides when spec is due: itself, or the one that it comes after in
-// the end.
+// Clock returns the job whose schedule decides when spec is due: spec itself, or the first job of
+// its chain of `after`.
 func Clock(config *job.Config, spec *job.Spec) *job.Spec {
 	for range config.Jobs { // a chain of `after` is no longer than the file
 		parent := config.Job(spec.After)

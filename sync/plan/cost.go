@@ -8,20 +8,19 @@ import (
 
 // # What a run may cost
 //
-// plan, lint, budget, what run says before it begins, the question whether it may cost that
-// much, the cap of a run and its budget share come from one function each for the two
-// scarcities: [Plan.Buys] for what is bought, and [Plan.dataCalls] for what is free. A run
-// that goes on is asked the same about what it has left, so that it never promises more
-// than it did when it began.
+// The commands plan, lint, budget and run, the confirmation of a run, its cap and its budget share
+// all use one function for credits, [Plan.Buys], and one for free calls, [Plan.dataCalls]. A
+// resumed run uses the same functions for what it has left, so that it never exceeds what it
+// announced when it began.
 
-// Cost is what a job may ask of the two scarcities, at worst.
+// Cost is the worst case of a job in credits and requests.
 type Cost struct {
 	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
 	Lost     outlier.Credits `json:"cap"`      // if answers are lost and asked for again: the run's cap
 	Requests int             `json:"requests"` // if every answer arrives
 }
 
-// Spent is what a run has used up of its own caps.
+// Spent is what a run has used of its own caps.
 type Spent struct {
 	Credits  outlier.Credits // charged, unknown and reserved
 	Requests int

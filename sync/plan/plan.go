@@ -1,10 +1,9 @@
-// Package plan knows what a run will ask for and what that may cost: its steps, pages,
-// prices, worst case and budget share.
+// Package plan computes what a run will ask for and what that may cost: its steps, pages, prices,
+// worst case and budget share.
 //
-// It is pure. [New] takes a job and the [Facts] that matter to it and returns a [Plan];
-// the same facts give the same plan. There is no store, no clock and no network here, so
-// that lint, plan, run, up, the forecast and the tests call the same function and cannot
-// disagree.
+// It is pure. [New] takes a job and its [Facts] and returns a [Plan]; the same facts give the same
+// plan. It uses no store, clock or network, so that lint, plan, run, up, the forecast and the tests
+// call the same function and cannot disagree.
 //
 // What a run keeps of its plan is [Stored]: it is written as JSON in the run's record when
 // the run begins and read when it resumes, so an edit of the file never changes a run that
@@ -21,8 +20,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// Facts are what a plan needs to know besides its job. A fact that is missing is unknown:
-// the zero Facts with Work and Prices are those of a job that never ran.
+// Facts are the inputs of a plan besides its job. A missing fact is unknown: the zero Facts with
+// Work and Prices are those of a job that never ran.
 type Facts struct {
 	Now    time.Time      // when the run begins or is due
 	Prices outlier.Prices // that the configuration changes

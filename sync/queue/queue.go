@@ -1,6 +1,6 @@
-// Package queue keeps the calls that are wanted: in which order they are made, which
-// answers are young enough to spare one, which calls have failed and when they are tried
-// again. It owns the tables queue, queue_others, queue_counts and freshness.
+// Package queue stores the data calls to be made: their order, which answers are recent enough to
+// skip a call, which calls have failed and when they are retried. It owns the tables queue,
+// queue_others, queue_counts and freshness.
 package queue
 
 import (
@@ -21,7 +21,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Queue is the calls that are wanted in one state folder.
+// Queue is the queue of one state folder.
 type Queue struct {
 	db      *store.Store
 	journal *journal.Journal
@@ -40,7 +40,7 @@ func New(db *store.Store, j *journal.Journal, l *ledger.Ledger, judge func(*jour
 	return &Queue{db: db, journal: j, ledger: l, judgeAnswer: judge}
 }
 
-// keepQueued is how long a call stays queued that no job asks for again.
+// keepQueued is how long a call stays queued after a job last asked for it.
 const keepQueued = 7 * 24 * time.Hour
 
 // Task is a data call that is wanted: one per endpoint and entity, for all jobs that want it.

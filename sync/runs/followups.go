@@ -7,15 +7,15 @@ import (
 	"outlierd/sync/store"
 )
 
-// FollowUp is a run that a job with `after` has still to make. Its due instant is that of
-// the run of its parent whose searches have ended.
+// FollowUp is a run of a job with `after` that is still to be made. Its due instant is that of the
+// parent's run whose searches have ended.
 type FollowUp struct {
 	Job   string
 	Due   time.Time
 	Noted time.Time // when those searches had ended
 }
 
-// NoteFollowUps notes which runs are to follow, but for those that are on record.
+// NoteFollowUps records follow-up runs, except those that have already been made.
 func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
 		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
@@ -29,7 +29,7 @@ func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 	return nil
 }
 
-// DropFollowUps drops runs that were to follow.
+// DropFollowUps removes follow-up runs.
 func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
 		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
@@ -40,7 +40,7 @@ func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	return nil
 }
 
-// FollowUps are the runs that are still to follow, by due instant.
+// FollowUps returns the follow-up runs that are still to be made, by due instant.
 func (rs *Runs) FollowUps() (all []FollowUp, err error) {
 	type row struct {
 		job        string

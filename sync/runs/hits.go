@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Hit is what ranking and enrichment need of a hit.
+// Hit is what ranking and enrichment use of a hit.
 type Hit struct {
 	VideoID, ChannelID string   // a hit without a VideoID counts for nothing but its place
 	Value              *float64 // by which the job ranks; nil if the hit has none

@@ -7,8 +7,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// Pause says that a job's schedule is paused: no due instant begins a run of it, nor does a job
-// that it comes after.
+// Pause is a pause of a job's schedule: no due instant starts a run of it, nor of jobs that run
+// after it.
 type Pause struct {
 	Job   string    `json:"job"`
 	Since time.Time `json:"since"`
@@ -16,7 +16,7 @@ type Pause struct {
 	Why   string    `json:"why,omitempty"`  // as a person gave it
 }
 
-// Pauses are those that hold at a time, by job.
+// Pauses returns the pauses in force at a time, by job.
 func (rs *Runs) Pauses(now time.Time) (map[string]*Pause, error) {
 	type row struct {
 		Pause

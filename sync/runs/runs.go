@@ -1,7 +1,6 @@
-// Package runs keeps what jobs have done: their runs with their steps and hits, the scans
-// that they started, up to when their searches have covered what they look for, and which
-// runs are still to follow others. It owns the tables runs, steps, seen, run_hits, scans, watermarks,
-// owed, renames and pauses.
+// Package runs records what jobs have done: their runs with steps and hits, the scans that they
+// started, the dates that their searches have covered, and the follow-up runs that are still due.
+// It owns the tables runs, steps, seen, run_hits, scans, watermarks, owed, renames and pauses.
 //
 // # A scan is started once
 //
@@ -27,7 +26,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Runs is the record of what jobs have done in one state folder.
+// Runs is the record of runs in one state folder.
 type Runs struct {
 	db     *store.Store
 	ledger *ledger.Ledger
@@ -43,7 +42,7 @@ func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) *R
 	return &Runs{db: db, ledger: l, began: began}
 }
 
-// Status is how a run stands, or how it ended.
+// Status is the status of a run.
 type Status string
 
 // The statuses. Empty is never confused with failed.
@@ -58,12 +57,11 @@ const (
 	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run took its place
 )
 
-// Open reports whether a run with this status is under way, or was cut short where it stood
-// and goes on from there.
+// Open reports whether a run with this status is running, or was interrupted and will be resumed
+// from there.
 func (s Status) Open() bool { return s == Running || s == Interrupted || s == PausedQuota }
 
-// EndedWell reports whether a run with this status has come to its end for good; any other
-// may go on.
+// EndedWell reports whether a run with this status has ended for good; any other may be resumed.
 func (s Status) EndedWell() bool {
 	switch s {
 	case OK, OKEmpty, Partial:
@@ -72,7 +70,7 @@ func (s Status) EndedWell() bool {
 	return false
 }
 
-// Run is one performance of a job.
+// Run is one run of a job.
 type Run struct {
 	ID, Job, Trigger string
 	Due              time.Time // zero for a manual run
@@ -98,7 +96,7 @@ const runColumns = `run, job, cause, due, started, ended, status, plan, config, 
 	hits, new_hits,
 	requests, missing, failures, credits, refunded, waited, row_counts, error`
 
-// runRow is a run on its way out of the database.
+// runRow is a row of the table runs.
 type runRow struct {
 	Run
 	due, started, ended, waited int64

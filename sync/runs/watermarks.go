@@ -115,7 +115,7 @@ func (rs *Runs) Searched(job, key string) (all []Searched, err error) {
 	return all, nil
 }
 
-// watermarkRow is a watermark on its way out of the database.
+// watermarkRow is a row of the table watermarks.
 type watermarkRow struct {
 	Watermark
 	at, set int64

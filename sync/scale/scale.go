@@ -1,5 +1,5 @@
-// Package scale counts what a month of use amounts to: calls, credits, rows, bytes, files, requests to a
-// bucket and a lake, processor time and money. docs/design/scale.md is made of it.
+// Package scale computes what a month of use takes: calls, credits, rows, bytes, files, requests to
+// a bucket and a lake, CPU time and money. It generates the tables of docs/design/scale.md.
 //
 // [Count] is a function of a job file and of what was measured. It plans each job by package plan, as a run
 // does, and adds up what the runs of the month do. It knows three rules of the engine beside that: an answer

@@ -1,11 +1,11 @@
-// Package state opens the state folder, the durable memory of the program: over the one
-// SQLite file of package store it puts the journal, the ledger, the queue and the runs.
-// It has the migrations of all their tables, and what spans them: checking, renaming a
-// job, and what operators do to a folder that a process holds.
+// Package state opens the state folder, the durable storage of the program: it combines the
+// journal, the ledger, the queue and the runs in the SQLite file of package store. It contains the
+// migrations of all their tables, and operations on several of them: checking, renaming a job, and
+// changes by operators to a folder that a process has locked.
 //
 // # One commit point
 //
-// An answer, its outcome, the cursor behind it and the work it gives rise to are
-// one transaction: the packages take the same [store.Tx]. Nothing outside them may call
-// an id or a cursor durable before [store.Store.Flush] has returned.
+// An answer, its outcome, the cursor behind it and the calls it leads to are one transaction: the
+// packages use the same [store.Tx]. Code outside them may treat an id or a cursor as durable only
+// after [store.Store.Flush] has returned.
 package state

@@ -1,5 +1,5 @@
-// Package yamltree reads a YAML file into a tree of nodes with their positions, and reports
-// what is wrong with them. It knows nothing of the meaning of the file.
+// Package yamltree parses a YAML file into a tree of nodes with their positions, and reports
+// mistakes in it. It does not interpret the content of the file.
 //
 // Reading has several steps. A value that one step has refused is not read by the next:
 //
