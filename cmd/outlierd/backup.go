@@ -65,6 +65,11 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 	if folder := stateFolder(config); missing(folder) {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
+	if job.BucketAddress(to) == "" {
+		if err := refuseOwn(config, to); err != nil {
+			return err
+		}
+	}
 	m, place, err := o.writeBackup(ctx, config, to)
 	if err != nil {
 		return err

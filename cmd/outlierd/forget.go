@@ -165,13 +165,15 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 // refuseUnlisted refuses tables in the data folder that no sink of the job file writes: they may hold what
 // is to be erased, and a sink that returns to the file would show it again.
 func refuseUnlisted(config *job.Config) error {
+	const rebuilding = ".rebuild" // what a killed rebuild leaves, which the next one removes
 	own := []string{filepath.Base(stateFolder(config))}
 	for _, s := range config.Sinks {
 		switch s.Kind {
 		case job.SinkParquet:
-			own = append(own, filepath.Clean(s.Path))
+			own = append(own, filepath.Clean(s.Path), filepath.Clean(s.Path)+rebuilding)
 		case job.SinkDuckDB:
-			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path))
+			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path),
+				filepath.Clean(s.Path)+rebuilding, filepath.Clean(s.Path)+rebuilding+".new", duckdb.SpareOf(s.Path+rebuilding))
 		}
 	}
 	var found []string
