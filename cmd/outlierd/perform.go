@@ -200,6 +200,9 @@ func everybodys(err error) bool {
 	if _, short := errors.AsType[*store.LowSpaceError](err); short {
 		return true
 	}
+	if _, moved := errors.AsType[*store.MovedError](err); moved {
+		return true
+	}
 	if _, ahead := errors.AsType[*load.AheadError](err); ahead {
 		return true
 	}

@@ -279,6 +279,9 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 	config := p.Engine.Config // of which a reload changes none of this
 	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
+			if err := p.Engine.Store.DB.InPlace(); err != nil {
+				return nil, err // opening would create the folder, in the way of the state that is put back
+			}
 			if s.Lake != nil {
 				return p.openLake(ctx, o, s)
 			}

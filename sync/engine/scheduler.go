@@ -503,7 +503,7 @@ func (s *scheduler) trouble(ctx context.Context, err error) {
 	s.worker.pausedUntil = time.Now().Add(min(nap<<min(s.worker.pauses, 8), longestPause))
 	s.worker.pauses++
 	s.engine.waits.add(waitRetry, time.Until(s.worker.pausedUntil))
-	if isFull(err) {
+	if cannotKeep(err) {
 		s.worker.fullUntil = s.worker.pausedUntil
 	}
 	s.engine.log().Error("queue paused", "until", s.worker.pausedUntil.In(s.engine.Config.Timezone), "err", err)

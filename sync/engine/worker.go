@@ -48,7 +48,7 @@ type worker struct {
 	charged      string // the run that the call counts for, if the one that asked first is over
 
 	patient   bool      // the schedule's: a run waits while no sink works or the disk is full; else it ends
-	fullUntil time.Time // until when no scheduled page is bought: the disk is full
+	fullUntil time.Time // until when no scheduled page is bought: its answer might not be kept
 
 	onEnd func(*run) // called when a run has ended; nil for nothing
 }
@@ -158,10 +158,11 @@ func outage(err error) bool {
 	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
 }
 
-// isFull reports whether an answer might find no room on the disk.
-func isFull(err error) bool {
+// cannotKeep reports whether an answer might not be kept: the disk is full, or the state was moved.
+func cannotKeep(err error) bool {
 	_, full := errors.AsType[*store.LowSpaceError](err)
-	return full
+	_, moved := errors.AsType[*store.MovedError](err)
+	return full || moved
 }
 
 // isSinksDown reports whether a paid call was refused because no sink works.
@@ -185,6 +186,9 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		return false, context.Cause(ctx)
 	}
 	w.slot = time.Time{}
+	if err := w.engine.Store.DB.InPlace(); err != nil && !time.Now().Before(w.fullUntil) {
+		return false, err
+	}
 	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err
 	}
@@ -196,10 +200,10 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			continue
 		}
 		worked, err := r.search(ctx)
-		if tooLong(err) || w.patient && isFull(err) {
+		if tooLong(err) || w.patient && cannotKeep(err) {
 			return false, err
 		}
-		if worked && !w.fullUntil.IsZero() { // there is room again
+		if worked && !w.fullUntil.IsZero() { // answers can be kept again
 			w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 		}
 		if isSinksDown(err) && w.patient {

@@ -64,7 +64,7 @@ func (k Kept) Body() ([]byte, error) { return k.Answer.JSON() }
 // Meter returns the meter for one attempt at p.
 //
 // Reserve refuses with a [*Exceeded] what would pass a cap, and with a
-// [*store.LowSpaceError] what might find no room. After an error of Settle the attempt is
+// [*store.LowSpaceError] or a [*store.MovedError] what might not be kept. After an error of Settle the attempt is
 // as it was, and Settle may be called again.
 func (l *Ledger) Meter(p Purchase) outlier.Meter { return meter{l, p} }
 

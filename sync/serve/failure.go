@@ -51,6 +51,7 @@ var kinds = []kind{
 		func(d string) *runs.LiveScanError { return &runs.LiveScanError{Scan: runs.Scan{ScanID: d}} }),
 	plain[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
 	plain[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
+	plain[*store.MovedError]("state_moved", &store.MovedError{}),
 	plain[*load.AheadError]("sink_ahead", &load.AheadError{}),
 	plain[*load.SinksDownError]("sinks_down", &load.SinksDownError{}),
 	plain[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),

@@ -93,6 +93,16 @@ func (e *LowSpaceError) Error() string {
 		e.Dir, e.Free>>20, e.Need>>20)
 }
 
+// MovedError refuses a request because its answer could not be kept: the state was moved, deleted or
+// replaced while this process used it. What is written to it may be lost, and another process could
+// begin a new one, and spend the same credits.
+type MovedError struct{ Path string }
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("%s was moved, deleted or replaced while it was in use, so nothing is requested: put it back, or restart outlierd",
+		e.Path)
+}
+
 // LockedError says that another program has locked the database, for longer than the
 // work could wait.
 type LockedError struct {

@@ -148,7 +148,8 @@ func (s *Store) leftBehind() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)
 	}
-	if err := file.Close(); err != nil {
+	s.file, err = file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
 		return false, err
 	}
 	info, err := os.Stat(s.Path() + "-wal")

@@ -25,8 +25,30 @@ type space struct {
 
 func (s *space) ballast() string { return filepath.Join(s.dir, "ballast") }
 
-// Room refuses with a [*LowSpaceError] to ask for an answer that might find no room.
-func (s *Store) Room() error { return s.space.check() }
+// Room refuses to ask for an answer that might not be kept: with a [*LowSpaceError] if it might find no
+// room, and with a [*MovedError] if the state is no longer in its place.
+func (s *Store) Room() error {
+	if err := s.InPlace(); err != nil {
+		return err
+	}
+	return s.space.check()
+}
+
+// InPlace fails with a [*MovedError] if the state is no longer where the next process looks for it. A
+// file that was moved or deleted stays open, and work with it would go on unnoticed.
+func (s *Store) InPlace() error {
+	if s.file == nil {
+		return nil
+	}
+	found, err := os.Stat(s.Path())
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(found, s.file):
+		return &MovedError{Path: s.Path()}
+	case err != nil:
+		return fmt.Errorf("find the state: %w", err)
+	}
+	return nil
+}
 
 // Free is how many bytes of the disk are free.
 func (s *Store) Free() (uint64, error) { return s.space.free(s.space.dir) }

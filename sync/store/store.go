@@ -29,6 +29,7 @@ type Store struct {
 	idle    bool // no process held the folder when it was opened to read
 	holder  *HeldError
 	space   space
+	file    os.FileInfo // of the SQLite file; nil if it was opened to read
 
 	unclean    bool   // the last process ended without closing the file
 	bootBefore string // the boot during which the file was last known to be sound
