@@ -1,8 +1,8 @@
-// Package schema knows the tables: their columns, the place of every value in the
-// service's JSON, and how an answer of the journal becomes Arrow records.
+// Package schema declares the tables: their columns, the path of every value in the service's JSON,
+// and the conversion of answers to Arrow records.
 //
-// A table is data, one line per column. From that line follow the Arrow field, the
-// DDL of the sinks, the decoding ([Decoder]) and the reference ([Markdown]).
+// A table is data, one line per column. The Arrow field, the DDL of the sinks, the decoding
+// ([Decoder]) and the reference ([Markdown]) are derived from that line.
 package schema
 
 import (

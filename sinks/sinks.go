@@ -1,9 +1,9 @@
-// Package sinks is the contract of a place that keeps tables.
+// Package sinks defines the interface of sinks, which store the tables.
 //
-// A sink is a projection of the journal: what it holds follows from the journal's
-// answers and the decoder alone. Its watermark, the id of the last answer it
-// holds, is part of the same atomic unit as the rows, so a sink that was locked,
-// full, killed or is new catches up by itself, and no answer applies twice.
+// A sink is a projection of the journal: its content is derived from the journal's answers and the
+// decoder alone. Its watermark, the id of the last answer it contains, is committed atomically with
+// the rows. So a sink that was locked, full, killed or is new catches up by itself, and no answer
+// is applied twice.
 package sinks
 
 import (

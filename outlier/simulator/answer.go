@@ -112,7 +112,7 @@ func route(path string) (e *endpoint, entity string) {
 	return nil, ""
 }
 
-// refusal is a documented error in place of an answer.
+// refusal is a documented error returned instead of an answer.
 type refusal struct {
 	status int
 	err    any // one of the shapes of the interface, Errors
@@ -216,7 +216,7 @@ func (s *Service) checkRules(c *call) *refusal {
 	return nil
 }
 
-// refuse books a refused call and returns the error.
+// refuse records a refused call and returns the error.
 func (s *Service) refuse(c *call, no *refusal) *reply {
 	c.Result, c.Status, c.Fault, c.Scan = Refused, no.status, no.fault.name, ""
 	if no.status == statusMissing {
@@ -302,7 +302,7 @@ func data(l *library.Library, c *call, at time.Time) any {
 	}
 }
 
-// serve charges for a good answer and returns it, unless a fault replaces it.
+// serve charges for a valid answer and returns it, unless a fault replaces it.
 func (s *Service) serve(c *call, good *reply) *reply {
 	f := s.faults.next(c.Op, beforeAnswer, beforeAnswer)
 	if f == NoCredits {

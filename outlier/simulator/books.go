@@ -9,8 +9,8 @@ import (
 	"outlierd/outlier"
 )
 
-// Books is what the service charged, served and refused, so that a test can compare its
-// client's ledger with it. Over HTTP it is GET /_simulator/books.
+// Books is the record of what the service charged, served and refused, so that a test can compare
+// its client's ledger with it. Over HTTP it is GET /_simulator/books.
 type Books struct {
 	Total      Totals                       `json:"total"`
 	Operations map[outlier.Operation]Totals `json:"operations"`
@@ -70,7 +70,7 @@ type Call struct {
 // maxLog bounds the log, so that a simulator may run for weeks. Totals stay exact.
 const maxLog = 100_000
 
-// ledger is the account and its books. A call and its price are booked in one step.
+// ledger is the account and its books. A call and its price are recorded atomically.
 type ledger struct {
 	unlimited   bool
 	cachePeriod time.Duration
@@ -81,8 +81,8 @@ type ledger struct {
 	bought  map[string]purchase // by identity
 }
 
-// purchase is a paid answer whose repeats are free. The answer itself is not kept: it follows
-// from the time at which it was made.
+// purchase is a paid answer whose repeats are free. The answer itself is not stored: it is computed
+// again from the time at which it was made.
 type purchase struct {
 	made  instant
 	until time.Time // by the real clock
@@ -117,9 +117,9 @@ func (l *ledger) cached(c *call) (made instant, ok bool) {
 	return p.made, c.cacheable() && c.real.Before(p.until)
 }
 
-// sell charges for c, unless it is a free repeat, and books it. It reports false,
-// with c refused, if the balance is too low. A call that failed is refunded in the
-// same step, and its answer is not cached.
+// sell charges for c, unless it is a free repeat, and records it. It reports false, with c refused,
+// if the balance is too low. A failed call is refunded in the same step, and its answer is not
+// cached.
 func (l *ledger) sell(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,8 +15,8 @@ type Fault struct {
 	delay time.Duration
 }
 
-// stage is how far a call gets before its fault. A call that is refused for another reason
-// before that leaves the fault to the next call.
+// stage is how far a call gets before its fault. If the call is refused earlier for another reason,
+// the fault applies to the next call.
 type stage int
 
 const (
@@ -72,7 +72,8 @@ func (s *Service) FailNext(op outlier.Operation, f Fault) {
 	s.faults.queue[op] = append(s.faults.queue[op], f)
 }
 
-// next takes the fault of a call of op at one of the stages; the zero Fault if there is none.
+// next removes and returns the fault of a call of op at one of the stages; the zero Fault if there
+// is none.
 func (s *faultQueue) next(op outlier.Operation, from, to stage) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// window is the rate limit of a key: a fixed window that begins with the first request
-// after the last one ended. Refused requests count too. It goes by the real (or
-// synctest's) clock even if the service is frozen.
+// window is the rate limit of a key: a fixed window that begins with the first request after the
+// last window ended. Refused requests count too. It uses the real (or synctest's) clock even if the
+// service is frozen.
 type window struct {
 	limit  int
 	length time.Duration

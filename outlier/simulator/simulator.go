@@ -1,15 +1,14 @@
-// Package simulator is the paid service in memory: an [http.Handler] for another
-// process, and an [http.RoundTripper] for this one and for tests in virtual time.
+// Package simulator simulates the paid service in memory: as an [http.Handler] for other processes,
+// and as an [http.RoundTripper] for this process and for tests in virtual time.
 //
-// It checks its client by rules of its own, written from the interface and not
-// shared with the client, and keeps books of what it charged.
+// It validates requests by its own rules, written from the interface and not shared with the
+// client, and records what it has charged.
 //
-// What the library holds is a pure function of the seed and the clock, by the
-// hour. The same question in the same hour has the same answer in every process,
-// apart from the time in it, also in the year 2000 of a synctest bubble. A new
-// Service continues where another one stopped. The same holds for scans: the id of
-// a scan contains everything about it except the text of its queries. That text is
-// kept in memory, and a new Service gives the names of the topics in its place.
+// The content of the library is a pure function of the seed and the clock, by the hour. The same
+// request in the same hour has the same answer in every process, apart from timestamps, also in the
+// year 2000 of a synctest bubble. A new Service continues where another one stopped. This includes
+// scans: the id of a scan encodes everything about it except the text of its queries. That text is
+// kept in memory, and a new Service returns the names of the topics instead.
 package simulator
 
 import (

@@ -1,10 +1,10 @@
-// Package compare holds the tables of a sink against themselves and against tables that were
-// built anew from the journal. DuckDB reads both. It also copies rows from one sink to another that the journal
-// does not have any more; see [Reader.Copy].
+// Package compare compares the tables of a sink with one another, and with tables rebuilt from the
+// journal. DuckDB reads both. It also copies rows of pruned answers from one sink to another; see
+// [Reader.Copy].
 //
-// Tables are compared by ranges of answers. DuckDB counts the rows of each range and adds up
-// their hashes; only the rows of ranges that differ are compared one by one. So memory does not
-// grow with the tables.
+// Tables are compared by ranges of answers. DuckDB counts the rows of each range and adds up their
+// hashes; only the rows of ranges that differ are compared one by one. So memory does not grow with
+// the tables.
 package compare
 
 import (

@@ -1,8 +1,8 @@
-// Package sinktest states what a sink promises, as tests that every sink passes.
+// Package sinktest tests the contract of package sinks. Every sink must pass it.
 //
-// What a sink holds is compared with a model: a journal of answers, and a few plain
-// lines that say what each kind of table makes of them. However the journal is cut
-// into batches, the tables must be the same.
+// The content of a sink is compared with a model: a journal of answers, and a few simple functions
+// that compute the rows of each kind of table. The tables must be the same however the journal is
+// divided into batches.
 package sinktest
 
 import (

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Copy writes the state in the folder dir into a new file, as it is at one moment, also while
-// another process holds the folder. The copy is durable when Copy returns nil.
+// Copy writes a consistent copy of the state in the folder dir into a new file, also while another
+// process has locked the folder. The copy is durable when Copy returns nil.
 func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	seen, err := Peek(ctx, dir, o)
 	if err != nil {
 		return err
 	}
-	if err := seen.Close(); err != nil { // its transaction is in the way of a copy
+	if err := seen.Close(); err != nil { // its transaction would block the copy
 		return err
 	}
 	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
@@ -32,7 +32,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	return s.explain(copyInto(ctx, s.db, to))
 }
 
-// copyInto writes a file that is there whole or not at all.
+// copyInto writes the copy to a temporary file and renames it, so that to is complete or missing.
 func copyInto(ctx context.Context, db *sql.DB, to string) error {
 	temp := to + ".new"
 	if err := os.RemoveAll(temp); err != nil { // of a process that was killed
@@ -54,7 +54,7 @@ func copyInto(ctx context.Context, db *sql.DB, to string) error {
 	return syncPath(filepath.Dir(to))
 }
 
-// syncPath makes a file, or the names in a folder, durable.
+// syncPath makes a file, or the directory entries of a folder, durable.
 func syncPath(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -66,21 +66,21 @@ func syncPath(path string) error {
 // restorePoints is how many copies of earlier schema versions are kept.
 const restorePoints = 2
 
-// restorePoint names a copy of the state before it was brought to another schema version. The
-// times in the names let them sort by age.
+// restorePoint returns the path of a copy made before an upgrade to another schema version. The
+// times in the names make them sort by age.
 func restorePoint(dir string, version int, now time.Time) string {
 	return filepath.Join(dir, fmt.Sprintf("before-upgrade-%s-version-%d.db",
 		now.UTC().Format("20060102T150405Z"), version))
 }
 
-// RestorePoints are the copies in a state folder, oldest first.
+// RestorePoints lists the copies in a state folder, oldest first.
 func RestorePoints(dir string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "before-upgrade-*.db"))
 	slices.Sort(names)
 	return names, err
 }
 
-// RemoveRestorePoints removes these copies, which hold what the file no longer has.
+// RemoveRestorePoints removes these copies, which contain data that the file no longer has.
 func (s *Store) RemoveRestorePoints() error {
 	names, err := RestorePoints(s.dir)
 	for _, name := range names {
@@ -89,8 +89,8 @@ func (s *Store) RemoveRestorePoints() error {
 	return errors.Join(err, syncPath(s.dir))
 }
 
-// keepRestorePoint copies the file before a later version of the program changes it, if it has
-// anything to lose.
+// keepRestorePoint copies the file before a later version of the program changes it, unless the
+// file is empty.
 func (s *Store) keepRestorePoint(ctx context.Context) error {
 	have, err := version(ctx, s.db, s.Path())
 	if err != nil || have == 0 || have >= len(s.options.Migrations) {

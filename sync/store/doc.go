@@ -1,22 +1,19 @@
-// Package store keeps one SQLite file for several packages that own its tables: it opens
-// and migrates it, locks its folder, watches the disk, and performs units of work. It
-// knows no table but its own, meta.
+// Package store manages the SQLite file that several packages share: it opens and migrates it,
+// locks its folder, monitors disk space, and runs transactions. Of the tables it owns only meta.
 //
 // # One commit point
 //
-// Whatever several packages write in one [Tx] is one transaction. A unit of work is
-// durable when [Store.Update] returns. Free answers that come faster than 20 a second
-// share a commit; nothing may call an id or a cursor durable before [Store.Flush] has
-// returned.
+// Writes of several packages in one [Tx] are one transaction. They are durable when [Store.Update]
+// returns. Free answers that arrive faster than 20 a second share a commit; an id or a cursor may
+// be treated as durable only after [Store.Flush] has returned.
 //
 // # Groups survive a full disk
 //
-// SQLite throws a whole transaction away when its disk is full. The store keeps
-// the statements of the open group in memory until they are durable, and performs
-// them again, in the same order and so with the same ids, once there is room. The
-// same record serves to undo: a unit of work that fails is rolled back together
-// with its group, and the group without it is performed again.
+// SQLite rolls back a whole transaction when the disk is full. The store keeps the statements of
+// the open group in memory until they are durable, and executes them again, in the same order and
+// so with the same ids, once there is space. The same log is used for rollbacks: if one transaction
+// of a group fails, the group is rolled back and executed again without it.
 //
-// So that the answer to a call that was already paid for finds room, a file, the
-// ballast, takes some of the disk in advance, and is removed when a commit finds none.
+// To have space for the answer to a paid call, the store reserves some of the disk with a file, the
+// ballast, which is removed when a commit finds no space.
 package store

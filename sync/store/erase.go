@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Erased stands in the place of an id that was forgotten.
+// Erased replaces a forgotten id.
 const Erased = "forgotten"
 
-// Without is a text with [Erased] in the place of ids.
+// Without returns a text with [Erased] in place of ids.
 func Without(text string, ids [][]byte) string {
 	clean := []byte(text)
 	for _, id := range ids {
@@ -19,7 +19,7 @@ func Without(text string, ids [][]byte) string {
 	return string(clean)
 }
 
-// Erase puts [Erased] in the place of ids, wherever they stand in these columns of a table.
+// Erase replaces ids by [Erased] in these columns of a table.
 func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	for _, column := range columns {
 		for _, id := range ids {
@@ -33,13 +33,13 @@ func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	return nil
 }
 
-// inMemory is the size up to which [Store.Compact] works in memory, in bytes. A larger file needs room
-// for a copy of itself where the machine keeps temporary files.
+// inMemory is the size up to which [Store.Compact] works in memory, in bytes. A larger file needs
+// space for a copy of itself in the folder for temporary files.
 const inMemory = 256 << 20
 
-// Compact writes the file anew, with nothing left in it or in its log of what was deleted or replaced,
-// where a program that reads bytes would find it. From then on [Store.GiveBack] works, also on a file that
-// an earlier version made.
+// Compact rewrites the file, so that neither it nor its log contains deleted or replaced data that
+// a program could read from the raw bytes. Afterwards [Store.GiveBack] works, also for a file
+// created by an earlier version.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err

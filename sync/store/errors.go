@@ -9,7 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// HeldError says that another process works with the state folder.
+// HeldError is the error of opening a state folder that another process has locked.
 type HeldError struct {
 	Dir     string
 	PID     int // 0 if the holder has not said who it is
@@ -26,8 +26,8 @@ func (e *HeldError) Error() string {
 		e.Dir, who)
 }
 
-// LocklessError says that the file system of the state folder has no locks. Without them two
-// processes could work with one state, and spend the same credits.
+// LocklessError is the error of a file system without locks. Without them two processes could use
+// the same state, and spend the same credits.
 type LocklessError struct {
 	Dir   string
 	Cause error
@@ -40,7 +40,7 @@ func (e *LocklessError) Error() string {
 
 func (e *LocklessError) Unwrap() error { return e.Cause }
 
-// NewerError says that the state was written by a later version of the program.
+// NewerError is the error of a state written by a later version of the program.
 type NewerError struct {
 	Path       string
 	Have, Want int    // schema versions: of the file, and the latest known here
@@ -57,8 +57,8 @@ func (e *NewerError) Error() string {
 	return text
 }
 
-// CorruptError says that the state cannot be trusted. Nothing is bought on such a
-// state, because what was spent is written nowhere else.
+// CorruptError is the error of a damaged state. Nothing is bought with such a state, because there
+// is no other record of what was spent.
 type CorruptError struct {
 	Path   string
 	Detail string
@@ -69,8 +69,8 @@ func (e *CorruptError) Error() string {
 		"because only the state records what was spent", e.Path, e.Detail)
 }
 
-// FullError says that the disk has no room for what was to be written. What was
-// accepted before is kept in memory and written as soon as there is room.
+// FullError is the error of a write for which the disk has no space. Accepted data is kept in
+// memory and written as soon as there is space.
 type FullError struct {
 	Dir   string
 	Cause error
@@ -82,7 +82,7 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Cause }
 
-// LowSpaceError refuses a request because its answer might find no room.
+// LowSpaceError refuses a request because there may be no space for its answer.
 type LowSpaceError struct {
 	Dir        string
 	Free, Need uint64 // bytes
@@ -103,8 +103,8 @@ func (e *MovedError) Error() string {
 		e.Path)
 }
 
-// LockedError says that another program has locked the database, for longer than the
-// work could wait.
+// LockedError is the error if another program has locked the database for longer than the operation
+// could wait.
 type LockedError struct {
 	Path  string
 	Cause error
@@ -116,13 +116,13 @@ func (e *LockedError) Error() string {
 
 func (e *LockedError) Unwrap() error { return e.Cause }
 
-// IsLocked reports whether err says that another program has locked the database.
+// IsLocked reports whether err was caused by another program's lock on the database.
 func IsLocked(err error) bool {
 	_, ok := errors.AsType[*LockedError](err)
 	return ok
 }
 
-// code is the primary result code of SQLite in err, 0 if there is none.
+// code returns the primary SQLite result code in err, 0 if there is none.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
@@ -130,19 +130,18 @@ func code(err error) int {
 	return 0
 }
 
-// IsConstraint reports whether err says that a constraint or a trigger refused a statement.
+// IsConstraint reports whether err was caused by a constraint or a trigger.
 func IsConstraint(err error) bool { return code(err) == sqlite3.SQLITE_CONSTRAINT }
 
-// full reports whether err says that the disk has no room. The file that indexes
-// the log tells so in a way of its own.
+// full reports whether err was caused by a full disk. The shared-memory index of the log has its
+// own error code for that.
 func full(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (code(err) == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
-// explain gives SQLite's errors the name under which callers know them, and stops
-// the store for good after those that leave open what is on the disk: an fsync
-// that failed must not be tried again.
+// explain converts SQLite's errors to the errors of this package. After errors that leave the
+// content of the disk unknown it stops the store permanently: a failed fsync must not be retried.
 func (s *Store) explain(err error) error {
 	switch {
 	case err == nil:

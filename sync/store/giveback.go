@@ -2,32 +2,32 @@ package store
 
 import "fmt"
 
-// Room inside of the file that what was deleted has left is used again by what is written next. What is more
-// than a share of the file, and more than a little, goes back to the disk.
+// Free pages in the file are reused by later writes. If they are more than a share of the file, and
+// more than a minimum, some are returned to the disk.
 const (
 	keptFree   = 10      // a tenth of the file
 	littleFree = 4 << 20 // bytes
 )
 
-// givenBack is how many pages one step gives back, each of which another page may have to be moved for.
+// givenBack is how many pages one step returns. Each may require moving another page.
 const givenBack = 256
 
-// Inside is the room in the file.
+// Inside describes the free space within the file.
 type Inside struct {
 	Bytes   int64 // of the file
-	Free    int64 // of these, which nothing uses
+	Free    int64 // of these, unused
 	Shrinks bool  // [Store.GiveBack] works; not so on a file that an earlier version made, until [Store.Compact]
 }
 
-// toGiveBack reports whether so much is free that some of it goes back to the disk.
+// toGiveBack reports whether enough is free for some of it to be returned to the disk.
 func (i Inside) toGiveBack() bool {
 	return i.Shrinks && i.Free > littleFree && i.Free > i.Bytes/keptFree
 }
 
-// incremental is SQLite's number for a file that can be cut in steps.
+// incremental is SQLite's auto_vacuum mode of a file that can be truncated in steps.
 const incremental = 2
 
-// Inside tells of the room in the file.
+// Inside returns the free space within the file.
 func (s *Store) Inside() (i Inside, err error) {
 	err = s.View(func(tx *Tx) error {
 		i, err = inside(tx)
@@ -48,8 +48,9 @@ func inside(tx *Tx) (Inside, error) {
 	return Inside{Bytes: pages * size, Free: free * size, Shrinks: mode == incremental}, nil
 }
 
-// GiveBack gives some of the room inside of the file back to the disk, if there is much of it, in one short
-// transaction. It reports whether there is more to give. It does not wait for another program's lock.
+// GiveBack returns some of the free space within the file to the disk, if there is much of it, in
+// one short transaction. It reports whether there is more to return. It does not wait for another
+// program's lock.
 func (s *Store) GiveBack() (more bool, err error) {
 	have, err := s.Inside()
 	if err != nil || !have.toGiveBack() {

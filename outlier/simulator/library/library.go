@@ -1,9 +1,8 @@
-// Package library is the world that the simulated service serves: channels and their
-// uploads, texts, statistics, and what a search finds among them. It knows no HTTP.
+// Package library generates the data that the simulated service serves: channels and their uploads,
+// texts, statistics, and search results. It does not use HTTP.
 //
-// Everything in it is a function of a seed and the time, by the hour, so that nothing
-// has to be stored: the same question in the same hour has the same answer in every
-// process.
+// Everything in it is a function of a seed and the time, by the hour, so nothing has to be stored:
+// the same request in the same hour has the same answer in every process.
 package library
 
 import (
@@ -15,9 +14,9 @@ import (
 // ChannelCount makes some 75,000 uploads in samples, of which some thousands are outliers.
 const ChannelCount = 600
 
-// Library is everything that the service knows. It has no end: an upload follows from the
-// seed and its number, and its statistics from the clock. Statistics change once an hour,
-// so all answers of an hour agree with one another.
+// Library is the data of the service for one seed. It is unbounded: an upload is computed from the
+// seed and its number, and its statistics from the clock. Statistics change once an hour, so all
+// answers of an hour are consistent.
 type Library struct {
 	Seed     uint64
 	Channels []*channel
@@ -27,8 +26,8 @@ type Library struct {
 	indexes []*Index // of several hours, the most recently used first
 }
 
-// libraries keeps the libraries of the last seeds. All services of a seed share one, so that
-// a thousand services in tests share its indexes.
+// libraries caches the libraries of the last seeds. All services with the same seed share one and
+// its indexes.
 var libraries = struct {
 	sync.Mutex
 	bySeed map[uint64]*Library

@@ -1,5 +1,5 @@
-// Package buckettest has a store in memory that speaks as much of S3, or of Azure Blob Storage, as
-// package bucket uses, and that fails as it is told. It does not check signatures.
+// Package buckettest is an in-memory server for the part of S3 and of Azure Blob Storage that
+// package bucket uses, with configurable faults. It does not check signatures.
 package buckettest
 
 import (

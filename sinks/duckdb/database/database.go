@@ -1,5 +1,5 @@
-// Package database starts DuckDB in this process and declares our tables and views in it:
-// what the writer of the published file and its readers share.
+// Package database starts an embedded DuckDB and declares the tables and views in it, for the
+// writer of the published file and for its readers.
 package database
 
 import (

@@ -1,5 +1,5 @@
-// Package query reads the published DuckDB file: the SQL of people and of jobs, and what the
-// commands show from it. It opens the file read-only for each question and closes it again.
+// Package query queries the published DuckDB file: for SQL of users and of jobs, and for the output
+// of commands. It opens the file read-only for each query and closes it again.
 package query
 
 import (

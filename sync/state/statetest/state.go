@@ -1,6 +1,6 @@
-// Package statetest has what tests of the state need: a state folder in which nothing has
-// happened, what runs, calls and scans leave in one, and a large one for benchmarks, with as
-// many answers and queued calls as an installation gathers in a year.
+// Package statetest creates state folders for tests: an empty one, the records of runs, calls and
+// scans, and a large one for benchmarks, with as many answers and queued calls as an installation
+// collects in a year.
 package statetest
 
 import (
