@@ -19,9 +19,9 @@ import (
 	"outlierd/outlier"
 )
 
-// Decoder turns answers into rows, and is the only reader of whole answers. It
-// walks each body once, guided by the tables ([compile]), and appends every value to
-// its column as it goes by. One goroutine at a time may use it.
+// Decoder converts answers to rows. It is the only code that reads whole answers. It parses each
+// body once, guided by the tables ([compile]), and appends every value directly to its column. It
+// must be used by one goroutine at a time.
 //
 // It is strict about the form of a body, which must be one JSON object (any value,
 // where the interface shows no shape; a byte order mark is tolerated) with nothing after
@@ -65,7 +65,7 @@ func newRows(t *Table, columns []Column) *rows {
 	return r
 }
 
-// cut takes back all rows from row n on.
+// cut removes all rows from row n on.
 func (r *rows) cut(n int) {
 	r.n = n
 	for _, v := range r.vectors {
@@ -73,14 +73,14 @@ func (r *rows) cut(n int) {
 	}
 }
 
-// reserve makes room for a batch like the last one, once its first row comes.
+// reserve allocates space for a batch like the last one, once its first row is added.
 func (r *rows) reserve() {
 	for _, v := range r.vectors {
 		v.reserve()
 	}
 }
 
-// appendSource appends to the new rows what is known from the source.
+// appendSource appends the columns that are set from the source to the new rows.
 func (r *rows) appendSource(src *Source) {
 	for i, c := range r.columns {
 		if c.fromSource != nil {
@@ -89,8 +89,7 @@ func (r *rows) appendSource(src *Source) {
 	}
 }
 
-// NewDecoder makes a decoder. What it makes for records beside its own slices is allocated
-// from mem.
+// NewDecoder returns a decoder. Memory of records, except its own slices, is allocated from mem.
 func NewDecoder(mem memory.Allocator) *Decoder {
 	d := &Decoder{mem: mem, drift: drifts{}, keys: map[listed]bool{}, same: map[commentHash][]int{}}
 	d.compile()
@@ -117,8 +116,8 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 	return err
 }
 
-// Undo takes back what the last [Decoder.Decode] has appended, and the drift since the last
-// call of [Decoder.Drift].
+// Undo removes the rows of the last [Decoder.Decode], and the drift since the last call of
+// [Decoder.Drift].
 func (d *Decoder) Undo() {
 	for _, r := range d.all {
 		r.cut(r.kept)
@@ -127,8 +126,8 @@ func (d *Decoder) Undo() {
 	clear(d.drift)
 }
 
-// Check reads one answer as [Decoder.Decode] does, and keeps nothing of it. It returns
-// which of its hits or items have no row, by their places from 0, and the error of Decode.
+// Check parses an answer like [Decoder.Decode], without keeping its rows. It returns which of its
+// hits or items have no row, by index from 0, and the error of Decode.
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	err = d.read(&src, body)
 	for _, r := range d.all {
@@ -139,7 +138,7 @@ func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	return d.lost, err
 }
 
-// read reads one answer behind the rows that are there.
+// read appends the rows of one answer.
 func (d *Decoder) read(src *Source, body []byte) error {
 	d.src, d.lost = src, nil
 	for _, r := range d.all {
@@ -152,8 +151,8 @@ func (d *Decoder) read(src *Source, body []byte) error {
 	return err
 }
 
-// hasRows reports whether the present answer has a row that says something: a transcript
-// without a word says nothing.
+// hasRows reports whether the present answer has a row with content: a transcript without text has
+// none.
 func (d *Decoder) hasRows() bool {
 	if d.src.Op != outlier.OpTranscript {
 		return slices.ContainsFunc(d.rows, func(r *rows) bool { return r.n > r.kept })
@@ -168,7 +167,7 @@ func (d *Decoder) hasRows() bool {
 	return events.n > events.kept
 }
 
-// answer reads the whole of an answer.
+// answer parses a whole answer.
 func (d *Decoder) answer(body []byte) error {
 	if d.src.Missing {
 		d.of[Missing].n++
@@ -196,7 +195,7 @@ func (d *Decoder) answer(body []byte) error {
 	return d.echo(plan)
 }
 
-// envelope reads the object that an answer is, and what may follow it: nothing.
+// envelope parses the top object of an answer, and fails if anything follows it.
 func (d *Decoder) envelope(plan *record) error {
 	if plan.rows.table == nil {
 		plan.rows.cut(0)
@@ -218,7 +217,7 @@ func (d *Decoder) envelope(plan *record) error {
 	return nil
 }
 
-// echo compares the ids that an answer repeats with the id that was asked about.
+// echo compares the ids in an answer with the requested id.
 func (d *Decoder) echo(plan *record) error {
 	if d.src.Entity == "" {
 		return nil
@@ -233,17 +232,17 @@ func (d *Decoder) echo(plan *record) error {
 	return nil
 }
 
-// about tells whether a data endpoint was asked about one thing.
+// about reports whether the request was about one entity.
 func (s *Source) about() bool { return s.Entity != "" && s.Op != outlier.OpScan }
 
-// asked tells whether an id is the one that was asked about. A scan's is a UUID, whose
-// letters are the same in either case.
+// asked reports whether an id is the requested one. A scan's id is a UUID, which is not
+// case-sensitive.
 func (s *Source) asked(id string) bool {
 	return id == s.Entity || s.Op == outlier.OpScan && strings.EqualFold(id, s.Entity)
 }
 
-// Counted is how many rows the last [Decoder.Decode] appended, or [Decoder.Check] found, by
-// table name; tables that got none are left out. A current table has as many as its history.
+// Counted returns how many rows the last [Decoder.Decode] appended, or [Decoder.Check] found, by
+// table name; tables without rows are omitted. A current table has as many as its history.
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {
@@ -263,7 +262,7 @@ func (d *Decoder) Rows() int {
 	return n
 }
 
-// Bytes is about how much memory the collected rows will take as Arrow.
+// Bytes returns approximately how much memory the collected rows need in Arrow.
 func (d *Decoder) Bytes() int {
 	n := 0
 	for _, r := range d.all {
@@ -274,9 +273,9 @@ func (d *Decoder) Bytes() int {
 	return n
 }
 
-// Take hands the collected rows over, at most one Part per table in the order of
-// [Tables], and starts anew. A current table shares its history's arrays, and a table those
-// of the one that it is [Table.Of].
+// Take returns the collected rows, at most one Part per table in the order of [Tables], and resets
+// the decoder. A current table shares its history's arrays, and a table shares those of its
+// [Table.Of].
 func (d *Decoder) Take() []Part {
 	made := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {
@@ -295,7 +294,7 @@ func (d *Decoder) Take() []Part {
 	return parts
 }
 
-// takeGone hands over the identities whose rows go; nil if there are none.
+// takeGone returns the deleted identities; nil if there are none.
 func (d *Decoder) takeGone(t *Table) arrow.RecordBatch {
 	gone := d.gone[t]
 	if gone == nil || gone.n == 0 {
@@ -304,7 +303,7 @@ func (d *Decoder) takeGone(t *Table) arrow.RecordBatch {
 	return gone.batch(d.mem)
 }
 
-// batch hands the rows over as a record.
+// batch converts the rows to a record.
 func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	var columns []arrow.Array
 	for i, v := range r.vectors {
@@ -319,7 +318,7 @@ func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	return batch
 }
 
-// project is the columns of rows of another table that t has.
+// project selects the columns of t from rows of another table.
 func project(rows arrow.RecordBatch, t *Table) arrow.RecordBatch {
 	var columns []arrow.Array
 	for _, f := range t.schema.Fields() {

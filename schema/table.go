@@ -15,7 +15,7 @@ import (
 	"outlierd/outlier"
 )
 
-// Kind says how a sink keeps a table.
+// Kind says how a sink stores a table.
 type Kind int
 
 const (
@@ -23,42 +23,42 @@ const (
 	// columns first_seen_at, last_seen_at and times_seen, and of some tables what the key's
 	// sighting of an earlier day said (see [Table.Stored]).
 	Current Kind = iota
-	// History is append-only and holds every observation: one row per key and answer.
+	// History is append-only and contains every observation: one row per key and answer.
 	History
-	// Changes is a History without repetition: a row is kept only if it is its
-	// key's first, or if at least one of [Table.Columns] differs (null equals
-	// null) from the key's row that was kept last. Lineage is not compared.
+	// Changes is a History without repetitions: a row is stored only if it is the first of its key,
+	// or if at least one of [Table.Columns] differs (null equals null) from the last stored row of
+	// the key. Lineage is not compared.
 	Changes
-	// Children hold the rows of a parent; a new observation of the parent
-	// replaces all of them, also by none. Key[0] is the parent's id.
+	// Children are the rows of a parent; a new observation of the parent replaces all of them, even
+	// if it has none. Key[0] is the parent's id.
 	Children
-	// Once is append-only, for what is fetched once; should Key[0] come again, the
-	// sink replaces all of its rows.
+	// Once is append-only, for entities that are fetched once; if Key[0] is fetched again, the sink
+	// replaces all of its rows.
 	Once
 	// Log is append-only.
 	Log
 )
 
-// String is the kind's name in the reference.
+// String returns the kind's name in the reference.
 func (k Kind) String() string {
 	return [...]string{"current", "history", "changes", "children", "once", "log"}[k]
 }
 
-// Column is one line of a table: its name, its type, where in the JSON its value
-// stands, and what it means.
+// Column is one line of a table: its name, its type, the path of its value in the JSON, and its
+// meaning.
 type Column struct {
 	Name string
 	Type arrow.DataType
 
-	// Path is dotted and starts at the row's object: "snippet.title". With "../"
-	// in front it starts at the parent row's object, with "/" at the whole answer.
-	// It is "" if the value does not stand in the JSON.
+	// Path is dotted and starts at the row's object: "snippet.title". With "../" in front it starts
+	// at the parent row's object, with "/" at the whole answer. It is "" if the value is not in the
+	// JSON.
 	Path    string
 	Comment string
 	JSON    bool // text that holds JSON: type JSON in DuckDB
 
-	// bare tells of which answers the column also takes a plain number that stands in
-	// place of the object around the value; nil for none.
+	// bare reports for which answers the column also accepts a plain number instead of the object
+	// around the value; nil for none.
 	bare func(*Source) bool
 
 	// How a value without a path comes about; exactly one is set.
@@ -67,16 +67,16 @@ type Column struct {
 	of         []string                                 // the columns that computed reads
 }
 
-// Place is where the answers of an operation hold rows: the path of an object, or
-// with "[]" of the elements of an array, below another place's row or the top. "" is
-// the answer itself, and "*[]" the elements of an answer of any shape.
+// Place is the location of rows in the answers of an operation: the path of an object, or with "[]"
+// of the elements of an array, below another place's row or the top. "" is the answer itself, and
+// "*[]" the elements of an answer of any shape.
 type Place struct {
 	Op   outlier.Operation
 	Path string
 }
 
-// Table is the one declaration from which the Arrow schema, both sinks' DDL, the
-// decoding and the reference in docs/tables.md follow.
+// Table is the declaration from which the Arrow schema, the sinks' DDL, the decoding and the
+// reference in docs/tables.md are derived.
 type Table struct {
 	Name    string // as in design: "outliers", "outliers_history", "ops.runs"
 	Kind    Kind
@@ -93,7 +93,7 @@ type Table struct {
 	stored  *arrow.Schema
 }
 
-// define completes a declaration. The lineage columns come after the others.
+// define completes a declaration with the lineage columns at the end.
 func define(t Table, lineage []Column) *Table {
 	t.lineage = lineage
 	t.schema = schemaOf(t.Columns, lineage)
@@ -116,7 +116,7 @@ func schemaOf(columns ...[]Column) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// Schema is the schema of decoded rows: the declared columns and the lineage.
+// Schema returns the schema of decoded rows: the declared columns and the lineage.
 func (t *Table) Schema() *arrow.Schema { return t.schema }
 
 // Stored is the schema as a sink keeps it: [Table.Schema], and for a Current table
@@ -127,12 +127,11 @@ func (t *Table) Schema() *arrow.Schema { return t.schema }
 // tell the same number, are one step of growth. They are NULL while there is no such step.
 func (t *Table) Stored() *arrow.Schema { return t.stored }
 
-// FileName is the table's folder name in Parquet: "ops_runs" for "ops.runs".
+// FileName returns the table's folder name in Parquet: "ops_runs" for "ops.runs".
 func (t *Table) FileName() string { return strings.ReplaceAll(t.Name, ".", "_") }
 
-// Identity names the columns by which rows replace one another: all rows of a
-// stored table with these values go when a later answer has them. It is nil for
-// tables that only grow.
+// Identity returns the columns by which rows replace one another: all stored rows with the same
+// values are deleted when a later answer has these values. It is nil for append-only tables.
 func (t *Table) Identity() []string {
 	switch t.Kind {
 	case Current:
@@ -143,16 +142,15 @@ func (t *Table) Identity() []string {
 	return nil
 }
 
-// repeating are the text columns whose values come again and again, as titles, addresses and
-// texts do not.
+// repeating are the text columns with few distinct values, unlike titles, URLs and texts.
 var repeating = []string{
 	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
 	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
 	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
 }
 
-// Repeats reports whether values of a text column come again and again, so that a sink keeps
-// them in a dictionary. A parent's id repeats in all rows of its children.
+// Repeats reports whether a text column has few distinct values, so that a sink should use a
+// dictionary. A parent's id repeats in all rows of its children.
 func (t *Table) Repeats(column string) bool {
 	if len(t.Key) > 1 && column == t.Key[0] {
 		return true
@@ -165,13 +163,13 @@ type Part struct {
 	Table *Table
 	Rows  arrow.RecordBatch
 
-	// Gone are identities ([Table.Identity]), each with the _response_id of an answer that
-	// ends their older rows without having any itself: a video has no comments any more, or
-	// what was missing is there. It is nil if there are none.
+	// Gone are identities ([Table.Identity]), each with the _response_id of an answer that deletes
+	// their older rows without adding any: a video no longer has comments, or a missing entity was
+	// found. It is nil if there are none.
 	Gone arrow.RecordBatch
 }
 
-// Release gives a part up.
+// Release releases the records of a part.
 func (p Part) Release() {
 	p.Rows.Release()
 	if p.Gone != nil {
@@ -179,8 +177,8 @@ func (p Part) Release() {
 	}
 }
 
-// Source is what the journal knows about an answer and its rows cannot say
-// themselves: lineage, and the search that brought the hits.
+// Source is what the journal has about an answer and is not in its body: lineage, and the search
+// that returned the hits.
 type Source struct {
 	Response   int64 // journal id
 	Run        string

@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// ScanState is how a scan stands, as far as this side knows.
+// ScanState is the state of a scan, as far as known here.
 type ScanState string
 
 // The states. An intent becomes unknown in the transaction that marks its attempt
@@ -49,7 +49,7 @@ type Scan struct {
 	Polls                                         int
 }
 
-// HowToSettle is what a person can do about a scan whose start was not confirmed.
+// HowToSettle says how to resolve a scan whose start was not confirmed.
 func (s *Scan) HowToSettle() string {
 	return fmt.Sprintf("`outlierd scan adopt ID` links it, "+
 		"`outlierd scan resolve --not-created %d` records that it was not started", s.Intent)
@@ -58,7 +58,7 @@ func (s *Scan) HowToSettle() string {
 const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
 	intended, created, polled, next_poll, deadline, polls`
 
-// scanRow is a scan on its way out of the database.
+// scanRow is a row of the table scans.
 type scanRow struct {
 	Scan
 	queries                                            string
@@ -88,7 +88,7 @@ func (r *scanRow) scan() (Scan, error) {
 // any run has, if that one will not go on. A scan past its deadline is not live: what it
 // finds is of another day. A run that wants a live scan joins it, see [Runs.JoinScan].
 
-// same holds for scans that look for what ?1, ?2 and ?3 say.
+// same is the condition for scans with the same search, given by ?1, ?2 and ?3.
 const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 
 // timely holds for scans whose deadline is after ?4. One that was adopted has none before
@@ -97,13 +97,13 @@ const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 // clock: no jump of this machine's makes a second purchase of a scan that is under way.
 const timely = `iif(deadline = 0, max(intended, created) + 86400000000, deadline) > ?4`
 
-// unread holds for scans that the run which paid for them has not read to the end.
+// unread is the condition for scans that the run that paid for them has not read completely.
 const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
 	AND (id = scans.step OR scan = scans.scan))
 	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
 		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
-// wanted are the queries of a scan as two scans are compared by them.
+// wanted returns the queries of a scan in a form in which scans are compared.
 func (s *Scan) wanted() (string, error) {
 	text, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
 	return string(text), err
@@ -131,8 +131,8 @@ func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
 	return live, nil
 }
 
-// JoinScan lets a step wait for a scan that another one has started, and sets aside what
-// p.Hold says for reading it: both, or if that passes a cap neither.
+// JoinScan makes a step wait for a scan that another step has started, and sets aside p.Hold for
+// reading it: both, or neither if that exceeds a cap.
 func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 	err := rs.ledger.SetAside(p, func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step))
@@ -143,8 +143,7 @@ func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 	return nil
 }
 
-// NamedBefore is the scan of another intent than scan's that has the service's id; nil if
-// none has.
+// NamedBefore returns the scan of another intent that has the service's id; nil if there is none.
 func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
 	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
 		scanID, scan.Intent)
@@ -225,9 +224,8 @@ func dropRefused(tx *store.Tx, step int64) error {
 	return nil
 }
 
-// alone names the scan that stands in the way of s, if there is one. The database
-// refuses s in any case. One that runs past its deadline does not: no run waits for it
-// any longer.
+// alone returns an error with the scan that prevents s, if there is one. The database refuses s in
+// any case. A scan past its deadline does not prevent s, as no run waits for it.
 func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
 	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running'
 		AND NOT `+timely,
@@ -245,8 +243,7 @@ func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
 	return &LiveScanError{Scan: *before}
 }
 
-// LiveScanError says that the same scan may be under way, or was made for the same
-// due instant.
+// LiveScanError is the error if the same scan may be running, or was made for the same due instant.
 type LiveScanError struct{ Scan Scan }
 
 func (e *LiveScanError) Error() string {
@@ -262,7 +259,7 @@ func (e *LiveScanError) Error() string {
 	return text
 }
 
-// unconfirmed are the intents of the scans whose start is not confirmed.
+// unconfirmed returns the intents of scans whose start is not confirmed.
 func unconfirmed(tx *store.Tx) ([]int64, error) {
 	// The first condition is that of the index.
 	return store.List(tx, func(id *int64) []any { return []any{id} },
@@ -280,8 +277,8 @@ func Release(tx *store.Tx, step int64) error {
 	return ledger.Release(tx, step, intents)
 }
 
-// SaveScan records how a scan stands: its state, the service's id and word, times
-// and polls. What was intended never changes, and a state never goes back.
+// SaveScan records the progress of a scan: its state, the service's id and status, times and polls.
+// The intended search never changes, and a state never goes back.
 func SaveScan(tx *store.Tx, s Scan) error {
 	result, err := tx.Exec(`UPDATE scans
 		SET state = ?, scan = ?, status = ?, created = ?, polled = ?, next_poll = ?, deadline = ?, polls = ?
@@ -318,7 +315,7 @@ func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 	return SaveScan(tx, *scan)
 }
 
-// Scans are the scans of a job, or of all jobs if job is "", newest first.
+// Scans returns the scans of a job, or of all jobs if job is "", newest first.
 func (rs *Runs) Scans(job string) ([]Scan, error) {
 	var all []Scan
 	err := rs.db.View(func(tx *store.Tx) error {
@@ -337,7 +334,7 @@ func (rs *Runs) Scans(job string) ([]Scan, error) {
 	return all, nil
 }
 
-// ScanOf is the scan that a step has joined, or its newest intent; nil if it has none.
+// ScanOf returns the scan that a step has joined, or its newest intent; nil if it has none.
 func (rs *Runs) ScanOf(step int64) (scan *Scan, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans
@@ -351,7 +348,7 @@ func (rs *Runs) ScanOf(step int64) (scan *Scan, err error) {
 	return scan, nil
 }
 
-// ScanByID is the scan that has the service's id; nil if none of ours has.
+// ScanByID returns the scan with the service's id; nil if there is none here.
 func (rs *Runs) ScanByID(scanID string) (scan *Scan, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> ''`, scanID)

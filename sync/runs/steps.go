@@ -46,13 +46,13 @@ type Step struct {
 	Left    int             // pages that were left when it ended, whatever ended it; -1 if unknown
 }
 
-// Name is what a step looks for, as a person would call it: words, or videos or
-// channels whose like it looks for, or else the value of for_each or the operation.
+// Name returns what a step searches for, for people: its queries or seeds, or else the value of
+// for_each or the operation.
 func (s *Step) Name() string {
 	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Query.Op()))
 }
 
-// Title is the operation of a step with what it looks for.
+// Title returns the operation of a step and what it searches for.
 func (s *Step) Title() string {
 	for _, words := range [][]string{s.Queries, s.Seeds} {
 		if len(words) > 0 {
@@ -81,13 +81,14 @@ const (
 	StopDeadline   = "deadline"    // the scan had not ended in time; its results can still be read
 )
 
-// Final reports whether a search that ended so is closed for good: trying again cannot help.
+// Final reports whether a search that ended with this reason is closed permanently because a retry
+// cannot help.
 func Final(stop string) bool {
 	return slices.Contains([]string{StopRefused, StopUnreadable, StopClock, StopScanFailed, StopDeadline}, stop)
 }
 
-// Covered reports whether a search that ended so need not be repeated for what it covered:
-// the job's watermark moves on.
+// Covered reports whether a search that ended with this reason has covered its dates, so that the
+// job's watermark moves.
 func Covered(stop string) bool {
 	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown}, stop)
 }
@@ -167,8 +168,7 @@ func addStep(tx *store.Tx, s Step) (int64, error) {
 	return result.LastInsertId()
 }
 
-// SaveStep records how far a step has got. What was resolved at the beginning
-// never changes.
+// SaveStep records the progress of a step. Values resolved at the beginning never change.
 func SaveStep(tx *store.Tx, s Step) error {
 	result, err := tx.Exec(`UPDATE steps
 		SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
@@ -181,7 +181,7 @@ func SaveStep(tx *store.Tx, s Step) error {
 	return nil
 }
 
-// Steps are the steps of a run, in order.
+// Steps returns the steps of a run, in order.
 func (rs *Runs) Steps(run string) ([]Step, error) {
 	var steps []Step
 	err := rs.db.View(func(tx *store.Tx) error {

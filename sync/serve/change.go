@@ -13,16 +13,16 @@ import (
 	"outlierd/sync/store"
 )
 
-// Change is a small change of the state. Beside a daemon it is sent there ([Send]); alone a
-// command carries it out itself.
+// Change is a small change of the state. If there is a daemon, a command sends it there ([Send]);
+// otherwise it makes the change itself.
 type Change[R any] interface {
 	path() string
 
-	// Do carries the change out in the process that holds the state folder.
+	// Do makes the change in the process that has locked the state folder.
 	Do(context.Context, *engine.Engine) (R, error)
 }
 
-// Nothing is what a change returns that has nothing to say.
+// Nothing is the result of a change without a result.
 type Nothing struct{}
 
 // SetCursors sets the cursors of a job.

@@ -1,13 +1,13 @@
-// Package serve lets commands work beside the daemon that holds the state folder.
+// Package serve lets commands work while a daemon has locked the state folder.
 //
-// The daemon listens on a unix socket in that folder, which only its user can reach, and
-// answers HTTP with JSON. A command reads the state for itself, and says, asks and prints all
-// that people see. Only what changes the state crosses the socket: a run that a person asks
-// for ([Order]), and small changes such as a cursor that is set ([Change]). The daemon's engine
-// does both between two of its own calls.
+// The daemon listens on a unix socket in that folder, which only its user can access, and serves
+// JSON over HTTP. A command reads the state itself, and prints everything that people see. Only
+// changes of the state are sent over the socket: a run that a person asks for ([Order]), and small
+// changes such as setting a cursor ([Change]). The daemon's engine performs both between two of its
+// own calls.
 //
-// docs/daemon.md describes the interface. Its version is in every path; a command that meets
-// another version says so and does nothing.
+// docs/daemon.md describes the interface. Its version is part of every path; a command that finds
+// another version reports it and does nothing.
 package serve
 
 import (
@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// Version is the version of the interface. A change that an older command or daemon would
-// misread makes it a new one.
+// Version is the version of the interface. It is incremented by every change that an older command
+// or daemon would misread.
 const Version = 1
 
-// About is who answers: GET /v1.
+// About describes the daemon: GET /v1.
 type About struct {
 	Interface int       `json:"interface"` // its Version
 	Program   string    `json:"version"`
@@ -45,16 +45,16 @@ const (
 	ReadOnSignal = "signal"
 )
 
-// Name is the daemon as people know it.
+// Name returns the daemon's name for messages.
 func (a *About) Name() string { return fmt.Sprintf("'outlierd up' (process %d)", a.PID) }
 
-// Socket is the path of the socket in a state folder.
+// Socket returns the path of the socket in a state folder.
 func Socket(dir string) string { return filepath.Join(dir, "outlierd.sock") }
 
-// longestPath is how long the path of a socket may be on every system.
+// longestPath is the maximum length of a socket path on all systems.
 const longestPath = 103
 
-// reach calls f with a path to the socket that the system takes. A path that is too long leads
+// reach calls f with a path to the socket that the system accepts. A path that is too long goes
 // through an open descriptor of the folder.
 func reach(dir string, f func(path string) error) error {
 	path := Socket(dir)
@@ -72,8 +72,8 @@ func reach(dir string, f func(path string) error) error {
 	return err
 }
 
-// Listen listens on the socket of a state folder, which this process must hold: a socket that
-// is there already was left by a process that was killed.
+// Listen listens on the socket of a state folder, which this process must have locked: an existing
+// socket was left by a killed process.
 func Listen(dir string) (net.Listener, error) {
 	path := Socket(dir)
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {

@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// checkAtStart looks for damage after an unclean end. A kill can only cut the newest
-// transaction short, which SQLite undoes; after anything worse all is checked.
+// checkAtStart looks for damage after an unclean end. A kill can only interrupt the newest
+// transaction, which SQLite rolls back; after anything worse everything is checked.
 func (s *Store) checkAtStart(ctx context.Context) error {
 	why := s.DB.Doubt()
 	if why == "" {
@@ -51,9 +51,9 @@ type Checked struct {
 	Pruned  int64          `json:"pruned"`  // the last answer of which the journal has no body; 0 if it has all
 }
 
-// Check verifies the whole state: that the file is sound, that the ledger's periods hold
-// the sum of their attempts, and that every answer of the journal matches its checksum.
-// It fails with a [*store.CorruptError]. With a million answers it takes some 10 seconds.
+// Check verifies the whole state: the integrity of the file, the ledger's periods against the sum
+// of their attempts, and every answer of the journal against its checksum. Damage is a
+// [*store.CorruptError]. With a million answers it takes about 10 seconds.
 func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err
