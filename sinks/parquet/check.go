@@ -19,7 +19,7 @@ import (
 	"outlierd/schema"
 )
 
-// Folder is a folder of tables as it stood at one moment.
+// Folder is a snapshot of a folder of tables.
 type Folder struct {
 	Watermark, OpsVersion int64
 
@@ -34,7 +34,7 @@ type Folder struct {
 	listed map[string]File // by their names below Dir; of a manifest of the first version none are
 }
 
-// Paths are the files of a table.
+// Paths returns the files of a table.
 func (f *Folder) Paths(t *schema.Table) (paths []string) {
 	for _, name := range f.Files[t.FileName()] {
 		paths = append(paths, filepath.Join(f.Dir, name))
@@ -42,7 +42,7 @@ func (f *Folder) Paths(t *schema.Table) (paths []string) {
 	return paths
 }
 
-// Within are the files of a table that may have rows of the answers (lo, hi].
+// Within returns the files of a table that may have rows of the answers (lo, hi].
 func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
 	for _, name := range f.Files[t.FileName()] {
 		if file, listed := f.listed[name]; !listed || file.Hi > lo && file.Lo < hi {
@@ -52,12 +52,12 @@ func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
 	return paths
 }
 
-// looks is how often a folder is looked at that changes meanwhile.
+// looks is how often reading a folder that changes meanwhile is tried.
 const looks = 20
 
-// Look reads the manifest of a folder, also while another process writes there, and finds the
-// files that go with it. Nothing is changed in the folder. With keep, the files of that moment are
-// linked into that empty folder, where they stay as they are, if it is on the same disk.
+// Look reads the manifest of a folder, also while another process writes there, and finds the files
+// that it lists. It does not change the folder. With keep, the files are hard-linked into that
+// empty folder, where they do not change, if it is on the same disk.
 func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 
 func (s *Sink) manifestText() ([]byte, error) { return s.root.ReadFile(manifestName) }
 
-// look finds the files that go with a manifest.
+// look finds the files that a manifest lists.
 func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 	m, err := parseManifest(text)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 	return f, err
 }
 
-// listed are the files that a manifest names, by their names below the sink's folder.
+// listed returns the files that a manifest lists, by their names below the sink's folder.
 func (s *Sink) listed(m manifest) (map[string]File, error) {
 	all := map[string]File{}
 	for table, l := range m.Tables {
@@ -165,7 +165,7 @@ func (s *Sink) lacks(m manifest, name string, size int64) string {
 	return name + " is missing"
 }
 
-// Verify reads the files, and says which of them do not hold what was written.
+// Verify reads the files, and returns those whose content has changed since they were written.
 func (f *Folder) Verify(ctx context.Context) (problems []string, err error) {
 	for _, names := range f.Files {
 		for _, name := range names {
@@ -204,7 +204,7 @@ func checksum(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// link gives the files second names, which stay when the first ones go.
+// link creates hard links to the files, which remain when the originals are removed.
 func (f *Folder) link(from string) error {
 	if err := os.RemoveAll(f.Dir); err != nil { // of an earlier look
 		return err

@@ -19,29 +19,30 @@ import (
 
 // # Compaction
 //
-// Each batch leaves a small part in the folder of its day. Once a day is over its parts become one,
-// in a folder of its own below _compacted, which then changes places with that of the day in one
-// step: a reader that lists the day's folder finds the small parts or the one, and never both. In the moment of
-// the step, what was listed is gone, which most readers meet as an error; DuckDB's glob, which looks at
-// each file that it has listed, passes over the day. Any other order of changes would show rows twice,
-// and for longer. The small parts stay below _compacted for an hour, for those who have them open on a
-// network file system.
+// Each batch adds a small part to the folder of its day. Once a day is over its parts are merged
+// into one, in a folder below _compacted, which is then exchanged atomically with that of the day:
+// a reader that lists the day's folder finds either the small parts or the merged one. At the
+// moment of the exchange, files listed before are gone, which most readers report as an error;
+// DuckDB's glob, which checks each listed file, skips the day. Any other order of changes would
+// show rows twice, and for longer. The small parts stay below _compacted for an hour, for readers
+// that have them open on a network file system.
 //
-// A publication compacts so much at most, and finds out what there is to do by the manifest, without
-// looking at the folders. A day whose folder has a file that is not ours, or lacks one, is left as
-// it is, and so is one with a part that cannot be read, which 'outlierd check' tells.
+// A publication compacts a limited amount, and finds what to compact from the manifest, without
+// reading the folders. A day whose folder has a foreign file, or lacks a file, is not compacted,
+// nor is one with an unreadable part, which 'outlierd check' reports.
 
 const (
 	compactedFolder = "_compacted"
 
 	// settled is how long after its end a day is closed: an answer around midnight may be loaded
-	// late. One that comes later still is compacted with the rest of its day.
+	// late. An even later one is compacted with the rest of its day.
 	settled = 6 * time.Hour
 
-	// kept is how long the parts stay that one has taken the place of.
+	// kept is how long merged parts are kept.
 	kept = time.Hour
 
-	// compactGroup is how many rows a row group of a compacted file has. Memory holds one.
+	// compactGroup is the number of rows in a row group of a compacted file. One group is in memory
+	// at a time.
 	compactGroup = 122_880
 
 	// compactAtOnce is about how many bytes of parts a publication compacts.
@@ -88,7 +89,7 @@ func (s *Sink) compact(ctx context.Context) error {
 	return nil
 }
 
-// closing are the days of a table that are over and not closed yet, the oldest first.
+// closing returns the days of a table that are over and not closed yet, oldest first.
 func (s *Sink) closing(t *schema.Table) []string {
 	today := dateOf(s.now().Add(-settled))
 	days := map[string]bool{}
@@ -237,7 +238,8 @@ func (s *Sink) exchanges(table string) (able bool, err error) {
 	return able, err
 }
 
-// closeParts moves the older parts of an operations table to the list that is rarely written.
+// closeParts moves the older parts of an operations table to the list of closed files, which is
+// rarely rewritten.
 func (s *Sink) closeParts(t *schema.Table) error {
 	table := t.FileName()
 	if len(s.state.Tables[table].Files) < manyParts {
@@ -291,7 +293,7 @@ func (s *Sink) removeReplaced(ago time.Duration) error {
 	return nil
 }
 
-// removeFolder removes a folder of parts. Files that are not ours stay.
+// removeFolder removes a folder of parts, except files of other programs.
 func (s *Sink) removeFolder(name string) error {
 	entries, err := s.readFolder(name)
 	if err != nil {

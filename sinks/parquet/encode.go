@@ -23,8 +23,8 @@ import (
 	"outlierd/sinks"
 )
 
-// rowGroup bounds what is held in memory until it can be written; readers lose
-// hardly anything against larger groups from there on.
+// rowGroup is the number of rows buffered in memory until they are written; larger groups hardly
+// improve reading.
 const rowGroup = 16_384
 
 // page is the size in bytes at which a data page ends. As long as all of the page
@@ -32,11 +32,11 @@ const rowGroup = 16_384
 // would be 8 MB.
 const page = 64 << 10
 
-// CreatedBy is who has written a file, in the one form that Java's library reads: it ignores the statistics
-// of a file by somebody else.
+// CreatedBy is the writer's name in files, in the only form that the Java library parses: it
+// ignores statistics of files with other names.
 const CreatedBy = "outlierd version 1"
 
-// encoding are the writer's properties for a table.
+// encoding returns the writer's properties for a table.
 func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	properties := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd),
@@ -62,11 +62,11 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	return parquet.NewWriterProperties(properties...)
 }
 
-// mostOfGroup bounds a row group of wide rows, in bytes.
+// mostOfGroup is the maximum size of a row group of wide rows, in bytes.
 const mostOfGroup = 32 << 20
 
-// encode writes what each gives it as one Parquet file, and counts the rows. The file says for itself
-// which folder it is of, and which rows.
+// encode writes the rows that each yields as one Parquet file, and counts them. The metadata of the
+// file contain its folder and the range of its rows.
 func (s *Sink) encode(
 	w io.Writer, t *schema.Table, f File, group int64, each func(put func(arrow.RecordBatch) error) error,
 ) (count int64, err error) {
@@ -96,8 +96,9 @@ func (s *Sink) encode(
 	return count, errors.Join(err, out.Close())
 }
 
-// numbered are the columns of a table with the ids that engines such as those of Iceberg know
-// columns by. An id is made of the name, so that it stays what it is whatever columns come and go.
+// numbered returns the columns of a table with the field ids that engines such as those of Iceberg
+// use. An id is a hash of the name, so that it does not change when other columns are added or
+// removed.
 func numbered(t *schema.Table) *arrow.Schema {
 	fields := t.Stored().Fields()
 	for i := range fields {
@@ -165,9 +166,8 @@ func records(ctx context.Context, f *os.File, columns []string) (pqarrow.RecordR
 	return rows.GetRecordReader(ctx, leaves, nil)
 }
 
-// conform brings rows of a file to the declaration: a file that was written before
-// a column was declared holds null there, and Parquet has its own names and notes
-// inside of nested types.
+// conform converts rows of a file to the declared columns: in a file written before a column was
+// declared it is null, and Parquet has its own names and metadata inside of nested types.
 func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var fields []arrow.Field
 	var arrays []arrow.Array
@@ -195,7 +195,7 @@ func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.R
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, rows.NumRows()), nil
 }
 
-// pendingRows bounds what is held in memory of a pending file that is read.
+// pendingRows is how many rows of a pending file are read at a time.
 const pendingRows = 4096
 
 // encodePending writes rows as they are in memory: they will soon be read once.

@@ -19,9 +19,9 @@ import (
 	"outlierd/schema"
 )
 
-// manifest is the state of the sink, and the step that led to it. It names all files. Those of
-// closed days are in lists of their own, one for each table, so that a step writes as much as it
-// changes, and not as much as there is.
+// manifest is the state of the sink, and the step that led to it. It lists all files. Those of
+// closed days are in separate lists, one for each table, so that the cost of a step depends on what
+// it changes and not on the number of files.
 type manifest struct {
 	Version    int              `json:"version"`
 	Instance   string           `json:"instance"`    // made with the first manifest, and in every file: tells this folder from others
@@ -125,7 +125,7 @@ func newInstance() string {
 	return hex.EncodeToString(id)
 }
 
-// takeOver brings a manifest of the first version, which does not name the files, to this one.
+// takeOver converts a manifest of the first version, which does not list the files.
 func (s *Sink) takeOver(m manifest) (manifest, error) {
 	s.state = m
 	if err := s.finish(); err != nil {
@@ -194,7 +194,7 @@ func (s *Sink) readClosed(table string, l listed) (all []File, err error) {
 	return all, nil
 }
 
-// replaceManifest is the commit of a step.
+// replaceManifest commits a step.
 func (s *Sink) replaceManifest(m manifest) error {
 	temp := temporary(manifestName, 0)
 	if _, _, err := s.create(temp, func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }); err != nil {
@@ -206,7 +206,7 @@ func (s *Sink) replaceManifest(m manifest) error {
 	return s.syncFolder(manifestFolder)
 }
 
-// finish does what the manifest says, or what is left of it.
+// finish makes the changes that the manifest lists, as far as they are not done yet.
 func (s *Sink) finish() error {
 	folders := map[string]bool{}
 	for _, name := range s.state.Moves {
@@ -340,7 +340,7 @@ func indexOf(files []File, name string) int {
 	return slices.IndexFunc(files, func(f File) bool { return f.Name == name })
 }
 
-// remove takes a file away, and out of the manifest.
+// remove deletes a file, and removes it from the manifest.
 func (p *step) remove(name string) error {
 	p.next.Removes = append(p.next.Removes, name)
 	table, below, _ := strings.Cut(name, "/")
@@ -365,7 +365,7 @@ func (p *step) empty() bool {
 	return len(p.next.Moves)+len(p.next.Removes)+len(p.closed) == 0 && p.next.OpsVersion == p.sink.state.OpsVersion
 }
 
-// commit makes the step happen, whole.
+// commit commits the step atomically.
 func (p *step) commit() error {
 	for _, table := range slices.Sorted(maps.Keys(p.closed)) {
 		if err := p.writeClosed(table); err != nil {
@@ -382,7 +382,7 @@ func (p *step) commit() error {
 	return p.sink.finish()
 }
 
-// writeClosed writes a list under a name of its own, so that the one before stays until the commit.
+// writeClosed writes a list under a new name, so that the previous list remains until the commit.
 func (p *step) writeClosed(table string) error {
 	l := p.next.Tables[table]
 	if l.Closed != "" {

@@ -1,4 +1,4 @@
-// Package parquet keeps tables as Parquet files for readers who use a glob.
+// Package parquet writes tables as Parquet files for readers that use a glob.
 //
 //	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi; one part once the day is over
 //	<table>/current.parquet                          Current, Children: replaced when published
@@ -10,20 +10,18 @@
 //	_compacted/<table>/date=YYYY-MM-DD               the parts that one has taken the place of, for an hour
 //	_rebuild, _rebuilt, _replaced                    while the folder is rebuilt: rebuild.go
 //
-// A pending row without _response_id ends the older rows of its identity.
-// date is the UTC date of observed_at; a row without it goes by the other rows of its
-// answer. Ids are padded, so that names sort in the order of the
-// journal.
+// A pending row without _response_id deletes the older rows of its identity. date is the UTC date
+// of observed_at; a row without it uses the date of the other rows of its answer. Ids are padded,
+// so that names sort in the order of the journal.
 //
-// Every step, be it a batch or a publication, happens in three stages: all new
-// files are written under temporary names and made durable; the manifest, which
-// names them and what they become, is replaced (this is the commit); then files are
-// renamed and removed as it says. After a kill the last stage is repeated, which
-// does no harm, and temporary files that no manifest names are removed. So a batch
-// is whole or absent whatever happens, and a reader never finds a row that is not
-// committed. What a reader can find is the moment between two renames: one table
-// with the newest batch beside another still without. Temporary and pending files
-// do not end in .parquet, because a glob for **/*.parquet finds dot-files too.
+// Every step, a batch or a publication, has three stages: all new files are written under temporary
+// names and made durable; the manifest, which lists them and their final names, is replaced (this
+// is the commit); then files are renamed and removed accordingly. After a kill the last stage is
+// repeated, which is idempotent, and temporary files that no manifest lists are removed. So a batch
+// is applied completely or not at all, and a reader never finds an uncommitted row. Between two
+// renames a reader may find one table with the newest batch and another one without it. Temporary
+// and pending files do not end in .parquet, because a glob for **/*.parquet matches hidden files
+// too.
 //
 // Files with other names are never touched.
 package parquet
@@ -54,8 +52,8 @@ type Options struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// Sink is a [sinks.Sink]. After an error it reads its state from the manifest
-// again, which alone says what was committed.
+// Sink is a [sinks.Sink]. After an error it reads its state from the manifest again, which is the
+// only record of what was committed.
 type Sink struct {
 	options Options
 	root    *os.Root
@@ -126,7 +124,7 @@ func (s *Sink) OpsVersion(context.Context) (int64, error) {
 // Close implements [sinks.Sink].
 func (s *Sink) Close() error { return s.root.Close() }
 
-// fresh makes sure that the state is that of the disk.
+// fresh makes sure that the state in memory matches the disk.
 func (s *Sink) fresh() error {
 	if err := s.inPlace(); err != nil {
 		return err
@@ -137,8 +135,8 @@ func (s *Sink) fresh() error {
 	return s.recover()
 }
 
-// inPlace makes sure that the folder is still where readers look. One that was moved stays
-// open, so all would go on into it, unseen.
+// inPlace makes sure that the folder is still at its path. A moved folder stays open, so that all
+// writes would go there, where no reader looks.
 func (s *Sink) inPlace() error {
 	opened, err := s.root.Stat(".")
 	if err != nil {
@@ -154,8 +152,8 @@ func (s *Sink) inPlace() error {
 	return nil
 }
 
-// recover reads the state, finishes its last step and removes what a step that was
-// not committed left behind.
+// recover reads the state, finishes its last step and removes the files of a step that was not
+// committed.
 func (s *Sink) recover() error {
 	s.stale = true
 	s.changes = map[*schema.Table]*sinks.Changes{}
@@ -204,7 +202,7 @@ func (s *Sink) clean() error {
 	return s.removeReplaced(0)
 }
 
-// pending are the files of a table with rows that are not published yet, in the order of the journal.
+// pending returns a table's files with unpublished rows, in the order of the journal.
 func (s *Sink) pending(t *schema.Table) (names []string) {
 	for _, f := range s.state.Tables[t.FileName()].Files {
 		if isPending(f.Name) {
