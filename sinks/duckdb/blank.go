@@ -16,8 +16,8 @@ import (
 	"outlierd/schema"
 )
 
-// blankFile is a file with all tables and views and without rows, from which new files are made.
-// Declaring these takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
+// blankFile is a file with all tables and views and without rows, from which new files are copied.
+// Declaring them takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
 type blankFile struct {
 	content []byte // compressed by zstd
 	has     string // the fingerprint of the declarations that it agrees with
@@ -33,7 +33,7 @@ var (
 	blankFingerprint string
 )
 
-// blankOf is the file with which new ones of the sink begin; nil for an empty one.
+// blankOf returns the blank file for new files of the sink; nil for an empty file.
 func (o *Options) blankOf() *blankFile {
 	if o.blank != nil {
 		return o.blank()
@@ -44,7 +44,7 @@ func (o *Options) blankOf() *blankFile {
 	return nil
 }
 
-// write makes a new file of it.
+// write writes the blank file to path.
 func (b *blankFile) write(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local are the file systems whose readers this kernel knows. On others another machine may have
-// the file open.
+// local are the file systems for which this kernel knows all open files. A file on another one may
+// be open on another machine.
 var local = []int64{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, zfs,
 }
@@ -30,15 +30,15 @@ func lease(f *os.File) bool {
 	return err == nil
 }
 
-// leased reports whether the [lease] on f still holds. The kernel breaks it after 45 seconds if
+// leased reports whether the [lease] on f is still held. The kernel breaks it after 45 seconds if
 // another program waits.
 func leased(f *os.File) bool {
 	kind, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
 	return err == nil && kind == unix.F_WRLCK
 }
 
-// exchange exchanges the names of two files, each of which is there at any time. Where the file
-// system cannot, or there is no b, a replaces b.
+// exchange exchanges the names of two files atomically. If the file system does not support that,
+// or there is no b, a replaces b.
 func exchange(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {

@@ -33,12 +33,12 @@ const (
 	besides = 100 << 20
 )
 
-// room is how much memory DuckDB may use: what it begins with, and the most it can get.
+// room is how much memory DuckDB may use, in bytes: initially, and at most.
 type room struct{ first, most int64 }
 
-// roomFor divides the memory of the machine or container. Half of what the rest of the
-// process leaves is for the buffers: DuckDB needs about as much again that it does not
-// count, and other programs live there too.
+// roomFor divides the memory of the machine or container. Half of what the rest of the process
+// leaves is for DuckDB's buffers: DuckDB needs about as much again outside of them, and there are
+// other programs.
 func roomFor(memory, file int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
 	most := max(database.DefaultMemory, (memory-heap-besides)/2)
@@ -49,7 +49,7 @@ func roomFor(memory, file int64) room {
 // of the container or of any control group above it, if that is less.
 func Memory() int64 { return memoryOf(os.DirFS("/")) }
 
-// memoryOf reads the memory of a machine whose files root has.
+// memoryOf reads the memory of a machine from the files in root.
 func memoryOf(root fs.FS) int64 {
 	least := int64(unlessKnown)
 	if total := memTotal(root); total > 0 {
@@ -106,8 +106,8 @@ func groupLimit(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// withRoom takes a step that leaves nothing behind when it fails. One for which memory
-// did not suffice is taken again with twice as much, as long as there is more.
+// withRoom runs a step that has no effect if it fails. A step that runs out of memory is repeated
+// with twice as much, as long as more is available.
 func (s *Sink) withRoom(step func() error) error {
 	for {
 		err := step()
@@ -124,7 +124,7 @@ func (s *Sink) withRoom(step func() error) error {
 	}
 }
 
-// tooLarge says what the operator can do.
+// tooLarge adds what the operator can do.
 func (s *Sink) tooLarge(err error) error {
 	if s.options.Memory > 0 {
 		return fmt.Errorf("%w (DuckDB needs more than the %s that %s allows it: set it to %s)",

@@ -1,4 +1,4 @@
-// Package duckdb keeps tables in a DuckDB file that readers never find locked.
+// Package duckdb writes tables to a DuckDB file that readers never find locked.
 //
 // The writer's own file is private. It is attached to an instance whose main
 // database is in memory, because the Arrow views by which rows come in are
@@ -43,7 +43,7 @@ type Options struct {
 	limit   int64             // of the instance that is started
 }
 
-// Version is that of the DuckDB in this program, such as "v1.5.5".
+// Version returns the version of the embedded DuckDB, such as "v1.5.5".
 func Version() string { return mapping.LibraryVersion() }
 
 // MemoryVariable is the environment variable that sets [Options.Memory].
@@ -73,8 +73,8 @@ const (
 	elsewhere = "move it away, or set another path for the DuckDB sink"
 )
 
-// checkFile refuses what is in the way at path, before anything is touched. A
-// DuckDB file has its magic bytes after an 8-byte checksum.
+// checkFile returns an error if something other than a DuckDB file is at path, before anything is
+// changed. A DuckDB file has its magic bytes after an 8-byte checksum.
 func checkFile(path, remedy string) error {
 	info, err := os.Lstat(path)
 	if os.IsNotExist(err) {

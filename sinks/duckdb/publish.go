@@ -36,7 +36,7 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return err
 }
 
-// publish swaps the published file, if there is anything new to see.
+// publish replaces the published file, if anything has changed.
 func (s *Sink) publish(ctx context.Context) error {
 	if _, err := os.Lstat(s.options.Published); err == nil && !s.dirty {
 		return nil
@@ -127,8 +127,8 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 	return err
 }
 
-// among is the condition that a row has the number of one of these. The bounds let
-// DuckDB pass over most of the table.
+// among returns the condition that a row has one of these numbers. The bounds let DuckDB skip most
+// of the table.
 func among(rows arrow.RecordBatch) string {
 	column := database.Name(rows.Schema().Field(0).Name)
 	ids := rows.Column(0).(*array.Int64).Int64Values()
@@ -144,7 +144,7 @@ func among(rows arrow.RecordBatch) string {
 	return condition + " AND " + column + " IN (" + strings.Join(list, ", ") + ")"
 }
 
-// swap puts a copy of the private file in the place of the published one.
+// swap replaces the published file by a copy of the private file.
 func (s *Sink) swap(ctx context.Context) error {
 	if err := s.vacuum(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// writable finds out early that publishing would not work.
+// writable fails early if the folder is not writable, as publishing would not work.
 func writable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
 		return fmt.Errorf("folder of the published DuckDB file: %w", &os.PathError{Op: "write to", Path: folder, Err: err})

@@ -20,7 +20,8 @@ import (
 // if the journal is behind. If it is not, only the private file is, and is taken from
 // the published one as soon as the sink is used. Until then nothing is changed.
 
-// errForeign is about a DuckDB file without our marks; files of ours always had them.
+// errForeign is the error for a DuckDB file without our marks; files of this program always have
+// them.
 var errForeign = errors.New("another program made this DuckDB file")
 
 // compare asks the published file how far it has come. One that is of no use does not
@@ -60,7 +61,7 @@ func (s *Sink) shown(ctx context.Context) (int64, error) {
 	return mark, errors.Join(err, remove(temp))
 }
 
-// markOf is the watermark in a file that is not attached.
+// markOf returns the watermark in a file that is not attached.
 func (in *instance) markOf(ctx context.Context, path string) (mark int64, err error) {
 	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS published (READ_ONLY)"); err != nil {
 		return 0, err
@@ -102,7 +103,7 @@ func (s *Sink) giveUp(damage error) error {
 	return errors.Join(s.abandon(nil), s.options.discardSpare(), remove(s.options.Private), remove(s.options.Private+".wal"))
 }
 
-// restore takes the private file from the published one, if that is ahead.
+// restore replaces the private file by the published one, if that is ahead.
 func (s *Sink) restore(ctx context.Context) error {
 	if s.ahead == 0 {
 		return nil

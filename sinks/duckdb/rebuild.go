@@ -69,7 +69,8 @@ func (s *Sink) behind(ctx context.Context, published string) error {
 	return nil
 }
 
-// put moves a finished file over another one, whose log goes: it belongs to what is replaced.
+// put moves a finished file over another one and removes that one's log, which belongs to the
+// replaced file.
 func put(from, to string) error {
 	if err := remove(to + ".wal"); err != nil {
 		return err

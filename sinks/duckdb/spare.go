@@ -17,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file that a publication replaces is kept beside the published one, as the spare. It lacks what
-// DuckDB wrote into the private file during two publications. DuckDB records every write, so the next
-// publication writes only that into the spare, and then the spare and the published file exchange
-// their names.
+// The file that a publication replaces is kept beside the published one, as the spare. It lacks the
+// changes that DuckDB made to the private file during two publications. DuckDB records every write,
+// so the next publication writes only these changes to the spare, and then exchanges the names of
+// the spare and the published file.
 //
-// A file that a program has open is never written to: the spare is written under a [lease]. If that
-// is refused, or if a file is not as it was left, the spare is given up and a whole copy is made. So
-// what is kept here only saves work.
+// A file that a program has open is never modified: the spare is written under a [lease]. If that
+// is refused, or if a file has changed since, the spare is discarded and a whole copy is made. So
+// the record of changes only saves work.
 
-// copies is what is known of the private file's copies. It is void once one of the three files is not
-// the one that is named here.
+// copies describes the copies of the private file. It is invalid once one of the three files is not
+// the recorded one.
 type copies struct {
 	Private, Published, Spare identity
 	Declared                  string // the fingerprint of the declarations that the private file has
@@ -35,7 +35,7 @@ type copies struct {
 	Behind                    spans  // parts of the published file that were written since the spare was published
 }
 
-// identity changes with the content of a file, and with the file at a path.
+// identity changes when the content of a file changes, or the file at a path is replaced.
 type identity struct {
 	Device, Inode uint64
 	Size, Changed int64  // Changed is in nanoseconds
@@ -45,7 +45,7 @@ type identity struct {
 // headersSize is where the headers of a DuckDB file end and its blocks begin, in bytes.
 const headersSize = 3 * 4096
 
-// identify is the zero identity if there is no such file.
+// identify returns the zero identity if there is no such file.
 func identify(path string) (identity, error) {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
@@ -83,7 +83,7 @@ func (o Options) copiesPath() string { return o.Private + ".copies" }
 // recordPath is where DuckDB records what it writes into the private file, until that is settled.
 func (o Options) recordPath() string { return o.Private + ".writes.csv" }
 
-// discardSpare makes the next publication a whole copy.
+// discardSpare removes the spare, so that the next publication makes a whole copy.
 func (o Options) discardSpare() error {
 	return errors.Join(remove(o.sparePath()), remove(o.copiesPath()))
 }
@@ -189,7 +189,7 @@ func (s *Sink) show() error {
 	return s.remember(next)
 }
 
-// remember records the files as they are after a publication.
+// remember records the identities of the files after a publication.
 func (s *Sink) remember(next copies) (err error) {
 	if err := os.Chmod(s.options.sparePath(), 0o600); err != nil && !os.IsNotExist(err) {
 		return err

@@ -24,7 +24,8 @@ const (
 	vacuumSaves = 0.2 // the least share of the file that is worth it
 )
 
-// vacuum makes the private file smaller if it is time. A disk without room for a second file puts that off.
+// vacuum shrinks the private file if it is due. It is postponed if the disk has no space for a
+// second file.
 func (s *Sink) vacuum(ctx context.Context) error {
 	last, err := s.mark(ctx, database.Vacuum)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Sink) withoutMemory(err error) bool {
 	return database.OutOfMemory(err) && s.options.limit >= s.most
 }
 
-// usage is how many bytes of the private file hold something, and how many there are.
+// usage returns how many bytes of the private file are used, and its size.
 func (s *Sink) usage(ctx context.Context) (used, total int64, err error) {
 	in, err := s.instance(ctx)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Sink) usage(ctx context.Context) (used, total int64, err error) {
 	return rows[0][0].(int64), rows[0][1].(int64), nil
 }
 
-// roomBeside is how many bytes the private file's disk has left.
+// roomBeside returns the free bytes on the private file's disk.
 func (s *Sink) roomBeside() (int64, error) {
 	var disk unix.Statfs_t
 	folder := filepath.Dir(s.options.Private)
@@ -86,7 +87,7 @@ func (s *Sink) roomBeside() (int64, error) {
 	return int64(disk.Bavail) * int64(disk.Bsize), nil
 }
 
-// rewrite puts a copy of the private file, which has no free blocks, in its place.
+// rewrite replaces the private file by a copy without free blocks.
 func (s *Sink) rewrite(ctx context.Context) error {
 	made := s.options.Private + ".vacuumed"
 	discard := func() error { return errors.Join(remove(made), remove(made+".wal")) }

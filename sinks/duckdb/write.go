@@ -37,7 +37,7 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	return err
 }
 
-// fold brings a long log into the private file, and gives back what memory the batch took.
+// fold writes a long log into the private file, and releases the memory that the batch took.
 func (s *Sink) fold(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) e
 	return nil
 }
 
-// change is what one part does to its table: rows go, rows come.
+// change is the effect of one part on its table: rows that are deleted and rows that are added.
 type change struct {
 	table *schema.Table
 	rows  string // view of the rows that come; "" if there are none
