@@ -63,13 +63,13 @@ func monthOf(t *testing.T, most outlier.Credits) {
 	file := strings.Replace(moneyFile, "per_month: 400", fmt.Sprintf("per_month: %d", most+20), 1)
 	bubble(t, file, func(w *workshop) {
 		w.bare = true // until the month is over
-		var dearer time.Time
+		var raised time.Time
 		projected := map[int]outlier.Credits{} // by day of the month
 		w.serve(23 * time.Hour)
 		for day := 2; day <= 31; day++ {
 			switch day {
 			case 6:
-				dearer = time.Now()
+				raised = time.Now()
 				w.use(strings.Replace(file, "limit: 60/min", "limit: 60/min, prices: {search: 3}", 1))
 			case 8:
 				w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
@@ -95,14 +95,14 @@ func monthOf(t *testing.T, most outlier.Credits) {
 			t.Errorf("only %d of %d credits were spent although more were wanted", end, most)
 		}
 		w.cameRound(2)
-		w.pricesFollow(dearer, end)
+		w.pricesFollow(raised, end)
 	})
 }
 
 // pricesFollow checks that every row of the ledger, as readers have it, has the price of
-// its time: of a search 2 credits, and 3 from the time on at which it became dearer. All
+// its time: of a search 2 credits, and 3 from the time on at which it was raised. All
 // that was kept adds up to what the cycle holds.
-func (w *workshop) pricesFollow(dearer time.Time, held outlier.Credits) {
+func (w *workshop) pricesFollow(raised time.Time, held outlier.Credits) {
 	w.Helper()
 	w.toReaders()
 	for _, test := range []struct {
@@ -112,7 +112,7 @@ func (w *workshop) pricesFollow(dearer time.Time, held outlier.Credits) {
 		{"search", "<", 2}, {"search", ">=", 3}, {"related", ">=", 2}, {"find_channels", ">=", 5}, {"trending_formats", ">=", 1},
 	} {
 		rows := fmt.Sprintf("select count(*) from ops.credits where operation = '%s' and reserved_at %s '%s'::timestamptz",
-			test.op, test.when, dearer.UTC().Format(time.RFC3339))
+			test.op, test.when, raised.UTC().Format(time.RFC3339))
 		if all, priced := w.count(rows), w.count(fmt.Sprintf("%s and price = %d", rows, test.price)); all == 0 || priced != all {
 			w.Errorf("%d of %d rows of %s %s the change cost %d", priced, all, test.op, test.when, test.price)
 		}

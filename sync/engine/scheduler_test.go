@@ -237,7 +237,7 @@ func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
 	for _, test := range []struct {
 		schedule string
 		period   time.Duration
-		goesOn   bool // at the next instant
+		resumes  bool // at the next instant
 	}{{"every: 6h", 6 * time.Hour, true}, {"every: 24h", 24 * time.Hour, true}, {"every: 48h", 48 * time.Hour, false}} {
 		t.Run(test.schedule, func(t *testing.T) {
 			bare(t, fmt.Sprintf(`
@@ -257,7 +257,7 @@ jobs:
 							i, run.Due, run.Status, run.Pages, rows[max(i-1, 0)].Due)
 					}
 					want := 0
-					if test.goesOn && i < len(rows)-1 {
+					if test.resumes && i < len(rows)-1 {
 						want = 1
 					}
 					if got := strings.Count(log.String(), `"run continued" job=one run=`+run.ID); got != want {

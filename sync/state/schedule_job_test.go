@@ -195,7 +195,7 @@ func (j *job) request(step *runs.Step) *outlier.Request {
 	params, _ := url.ParseQuery(step.Query.Encode()) // it was encoded by us
 	prices := outlier.DocumentedPrices()
 	for tariff := range prices {
-		prices[tariff] += j.dearer
+		prices[tariff] += j.surcharge
 	}
 	if step.Query.Op() != outlier.OpStartScan {
 		params.Set("from", strconv.Itoa(step.Next))

@@ -91,9 +91,9 @@ var renewals = []int{1, 14, 15, 31}
 // at other times, or everything has another price.
 func (p *process) edit() {
 	if p.lives > 1 && p.dice.IntN(8) == 0 {
-		p.dearer = one[outlier.Credits](p.dice, 0, 1, 3)
+		p.surcharge = one[outlier.Credits](p.dice, 0, 1, 3)
 		p.saw("a restart changed prices")
-		p.note("", "all is dearer by %d", p.dearer)
+		p.note("", "all prices are raised by %d", p.surcharge)
 	}
 	if p.lives == 1 || p.dice.IntN(3) > 0 {
 		return
@@ -239,9 +239,9 @@ func (p *process) change() {
 		p.note("", "caps are now %v", p.caps)
 		return
 	}
-	p.dearer = one[outlier.Credits](p.dice, 0, 0, 1, 3)
+	p.surcharge = one[outlier.Credits](p.dice, 0, 0, 1, 3)
 	p.saw("prices changed")
-	p.note("", "all is dearer by %d", p.dearer)
+	p.note("", "all prices are raised by %d", p.surcharge)
 }
 
 // one draws one of several.

@@ -137,7 +137,7 @@ type schedule struct {
 	runs      int    // begun so far, over all lives
 	options   state.Options
 	caps      caps
-	dearer    outlier.Credits   // what the price list has on top of the service's prices
+	surcharge outlier.Credits   // of the price list on top of the service's prices
 	names     map[string]string // of the jobs, by those with which they began
 	zones     []*time.Location
 	before    []state.Options // the calendars that were in force before
