@@ -41,8 +41,8 @@ the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 	}
 }
 
-// askFor is the time limit of a request to the daemon. There may be two requests.
-const askFor = 1400 * time.Millisecond
+// askFor is the time limit of a request to the daemon. There may be two requests. Tests set it.
+var askFor = 1400 * time.Millisecond
 
 // alive requests the daemon's health, and returns the address that answered; "" if the daemon does not
 // run.

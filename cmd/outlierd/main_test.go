@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(shortMinutes) != "" {
 			durationUnits['m'] = time.Second
 		}
+		if os.Getenv(patientCommands) != "" {
+			askFor = waitMost
+		}
 		os.Exit(Main())
 	}})
 }
@@ -51,6 +54,9 @@ func (t tests) Run() int {
 // shortMinutes is an environment variable with which a minute of the job file lasts a
 // second, so that a schedule can be watched without waiting for it.
 const shortMinutes = "OUTLIERD_TEST_SHORT_MINUTES"
+
+// patientCommands is an environment variable with which commands wait for a daemon's answer however busy the machine is.
+const patientCommands = "OUTLIERD_TEST_PATIENCE"
 
 //go:linkname durationUnits outlierd/sync/job.units
 var durationUnits map[byte]time.Duration
@@ -77,11 +83,12 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("FREE", port.Addr().String())
+			env.Setenv(patientCommands, "yes")
 			return port.Close()
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
-			"document": document, "duckdb": duckdbFileChanged, "store": bucketStore, "flip": flip,
+			"document": document, "duckdb": duckdbFileChanged, "store": bucketStore, "flip": flip, "holding": holding,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "mount" {

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// filesWith finds the files below a folder, or the file itself, that have one of some texts in them: among
+// their bytes or, as Parquet and DuckDB compress, in a row that DuckDB reads.
+func filesWith(top string, texts ...string) (found []string, err error) {
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			if bytes.Contains(content, []byte(text)) {
+				found = append(found, path)
+				return nil
+			}
+		}
+		has, err := rowsHave(db, path, content, texts)
+		if has {
+			found = append(found, path)
+		}
+		return err
+	})
+	return found, err
+}
+
+// rowsHave reports whether a row of a Parquet or DuckDB file has one of some texts.
+func rowsHave(db *sql.DB, path string, content []byte, texts []string) (has bool, err error) {
+	tables := []string{"read_parquet(" + database.Text(path) + ", hive_partitioning = false)"}
+	switch {
+	case len(content) > 12 && string(content[8:12]) == "DUCK":
+		if _, err := db.Exec("ATTACH " + database.Text(path) + " AS looked (READ_ONLY)"); err != nil {
+			return false, err
+		}
+		defer func() {
+			_, late := db.Exec("DETACH looked")
+			err = errors.Join(err, late)
+		}()
+		if tables, err = tablesOf(db); err != nil {
+			return false, err
+		}
+	case !bytes.HasPrefix(content, []byte("PAR1")):
+		return false, nil
+	}
+	for _, table := range tables {
+		var conditions []string
+		for _, text := range texts {
+			conditions = append(conditions, "contains(r::VARCHAR, "+database.Text(text)+")")
+		}
+		query := fmt.Sprintf("SELECT count(*) > 0 FROM (SELECT r FROM %s AS r) WHERE %s", table, strings.Join(conditions, " OR "))
+		if err := db.QueryRow(query).Scan(&has); err != nil || has {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// tablesOf are the tables of the file that is attached as looked.
+func tablesOf(db *sql.DB) (tables []string, err error) {
+	rows, err := db.Query("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'looked'")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var space, name string
+		if err := rows.Scan(&space, &name); err != nil {
+			return nil, err
+		}
+		tables = append(tables, "looked."+database.Name(space)+"."+database.Name(name))
+	}
+	return tables, rows.Err()
+}
+
+// holding checks that files below a folder have one of the texts in them that files are full of, or with ! that
+// none has.
+func holding(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: [!] holding folder textfile...")
+	}
+	var texts []string
+	for _, file := range args[1:] {
+		text := strings.TrimSpace(ts.ReadFile(file))
+		if text == "" {
+			ts.Fatalf("%s is empty", file)
+		}
+		texts = append(texts, text)
+	}
+	found, err := filesWith(ts.MkAbs(args[0]), texts...)
+	ts.Check(err)
+	if neg && len(found) > 0 {
+		ts.Fatalf("%q: still in %v", texts, found)
+	}
+	if !neg && len(found) == 0 {
+		ts.Fatalf("%q: in no file below %s", texts, args[0])
+	}
+}
