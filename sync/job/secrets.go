@@ -19,11 +19,11 @@ var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
 // userinfo is what an address has before its host, which may be a password.
 var userinfo = regexp.MustCompile(`://[^/\s@"']*@`)
 
-// urlLogin and urlQuery are the same of a `url:` that may be no address, or of a sink's path that
+// urlLogin and urlQuery are the same of a `url:` that may be no address, or of a sink's path or catalog that
 // is one, and what follows it after a question mark, which may be a token.
 var (
-	urlLogin = regexp.MustCompile(`(\b(?:url|duckdb|parquet)["']?\s*:\s*["']?(?:\w+://)?).*@`)
-	urlQuery = regexp.MustCompile(`(\b(?:url|duckdb|parquet)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
+	urlLogin = regexp.MustCompile(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?(?:\w+://)?).*@`)
+	urlQuery = regexp.MustCompile(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
 )
 
 // azureKey is the secret part of a connection string of Azure Storage, or of a SAS token.
