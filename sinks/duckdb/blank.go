@@ -16,13 +16,6 @@ import (
 	"outlierd/schema"
 )
 
-// blankFile is a file with all tables and views and without rows, from which new files are copied.
-// Declaring them takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
-type blankFile struct {
-	content []byte // compressed by zstd
-	has     string // the fingerprint of the declarations that it agrees with
-}
-
 // The blank file of this program need not be of this version: if its fingerprint is not that of the
 // declarations, a file made from it is declared as one of an older version would be.
 // TestBlankFileHasWhatIsDeclared makes both anew.
