@@ -72,11 +72,6 @@ func identify(path string) (identity, error) {
 // sparePath is beside the published file, as only files of one file system can exchange their names.
 func (o Options) sparePath() string { return SpareOf(o.Published) }
 
-// SpareOf is the path of the file that a sink keeps beside its published one, for the next publication.
-func SpareOf(published string) string {
-	return filepath.Join(filepath.Dir(published), "."+filepath.Base(published)+".spare")
-}
-
 // copiesPath is where [copies] are kept from one process to the next.
 func (o Options) copiesPath() string { return o.Private + ".copies" }
 
