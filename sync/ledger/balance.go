@@ -35,9 +35,9 @@ func (b *Balance) Taken() outlier.Credits {
 // Bought returns by how much the credits bought on top exceed those spent elsewhere.
 func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 
-// Balance adds up the period of a cap, whether or not the cap is reached. What counts
-// for a day or a billing cycle follows from the time at which it was reserved, by the
-// calendar that is in force, whatever calendar was in force then.
+// Balance adds up the period of a cap, whether or not the cap is reached. A call counts for the
+// day and billing cycle of the time at which it was reserved, by the calendar in force now, not by
+// the one in force then.
 func (l *Ledger) Balance(c Cap) (b Balance, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		b, err = l.balance(tx, c)

@@ -38,7 +38,7 @@ type period struct {
 	begins, ends int64  // 0 for a run
 }
 
-// period returns the key of a period in the database, and its bounds.
+// period returns the key and the bounds of a period in the database.
 func (l *Ledger) period(tx *store.Tx, p Period) (period, error) {
 	known := period{Period: p}
 	if p.Scope == ScopeJobMonth {
@@ -74,8 +74,8 @@ func (p period) within() (where string, args []any) {
 	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
 }
 
-// PeriodEnds returns when a period ends as it is counted: the present one reaches up to what is
-// dated in the future. It is zero for a run.
+// PeriodEnds returns when a period ends as it is counted: the present one is extended to include
+// spending dated in the future. It returns zero for a run.
 func (l *Ledger) PeriodEnds(tx *store.Tx, p Period) (time.Time, error) {
 	known, err := l.period(tx, p)
 	return store.Instant(known.ends), err

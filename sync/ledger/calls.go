@@ -9,7 +9,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Call is one attempt of a call.
+// Call is one attempt at a call.
 type Call struct {
 	ID         int64
 	Run, Job   string
@@ -21,12 +21,12 @@ type Call struct {
 	Outcome    outlier.Outcome // "" while the call is under way
 	SentAt     time.Time       // zero if provably unsent
 	AnsweredAt time.Time
-	Waited     time.Duration // for the pace
+	Waited     time.Duration // for the rate limit
 	Status     int           // HTTP status; 0 if no status line arrived
 	Error      string
 	Response   int64 // journal id of the answer; 0 if there is none
 	Explained  bool  // the outcome is unknown, and Response is a later answer to the same request
-	Empty      bool  // Response says, with nothing in it, that there is none; not by an error
+	Empty      bool  // Response says that there is no data, with an empty result instead of an error
 }
 
 type callRow struct {
@@ -49,7 +49,7 @@ func (r *callRow) times() {
 	r.Waited = time.Duration(r.waited) * time.Microsecond
 }
 
-// calls reads attempts, and what the journal says of their answers.
+// calls reads attempts and what the journal says about their answers.
 func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
 	rows, err = store.List(tx, (*callRow).columns, callColumns+condition, args...)
 	if err != nil {
@@ -72,7 +72,7 @@ func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes m
 	return rows, notes, nil
 }
 
-// CallsAbout are the data calls that asked about an id, oldest first.
+// CallsAbout returns the data calls about an id, oldest first.
 func (l *Ledger) CallsAbout(id string) (all []Call, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		rows, _, err := calls(tx, ` WHERE entity = ?1 AND entity <> '' ORDER BY id`, id)
@@ -104,8 +104,8 @@ func (l *Ledger) CallsOf(run string) (all []Call, err error) {
 	return all, nil
 }
 
-// CallsOfPage are the attempts at a page of a run's step, oldest first. An answer knows its
-// page; an attempt whose answer was lost is known by its parameters.
+// CallsOfPage returns the attempts at a page of a run's step, oldest first. Answers record their
+// page; an attempt whose answer was lost is matched by its parameters.
 func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, err error) {
 	rows, notes, err := calls(tx, ` WHERE run = ?1 AND step = ?2 AND step > 0 ORDER BY id`, run, step)
 	params := map[string]bool{}
@@ -123,8 +123,8 @@ func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, er
 	return all, err
 }
 
-// AnswersOf are the ids, ascending, of the answers that a run received. What it took from the journal was
-// received by another run.
+// AnswersOf returns the ids, in ascending order, of the answers that a run received. Answers that
+// it took from the journal were received by another run and are not included.
 func (l *Ledger) AnswersOf(run string) (ids []int64, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },

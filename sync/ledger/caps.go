@@ -26,7 +26,7 @@ type Cap struct {
 	Period string          `json:"period"` // see [Periods]
 	Max    outlier.Credits `json:"max"`
 
-	// Reserve is what was kept back of the budget before Max, for the record.
+	// Reserve is the part of the budget that Max excludes, for the record.
 	Reserve outlier.Credits `json:"reserve,omitempty"`
 }
 
@@ -36,9 +36,9 @@ type Period struct {
 	Key   string
 }
 
-// Periods are all periods that a paid call counts for, capped or not, so that a cap
-// which is set later knows what was spent before it. A call outside any run counts
-// for no run and no job.
+// Periods returns all periods that a paid call counts for, with or without a cap, so that a cap
+// that is set later includes earlier spending. A call outside any run counts for no run and no
+// job.
 func Periods(run, job, day, cycle string) []Period {
 	all := []Period{{ScopeDay, day}, {ScopeMonth, cycle}}
 	if job != "" {
@@ -50,10 +50,10 @@ func Periods(run, job, day, cycle string) []Period {
 	return all
 }
 
-// JobCycle is the period key of a job in a billing cycle: "weekly-ideas/2026-11-14".
+// JobCycle returns the period key of a job in a billing cycle: "weekly-ideas/2026-11-14".
 func JobCycle(job, cycle string) string { return job + "/" + cycle }
 
-// CutJobCycle is the inverse of [JobCycle]. A cycle has no slash.
+// CutJobCycle is the inverse of [JobCycle]. The key of a cycle contains no slash.
 func CutJobCycle(key string) (job, cycle string) {
 	slash := strings.LastIndexByte(key, '/')
 	return key[:max(slash, 0)], key[slash+1:]
@@ -63,9 +63,9 @@ func CutJobCycle(key string) (job, cycle string) {
 type Exceeded struct {
 	Cap    Cap
 	Held   outlier.Credits // what the period holds already
-	Bought outlier.Credits // on top, which is room beside the cap
+	Bought outlier.Credits // bought in addition, which raises the limit above the cap
 	Price  outlier.Credits // what the purchase would add
-	Hold   outlier.Credits // what it would set aside besides, for the calls that must follow it
+	Hold   outlier.Credits // what it would also set aside, for the calls that must follow it
 }
 
 func (e *Exceeded) Error() string {
@@ -84,7 +84,7 @@ func (e *Exceeded) Error() string {
 		e.Cap, e.Held, e.Cap.Max, bought, cost, e.Cap.remedy())
 }
 
-// String is the cap as people know it, by its key in jobs.yaml.
+// String describes the cap for people, by its key in jobs.yaml.
 func (c Cap) String() string {
 	switch c.Scope {
 	case ScopeRun:
@@ -110,21 +110,21 @@ func (c Cap) remedy() string {
 	return "raise the cap, or wait for the next billing cycle"
 }
 
-// Day is the key of the day that t falls on in loc: "2026-11-21".
+// Day returns the key of the day that t falls on in loc: "2026-11-21".
 func Day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format(time.DateOnly)
 }
 
-// Cycle is the key of the billing cycle that t falls in: the day on which the cycle
-// began, "2026-11-14". A cycle is renewed on the given day of the month, or on the
-// month's last day if the month has no such day.
+// Cycle returns the key of the billing cycle that t falls in, the day on which the cycle began:
+// "2026-11-14". A cycle begins on the given day of the month, or on the month's last day if the
+// month is shorter.
 func Cycle(t time.Time, loc *time.Location, day int) string {
 	from, _ := CycleBounds(t, loc, day)
 	return from.Format(time.DateOnly)
 }
 
-// CycleBounds are the instants at which the billing cycle of t began and at which
-// the next one begins. Days outside 1 to 31 count as the nearest of them.
+// CycleBounds returns when the billing cycle of t began and when the next one begins. A day below
+// 1 counts as 1, and one above 31 as 31.
 func CycleBounds(t time.Time, loc *time.Location, day int) (from, to time.Time) {
 	year, month, _ := t.In(loc).Date()
 	from, to = renewal(year, month, loc, day), renewal(year, month+1, loc, day)
@@ -134,14 +134,14 @@ func CycleBounds(t time.Time, loc *time.Location, day int) (from, to time.Time) 
 	return from, to
 }
 
-// renewal is the instant at which a cycle begins in the given month.
+// renewal returns when a cycle begins in the given month.
 func renewal(year int, month time.Month, loc *time.Location, day int) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	return beginning(year, month, min(max(day, 1), last), loc)
 }
 
-// beginning is the first instant of a day. That is not 00:00 where clocks are set
-// forward at midnight, and the first of two where they are set back to it.
+// beginning returns the first instant of a day. That is not 00:00 if clocks are set forward at
+// midnight, and it is the first of two if they are set back to midnight.
 func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	date := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
@@ -154,9 +154,9 @@ func beginning(year int, month time.Month, day int, loc *time.Location) time.Tim
 	return t
 }
 
-// Bounds are the instants at which a day or a billing cycle begins and at which the next
-// one does, by its key in [Periods]: also where the calendar has another cycle on that
-// date by now, of which it then are those. A run has none; both are zero.
+// Bounds returns when a day or a billing cycle begins and when the next one begins, by its key in
+// [Periods]. If the calendar now has another cycle on that date, it returns the bounds of that
+// cycle. For a run both are zero.
 func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err error) {
 	key := p.Key
 	switch p.Scope {

@@ -10,32 +10,31 @@ import (
 // clock estimates the service's time, which decides when days and billing cycles begin and windows
 // end.
 //
-// It begins as this machine's clock and from then on counts the time itself, so that
-// setting the machine's clock gives no fresh budget. The dates of the service's own answers
-// correct it: one that is within [Skew] of what is believed at once, one that lies
-// farther off, ahead or behind, if the next one agrees. A single wrong date, as of one
-// server of several, changes nothing. A wrong date that comes twice is followed, and
-// so is the right one after it; that gives no fresh budget either: what was booked in
-// between is then dated in the future, and counts as now (see [Ledger.period]), and
-// when its own period comes, it counts there.
+// It starts with the local clock and then measures time itself, so that setting the local clock
+// does not give a fresh budget. The dates of the service's answers correct it: a date within
+// [Skew] of the estimate at once, a date farther away, ahead or behind, only if the next one
+// agrees. So a single wrong date, for example from one of several servers, changes nothing. A
+// wrong date that comes twice is accepted, and so is the right one after it. That gives no fresh
+// budget either: what was booked in between is then dated in the future, counts as now (see
+// [Ledger.period]), and counts in its own period when that comes.
 //
-// The clock is agreed on once an answer has been believed, or a person has confirmed
-// this machine's. That lapses when the machine's clock jumps, or has slept, as
-// the time that this process counted may then be wrong.
+// The clock is agreed on once the date of an answer was accepted, or a person has confirmed the
+// local clock. It no longer is if the local clock jumps or the machine has slept, because the time
+// measured by this process may then be wrong.
 type clock struct {
 	mu     sync.Mutex // guards what follows
 	date   time.Time  // the time at the instant at
-	at     time.Time  // with the monotonic reading
-	wall   time.Time  // at the same instant, without it
+	at     time.Time  // when date was set, with the monotonic reading
+	wall   time.Time  // the same instant without it
 	agreed bool
-	dated  bool // nothing that was written down lies in its future, see [Ledger.DatesCorrected]
+	dated  bool // nothing that was recorded is in its future, see [Ledger.DatesCorrected]
 
-	doubted   time.Time // a date far from what was believed
+	doubted   time.Time // a date far from the estimate
 	doubtedAt time.Time // when it came
 }
 
-// Skew is how far two clocks may lie apart and still tell the same time. What is dated
-// farther in the future than this was dated by a clock that was wrong.
+// Skew is the largest difference at which two clocks count as equal. A date farther in the future
+// than this comes from a wrong clock.
 const Skew = 10 * time.Minute
 
 func near(a, b time.Time) bool { return a.Sub(b).Abs() <= Skew }
@@ -47,7 +46,6 @@ func (c *clock) now() time.Time {
 	return c.date.Add(time.Since(c.at))
 }
 
-// set sets the time.
 func (c *clock) set(date time.Time, agreed bool) {
 	now := time.Now()
 	c.dated = c.dated && near(date, c.now()) && c.steady()
@@ -98,24 +96,23 @@ func (l *Ledger) ClockAgreed() bool {
 	return l.clock.agreed && l.clock.steady()
 }
 
-// DatesCorrected reports whether [Ledger.SetDatesCorrected] was called since the time
-// became known: what other packages wrote down then lies in the past.
+// DatesCorrected reports whether [Ledger.SetDatesCorrected] was called since the time became
+// known. If so, all dates that other packages recorded are in the past.
 func (l *Ledger) DatesCorrected() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	return l.clock.dated
 }
 
-// SetDatesCorrected records that nothing that was written down lies in the future of
-// the service's clock.
+// SetDatesCorrected records that no recorded date is in the future of the service's clock.
 func (l *Ledger) SetDatesCorrected() {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	l.clock.dated = true
 }
 
-// Turned reports whether this machine's clock shows a later day or a later billing cycle
-// than the newest reservation: the period may have turned, or the clock was set forward.
+// Turned reports whether the local clock shows a later day or billing cycle than the newest
+// reservation: a new period may have begun, or the clock was set forward.
 func (l *Ledger) Turned() (day, cycle bool, err error) {
 	var newest int64
 	err = l.db.View(func(tx *store.Tx) error {
@@ -130,9 +127,9 @@ func (l *Ledger) Turned() (day, cycle bool, err error) {
 		Cycle(now, zone, l.renews) > Cycle(then, zone, l.renews), nil
 }
 
-// newestCounted is the latest time for which anything in the ledger counts that was spent; 0 if
-// nothing does. What was bought on top is left out: a clock that was ahead when it was
-// booked must not let it count now and once more when its date comes.
+// newestCounted returns the latest time that spending in the ledger counts for; 0 if nothing was
+// spent. Credits bought in addition are excluded: if the clock was ahead when they were booked,
+// they must not count now and again when their date comes.
 func newestCounted(tx *store.Tx) (at int64, err error) {
 	err = tx.Row(`SELECT max(
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE price > 0),
@@ -141,7 +138,8 @@ func newestCounted(tx *store.Tx) (at int64, err error) {
 	return at, err
 }
 
-// ConfirmClock takes the local clock as the service's, for a service whose answers have no date.
+// ConfirmClock sets the service's time to the local clock, for a service whose answers have no
+// date.
 func (l *Ledger) ConfirmClock() {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()

@@ -1,11 +1,11 @@
 // Package ledger records what every paid call costs and its outcome, the caps and their periods,
-// the credits set aside for the calls that must follow, the blocks of paid calls, and the service's
-// time, which decides when days and billing cycles begin. It owns the tables attempts, periods,
-// holds, latches, recovered and jobs.
+// the credits set aside for the calls that must follow, the blocks of paid calls, and the
+// service's time, which decides when days and billing cycles begin. It owns the tables attempts,
+// periods, holds, latches, recovered and jobs.
 //
-// A paid call takes three transactions: its price is reserved, it is marked as sent, and its answer
-// is settled. Each is on disk before the next step. While another program locks the database, a
-// received answer is stored in a file.
+// A paid call takes three transactions: its price is reserved, it is marked as sent, and its
+// answer is settled. Each is on disk before the next step. While another program locks the
+// database, a received answer is stored in a file.
 //
 // # The database enforces the caps
 //
@@ -14,10 +14,10 @@
 // or period, and to refund it without proof. So a bug in this package cannot spend more than the
 // budget.
 //
-// Which day and which billing cycle a call counts for follows from the time at which it
-// was reserved and from the calendar in force. Another calendar gives periods other
-// bounds, within which the database counts what is held: nothing is carried from one
-// period to another, so nothing is lost on the way, or counted twice.
+// The day and the billing cycle that a call counts for follow from the time at which it was
+// reserved and from the calendar in force. With another calendar, periods have other bounds, and
+// the database counts the held credits within them. Nothing is carried from one period to another,
+// so nothing is lost or counted twice.
 //
 // The credits for calls that must follow are reserved together with the price of the first: a scan
 // is worthless without the credits to read its results. Such a hold counts like a price, and calls

@@ -2,7 +2,7 @@ package ledger
 
 import "outlierd/sync/store"
 
-// Forget takes ids out of what attempts were about. Prices and outcomes stay.
+// Forget erases ids from the attempts that mention them. Prices and outcomes remain.
 func Forget(tx *store.Tx, ids [][]byte) error {
 	return store.Erase(tx, "attempts", ids, "entity", "params", "error")
 }

@@ -21,21 +21,21 @@ import (
 	"outlierd/sync/store"
 )
 
-// # An answer in hand
+// # Answers that cannot be settled yet
 //
-// An answer that was paid for is never dropped. While another program locks the
-// database, the answer is kept in a file beside it, and settled as soon as the lock is
-// gone. If the process ends before that, the next one settles it from the file: the
-// answer is in the journal and the ledger then, and [Ledger.TakeUp] lets the search or
-// the queued call follow that it belongs to.
+// An answer that was paid for is never dropped. While another program locks the database, the
+// answer is kept in a file in the same folder and settled as soon as the lock is released. If the
+// process ends before that, the next process settles it from the file. The answer is then in the
+// journal and the ledger, and [Ledger.TakeUp] passes it to the search or queued call that it
+// belongs to.
 
-// settlePatience is how long the lock may last before the answer goes into a file.
+// settlePatience is how long Settle waits for a lock before it saves the answer to a file.
 const settlePatience = time.Second
 
-// heldPrefix begins the names of the files that keep an answer in hand.
+// heldPrefix is the prefix of the names of these files.
 const heldPrefix = "answer-"
 
-// held is what such a file says: all that is needed to settle the attempt.
+// held is the content of such a file: everything needed to settle the attempt.
 type held struct {
 	Attempt  int64 // row of the ledger; 0 for a free call
 	Run      string
@@ -45,7 +45,7 @@ type held struct {
 	Page     int
 	RankBase int
 	Try      int
-	Follows  bool // something is to follow from the answer; see [Ledger.TakeUp]
+	Follows  bool // the answer has work to commit; see [Ledger.TakeUp]
 
 	Op     outlier.Operation
 	Entity string
@@ -60,12 +60,12 @@ type held struct {
 	Waited     time.Duration
 	SentAt     time.Time
 	ReceivedAt time.Time
-	Kind       outlier.Kind // of the error that the answer is; "" for none
+	Kind       outlier.Kind // of the error, if the answer is one; "" for none
 	Message    string
 }
 
-// hold keeps the answer in a file, and tries to settle it until that is done or the
-// context of the call has ended. Busy is why it could not be settled.
+// hold saves the answer to a file, and retries settling it until that succeeds or the context of
+// the call has ended. busy is the error of the first try.
 func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed, busy error) error {
 	log := a.l.db.Log().With("op", a.r.Op, "entity", a.r.Entity, "job", a.p.Job)
 	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", heldPrefix,
@@ -111,7 +111,7 @@ func (a *attempt) held(answer *outlier.Answer, o outlier.Outcome) held {
 	return h
 }
 
-// saveHeld makes the file durable, whole or not at all.
+// saveHeld writes the file durably and atomically.
 func saveHeld(path string, h held) error {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -151,10 +151,9 @@ func syncFolder(dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// SettleHeld settles the answers that an earlier process left in files. Each file is
-// removed when its answer is durable, so that a kill in between repeats nothing: what
-// is settled already is not settled again.
-// Started links an answer to a start of a scan with that scan, by its intent.
+// SettleHeld settles the answers that an earlier process left in files. Each file is removed once
+// its answer is durable. If the process is killed in between, the next one does not settle the
+// answer again. started links the answer to a scan start with that scan, by its intent.
 func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *outlier.Answer) error) error {
 	files, err := filepath.Glob(filepath.Join(l.db.Dir(), heldPrefix+"*"))
 	if err != nil {
@@ -163,7 +162,7 @@ func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *out
 	slices.Sort(files) // by time
 	for _, path := range files {
 		switch filepath.Ext(path) {
-		case ".tmp": // cut short by a kill
+		case ".tmp": // incomplete: the process was killed while writing it
 			if err := os.Remove(path); err != nil {
 				return err
 			}
@@ -203,7 +202,7 @@ func readHeld(path string) (h held, err error) {
 	return h, err
 }
 
-// settle does what Settle could not, up to what the engine makes of the answer.
+// settle does what Settle could not, except for the engine's processing of the answer.
 func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
 	done, err := h.settled(tx)
 	if done || err != nil {
@@ -243,8 +242,8 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 	return err
 }
 
-// settled reports whether the answer was settled before, as when a kill came before its
-// file was removed.
+// settled reports whether the answer is settled already, as after a kill before its file was
+// removed.
 func (h held) settled(tx *store.Tx) (done bool, err error) {
 	if h.Price > 0 {
 		err = tx.Row(`SELECT NOT EXISTS (SELECT 1 FROM attempts WHERE id = ?
@@ -269,9 +268,9 @@ func (h held) answer() *outlier.Answer {
 	return answer
 }
 
-// TakeUp performs p.Commit for an answer to r that an earlier process received and
-// could not commit, see [Ledger.Meter], whatever its age; nil if there is none. The
-// error is the answer's own, or an [*outlier.UnkeptError].
+// TakeUp performs p.Commit for an answer to r that an earlier process received and could not
+// commit, see [Ledger.Meter], regardless of its age. It returns nil if there is no such answer.
+// The error is the answer's own, or an [*outlier.UnkeptError].
 func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error) {
 	found, err := l.recoveredFor(p.Step, r)
 	if err != nil || found == nil {
@@ -289,7 +288,7 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 	if err == nil {
 		return answer, answer.Err
 	}
-	// As with an answer that has just come, Commit is not asked a second time.
+	// As with a new answer, Commit is not called a second time.
 	if _, busy := errors.AsType[*store.LockedError](err); !busy {
 		err = errors.Join(err, l.db.Update(func(tx *store.Tx) error {
 			_, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, found.ID)
@@ -300,7 +299,7 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 		Cause: err})
 }
 
-// recovered is an answer whose commit is still to be performed.
+// recovered is an answer that still has to be committed.
 type recovered struct {
 	*journal.Entry
 	response, attempt int64
@@ -332,9 +331,9 @@ func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error
 	return found, nil
 }
 
-// recovered is the first of the answers that an earlier process received and could not
-// commit for which is holds; nil if there is none. There are only as many as were in
-// flight when that process ended, so they are read one by one.
+// recovered returns the first answer for which is returns true among those that an earlier process
+// received and could not commit; nil if there is none. There are only as many as were in flight
+// when that process ended, so they are read one by one.
 func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err error) {
 	if l.allTakenUp.Load() {
 		return nil, nil
@@ -360,7 +359,7 @@ func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err 
 	return found, err
 }
 
-// Awaits reports whether an answer to a step's next call is in the journal already; see
+// Awaits reports whether the journal already contains an answer to a step's next call; see
 // [Ledger.TakeUp].
 func (l *Ledger) Awaits(step int64) (bool, error) {
 	found, err := l.recovered(func(e *journal.Entry) bool { return e.Step == step })

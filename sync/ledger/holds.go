@@ -11,12 +11,11 @@ import (
 	"outlierd/sync/store"
 )
 
-// A hold is what an attempt sets aside, beside its own price, for the calls that
-// must follow it to make it worth its price: a scan that cannot be read is money
-// thrown away. It counts for the periods of that attempt. What is drawn from it has
-// been counted already, so it meets no cap, and when the call is refunded the credits
-// are the hold's again. It ends when the attempt that made it is refunded, when it is
-// released, and when its run is over or superseded. While it is not known whether its scan exists,
+// A hold is the amount that an attempt sets aside, in addition to its price, for the calls that
+// must follow it: a scan that cannot be read is worthless. It counts for the periods of that
+// attempt. Calls paid from it have been counted already, so no cap applies to them, and their
+// refunds go back to the hold. It ends when the attempt that made it is refunded, when it is
+// released, and when its run is over or superseded. While it is unknown whether the scan exists,
 // only a refund ends it: a person who finds the scan will want to read it.
 type hold struct {
 	id         int64
@@ -39,7 +38,7 @@ func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 	return &h, err
 }
 
-// HoldOf returns the credits left of the hold of a step's purchase.
+// HoldOf returns the credits left in the hold of a step.
 func (l *Ledger) HoldOf(step int64) (rest outlier.Credits, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
@@ -50,14 +49,14 @@ func (l *Ledger) HoldOf(step int64) (rest outlier.Credits, err error) {
 	return rest, nil
 }
 
-// releasable holds for those that are open and not for a start of one of the scans in the
-// JSON list ?2.
+// releasable is the condition for holds that are open and do not belong to the start of one of the
+// scans in the JSON list ?2.
 const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = holds.attempt
 	AND a.intent IN (SELECT value FROM json_each(?2)))`
 
-// Release gives back what is left of the hold of a step. Releasing again, or where
-// nothing was held, does nothing; nor does it for the scans in unconfirmed, by intent,
-// whose start is not confirmed: a person who finds such a scan will want to read it.
+// Release gives back what is left in the hold of a step. It does nothing if the hold was released
+// before, if there is none, or if it belongs to one of the scans in unconfirmed, by intent, whose
+// start is not confirmed: a person who finds such a scan will want to read it.
 func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
 	if err := release(tx, `step = ?1`, step, unconfirmed); err != nil {
 		return fmt.Errorf("release what is held for step %d: %w", step, err)

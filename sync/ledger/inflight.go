@@ -16,10 +16,10 @@ import (
 )
 
 // inFlight is the free call that was sent last, in a file beside the database. It is written
-// before the call is sent and not synced, which survives a kill of the process: the next one
-// finds whether its answer was kept, and else puts on record that it was sent.
+// before the call is sent and not synced, which is enough to survive a kill of the process. The
+// next process checks whether the answer was kept, and if not, records that the call was sent.
 type inFlight struct {
-	After    int64 // no attempt on record before it was written has a higher id and is of this call
+	After    int64 // attempts at this call that were recorded earlier have no higher id
 	Run, Job string
 	Step     int64
 	Op       outlier.Operation
@@ -31,7 +31,7 @@ type inFlight struct {
 
 func (l *Ledger) inFlightPath() string { return filepath.Join(l.db.Dir(), "sending.json") }
 
-// noteInFlight writes down a free call that is about to be sent.
+// noteInFlight records a free call that is about to be sent.
 func (a *attempt) noteInFlight() error {
 	f := inFlight{
 		Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Op: a.r.Op, Entity: a.r.Entity, Params: a.params,
@@ -56,19 +56,19 @@ func (a *attempt) noteInFlight() error {
 			return err
 		}
 	}
-	_, err = a.l.sending.WriteAt(append(text, '\n'), 0) // what stands behind the line is of longer ones before it
+	_, err = a.l.sending.WriteAt(append(text, '\n'), 0) // bytes after the newline are left from longer lines
 	return err
 }
 
-// settledLast remembers the newest attempt that is on record.
+// settledLast updates the id of the newest recorded attempt.
 func (l *Ledger) settledLast(id int64) {
 	l.sendingMu.Lock()
 	defer l.sendingMu.Unlock()
 	l.newest = max(l.newest, id)
 }
 
-// recoverInFlight puts the call that was in flight when the last process ended on record,
-// unless it is there.
+// recoverInFlight records the call that was in flight when the last process ended, unless it is
+// recorded already.
 func (l *Ledger) recoverInFlight(tx *store.Tx) error {
 	file, err := os.Open(l.inFlightPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (l *Ledger) recoverInFlight(tx *store.Tx) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	if read != nil { // a power failure left it so
+	if read != nil { // left by a power failure
 		return nil
 	}
 	_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day,

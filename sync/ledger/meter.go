@@ -13,59 +13,59 @@ import (
 	"outlierd/sync/store"
 )
 
-// Purchase binds one attempt to the work that it belongs to.
+// Purchase describes one attempt and the work that it belongs to.
 type Purchase struct {
 	Run, Job string
 	Step     int64  // 0 for a data call
 	Item     string // the for_each value
 	Page     int    // 0-based
-	RankBase int    // hits of the step before this page
+	RankBase int    // number of hits of the step before this page
 	Attempt  int    // 1 for the first
-	TimeOnly bool   // asked for the service's time and for nothing else: no answer is kept
+	TimeOnly bool   // the request only asks for the service's time: no answer is kept
 
-	// Waited is how long the pace has held the call back before it was made, in addition to
-	// what the answer says.
+	// Waited is how long the rate limit delayed the call before it was made, in addition to what
+	// the answer says.
 	Waited time.Duration
 
-	// Intent is the scan that the attempt is to start; see [IntendScan]. Its state
-	// follows the attempt from then on.
+	// Intent is the scan that the attempt is to start, by the id of its intent in package runs. The
+	// scan's state follows the attempt from then on.
 	Intent int64
 
-	// Hold is set aside for the step together with the price: both fit under every
-	// cap, or neither is reserved.
+	// Hold is set aside for the step together with the price: either both fit under every cap, or
+	// neither is reserved.
 	Hold outlier.Credits
 
-	// FromHold is the step whose hold pays for this attempt, which then counts for the
-	// hold's periods and meets no cap. If the hold does not cover the whole price the
-	// reservation is an ordinary one. 0 means that there is no hold.
+	// FromHold is the step whose hold pays for this attempt, which then counts for the hold's
+	// periods; no cap applies. If the hold does not cover the whole price, it is an ordinary
+	// reservation. 0 means that there is no hold.
 	FromHold int64
 
-	// Caps are asked at reservation, with the service's time, for the caps in force.
-	// nil means none.
+	// Caps returns the caps in force at the given service time. It is called at reservation. nil
+	// means no caps.
 	Caps func(service time.Time) []Cap
 
-	// Commit runs in the transaction that keeps the answer: for every settled
-	// attempt, whatever its outcome. If it fails the answer is kept all the same and
-	// Settle returns its error. It must not call the store, only the Tx.
+	// Commit runs in the transaction that keeps the answer, for every settled attempt, whatever
+	// its outcome. If it fails, the answer is kept all the same and Settle returns its error. It
+	// must use only the Tx, not the store.
 	Commit func(*store.Tx, Kept) error
 }
 
-// Kept is an answer on its way into the journal.
+// Kept is an answer that is being written to the journal.
 type Kept struct {
 	Answer   *outlier.Answer
-	Outcome  outlier.Outcome // as it is booked
+	Outcome  outlier.Outcome // as recorded
 	Response int64           // journal id; 0 if there is nothing to keep
 	Attempt  int64           // row of the ledger
 }
 
-// Body is the answer's JSON; see [outlier.Answer.JSON].
+// Body returns the answer's JSON; see [outlier.Answer.JSON].
 func (k Kept) Body() ([]byte, error) { return k.Answer.JSON() }
 
 // Meter returns the meter for one attempt at p.
 //
-// Reserve refuses with a [*Exceeded] what would pass a cap, and with a
-// [*store.LowSpaceError] or a [*store.MovedError] what might not be kept. After an error of Settle the attempt is
-// as it was, and Settle may be called again.
+// Reserve returns an [*Exceeded] if the purchase would exceed a cap, and a [*store.LowSpaceError]
+// or a [*store.MovedError] if the answer might not be kept. After an error of Settle the attempt
+// is unchanged, and Settle may be called again.
 func (l *Ledger) Meter(p Purchase) outlier.Meter { return meter{l, p} }
 
 type meter struct {
@@ -94,8 +94,8 @@ func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt
 	return a, nil
 }
 
-// asked is what the ledger has of a request besides its parameters. A row that is read
-// again has it too, whatever requests may be made by now.
+// asked is what the ledger stores of a request besides its parameters. A row that is read back has
+// it too, even if such a request can no longer be made.
 type asked struct {
 	Op     outlier.Operation
 	Entity string
@@ -111,19 +111,19 @@ func (r asked) String() string { return strings.TrimSpace(string(r.Op) + " " + r
 type attempt struct {
 	l      *Ledger
 	p      Purchase
-	ctx    context.Context // once it has ended, a locked database is not waited for any longer
+	ctx    context.Context // once it has ended, a locked database is not waited for
 	r      asked
 	params string
 	id     int64 // ledger row of a paid attempt
 
 	settled  bool
-	dateRead bool // its date was taken notice of
+	dateRead bool // its date was passed to learn
 }
 
 var errSettled = errors.New("the attempt has been settled before")
 
-// Sending implements [outlier.Attempt]. A free request is noted in a file, since a lost
-// answer costs nothing.
+// Sending implements [outlier.Attempt]. A free request is only recorded in a file, since losing
+// its answer costs nothing.
 func (a *attempt) Sending() error {
 	if !a.r.Paid() {
 		if err := a.noteInFlight(); err != nil {
@@ -142,9 +142,9 @@ func (a *attempt) Sending() error {
 	return nil
 }
 
-// Settle implements [outlier.Attempt]: the answer, its outcome and whatever Commit
-// adds become durable. While another program locks the database, Settle waits, however
-// long that takes; see [attempt.hold] for what happens meanwhile.
+// Settle implements [outlier.Attempt]: it makes the answer, its outcome and what Commit adds
+// durable. While another program locks the database, Settle waits without a limit; see
+// [attempt.hold] for what happens meanwhile.
 func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	if a.settled {
 		return errSettled
@@ -162,10 +162,10 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	return nil
 }
 
-// settle tries once. After an error that [isBusy] nothing has happened.
+// settle tries once. After an error for which [store.IsLocked] is true nothing has changed.
 func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) error {
 	var k Kept
-	var refused error // by Commit
+	var refused error // the error of Commit
 	err := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
 		k, err = a.keep(tx, answer, o, kept)
 		if err == nil && a.p.Commit != nil {
@@ -175,7 +175,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	})
 	a.settled = err == nil
 	if refused != nil {
-		// What was paid for is kept, even if it cannot be used.
+		// A paid answer is kept even if it cannot be used.
 		bare := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
 			k, err = a.keep(tx, answer, o, kept)
 			return err
@@ -189,8 +189,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	return err
 }
 
-// hear takes the time from an answer, once: a date that is doubted has to be confirmed by
-// another one.
+// hear takes the time from an answer, once: a doubted date must be confirmed by another answer.
 func (a *attempt) hear(answer *outlier.Answer) {
 	if !a.dateRead {
 		a.l.learn(answer.ServiceTime())
@@ -198,7 +197,7 @@ func (a *attempt) hear(answer *outlier.Answer) {
 	a.dateRead = true
 }
 
-// keep writes the answer into the journal and its outcome into the ledger.
+// keep writes the answer to the journal and its outcome to the ledger.
 func (a *attempt) keep(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) (Kept, error) {
 	k := Kept{Answer: answer, Outcome: o}
 	var err error
@@ -215,9 +214,10 @@ func (a *attempt) keep(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, 
 	return k, err
 }
 
-// worthKeeping: answers that count, whatever arrived of them; and that a thing does
-// not exist or must not be asked about, which is an answer too. An error that came as a
-// success is kept as the proof of its refund. Other errors are in the ledger alone.
+// worthKeeping reports whether the journal keeps an answer: one that counts, however much of it
+// arrived, and a free one that says that something does not exist or that the request is invalid.
+// An error with a success status is kept as proof of its refund. Other errors are only in the
+// ledger.
 func worthKeeping(r asked, answer *outlier.Answer, o outlier.Outcome) bool {
 	switch o {
 	case outlier.Charged:
@@ -249,9 +249,9 @@ func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
 	return a.explain(tx, k.Response)
 }
 
-// explain lets earlier attempts at the same request, whose outcome is unknown, point
-// to the answer that came at last. It says what they may have bought and proves nothing
-// about their price: they stay unknown, and they stay counted.
+// explain links earlier attempts at the same request whose outcome is unknown to the answer that
+// arrived at last. It shows what they may have bought and proves nothing about their price: they
+// remain unknown and counted.
 func (a *attempt) explain(tx *store.Tx, response int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
 		AND response IS NULL
@@ -274,8 +274,8 @@ func (a *attempt) settleFree(tx *store.Tx, k Kept) (id int64, err error) {
 	return result.LastInsertId()
 }
 
-// Paging notes what the answer being settled says about its place in the whole
-// result, for ops.requests. A negative number is unknown.
+// Paging records the position of the answer being settled within the whole result, for
+// ops.requests. A negative number is unknown.
 func Paging(tx *store.Tx, k Kept, from, size, total int64) error {
 	if k.Attempt == 0 {
 		return errors.New("paging belongs to an answer that is being settled")
@@ -285,9 +285,8 @@ func Paging(tx *store.Tx, k Kept, from, size, total int64) error {
 	return err
 }
 
-// errorText is what the ledger keeps of an attempt's error: the kind and the
-// service's words. The transport's own error is left out, as it may quote what
-// stood in the request.
+// errorText returns what the ledger keeps of an attempt's error: the kind and the service's
+// message. The transport's own error is left out, as it may quote the request.
 func errorText(err error) string {
 	if err == nil {
 		return ""

@@ -57,7 +57,8 @@ var Ops = []ops.Table{
 	},
 }
 
-// capInForce is a field of the cap of one scope, as it was at the reservation.
+// capInForce returns the SQL expression for a field of the cap of one scope, as it was at the
+// reservation.
 func capInForce(field, scope string) string {
 	return fmt.Sprintf(`(SELECT value ->> '%s' FROM json_each(caps) WHERE value ->> 'scope' = '%s')`,
 		field, scope)

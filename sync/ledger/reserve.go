@@ -10,18 +10,18 @@ import (
 	"outlierd/sync/store"
 )
 
-// terms are what a reservation fixes for good: an answer that arrives after midnight
-// still counts for the day on which it was asked for, and a page read from a hold for
-// the day on which the hold was made.
+// terms are what a reservation fixes permanently: an answer that arrives after midnight still
+// counts for the day of its request, and a page paid from a hold for the day on which the hold was
+// made.
 type terms struct {
 	at         time.Time // the service's time
 	account    string
 	day, cycle string
 	caps       []Cap // in force
-	hold       *hold // that pays; nil if the periods have to
+	hold       *hold // that pays; nil if the periods pay
 }
 
-// terms looks up what the attempt is to be booked under.
+// terms determines what the attempt is booked under.
 func (a *attempt) terms() (t terms, err error) {
 	t.at = a.l.ServiceTime()
 	err = a.l.db.View(func(tx *store.Tx) error {
@@ -47,8 +47,8 @@ func (a *attempt) terms() (t terms, err error) {
 	return t, nil
 }
 
-// reserve takes the price, and what is to be held beside it, out of every period
-// that the call counts for, or the price out of a hold that was taken out before.
+// reserve takes the price and the hold from every period that the call counts for, or the price
+// from an existing hold.
 func (a *attempt) reserve() error {
 	t, err := a.terms()
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *attempt) reserve() error {
 	})
 }
 
-// enter makes the ledger's row.
+// enter inserts the attempt into the ledger.
 func (a *attempt) enter(tx *store.Tx, t terms) error {
 	caps, err := json.Marshal(t.caps)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *attempt) enter(tx *store.Tx, t terms) error {
 	return err
 }
 
-// setAside makes the hold of the attempt.
+// setAside inserts the hold of the attempt.
 func (a *attempt) setAside(tx *store.Tx, t terms) error {
 	_, err := tx.Exec(`INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`,
@@ -104,8 +104,7 @@ func (a *attempt) setAside(tx *store.Tx, t terms) error {
 	return err
 }
 
-// setCaps writes down what each period may hold from now on. A period whose cap was
-// taken away is set free.
+// setCaps sets the caps of the periods. A period without a cap in caps becomes unlimited.
 func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 	for _, c := range caps {
 		if !contains(periods, c) {
@@ -124,8 +123,8 @@ func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 	return nil
 }
 
-// cutPeriods lets earlier periods go that reach beyond their ends, up to what was dated in
-// the future, now that this has come. They are counted anew when they are needed.
+// cutPeriods deletes earlier periods that were extended beyond their ends to include spending
+// dated in the future, now that its date has come. They are counted again when needed.
 func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 	now, zone := store.Micros(at), l.location
 	cycle, _ := CycleBounds(at, zone, l.renews)
@@ -139,8 +138,8 @@ func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 	return err
 }
 
-// setCap sets the cap of one period, nil for none. What a new period holds already is
-// counted by the database, and may be more than that.
+// setCap sets the cap of one period, nil for none. The database counts what a new period already
+// holds, which may exceed the cap.
 func (l *Ledger) setCap(tx *store.Tx, of Period, most any) error {
 	p, err := l.period(tx, of)
 	if err != nil {
@@ -169,7 +168,7 @@ func contains(periods []Period, c Cap) bool {
 	return false
 }
 
-// lowest is the strictest cap on p, nil if there is none.
+// lowest returns the strictest cap on p, nil if there is none.
 func lowest(p Period, caps []Cap) any {
 	var least any
 	for _, c := range caps {
@@ -180,8 +179,8 @@ func lowest(p Period, caps []Cap) any {
 	return least
 }
 
-// refusal names the cap that made the database refuse a reservation, of which the
-// given part had been booked when it did. Any other error stays what it is.
+// refusal returns an [*Exceeded] with the cap that made the database refuse a reservation. booked
+// is the part of the reservation that was already booked. Any other error is returned unchanged.
 func (l *Ledger) refusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Credits, cause error) error {
 	if !store.IsConstraint(cause) {
 		return cause
@@ -198,11 +197,11 @@ func (l *Ledger) refusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Cr
 	return cause
 }
 
-// OpJoinScan is the operation of the ledger's row of a join, which costs nothing itself.
+// OpJoinScan is the operation of the row for joining a scan, which itself costs nothing.
 const OpJoinScan = "join_scan"
 
-// SetAside makes the hold of p for a scan that another step has started, and performs
-// first in the same unit of work: both, or if that passes a cap neither.
+// SetAside makes the hold of p for a scan that another step has started, and calls first in the
+// same transaction. If the hold exceeds a cap, neither takes effect.
 func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 	a := &attempt{l: l, p: p, r: asked{Op: OpJoinScan}}
 	t, err := a.terms()
@@ -217,7 +216,8 @@ func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 	})
 }
 
-// join makes the ledger's row that the hold belongs to. It goes the way of every row.
+// join inserts the row that the hold belongs to. It passes through the same states as any other
+// row.
 func (a *attempt) join(tx *store.Tx, t terms) error {
 	if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 		return err

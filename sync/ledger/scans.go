@@ -5,21 +5,21 @@ import (
 	"outlierd/sync/store"
 )
 
-// Attempted reports whether the ledger has a row of a start of a scan, by its intent.
+// Attempted reports whether the ledger has a row for the start of a scan, by its intent.
 func Attempted(tx *store.Tx, intent int64) (attempted bool, err error) {
 	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?)`, intent).Scan(&attempted)
 	return attempted, err
 }
 
-// Starting reports whether a start of a scan is under way.
+// Starting reports whether the start of a scan is under way.
 func Starting(tx *store.Tx, intent int64) (starting bool, err error) {
 	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?
 		AND state IN ('reserved', 'sending'))`, intent).Scan(&starting)
 	return starting, err
 }
 
-// RefundStart takes an operator's word that a scan was never started, and returns what was
-// given back of its price.
+// RefundStart records an operator's statement that a scan was never started, and returns the
+// credits refunded.
 func RefundStart(tx *store.Tx, intent int64) (refunded outlier.Credits, err error) {
 	err = tx.Row(`SELECT coalesce(sum(price), 0) FROM attempts WHERE intent = ? AND state = 'unknown'`,
 		intent).Scan(&refunded)
@@ -31,7 +31,7 @@ func RefundStart(tx *store.Tx, intent int64) (refunded outlier.Credits, err erro
 	return refunded, err
 }
 
-// ChargeStart takes an operator's word that a scan was started.
+// ChargeStart records an operator's statement that a scan was started.
 func ChargeStart(tx *store.Tx, intent int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET state = 'charged', settled_at = ?, error = 'operator: adopted'
 		WHERE intent = ? AND state = 'unknown'`, store.Micros(tx.Now()), intent)

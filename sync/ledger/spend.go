@@ -11,25 +11,26 @@ import (
 	"outlierd/sync/store"
 )
 
-// Spend is what a run has asked of the two scarcities.
+// Spend is what a run has used of credits and requests.
 type Spend struct {
 	Charged, Refunded, Unknown, Reserved outlier.Credits
-	Held                                 outlier.Credits // what is left of its holds
+	Held                                 outlier.Credits // left in its holds
 
-	Requests int64         // attempts that reached the wire
-	Waited   time.Duration // for the pace
+	Requests int64         // attempts that were sent
+	Waited   time.Duration // for the rate limit
 }
 
-// Held is what counts against a cap: all that is not proven to have been refunded,
-// what is set aside, and in a billing cycle what [Ledger.Adjust] added. It is negative
-// where more was bought on top than all of that; [Ledger.Balance] tells the two apart.
+// Held returns what counts against a cap, in credits: everything that is not proven to have been
+// refunded, what is set aside, and in a billing cycle the adjustments of [Ledger.Adjust]. It is
+// negative if more was bought in addition than all of that; [Ledger.Balance] returns the parts
+// separately.
 func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 	b, err := l.Balance(c)
 	return b.Held(), err
 }
 
-// Counted is [Ledger.Held] as the database keeps count of it, without adding anything up unless
-// nothing was bought in the period so far.
+// Counted returns [Ledger.Held] from the total that the database keeps. It adds up the attempts
+// only if the period has no row, as before its first purchase.
 func (l *Ledger) Counted(c Cap) (held outlier.Credits, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		known, err := l.period(tx, Period{Scope: c.Scope, Key: c.Period})
@@ -50,9 +51,9 @@ func (l *Ledger) Counted(c Cap) (held outlier.Credits, err error) {
 	return held, nil
 }
 
-// Adjust books credits that were spent elsewhere, or with a minus bought on top, in
-// the current billing cycle. It is a fact and meets no cap; what is left under the
-// cap changes with it. The row is kept for ever.
+// Adjust books credits in the current billing cycle: positive if they were spent elsewhere,
+// negative if they were bought in addition. It records a fact, so no cap applies, but it changes
+// what is left under the cap. The row is kept forever.
 func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
 	now := l.ServiceTime()
 	err := l.db.Update(func(tx *store.Tx) error {
@@ -78,7 +79,7 @@ func (l *Ledger) adjust(tx *store.Tx, now time.Time, credits outlier.Credits, wh
 	return err
 }
 
-// adjustment is the operation of a row that adjusts the books.
+// adjustment is the operation of a row made by [Ledger.Adjust].
 const adjustment = "adjustment"
 
 // Spent adds up the attempts of a run.
@@ -94,7 +95,7 @@ func (l *Ledger) Spent(run string) (Spend, error) {
 	return all, nil
 }
 
-// Totals are what a run has spent, and when its last attempt was settled.
+// Totals returns what a run has spent, and when its last attempt was settled.
 func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 	var waited, settled int64
 	err = tx.Row(`SELECT
@@ -111,8 +112,8 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 	return all, store.Instant(settled), err
 }
 
-// Asked counts the requests of a run by operation, those included that it left in the
-// queue when it ended.
+// Asked counts the requests of a run by operation, including those that it left in the queue when
+// it ended.
 func (l *Ledger) Asked(run string) (map[outlier.Operation]int, error) {
 	type asked struct {
 		op outlier.Operation
@@ -133,18 +134,18 @@ func (l *Ledger) Asked(run string) (map[outlier.Operation]int, error) {
 	return counts, nil
 }
 
-// OpTotal is what the calls of one operation came to.
+// OpTotal is the total of the calls of one operation.
 type OpTotal struct {
 	Op       outlier.Operation
-	Requests int             // that reached the wire
-	Answered int             // also with "no such thing"
+	Requests int             // that were sent
+	Answered int             // including "not found"
 	Failed   int             // with proof that they were not charged
 	Unknown  int             // whose answer was lost
-	Credits  outlier.Credits // those of Unknown included
-	Waited   time.Duration   // for the pace
+	Credits  outlier.Credits // including those of Unknown
+	Waited   time.Duration   // for the rate limit
 }
 
-// ByOperation adds up the calls of a run, those of most requests first.
+// ByOperation returns the totals of a run's calls, operations with the most requests first.
 func (l *Ledger) ByOperation(run string) (all []OpTotal, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		all, err = store.List(tx, func(t *OpTotal) []any {
@@ -164,8 +165,8 @@ func (l *Ledger) ByOperation(run string) (all []OpTotal, err error) {
 	return all, nil
 }
 
-// DistinctEntities counts the entities about which a run's free calls of some operations
-// brought an answer.
+// DistinctEntities counts the entities for which the free calls of a run with one of these
+// operations returned an answer.
 func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int64, err error) {
 	list, err := json.Marshal(ops)
 	if err != nil {
@@ -177,20 +178,20 @@ func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int
 	return n, err
 }
 
-// StepCredits is the SQL expression for what the step in a row of `steps` has cost, in
-// credits, those of unknown outcome included.
+// StepCredits is the SQL expression for the credits that the step in a row of `steps` has cost,
+// including those of unknown outcome.
 const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id
 	AND price > 0 AND state <> 'refunded')`
 
-// EverAnswered reports whether the service has ever answered in its own form, be it with an
-// error. A 429 is left out, which anything may answer that stands before a service.
+// EverAnswered reports whether the service has ever sent a response of its own, including an
+// error. A 429 does not count, because a proxy in front of the service may send it.
 func EverAnswered(tx *store.Tx) (answered bool, err error) {
 	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts
 		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`).Scan(&answered)
 	return answered, err
 }
 
-// Answers are the journal's ids of the answers to a run's calls, up to and including an id.
+// Answers returns the journal ids of the answers to a run's calls, up to and including upTo.
 func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
 	err = l.db.View(func(tx *store.Tx) (err error) {
 		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },
@@ -204,7 +205,7 @@ func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
 	return ids, nil
 }
 
-// FirstAnswer is the journal's id of the first answer to a call of one of these runs, and of those that
+// FirstAnswer returns the journal id of the first answer to a call of one of these runs or that
 // [Ledger.TakeUp] may still take up; 0 if there is none.
 func (l *Ledger) FirstAnswer(runs []string) (first int64, err error) {
 	list, err := json.Marshal(runs)
@@ -222,7 +223,8 @@ func (l *Ledger) FirstAnswer(runs []string) (first int64, err error) {
 	return first, nil
 }
 
-// LastPurchase is when the last paid call was made, by the service's time; zero if there was none.
+// LastPurchase returns when the last paid call was made, in the service's time; zero if there was
+// none.
 func (l *Ledger) LastPurchase() (at time.Time, err error) {
 	var reserved int64
 	err = l.db.View(func(tx *store.Tx) error {
