@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// A state folder is for its owner alone, and what is opened in it is created and truncated
-// without a question. A link that another user planted there, before the folder was closed to
-// others, would let the program write over files elsewhere.
+// A state folder belongs to its owner alone, and files in it are created and truncated without
+// asking. A link that another user placed there, before the folder was closed to others, would
+// make the program overwrite files elsewhere.
 
-// guardFolder refuses a state folder that is a link of another user's. One's own may lead
-// to another disk.
+// guardFolder refuses a state folder that is a symbolic link of another user. The user's own link
+// may lead to another disk.
 func guardFolder(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return nil // what else is wrong with it shows when it is opened
+		return nil // any other fault shows when it is opened
 	}
 	if owner := ownerOf(info); owner != 0 && owner != os.Geteuid() {
 		return fmt.Errorf("open the state folder %s: it is a symbolic link (owner: user %d): remove it, or make it your own", dir, owner)
@@ -25,7 +25,7 @@ func guardFolder(dir string) error {
 	return nil
 }
 
-// guard refuses a state folder that holds anything but files, folders and sockets.
+// guard refuses a state folder that contains anything but files, folders and sockets.
 func guard(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -51,7 +51,7 @@ func guard(dir string) error {
 	return nil
 }
 
-// ownerOf is the user that a file belongs to; -1 where the system does not say.
+// ownerOf returns the id of the user that a file belongs to; -1 if the system does not say.
 func ownerOf(info fs.FileInfo) int {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid)

@@ -5,11 +5,10 @@ import (
 	"database/sql"
 )
 
-// Doubt says why the whole file is to be checked before it is relied on, "" if it need not
-// be: SQLite has reported damage, or an earlier check did not finish; or the machine went
-// down while the file was open. A kill can only cut the newest transaction short, which
-// SQLite undoes; a machine that went down may have lost any page that was not yet on its
-// disk.
+// Doubt returns why the whole file must be checked before it is used; "" if that is not necessary.
+// SQLite has reported damage, an earlier check did not finish, or the machine went down while the
+// file was open. A kill can only interrupt the newest transaction, which SQLite rolls back; a
+// machine that went down may have lost any page that was not yet on its disk.
 func (s *Store) Doubt() (why string) {
 	present := s.options.BootID()
 	switch {
@@ -24,16 +23,16 @@ func (s *Store) Doubt() (why string) {
 // Unclean reports whether the last process ended without closing the file.
 func (s *Store) Unclean() bool { return s.unclean }
 
-// Doubted has the next process check the whole file, until [Store.Sound] is called.
+// Doubted makes the next process check the whole file, until [Store.Sound] is called.
 func (s *Store) Doubted() error { return sign(s.lock, mustCheck) }
 
 // Sound records that the file was found sound during the machine's present boot.
 func (s *Store) Sound() error { return sign(s.lock, s.options.BootID()) }
 
-// Corrupt is the error that says that the file cannot be trusted, and why.
+// Corrupt returns an error that says that the file cannot be trusted, and why.
 func (s *Store) Corrupt(detail string) error { return &CorruptError{Path: s.Path(), Detail: detail} }
 
-// CheckFile lets SQLite look for damage, table by table so that ctx may end it between.
+// CheckFile makes SQLite look for damage, table by table so that ctx can end it between two.
 func (s *Store) CheckFile(ctx context.Context) error {
 	rows, err := s.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
 	if err != nil {

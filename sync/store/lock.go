@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the folder for this process and writes down who holds it. The kernel
-// lets go when the process ends, however it ends. It returns the [bootLine] of the
-// process that held the folder before, "" if there is none.
+// lock locks the folder for this process and records who holds it. The kernel releases the lock
+// when the process ends, however it ends. It returns the [bootLine] of the process that held the
+// folder before, "" if there is none.
 func lock(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -43,8 +43,8 @@ func lock(dir string, take func(*os.File) error) (file *os.File, before string, 
 	return file, before, nil
 }
 
-// lockTries and lockTryPause say how often a lock is tried that is held, since a reader may
-// hold it for a moment; see [heldBy].
+// lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
+// between: a reader may hold it for a moment; see [heldBy].
 const (
 	lockTries    = 5
 	lockTryPause = 20 * time.Millisecond
@@ -63,9 +63,9 @@ func flock(file *os.File) (err error) {
 	return err
 }
 
-// takeLock locks a file for this process, and tries whether it could also have a record of it
-// locked, as SQLite does with its own: some network file systems have neither, some but one.
-// A program that went on without would see SQLite wait for a lock that no process holds.
+// takeLock locks a file for this process, and checks that a byte range of it can be locked as
+// well, as SQLite does with its own file: some network file systems support neither, some only
+// one. Without this check, SQLite would wait for a lock that no process holds.
 func takeLock(file *os.File) error {
 	if err := flock(file); err != nil {
 		return err
@@ -78,14 +78,14 @@ func takeLock(file *os.File) error {
 	return unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record)
 }
 
-// lockless reports whether a file system says that it has no locks.
+// lockless reports whether an error means that the file system does not support locks.
 func lockless(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// heldBy says which process holds the folder, nil if none does. It holds the lock itself for a
-// moment, together with other readers.
+// heldBy returns the process that holds the folder, nil if none does. It holds the lock itself for
+// a moment, shared with other readers.
 func heldBy(dir string) (held *HeldError, err error) {
 	file, err := os.Open(filepath.Join(dir, "lock"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,8 +102,8 @@ func heldBy(dir string) (held *HeldError, err error) {
 	return held, errors.Join(err, file.Close())
 }
 
-// sign writes down who holds the folder: process, command, since when, and a [bootLine],
-// a line each.
+// sign records who holds the folder, one line each: process id, command, start time and a
+// [bootLine].
 func sign(file *os.File, boot string) error {
 	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
 	command = strings.ReplaceAll(command, "\n", " ")
@@ -115,8 +115,8 @@ func sign(file *os.File, boot string) error {
 	return err
 }
 
-// unsign takes the command out of the lock file before the lock is given up: what a command was
-// given may have to be forgotten.
+// unsign removes the command from the lock file before the lock is released, because the arguments
+// may contain something that must be forgotten.
 func unsign(file *os.File) error {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) <= bootLine {
@@ -130,12 +130,12 @@ func unsign(file *os.File) error {
 	return err
 }
 
-// bootLine is the fourth line of the lock file: the id of the machine's boot during which
-// the file was last known to be sound, or mustCheck. It need not be on disk: whatever a
-// power failure leaves of it is not the id of the next boot.
+// bootLine is the index of the fourth line of the lock file: the id of the machine's boot during
+// which the file was last known to be sound, or mustCheck. It need not be synced: whatever a power
+// failure leaves of it is not the id of the next boot.
 const bootLine = 3
 
-// mustCheck stands in the place of a boot id after SQLite has reported damage.
+// mustCheck replaces the boot id after SQLite has reported damage.
 const mustCheck = "check"
 
 func lastBoot(file *os.File) (string, error) {
@@ -151,7 +151,7 @@ func lockLines(file *os.File) ([]string, error) {
 	return strings.Split(string(text), "\n"), err
 }
 
-// bootID identifies the machine's present boot; "" where the system does not say.
+// bootID identifies the machine's present boot; "" if the system does not say.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -160,8 +160,8 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// holder reads what sign wrote. A holder that has just taken the lock may not have
-// signed yet, and is then unknown.
+// holder reads what sign wrote. A holder that has just taken the lock may not have signed yet, and
+// is then unknown.
 func holder(file *os.File) *HeldError {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) < 3 {

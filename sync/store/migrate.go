@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// migrate brings the file to the latest version in one transaction: after a kill it is of
-// the version that it was, and who reads it meanwhile never finds one in between.
+// migrate upgrades the file to the latest version in one transaction, so that neither a kill nor a
+// concurrent reader leaves or finds a version in between.
 func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
 	have, err := version(ctx, db, path)
 	if err != nil {
@@ -27,8 +27,8 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 	return nil
 }
 
-// version is the schema version of the file: 0 if it is empty. A file with tables
-// but no version is another program's.
+// version returns the schema version of the file: 0 if it is empty. A file with tables but no
+// version belongs to another program.
 func version(ctx context.Context, db *sql.DB, path string) (int, error) {
 	var have, tables int
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&have); err != nil {
@@ -43,7 +43,8 @@ func version(ctx context.Context, db *sql.DB, path string) (int, error) {
 	return have, nil
 }
 
-// newer says which version wrote a file that this program does not understand.
+// newer returns the error for a file of a later schema version, with the version of the program
+// that wrote it.
 func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
 	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)

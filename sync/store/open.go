@@ -16,10 +16,10 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Options are what a store must know of the world.
+// Options configure a store.
 type Options struct {
-	// Migrations lead from one schema version to the next; the version of a file is the
-	// number of those that were applied to it. The first one makes the table meta.
+	// Migrations lead from one schema version to the next. The version of a file is the number of
+	// migrations applied to it. The first one creates the table meta.
 	Migrations []string
 
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
@@ -53,9 +53,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open takes the state folder dir for this process, creating it if need be, and brings
-// the file to the schema of the latest migration. The owners of the tables then settle
-// what an earlier process left behind, and end the opening with [Store.Ready].
+// Open locks the state folder dir for this process, creating it if necessary, and upgrades the
+// file to the schema of the latest migration. The owners of the tables then settle what an earlier
+// process left open, and complete the opening with [Store.Ready].
 //
 // It fails with a [*HeldError], [*LocklessError], [*NewerError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// makeFolder creates the folder, for its owner alone.
+// makeFolder creates the folder, accessible only to its owner.
 func makeFolder(dir string) error {
 	if err := guardFolder(dir); err != nil {
 		return err
@@ -95,23 +95,23 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// Dir is the state folder.
+// Dir returns the path of the state folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Path is the SQLite file in the state folder.
+// Path returns the path of the SQLite file in the state folder.
 func (s *Store) Path() string { return filepath.Join(s.dir, "state.db") }
 
 // Idle reports whether no process held the folder when it was opened to read.
 func (s *Store) Idle() bool { return s.idle }
 
-// Holder is the process that held the folder when it was opened to read; nil if none did, or if
-// this process holds it.
+// Holder returns the process that held the folder when it was opened to read; nil if there was
+// none or if this process holds it.
 func (s *Store) Holder() *HeldError { return s.holder }
 
-// Log is where the store, and the packages that keep tables in it, report events.
+// Log returns the logger of the store and of the packages that keep tables in it.
 func (s *Store) Log() *slog.Logger { return s.options.Log }
 
-// start opens the database and brings it up to date.
+// start opens the database and upgrades it.
 func (s *Store) start(ctx context.Context) (err error) {
 	if s.unclean, err = s.leftBehind(); err != nil {
 		return err
@@ -125,14 +125,14 @@ func (s *Store) start(ctx context.Context) (err error) {
 	if err := migrate(ctx, s.db, s.Path(), s.options.Migrations); err != nil {
 		return s.explain(err)
 	}
-	// A migration may be larger than memory. After it, a full disk is to show at a commit,
-	// where nothing is half done.
+	// A migration may be larger than memory. After it, SQLite must not spill to disk, so that a
+	// full disk shows only at a commit, where nothing is half done.
 	_, err = s.db.ExecContext(ctx, `PRAGMA cache_spill = off`)
 	return s.explain(err)
 }
 
-// Ready ends the opening: from here on units of work wait for other programs' locks by
-// themselves, and let others read meanwhile.
+// Ready completes the opening: from then on units of work wait for other programs' locks
+// themselves, without blocking readers.
 func (s *Store) Ready(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 		return err
@@ -140,9 +140,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.space.load()
 }
 
-// leftBehind reports whether the last process ended without closing the file: a
-// clean end leaves no log. It also makes the file, so that it is private from the
-// beginning; SQLite gives the log the same permissions.
+// leftBehind reports whether the last process ended without closing the file: a clean end leaves
+// no log. It also creates the file, so that it is private from the start; SQLite gives the log the
+// same permissions.
 func (s *Store) leftBehind() (bool, error) {
 	file, err := os.OpenFile(s.Path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *Store) leftBehind() (bool, error) {
 	return err == nil && info.Size() > 0, err
 }
 
-// connect opens the one connection. Everything goes through it, so a reader sees
-// the open group, and the file has one writer.
+// connect opens the only connection. Because everything uses it, a reader sees the open group, and
+// the file has one writer.
 func (s *Store) connect(ctx context.Context) error {
 	return s.dial(ctx, url.Values{"_pragma": {
 		"busy_timeout(10000)",      // until [Store.Ready]; see patience
@@ -176,7 +176,7 @@ func (s *Store) connect(ctx context.Context) error {
 	}})
 }
 
-// dial opens one connection with settings for the driver.
+// dial opens a connection with the given settings of the driver.
 func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	abs, err := filepath.Abs(s.Path())
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	return nil
 }
 
-// Meta is a value of the store's own table, by its key; "" if there is none.
+// Meta returns a value of the table meta by its key; "" if there is none.
 func (t *Tx) Meta(key string) (string, error) {
 	var value string
 	err := t.Row(`SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
@@ -204,7 +204,7 @@ func (t *Tx) Meta(key string) (string, error) {
 	return value, err
 }
 
-// SetMeta sets a value of the store's own table; "" removes it.
+// SetMeta sets a value of the table meta; "" removes it.
 func (t *Tx) SetMeta(key, value string) error {
 	if value == "" {
 		_, err := t.Exec(`DELETE FROM meta WHERE key = ?`, key)
@@ -215,12 +215,12 @@ func (t *Tx) SetMeta(key, value string) error {
 	return err
 }
 
-// Close commits the open group and lets go of the folder. Closing again does nothing.
+// Close commits the open group and releases the folder. Closing again does nothing.
 func (s *Store) Close() error {
 	return errors.Join(s.Flush(), s.release())
 }
 
-// release lets go of everything that Open took.
+// release releases everything that Open acquired.
 func (s *Store) release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

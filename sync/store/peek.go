@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// OlderError says that the state was written by an earlier version of the program,
-// and has to be brought up to date before it is read; see [Open].
+// OlderError is the error of a state written by an earlier version of the program, which must be
+// upgraded before it is read; see [Open].
 type OlderError struct {
 	Path       string
 	Have, Want int // schema versions: of the file, and the latest known here
@@ -22,13 +22,12 @@ func (e *OlderError) Error() string {
 		"and start this version, which upgrades it", e.Path, e.Have, e.Want)
 }
 
-// Peek opens the state folder dir to read, also while another process holds it.
-// Nothing is created, locked or brought up to date, and whatever would write fails. All
-// that is read is of one moment, that of the first read, until the store is closed; so it
-// should not be kept open for long.
+// Peek opens the state folder dir to read, even while another process holds it. It creates, locks
+// and upgrades nothing, and writes fail. All reads until the store is closed show the state at the
+// first read; so the store should not be kept open for long.
 //
-// It fails with [os.ErrNotExist] where there is no state, or with an [*OlderError],
-// [*NewerError] or [*CorruptError].
+// It fails with [os.ErrNotExist] if there is no state, or with an [*OlderError], [*NewerError] or
+// [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
@@ -53,8 +52,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// takeFolder opens the folder, in the place of a lock: it stands for what [Store.Close]
-// lets go of.
+// takeFolder opens the folder and keeps it in place of the lock file, for [Store.Close] to close.
 func (s *Store) takeFolder() (err error) {
 	if s.lock, err = os.Open(s.dir); err != nil {
 		return fmt.Errorf("open the state folder to read: %w", err)
@@ -62,7 +60,7 @@ func (s *Store) takeFolder() (err error) {
 	return nil
 }
 
-// peek opens the database and fixes the moment that is shown.
+// peek opens the database and begins the read transaction.
 func (s *Store) peek(ctx context.Context) error {
 	if err := s.attach(ctx, "ro"); err != nil {
 		return err
@@ -74,7 +72,7 @@ func (s *Store) peek(ctx context.Context) error {
 		return s.explain(err)
 	case have > want:
 		return newer(ctx, s.db, s.Path(), have, want)
-	case have == 0: // another process is about to make it
+	case have == 0: // another process is about to create it
 		return fmt.Errorf("open the state to read: %s is empty: %w", s.Path(), fs.ErrNotExist)
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
@@ -86,9 +84,9 @@ func (s *Store) peek(ctx context.Context) error {
 	return nil
 }
 
-// Beside opens a state folder that another process may hold, to write to it. It is for
-// rows that the holder reads anew before it relies on them. The caller has found by
-// [Peek] that the file may be written to.
+// Beside opens a state folder that another process may hold, to write to it. It is for rows that
+// the holder reads again before it relies on them. The caller must have checked with [Peek] that
+// the file may be written to.
 func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, options: o.withDefaults(), space: space{dir: dir}, stmts: map[string]*sql.Stmt{}}
 	err := s.takeFolder()
@@ -101,7 +99,7 @@ func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// attach opens a connection beside those of other processes.
+// attach opens a connection in addition to those of other processes.
 func (s *Store) attach(ctx context.Context, mode string) error {
 	return s.dial(ctx, url.Values{"mode": {mode}, "_pragma": {
 		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)",

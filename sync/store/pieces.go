@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A long change is made in pieces, each a transaction of its own, so that no other process
-// waits for the database for long. How many rows a piece may change follows from how long the
-// piece before it took.
+// A long change is made in pieces, each in its own transaction, so that no other process waits
+// long for the database. The number of rows in a piece depends on how long the previous piece
+// took.
 const (
 	pieceTime = 20 * time.Millisecond
 	pieceMin  = 50
 	pieceMax  = 4000
 )
 
-// InPieces performs f until it has changed fewer rows than it was allowed to. After each
-// piece it leaves the database alone for as long as the piece took, so that others who wait
-// for it get their turn. A process that is killed in between leaves the pieces that are done:
-// f must find the rest by itself when it is called again.
+// InPieces calls f until it changes fewer rows than it may. After each piece it leaves the
+// database unlocked for as long as the piece took, so that waiting processes get their turn. If
+// the process is killed, the finished pieces remain: when called again, f must find the remaining
+// rows itself.
 func (s *Store) InPieces(ctx context.Context, f func(tx *Tx, most int) (changed int, err error)) error {
 	for most := 500; ; {
 		changed, began := 0, time.Now()

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Changed reports whether a statement touched a row. SQLite always knows.
+// Changed reports whether a statement changed a row. SQLite always knows.
 func Changed(result sql.Result) bool {
 	n, err := result.RowsAffected()
 	return err == nil && n > 0
 }
 
-// Found turns an update that met no row into an error.
+// Found returns an error for an update that matched no row.
 func Found(result sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func Found(result sql.Result, err error) error {
 	return err
 }
 
-// OrNull is nil for 0, which stands for "none".
+// OrNull returns nil for 0, which means "none".
 func OrNull(id int64) any {
 	if id == 0 {
 		return nil
@@ -32,7 +32,7 @@ func OrNull(id int64) any {
 	return id
 }
 
-// Known is nil for a negative number, which stands for "unknown".
+// Known returns nil for a negative number, which means "unknown".
 func Known(n int64) any {
 	if n < 0 {
 		return nil
@@ -40,10 +40,10 @@ func Known(n int64) any {
 	return n
 }
 
-// maxText bounds what is kept of a text that others wrote, in bytes.
+// maxText is the maximum length in bytes of a stored text that others wrote.
 const maxText = 500
 
-// Bounded is a text cut to what is kept of it. It stays UTF-8, wherever the cut falls.
+// Bounded returns text cut to the maximum length of stored texts. It remains valid UTF-8.
 func Bounded(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }

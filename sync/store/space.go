@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultMinFree is kept free for the answer in hand, the sinks and everybody else.
+// defaultMinFree is kept free for the next answer, the sinks and other programs.
 const defaultMinFree = 256 << 20
 
-// space watches the room on the disk. A share of what must be free is held in a
-// file, the ballast; when a write finds no room, the ballast is thrown off and the
-// write is tried again. So the answer to a call that was already paid for has a
-// place, although the disk filled up while it was on its way.
+// space monitors the free space on the disk. Part of what must be free is occupied by a file, the
+// ballast. When a write finds no space, the ballast is removed and the write is repeated. So there
+// is space for the answer to a paid call even if the disk became full while it was on its way.
 type space struct {
 	dir  string
 	min  uint64
@@ -25,8 +24,8 @@ type space struct {
 
 func (s *space) ballast() string { return filepath.Join(s.dir, "ballast") }
 
-// Room refuses to ask for an answer that might not be kept: with a [*LowSpaceError] if it might find no
-// room, and with a [*MovedError] if the state is no longer in its place.
+// Room returns an error if the next answer might not be kept: a [*LowSpaceError] if there may be
+// no space for it, and a [*MovedError] if the state is no longer in its place.
 func (s *Store) Room() error {
 	if err := s.InPlace(); err != nil {
 		return err
@@ -34,8 +33,8 @@ func (s *Store) Room() error {
 	return s.space.check()
 }
 
-// InPlace fails with a [*MovedError] if the state is no longer where the next process looks for it. A
-// file that was moved or deleted stays open, and work with it would go on unnoticed.
+// InPlace returns a [*MovedError] if the state is no longer where the next process looks for it. A
+// file that was moved or deleted stays open, so work with it would continue unnoticed.
 func (s *Store) InPlace() error {
 	if s.file == nil {
 		return nil
@@ -50,13 +49,13 @@ func (s *Store) InPlace() error {
 	return nil
 }
 
-// Free is how many bytes of the disk are free.
+// Free returns the number of free bytes on the disk.
 func (s *Store) Free() (uint64, error) { return s.space.free(s.space.dir) }
 
-// Ballast makes sure that the room is taken in advance that the answer to a paid call needs.
+// Ballast makes sure that the space for the answer to a paid call is reserved.
 func (s *Store) Ballast() error { return s.space.load() }
 
-// check refuses to ask for an answer that might find no room.
+// check returns an error if there may be no space for an answer.
 func (s *space) check() error {
 	free, err := s.free(s.dir)
 	if err != nil {
@@ -68,8 +67,7 @@ func (s *space) check() error {
 	return nil
 }
 
-// load puts the ballast in place where there is room for it beside what must be
-// free.
+// load creates the ballast if there is space for it in addition to what must be free.
 func (s *space) load() error {
 	size := int64(s.min / 8)
 	if info, err := os.Stat(s.ballast()); err == nil && info.Size() == size {
@@ -85,7 +83,7 @@ func (s *space) load() error {
 	return fill(s.ballast(), size)
 }
 
-// fill makes a file that occupies its size: a sparse one would hold no room.
+// fill creates a file that occupies its size on the disk: a sparse file would reserve no space.
 func fill(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -98,7 +96,7 @@ func fill(path string, size int64) error {
 	return nil
 }
 
-// throwOff makes room, and reports whether there was anything to throw off.
+// throwOff removes the ballast, and reports whether there was one.
 func (s *space) throwOff() (bool, error) {
 	err := os.Remove(s.ballast())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +105,8 @@ func (s *space) throwOff() (bool, error) {
 	return err == nil, err
 }
 
-// FreeSpace is what an unprivileged user may still write on the disk of dir.
+// FreeSpace returns the number of bytes that an unprivileged user may still write to the disk of
+// dir.
 func FreeSpace(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -116,7 +115,7 @@ func FreeSpace(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
-// writeZeros takes room for the file by writing it.
+// writeZeros reserves disk space for the file by writing it.
 func writeZeros(file *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for size > 0 {

@@ -12,9 +12,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A free answer is committed at once, unless the last commit was less than GroupAge ago.
-// The answers that come after it share the next commit, which is made when there are
-// GroupSize of them or the first is that old.
+// A free answer is committed at once, unless the last commit was less than GroupAge ago. The
+// answers after it share the next commit, which is made when there are GroupSize of them or the
+// first is GroupAge old.
 const (
 	GroupSize = 64
 	GroupAge  = time.Second / 20
@@ -39,8 +39,8 @@ type Store struct {
 	stmts  map[string]*sql.Stmt
 	broken error // why the store cannot be used any more
 
-	// The open group. Its statements are remembered until they are durable, since
-	// SQLite drops the whole transaction when the disk is full.
+	// The open group. Its statements are kept until they are durable, since SQLite rolls back the
+	// whole transaction when the disk is full.
 	open  bool    // a transaction is under way and holds all of redo
 	redo  []write // what the group has written so far, in order
 	units int     // units of work in it
@@ -58,34 +58,33 @@ type write struct {
 }
 
 var (
-	// ErrClosed is the error of what is asked of a store that was closed.
+	// ErrClosed is the error of operations on a closed store.
 	ErrClosed = errors.New("the state folder has been closed")
 
 	errView = errors.New("a view cannot write")
 )
 
-// Tx is a unit of work: all of it happens, or nothing. Inside of [Store.View] it only
-// reads. It is valid only inside the function that received it, which must not call
-// the store.
+// Tx is a unit of work: either all of its writes take effect or none. In [Store.View] it can only
+// read. It is valid only inside the function that received it, which must not call the store.
 type Tx struct {
 	s    *Store
 	now  time.Time
 	view bool
 }
 
-// Now is when the unit of work began, by this machine's clock.
+// Now returns when the unit of work began, by the local clock.
 func (t *Tx) Now() time.Time { return t.now }
 
-// Update performs f as one unit of work, durable when Update returns nil. After an error
-// nothing of f has happened, and what was in the open group before is still in it.
+// Update performs f as one unit of work, which is durable when Update returns nil. After an error
+// nothing of f has taken effect, and the open group is as it was.
 func (s *Store) Update(f func(*Tx) error) error { return s.within(s.patienceLeft(), true, f) }
 
 // UpdateSoon is [Store.Update] in the open group: it is durable when the group is
 // committed, within 50 ms, or when [Store.Flush] returns.
 func (s *Store) UpdateSoon(f func(*Tx) error) error { return s.within(s.patienceLeft(), false, f) }
 
-// UpdateWithin is [Store.Update], or [Store.UpdateSoon] with soon set, that waits for so
-// long while another program locks the database, and then fails with a [*LockedError].
+// UpdateWithin is [Store.Update], or [Store.UpdateSoon] if soon is set. It waits up to patience
+// while another program locks the database, and then fails with a [*LockedError].
 func (s *Store) UpdateWithin(patience time.Duration, soon bool, f func(*Tx) error) error {
 	return s.within(patience, !soon, f)
 }
@@ -101,8 +100,8 @@ func (s *Store) Flush() error {
 	return s.Update(func(*Tx) error { return nil })
 }
 
-// lapse commits a group that has become old. If that fails nothing is lost: the
-// group stays in memory, and the next unit of work or Flush tries again and returns the error.
+// lapse commits a group that has reached its age. If that fails nothing is lost: the group stays
+// in memory, and the next unit of work or Flush tries again and returns the error.
 func (s *Store) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,16 +111,16 @@ func (s *Store) lapse() {
 	}
 }
 
-// patience is how long a unit of work waits while another program locks the database,
-// and lockPause how long before it tries again. Only the answer in hand is waited for
+// patience is how long a unit of work waits while another program locks the database, and
+// lockPause is the pause between two tries. Only an answer that is to be kept is waited for
 // longer; see [Store.UpdateWithin].
 const (
 	patience  = 10 * time.Second
 	lockPause = 20 * time.Millisecond
 )
 
-// within performs f at the end of the open group; with now set, the group is durable
-// when it returns nil.
+// within performs f at the end of the open group. If now is set, the group is durable when it
+// returns nil.
 func (s *Store) within(patience time.Duration, now bool, f func(*Tx) error) error {
 	until := time.Now().Add(patience)
 	for {
@@ -133,8 +132,8 @@ func (s *Store) within(patience time.Duration, now bool, f func(*Tx) error) erro
 	}
 }
 
-// patienceLeft is what is left of the patience with a lock that earlier units of work met
-// just now: they do not wait one after another, or a stop would take minutes.
+// patienceLeft returns what earlier units of work have left of the patience with the current lock:
+// they do not each wait for all of it, or stopping would take minutes.
 func (s *Store) patienceLeft() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +143,7 @@ func (s *Store) patienceLeft() time.Duration {
 	return patience - time.Since(s.firstBusy)
 }
 
-// busy notes that the database was found locked.
+// busy records that the database was found locked.
 func (s *Store) busy() {
 	now := time.Now()
 	if now.Sub(s.lastBusy) > time.Second {
@@ -153,7 +152,7 @@ func (s *Store) busy() {
 	s.lastBusy = now
 }
 
-// try reports whether f could begin; if not, it may be tried again.
+// try reports whether f was begun; if not, it may be tried again.
 func (s *Store) try(now bool, f func(*Tx) error) (begun bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +183,7 @@ func (s *Store) perform(now bool, f func(*Tx) error) error {
 	return nil
 }
 
-// begin makes sure that a transaction is under way and holds the whole group.
+// begin makes sure that a transaction is open and contains the whole group.
 func (s *Store) begin() error {
 	if s.broken != nil {
 		return s.broken
@@ -208,8 +207,8 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// commit makes the group durable. A full disk is answered by throwing the ballast
-// off and performing the group again.
+// commit makes the group durable. If the disk is full, it removes the ballast and performs the
+// group again.
 func (s *Store) commit() error {
 	err := s.seal()
 	if full(err) && s.makeRoom() {
@@ -233,24 +232,23 @@ func (s *Store) seal() error {
 	return s.control(`COMMIT`)
 }
 
-// abandon gives the transaction up; the group stays in memory and is performed
-// again by the next begin.
+// abandon rolls back the transaction; the group stays in memory, and the next begin performs it
+// again.
 func (s *Store) abandon() {
 	if !s.open {
 		return
 	}
 	s.open = false
-	// SQLite has rolled back by itself after some errors, a full disk among them, and
-	// then says that there is nothing to roll back.
+	// After some errors, such as a full disk, SQLite has already rolled back, and reports that no
+	// transaction is active.
 	_ = s.control(`ROLLBACK`)
 }
 
-// makeRoom throws the ballast off, and the transaction with it, which SQLite may
-// have given up already.
+// makeRoom removes the ballast, and rolls back the transaction unless SQLite has done so.
 func (s *Store) makeRoom() bool {
 	thrown, err := s.space.throwOff()
 	if err != nil || !thrown {
-		return false // the error that called for room says all there is to say
+		return false // the error that required space is the one to report
 	}
 	s.abandon()
 	return true
@@ -289,7 +287,7 @@ func (s *Store) control(query string) error {
 	return err
 }
 
-// Row reads one row; its Scan fails with [sql.ErrNoRows] if there is none.
+// Row reads one row. Its Scan fails with [sql.ErrNoRows] if there is none.
 func (t *Tx) Row(query string, args ...any) Row { return t.s.row(query, args...) }
 
 // Row is a row, or the error in its place.
@@ -307,7 +305,7 @@ func (s *Store) row(query string, args ...any) Row {
 	return stmt.QueryRow(args...)
 }
 
-// View performs f, which only reads: what is durable, and the open group.
+// View performs f, which can only read. It sees what is durable and the open group.
 func (s *Store) View(f func(*Tx) error) error {
 	until := time.Now().Add(s.patienceLeft())
 	for {
@@ -319,7 +317,7 @@ func (s *Store) View(f func(*Tx) error) error {
 	}
 }
 
-// tryView reports whether f could begin; if not, it may be tried again.
+// tryView reports whether f was begun; if not, it may be tried again.
 func (s *Store) tryView(f func(*Tx) error) (begun bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +332,7 @@ func (s *Store) tryView(f func(*Tx) error) (begun bool, err error) {
 	return true, s.explain(f(&Tx{s: s, now: time.Now(), view: true}))
 }
 
-// List reads rows of one kind; into says where the columns go.
+// List reads all rows of a query; into returns the destinations of the columns, as for Scan.
 func List[T any](t *Tx, into func(*T) []any, query string, args ...any) ([]T, error) {
 	stmt, err := t.s.stmt(query)
 	if err != nil {
@@ -359,7 +357,7 @@ func collect[T any](rows *sql.Rows, into func(*T) []any) ([]T, error) {
 	return all, errors.Join(rows.Err(), rows.Close())
 }
 
-// stmt prepares a statement once.
+// stmt returns the prepared statement for a query, which it prepares once.
 func (s *Store) stmt(query string) (*sql.Stmt, error) {
 	if stmt := s.stmts[query]; stmt != nil {
 		return stmt, nil
@@ -382,7 +380,7 @@ func (s *Store) stopTimer() {
 	}
 }
 
-// Micros is how a time is stored, in microseconds since 1970; the zero time is 0.
+// Micros returns a time as it is stored: microseconds since 1970, and 0 for the zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -398,8 +396,8 @@ func Instant(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// Statements are the texts of the statements that were performed so far, for tests that
-// ask how the database performs them.
+// Statements returns the texts of the statements performed so far, for tests that examine how the
+// database performs them.
 func (s *Store) Statements() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
