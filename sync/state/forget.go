@@ -26,11 +26,11 @@ func (s *Store) loadForgotten() error {
 // Erasure is what [Store.Forget] erases.
 type Erasure struct {
 	IDs        []forgotten.ID // with the videos of the channels among them
-	Answers    int64          // of the journal that mention one
-	Unreadable int64          // of these: are not JSON, so that nothing of them can be kept
+	Answers    int64          // journal answers that mention one
+	Unreadable int64          // those that are not JSON, so that nothing of them can be kept
 }
 
-// Texts are the ids as they stand in texts.
+// Texts returns the ids as they appear in texts.
 func (e *Erasure) Texts() (texts [][]byte) {
 	for _, id := range e.IDs {
 		texts = append(texts, []byte(id.ID))
@@ -38,7 +38,7 @@ func (e *Erasure) Texts() (texts [][]byte) {
 	return texts
 }
 
-// Mentions reports what of an answer tells about one of the ids.
+// Mentions returns a function that reports whether a value in an answer mentions one of the ids.
 func (e *Erasure) Mentions() outlier.Mention {
 	byText := map[string][]forgotten.ID{}
 	for _, id := range e.IDs {
@@ -50,9 +50,9 @@ func (e *Erasure) Mentions() outlier.Mention {
 	}
 }
 
-// Forgettable is what would be erased to forget ids, found in one pass over the journal for the
-// videos of channels and one for all. progress is called now and then, with the answers that were
-// looked through and all of those; nil calls nothing.
+// Forgettable returns what would be erased to forget ids. It takes one pass over the journal to
+// find the videos of channels and one for everything. progress, if not nil, is called repeatedly
+// with the number of answers examined and of all answers.
 func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress func(done, of int64)) (*Erasure, error) {
 	e := &Erasure{IDs: slices.Clone(ids)}
 	if err := s.addPseudonyms(e); err != nil {
@@ -67,7 +67,8 @@ func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress fu
 	return e, err
 }
 
-// Pseudonyms gives what stands for the ids of authors; see [forgotten.Pseudonyms].
+// Pseudonyms returns the function that gives the pseudonyms of authors' ids; see
+// [forgotten.Pseudonyms].
 func (s *Store) Pseudonyms() (pseudonym func(id string) string, err error) {
 	err = s.DB.Update(func(tx *store.Tx) error {
 		pseudonym, err = forgotten.Pseudonyms(tx)
@@ -76,7 +77,7 @@ func (s *Store) Pseudonyms() (pseudonym func(id string) string, err error) {
 	return pseudonym, err
 }
 
-// addPseudonyms adds what may stand for the ids of authors, and of channels that wrote comments.
+// addPseudonyms adds the possible pseudonyms of authors, and of channels that wrote comments.
 func (s *Store) addPseudonyms(e *Erasure) error {
 	pseudonym, err := s.Pseudonyms()
 	for _, id := range slices.Clone(e.IDs) {
@@ -87,7 +88,7 @@ func (s *Store) addPseudonyms(e *Erasure) error {
 	return err
 }
 
-// addVideos adds the videos of the channels: those that answers show as theirs.
+// addVideos adds the videos of the channels, as found in answers.
 func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
 	channels := &Erasure{}
 	for _, id := range e.IDs {
@@ -115,11 +116,11 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 	return err
 }
 
-// Forget erases from the state what it knows of ids, and sees to it that they do not come back:
-// from here on they are taken out of answers as these arrive, and no call about them is made. Copies of
-// the state from before upgrades go, because they have it too.
-// The sinks are not touched; once they hold nothing any more either, [Store.Forgot] ends it. A process
-// that is stopped in between has to do all of it again, with the same ids.
+// Forget erases what the state knows about ids, and prevents them from coming back: from then on
+// they are removed from answers as these arrive, and no calls about them are made. Copies of the
+// state from before upgrades are removed, because they contain it too. The sinks are not touched;
+// once they contain nothing about the ids either, [Store.Forgot] completes the operation. If the
+// process is stopped before, all of it must be done again, with the same ids.
 func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
 	err := s.DB.Update(func(tx *store.Tx) error { return forgotten.Add(tx, e.IDs) })
 	if err == nil {
@@ -146,12 +147,12 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	return errors.Join(s.DB.Compact(ctx), s.DB.RemoveRestorePoints())
 }
 
-// Forgot records that nothing of what was to be forgotten is left, in the sinks either.
+// Forgot records that everything to be forgotten is erased, including from the sinks.
 func (s *Store) Forgot() error {
 	return s.DB.Update(forgotten.Finish)
 }
 
-// Forgetting counts the ids that were to be forgotten by a process that was stopped.
+// Forgetting counts the ids whose erasure was interrupted when a process was stopped.
 func (s *Store) Forgetting() (n int, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
 		n, err = forgotten.Unfinished(tx)

@@ -7,11 +7,11 @@ import (
 	"outlierd/sync/store"
 )
 
-// instanceKey is the name of the state's own name among its facts.
+// instanceKey is the key in meta of the name of this state.
 const instanceKey = "instance"
 
-// Instance is the name of this state, by which a lake that several daemons fill tells its rows from
-// others'; "" if it has none yet. It stays through backups.
+// Instance returns the name of this state, which distinguishes its rows in a lake that several
+// daemons fill; "" if it has none yet. Backups keep the name.
 func (s *Store) Instance() (name string, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
 		name, err = tx.Meta(instanceKey)
@@ -20,7 +20,7 @@ func (s *Store) Instance() (name string, err error) {
 	return name, err
 }
 
-// NamedInstance is [Store.Instance], which is made if there is none.
+// NamedInstance is [Store.Instance], but creates the name if there is none.
 func (s *Store) NamedInstance() (name string, err error) {
 	if name, err = s.Instance(); err != nil || name != "" {
 		return name, err

@@ -71,12 +71,11 @@ var migration22 string
 //go:embed migrations/0023.sql
 var migration23 string
 
-// migrations lead from one schema version to the next; the version of a file is
-// the number of those that were applied to it. The list only ever grows.
+// migrations lead from one schema version to the next. The version of a file is the number of
+// migrations applied to it, so the list is only ever appended to.
 //
-// It is one list for all packages that own tables, since the steps of earlier versions
-// change tables of several at once, and a file of any version has to go through them in
-// this order.
+// All packages that own tables share one list, since steps of earlier versions change tables of
+// several packages, and a file of any version must take the steps in this order.
 var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
 	migration7, migration8, migration9, migration10, migration11, migration12, migration13,

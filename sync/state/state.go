@@ -19,26 +19,26 @@ import (
 	"outlierd/sync/store"
 )
 
-// Options are what a state folder must know of the world.
+// Options configure a state folder.
 type Options struct {
 	Service  string         // address of the service; the folder is bound to the first one. "" neither binds nor checks
 	Location *time.Location // where days and billing cycles turn; nil means UTC
 	Renews   int            // day of the month on which a billing cycle begins; 0 means 1
-	Version  string         // of the program, for those who meet the file later
+	Version  string         // of the program, recorded in the file
 
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
 
-	// BootID identifies the machine's present boot, "" if it is not known; nil asks the
-	// system. After an unclean end in an earlier boot the whole state is checked.
+	// BootID identifies the machine's present boot, "" if it is not known; nil asks the system.
+	// After an unclean end in an earlier boot the whole state is checked.
 	BootID func() string
 
-	// Judge reports whether an answer has a row of what was asked about. It is asked about
-	// those that an earlier version took for good. nil believes them.
+	// Judge reports whether an answer contains a row of what was asked about. It is called for
+	// answers that an earlier version accepted. nil accepts them all.
 	Judge func(*journal.Entry) bool
 
-	// Began and Ended are called in the unit of work that records the beginning of a run, or how
-	// one stands; superseded says that it is not continued. nil calls nothing.
+	// Began and Ended are called in the unit of work that records the beginning or the state of a
+	// run; superseded says that it will not be continued. nil calls nothing.
 	Began func(tx *store.Tx, r runs.Run) error
 	Ended func(tx *store.Tx, r runs.Run, superseded bool) error
 
@@ -50,8 +50,8 @@ func (o Options) store() store.Options {
 		BootID: o.BootID, Log: o.Log}
 }
 
-// Store is an open state folder: its file, and what the packages keep in it that own its
-// tables. Its methods may be called by several goroutines.
+// Store is an open state folder: its file, and the packages that keep tables in it. Its methods
+// may be called by several goroutines.
 type Store struct {
 	DB      *store.Store
 	Journal *journal.Journal
@@ -66,7 +66,7 @@ type Store struct {
 	ended func(tx *store.Tx, r runs.Run, superseded bool) error
 }
 
-// over is what the packages keep in a file.
+// over returns the packages' stores in a file.
 func over(db *store.Store, o Options) (*Store, error) {
 	j, err := journal.New(db)
 	if err != nil {
@@ -82,18 +82,15 @@ func over(db *store.Store, o Options) (*Store, error) {
 	}, nil
 }
 
-// Open takes the state folder dir for this process, creating it if need be, brings
-// the file to this program's schema, and settles what an earlier process left
-// behind: a reservation that was never marked as sent is provably unsent and
-// refunded; an answer that it kept in a file is settled; any other attempt that was
-// marked stays held as unknown.
+// Open locks the state folder dir for this process, creating it if necessary, upgrades the file to
+// this program's schema, and settles what an earlier process left open: a reservation that was
+// never marked as sent is provably unsent and refunded; an answer that was kept in a file is
+// settled; any other attempt that was marked as sent stays held as unknown.
 //
-// After an unclean end the newest rows are checked. Everything is checked, see
-// [Store.Check], if the machine itself went down meanwhile, or if SQLite has reported
-// damage before.
+// After an unclean end the newest rows are checked. Everything is checked, see [Store.Check], if
+// the machine itself went down meanwhile, or if SQLite has reported damage before.
 //
-// It fails with a [*store.HeldError], [*store.NewerError], [*BoundError] or
-// [*store.CorruptError].
+// It fails with a [*store.HeldError], [*store.NewerError], [*BoundError] or [*store.CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	db, err := store.Open(ctx, dir, o.store())
 	if err != nil {
@@ -109,8 +106,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// start makes sure that the state can be trusted, and settles what the last process left
-// open.
+// start checks that the state can be trusted, and settles what the last process left open.
 func (s *Store) start(ctx context.Context) error {
 	if err := s.checkAtStart(ctx); err != nil {
 		return err
@@ -141,7 +137,7 @@ func (s *Store) recover(tx *store.Tx) error {
 	return errors.Join(runs.Recover(tx), queue.Correct(tx), s.Queue.ExpireSome(tx))
 }
 
-// bind ties the folder to its service, and notes who writes.
+// bind records the service that the folder belongs to, and the version of the program.
 func (s *Store) bind(tx *store.Tx) error {
 	if err := s.bound(tx); err != nil {
 		return err
@@ -154,7 +150,7 @@ func (s *Store) bind(tx *store.Tx) error {
 	return tx.SetMeta("version", s.version)
 }
 
-// BoundError says that the folder's rows come from another service.
+// BoundError is the error of a folder whose rows come from another service.
 type BoundError struct {
 	Dir        string
 	Have, Want string // service addresses
@@ -165,8 +161,8 @@ func (e *BoundError) Error() string {
 		"use another data folder, so that the rows of two services never mix", e.Dir, e.Have, e.Want)
 }
 
-// bound refuses a folder that another service has answered for. One that never did leaves
-// the folder free: its address was mistyped, or not tried yet.
+// bound refuses a folder for which another service has answered. A service that never answered
+// does not bind the folder: its address was mistyped, or not tried yet.
 func (s *Store) bound(tx *store.Tx) error {
 	have, err := tx.Meta("service")
 	if err != nil || have == "" || s.service == "" || have == s.service {
@@ -179,7 +175,8 @@ func (s *Store) bound(tx *store.Tx) error {
 	return err
 }
 
-// EverAnswered reports whether the service has ever answered in its own form, be it with an error.
+// EverAnswered reports whether the service has ever sent a response of its own, including an
+// error.
 func (s *Store) EverAnswered() (answered bool, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
 		answered, err = ledger.EverAnswered(tx)
@@ -191,15 +188,13 @@ func (s *Store) EverAnswered() (answered bool, err error) {
 	return answered, nil
 }
 
-// Close commits the open group and lets go of the folder. Closing again does nothing.
+// Close commits the open group and releases the folder. Closing again does nothing.
 func (s *Store) Close() error { return errors.Join(s.DB.Close(), s.Ledger.Close()) }
 
-// Peek opens the state folder dir to read, also while another process holds it; see
-// [store.Peek].
+// Peek opens the state folder dir to read, even while another process holds it; see [store.Peek].
 //
-// A run that is recorded as running is shown as interrupted where no process holds the
-// folder: that which worked on it was killed. No answer is ever kept here, so the
-// service's time is this machine's.
+// If no process holds the folder, a run recorded as running is shown as interrupted, because its
+// process was killed. No answers are kept here, so the service's time is the local clock.
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	db, err := store.Peek(ctx, dir, o.store())
 	if err != nil {
@@ -215,10 +210,10 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Lift lifts the blocks of a key and that of the clock in the state folder dir, also
-// while another process holds it, and returns those that were in force. Beside [Clear] it
-// is the one thing that may be written beside the holder: a row of no other table depends
-// on it, and the holder looks for blocks before every call.
+// Lift lifts the blocks of a key and that of the clock in the state folder dir, even while another
+// process holds it, and returns those that were in force. Only Lift and [Clear] may write to a
+// held folder: no row of another table depends on blocks, and the holder looks for them before
+// every call.
 func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledger.Block, err error) {
 	seen, err := Peek(ctx, dir, o)
 	if err != nil {
@@ -239,11 +234,11 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledg
 	return lifted, nil
 }
 
-// Clear is [queue.Queue.Cancel] for the state folder dir, also while another process
-// holds it. That one looks into the queue before every call, and the answer to a call
-// that it has under way is kept whether or not a job still waits for it.
+// Clear is [queue.Queue.Cancel] for the state folder dir, even while another process holds it. The
+// holder reads the queue before every call, and keeps the answer to a call under way whether or
+// not a job still waits for it.
 func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kept int, err error) {
-	seen, err := Peek(ctx, dir, o) // which refuses what is not to be written to
+	seen, err := Peek(ctx, dir, o) // refuses what must not be written to
 	if err == nil {
 		err = seen.Close()
 	}
@@ -261,9 +256,9 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	return dropped, kept, errors.Join(err, db.Close())
 }
 
-// CorrectDates takes back what searches have covered according to a clock that turned out
-// to be ahead, now that the time is agreed on: it puts watermarks back to when they were
-// written, and lets calls that such a date keeps waiting be made.
+// CorrectDates takes back what searches covered according to a clock that turned out to be ahead,
+// once the time is agreed on: it resets watermarks to when they were written, and releases calls
+// that wait for such a date.
 func (s *Store) CorrectDates() error {
 	if s.Ledger.DatesCorrected() {
 		return nil
@@ -282,13 +277,13 @@ func (s *Store) CorrectDates() error {
 	return nil
 }
 
-// Rename lets a job go on under a new name: its watermarks, its tasks in the queue,
-// its scans, what it has spent, since when it is known, when it was last due and a run
-// that may go on. What is over keeps the old name. Carrying it out again does nothing,
-// so that `was` may stay in the file, and another job may take the old name later.
+// Rename moves a job to a new name: its watermarks, its tasks in the queue, its scans, what it has
+// spent, since when it is known, when it was last due, and a run that can be resumed. Finished
+// runs keep the old name. Renaming again does nothing, so `was` may stay in the file, and another
+// job may use the old name later.
 //
-// The queue goes first, in pieces. A process that is killed meanwhile has renamed nothing
-// else, and the next one moves the rest.
+// The queue is renamed first, in pieces. If the process is killed meanwhile, nothing else has been
+// renamed, and the next process renames the rest.
 func (s *Store) Rename(ctx context.Context, old, new string) error {
 	if old == new || old == "" || new == "" {
 		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
@@ -307,7 +302,7 @@ func (s *Store) Rename(ctx context.Context, old, new string) error {
 	return nil
 }
 
-// Finish records how a run stands; see [runs.Finish]. Calls that have expired leave the
+// Finish records the state of a run; see [runs.Finish]. It also removes expired calls from the
 // queue.
 func (s *Store) Finish(r runs.Run) error {
 	return s.DB.Update(func(tx *store.Tx) error {
@@ -321,7 +316,7 @@ func (s *Store) Finish(r runs.Run) error {
 	})
 }
 
-// Supersede records that a run is not continued any more; see [runs.Supersede].
+// Supersede records that a run will not be continued; see [runs.Supersede].
 func (s *Store) Supersede(r runs.Run) error {
 	return s.DB.Update(func(tx *store.Tx) error {
 		if err := runs.Supersede(tx, r); err != nil {
@@ -334,7 +329,7 @@ func (s *Store) Supersede(r runs.Run) error {
 	})
 }
 
-// Jobs are the names under which anything is on record: runs, watermarks, queued calls.
+// Jobs returns the names under which anything is recorded: runs, watermarks, queued calls.
 func (s *Store) Jobs() ([]string, error) {
 	names, err := s.Runs.Jobs()
 	if err != nil {
@@ -359,7 +354,7 @@ func opsTable(name string) *ops.Table {
 	return &opsTables[i]
 }
 
-// OpsColumns are the columns of an operations table.
+// OpsColumns returns the columns of an operations table.
 func OpsColumns(table string) (columns []string) {
 	t := opsTable(table)
 	if t == nil {
@@ -371,7 +366,7 @@ func OpsColumns(table string) (columns []string) {
 	return columns
 }
 
-// OpsRows yields the news of an operations table in chunks of so many rows; see
+// OpsRows yields the news of an operations table in chunks of at most most rows; see
 // [ops.Table.Rows].
 func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any, error] {
 	t := opsTable(table)
@@ -383,8 +378,8 @@ func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any
 	return t.Rows(s.DB, news, most)
 }
 
-// OpsChanged are the numbers of the rows of an operations table that have changed since a version of
-// these tables, in their order. The state has no record of that if they are not known.
+// OpsChanged returns the numbers, in ascending order, of the rows of an operations table that have
+// changed since a version of these tables. known is false if the state has no record of that.
 func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bool, err error) {
 	t := opsTable(table)
 	if t == nil {
@@ -394,8 +389,8 @@ func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bo
 	return news.Changed(t), !news.All, err
 }
 
-// JournalOf is the journal of the answers to a run's calls, up to and including an id. It
-// reads no answers of other runs.
+// JournalOf yields the journal's answers to a run's calls, up to and including upTo. It reads no
+// answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
 		ids, err := s.Ledger.Answers(run, upTo)
@@ -407,7 +402,7 @@ func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, erro
 	}
 }
 
-// Copy writes the state in a folder into a new file; see [store.Copy].
+// Copy writes the state in a folder to a new file; see [store.Copy].
 func Copy(ctx context.Context, dir, to string, o Options) error {
 	return store.Copy(ctx, dir, to, o.store())
 }
