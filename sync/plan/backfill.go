@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// backfill puts the windows of a backfill in the place of what a job asks for, the newest
-// first: of each what is not covered yet.
+// backfill replaces what a job asks for by the windows of a backfill, newest first, without the
+// dates that are already covered.
 func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
 	for from, to := range spec.Dates.Windows(facts.Zone) {
 		for _, ask := range asks {
@@ -27,7 +27,7 @@ func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err 
 	return all, nil
 }
 
-// gaps are the parts of whole that others leave, the newest first.
+// gaps returns the parts of whole that are not covered, newest first.
 func gaps(whole Dates, covered []Dates) (left []Dates) {
 	covered = slices.Clone(covered)
 	slices.SortFunc(covered, func(a, b Dates) int { return b.To.Compare(a.To) })
@@ -49,5 +49,5 @@ func gaps(whole Dates, covered []Dates) (left []Dates) {
 	return left
 }
 
-// Dates are a stretch of publication dates in whole seconds, both ends included.
+// Dates is a range of publication dates in whole seconds, including both ends.
 type Dates struct{ From, To time.Time }

@@ -15,13 +15,13 @@ type Calendar struct {
 	dues        map[rhythm][]int64 // in nanoseconds since 1970, in order
 }
 
-// rhythm is all that the due instants of a job depend on.
+// rhythm is everything that the due instants of a job depend on.
 type rhythm struct {
 	schedule string
 	every    time.Duration
 }
 
-// NewCalendar is that of the jobs of config for times from the first on and before the other.
+// NewCalendar returns the calendar of the jobs of config for times from from on and before until.
 func NewCalendar(config *job.Config, from, until time.Time) *Calendar {
 	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]int64{}}
 }
@@ -39,7 +39,7 @@ func Clock(config *job.Config, spec *job.Spec) *job.Spec {
 	return spec
 }
 
-// Runs counts the runs of a job that are due later than after and before the end.
+// Runs counts the runs of a job that are due later than after and before the calendar's end.
 func (c *Calendar) Runs(spec *job.Spec, after time.Time) int {
 	spec = Clock(c.config, spec)
 	if spec.Disabled || after.Before(c.from) {

@@ -26,8 +26,8 @@ type Spent struct {
 	Requests int
 }
 
-// Cost is what a run that has spent something may still ask for, within its own cap. A scan
-// that was paid for is read, whatever number of requests that takes.
+// Cost returns what a run that has spent something may still ask for, within its own cap. A scan
+// that was paid for is read to its end, however many requests that takes.
 func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
 	c, pages := p.Buys(p.Stored.CapFor(own) - spent.Credits)
 	for i := range p.Steps {
@@ -40,8 +40,7 @@ func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
 	return c
 }
 
-// Buys is what the open steps ask for at most for so many credits, and how many pages that
-// are.
+// Buys returns the most that the open steps ask for with room credits, and the number of pages.
 func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
 	items := p.items()
 	c, pages = fit(items, room)
@@ -49,14 +48,15 @@ func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
 	return c, pages
 }
 
-// Wants is what the open steps cost within the run's own cap, if no answer is lost.
+// Wants returns the credits that the open steps cost within the run's own cap, if no answer is
+// lost.
 func (p *Plan) Wants(own job.JobBudget) outlier.Credits {
 	c, _ := p.Buys(p.Stored.CapFor(own))
 	return c.Credits
 }
 
-// Least is the least that can be bought of what the open steps ask for; 0 if they ask for
-// nothing.
+// Least returns the price in credits of the smallest purchase for an open step; 0 if the steps ask
+// for nothing.
 func (p *Plan) Least() (least outlier.Credits) {
 	items := p.items()
 	for i := range items {
@@ -67,12 +67,12 @@ func (p *Plan) Least() (least outlier.Credits) {
 	return least
 }
 
-// dataCalls is how many free calls a run makes at most after so many pages: those of earlier
-// runs of the job that wait in the queue, and its own that do not wait there yet.
+// dataCalls returns the maximum number of free calls of a run after the given number of pages:
+// those of the job's earlier runs that are queued, and its own that are not queued yet.
 func (p *Plan) dataCalls(pages int) int {
 	n := p.facts.Queued
 	for i := range p.Steps {
-		if p.Steps[i].Stop == "" { // what is wanted of the hits is queued once all searches have ended
+		if p.Steps[i].Stop == "" { // calls about the hits are queued once all searches have ended
 			for _, call := range p.Stored.Enrich {
 				n += call.Most(pages, len(p.Steps))
 			}
@@ -85,8 +85,8 @@ func (p *Plan) dataCalls(pages int) int {
 	return n
 }
 
-// Most is how many calls of the kind are wanted of what so many pages of a run's searches
-// bring at most.
+// Most returns the maximum number of calls of this kind about the hits of the given number of
+// pages and searches of a run.
 func (c Call) Most(pages, searches int) int {
 	hits := pages * outlier.MaxSize
 	if c.TopPerItem > 0 {
@@ -98,18 +98,18 @@ func (c Call) Most(pages, searches int) int {
 	return hits
 }
 
-// An item is what one open search asks for if every page is full.
+// An item is what one open step asks for if every page is full.
 type item struct {
-	start outlier.Credits // of a scan that has still to be started, which is sent once
-	polls int             // requests for a scan that are no pages
-	whole bool            // all of it or nothing: a scan is started only if reading it fits, too
+	start outlier.Credits // of a scan that is not started yet; sent once
+	polls int             // requests for a scan that are not pages
+	whole bool            // all or nothing: a scan is started only if reading it fits as well
 	price outlier.Credits // of a page
 	pages int
 }
 
 func (i *item) credits() outlier.Credits { return i.start + outlier.Credits(i.pages)*i.price }
 
-// least is the least of it that can be bought.
+// least returns the price of the smallest part that can be bought.
 func (i *item) least() outlier.Credits {
 	if i.whole {
 		return i.credits()
@@ -117,9 +117,9 @@ func (i *item) least() outlier.Credits {
 	return i.price
 }
 
-// items are what the open steps ask for, and once for each endpoint the page that may be
-// wasted on learning what `from` counts. Those come last, so that none takes the room of a
-// scan, which is had as a whole.
+// items returns what the open steps ask for, and for each endpoint one page that may be wasted on
+// learning what `from` counts. These pages come last, so that they do not take the room of a scan,
+// which is bought as a whole.
 func (p *Plan) items() (all []item) {
 	var waste []item
 	wasted := map[outlier.Operation]bool{}
@@ -138,8 +138,7 @@ func (p *Plan) items() (all []item) {
 	return append(all, waste...)
 }
 
-// itemOf is what an open step has left to ask for. A scan is polled for as long as it may
-// last.
+// itemOf returns what an open step still asks for. A scan is counted as polled until its deadline.
 func (p *Plan) itemOf(i int) item {
 	step := &p.Steps[i]
 	switch step.Query.Op() {
@@ -154,7 +153,7 @@ func (p *Plan) itemOf(i int) item {
 	return item{price: p.prices[i], pages: max(0, p.Stored.LimitOf(step.Ordinal, step.Scan)-step.Next)}
 }
 
-// priceOfStart is what starting the scan of a step costs: nothing if it was paid for or is
+// priceOfStart returns the price of starting the scan of a step: 0 if it was paid for or is
 // joined.
 func (p *Plan) priceOfStart(i int) outlier.Credits {
 	if _, joined := p.Stored.Joins[p.Steps[i].Ordinal]; joined || p.Steps[i].Paid {
@@ -163,7 +162,7 @@ func (p *Plan) priceOfStart(i int) outlier.Credits {
 	return p.prices[i]
 }
 
-// PagedBy is the endpoint that a step has its pages from. The results of a scan are read by
+// PagedBy returns the endpoint that a step gets its pages from. The results of a scan are read by
 // a search.
 func PagedBy(op outlier.Operation) outlier.Operation {
 	if op == outlier.OpStartScan {
@@ -182,7 +181,7 @@ func (p *Plan) mayWaste(step *Step) bool {
 		p.facts.Paging[PagedBy(step.Query.Op())] == ""
 }
 
-// fit is how much of items can be had for so many credits, and how many pages that are.
+// fit returns what room credits buy of items, and the number of pages.
 func fit(items []item, room outlier.Credits) (c Cost, pages int) {
 	left := max(0, room)
 	for _, one := range items {
@@ -200,7 +199,7 @@ func fit(items []item, room outlier.Credits) (c Cost, pages int) {
 	return c, pages
 }
 
-// ifLost is what items cost if each page is asked for as often as a run would ask.
+// ifLost returns what items cost if each page is requested as often as a run retries.
 func ifLost(items []item) (sum outlier.Credits) {
 	for _, one := range items {
 		sum += one.start + outlier.Credits(one.pages)*one.price*Attempts
@@ -208,7 +207,7 @@ func ifLost(items []item) (sum outlier.Credits) {
 	return sum
 }
 
-// PollPause is how long to wait before a scan is polled again: twice as long each time,
+// PollPause returns how long to wait before a scan is polled again: twice as long each time,
 // within the bounds of the job.
 func PollPause(scan *job.Scan, polls int) time.Duration {
 	pause := scan.PollMin
@@ -218,7 +217,7 @@ func PollPause(scan *job.Scan, polls int) time.Duration {
 	return pause
 }
 
-// polls is how often a scan is polled until its deadline.
+// polls returns how often a scan is polled until its deadline.
 func polls(scan *job.Scan) (n int) {
 	for t := time.Duration(0); t < scan.Deadline; n++ {
 		t += PollPause(scan, n)
@@ -226,8 +225,9 @@ func polls(scan *job.Scan) (n int) {
 	return n
 }
 
-// LeftOf is how many pages an open step has left at most, and what they cost: with a scan
-// its start, unless it was started. Of a search without an end, most is the end.
+// LeftOf returns the maximum number of pages that an open step has left, and what they cost,
+// including the start of a scan that was not started. A search without an end is limited to most
+// credits.
 func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.Credits) {
 	step := &p.Steps[i]
 	if step.Query.Op() == outlier.OpStartScan {
@@ -241,9 +241,9 @@ func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.C
 	return pages, outlier.Credits(pages) * price
 }
 
-// Fits reports whether what is next for a step costs no more than so many credits, or was
-// paid for or set aside before: held is what is left of what was set aside to read its scan.
-// Of a scan that is joined, that is reading it.
+// Fits reports whether the next call of a step costs at most left credits, or was paid for or set
+// aside before: held is what remains of the hold for reading its scan. For a scan that is joined,
+// the price is that of reading it.
 func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
 	step, price := &p.Steps[i], p.prices[i]
 	if _, joined := p.Stored.Joins[step.Ordinal]; joined {

@@ -24,7 +24,7 @@ import (
 // Work and Prices are those of a job that never ran.
 type Facts struct {
 	Now    time.Time      // when the run begins or is due
-	Prices outlier.Prices // that the configuration changes
+	Prices outlier.Prices // as changed by the configuration
 	Zone   *time.Location // of dates that are shown to people
 	Work   job.Resolved   // what the job asks for at Now
 
@@ -34,7 +34,7 @@ type Facts struct {
 	Covered  map[string][]Dates           // dates that a backfill leaves out, by watermark
 	Live     map[int]string               // ids of scans that a step would only repeat, by ordinal
 
-	Queued  int                       // data calls that the job has waiting
+	Queued  int                       // data calls of the job that are queued
 	Unasked map[outlier.Operation]int // ids of a watch that are neither fresh nor queued
 	Fresh   map[outlier.Operation]int // ids of a watch that need no call
 }
@@ -43,7 +43,7 @@ type Facts struct {
 type Plan struct {
 	Stored  Stored // what the run keeps of it
 	Steps   []Step
-	Assumed bool // SQL finds nothing now, and one row was taken for granted
+	Assumed bool // SQL finds nothing now, and one row was assumed
 
 	facts  *Facts
 	prices []outlier.Credits // of one call of each step
@@ -60,7 +60,7 @@ type Step struct {
 	Watermark string // identity of what is searched for; "" if it has none
 
 	Scan    string // id of the scan whose results the step reads; "" for other steps
-	Paid    bool   // it is about a scan that was paid for, or may have been, and is not read yet
+	Paid    bool   // the step's scan was paid for, or may have been, and is not read yet
 	Next    int    // the page to take next
 	Pages   int    // taken
 	Reading string // what `from` counts, as its pages have shown; "" if they have not
@@ -68,9 +68,9 @@ type Step struct {
 	Left    int    // pages that were left when it ended; -1 if it is not known how many
 }
 
-// New is the plan of a run of spec that begins at facts.Now. Each thing that the job asks for
-// is a step. Of a backfill that is each window of its dates, less what is covered already.
-// The only error is a backfill with too many windows.
+// New returns the plan of a run of spec that begins at facts.Now. Each thing that the job asks for
+// is a step; for a backfill, each window of its dates that is not covered already. The only error
+// is a backfill with too many windows.
 func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	p := &Plan{Stored: newStored(spec), Assumed: facts.Work.Assumed, facts: facts}
 	f := &p.Stored
@@ -102,7 +102,7 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	return p, nil
 }
 
-// stepOf is the step that buys what ask asks for. Seeds that the job has bought lately are
+// stepOf returns the step that buys what ask asks for. Seeds that the job has bought recently are
 // not bought again: their step is closed from the beginning.
 func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 	step := Step{
@@ -116,7 +116,7 @@ func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 	return step
 }
 
-// window says which publication dates a search covers, for people: by their calendar.
+// window formats the publication dates that a search covers for people, in their time zone.
 func window(query outlier.Query, zone *time.Location) string {
 	from, to := query.Published()
 	if from.IsZero() && to.IsZero() {
@@ -131,7 +131,7 @@ func window(query outlier.Query, zone *time.Location) string {
 	return day(from) + ".." + day(to)
 }
 
-// prepare works out what all questions about the plan need.
+// prepare computes the prices and joins of the steps.
 func (p *Plan) prepare() {
 	p.prices = make([]outlier.Credits, len(p.Steps))
 	for i := range p.Steps {
@@ -140,8 +140,8 @@ func (p *Plan) prepare() {
 	p.Stored.Joins = joins(p.Steps, p.facts.Live)
 }
 
-// joins are the open steps that wait for a scan instead of starting one, by ordinal, with
-// the id of that scan; "" if a step before them has still to start it.
+// joins returns the open steps that join a scan instead of starting one, by ordinal, with the id
+// of that scan; "" if an earlier step has yet to start it.
 func joins(steps []Step, live map[int]string) map[int]string {
 	joined, begun := map[int]string{}, map[string]bool{}
 	for i := range steps {
@@ -163,7 +163,7 @@ func joins(steps []Step, live map[int]string) map[int]string {
 	return joined
 }
 
-// Bound sets what the run may cost at most.
+// Bound sets the maximum that the run may cost.
 func (p *Plan) Bound(own job.JobBudget) {
 	p.Stored.Most = ifLost(p.items())
 	p.Stored.Cap = p.Stored.Most
@@ -172,14 +172,14 @@ func (p *Plan) Bound(own job.JobBudget) {
 	}
 }
 
-// Continue is the plan of a run that has begun: of its steps as far as they have come.
+// Continue returns the plan of a run that has begun, from the progress of its steps.
 func Continue(stored Stored, steps []Step, facts *Facts) *Plan {
 	p := &Plan{Stored: stored, Steps: steps, facts: facts}
 	p.prepare()
 	return p
 }
 
-// Open is the plan of the steps that are open.
+// Open returns the plan of the open steps only.
 func (p *Plan) Open() *Plan {
 	var open []Step
 	for i := range p.Steps {
@@ -190,8 +190,8 @@ func (p *Plan) Open() *Plan {
 	return Continue(p.Stored, open, p.facts)
 }
 
-// Freshness is how many calls a watch makes for the ids that it names, and for how many it
-// needs none.
+// Freshness returns how many calls a watch makes for the ids that it names, and how many it saves
+// because the data is fresh.
 func (p *Plan) Freshness() (calls, fresh int) {
 	for _, call := range p.Stored.Fetch {
 		calls += len(p.Stored.IDs) - p.facts.Fresh[call.Op]
@@ -200,12 +200,12 @@ func (p *Plan) Freshness() (calls, fresh int) {
 	return calls, fresh
 }
 
-// Attempts is how often a run asks for a page whose answer is lost.
+// Attempts is how often a run requests a page whose answer is lost.
 const Attempts = 3
 
-// Why a step is closed by the plan itself, before anything is sent.
+// Reasons for which the plan itself closes a step, before anything is sent.
 const (
-	StopFresh = "fresh" // the job bought the same seeds lately
+	StopFresh = "fresh" // the job bought the same seeds recently
 	StopShare = "share" // the run's budget share has no page for it, or no more
 )
 

@@ -9,17 +9,16 @@ import (
 
 // # Spending evenly
 //
-// With `budget.pace: even` a scheduled run spends no more than its fair share of what
-// is left of the cycle (see [ledger.Share]). If that is less than its searches cost,
-// they take turns: those that were searched longest ago come first, page one of each
-// before page two of any. What got no page, or fewer than the job wants, is closed as
-// "share": the run did what it was meant to do, and the watermark stays where it is,
-// so that the next turn covers what this one left.
+// With `budget.pace: even` a scheduled run spends at most its fair share of what is left of the
+// cycle (see [ledger.Share]). If that is less than its searches cost, they take turns: the
+// searches that ran longest ago come first, and page one of each comes before page two of any. A
+// search that got no page, or fewer than the job wants, is closed as "share": the run has done its
+// work, and the watermark does not move, so that the next turn covers what this one left.
 //
-// A run by hand takes no share: the person who starts it has decided.
+// A manual run is not limited to a share: the person who starts it has decided.
 
-// Limit limits a run that begins to its budget share. A share that is enough for all that the
-// run wants changes nothing.
+// Limit limits a new run to its budget share. A share that covers everything that the run wants
+// changes nothing.
 func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	if wanted := p.Wants(own); wanted == 0 || share >= wanted {
 		return
@@ -33,9 +32,8 @@ func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	}
 }
 
-// deal gives pages to steps in the order of their turns, one each and then another
-// one, as long as the share lasts. A scan is started with all that reading it costs,
-// or not at all.
+// deal gives pages to steps in the order of their turns, one page each per round, as long as the
+// share lasts. A scan is started only if the share also covers reading it.
 func (p *Plan) deal(share outlier.Credits) map[int]int {
 	dealt, order := map[int]int{}, p.turns()
 	for page := 0; ; page++ {
@@ -54,7 +52,7 @@ func (p *Plan) deal(share outlier.Credits) map[int]int {
 	}
 }
 
-// wantedPages is how many pages the job wants of a step; a scan is had as a whole.
+// wantedPages returns how many pages the job wants of a step; a scan counts as one.
 func (p *Plan) wantedPages(op outlier.Operation) int {
 	if op == outlier.OpTrendingFormats || op == outlier.OpStartScan {
 		return 1
@@ -62,8 +60,8 @@ func (p *Plan) wantedPages(op outlier.Operation) int {
 	return p.Stored.Pages
 }
 
-// priceOfTurn is what a turn of a step costs: a page, or a scan, unless it is joined, and
-// all that reading it costs.
+// priceOfTurn returns the price of one turn of a step: a page, or a scan and all its pages,
+// without the start if it is joined.
 func (p *Plan) priceOfTurn(i int) outlier.Credits {
 	step := &p.Steps[i]
 	if step.Query.Op() != outlier.OpStartScan {
@@ -72,8 +70,8 @@ func (p *Plan) priceOfTurn(i int) outlier.Credits {
 	return p.Stored.PriceOfScan(p.facts.Prices, step.Ordinal)
 }
 
-// PriceOfScan is what the scan of a step costs with all that reading it costs. A scan that is
-// joined costs its reading alone.
+// PriceOfScan returns the price of the scan of a step including reading it. A scan that is joined
+// costs only its reading.
 func (f *Stored) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits {
 	start, reading := f.Scan.Price(prices, f.Pages)
 	if _, joined := f.Joins[ordinal]; joined {
@@ -82,13 +80,13 @@ func (f *Stored) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits
 	return start + reading
 }
 
-// WholeOf is what a step costs from its beginning, whatever the budget share has for it: the
-// price of a turn, and how many turns the job wants.
+// WholeOf returns what a whole step costs, regardless of the budget share: the price of a turn,
+// and the number of turns that the job wants.
 func (p *Plan) WholeOf(i int) (each outlier.Credits, turns int) {
 	return p.priceOfTurn(i), p.wantedPages(p.Steps[i].Query.Op())
 }
 
-// turns are the open steps, those first that were searched longest ago or never.
+// turns returns the open steps, those searched longest ago or never first.
 func (p *Plan) turns() []int {
 	var order []int
 	for i := range p.Steps {
@@ -102,7 +100,7 @@ func (p *Plan) turns() []int {
 	return order
 }
 
-// Round is after how many runs each search has had its turn; 0 if there is no share.
+// Round returns after how many runs each search has had its turn; 0 if there is no share.
 func (p *Plan) Round() int {
 	turns, all := 0, 0
 	for i := range p.Steps {

@@ -11,57 +11,56 @@ import (
 	"outlierd/sync/job"
 )
 
-// Stored is what a run keeps of its job beside the steps. It is written when the
-// run begins and read when it resumes, so an edit of the file never changes a run
-// that is half done.
+// Stored is what a run keeps of its job in addition to the steps. It is written when the run
+// begins and read when it resumes, so an edit of the file never changes a run that has begun.
 type Stored struct {
-	// Of a run that a person has overridden, which tells nothing of the file.
+	// For a run that a person has overridden, which does not show what the file says.
 	Overridden bool       `json:"overridden,omitempty"`
-	Flags      string     `json:"flags,omitempty"`       // by which it was overridden, as they are typed
+	Flags      string     `json:"flags,omitempty"`       // of the command that overrode it, as they are typed
 	Backfill   *job.Dates `json:"backfill,omitempty"`    // the dates of a backfill
-	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves the job's cursors nevertheless
+	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
 
-	// Unsure is the time that was believed when the job was resolved, if it was not
-	// agreed on with the service.
+	// Unsure is the time that was assumed when the job was resolved, if the service had not
+	// confirmed it.
 	Unsure time.Time `json:"unsure,omitzero"`
 
-	// PublishedAt is as the file has it, or [AnyTime]; "" if the job asks for nothing,
-	// and in plans of earlier versions.
+	// PublishedAt is the value in the file, or [AnyTime]; "" if the job asks for nothing, and in
+	// plans of earlier versions.
 	PublishedAt string        `json:"published_at,omitempty"`
-	Pages       int           `json:"pages,omitempty"` // per step; job.AllPages for all that there are
+	Pages       int           `json:"pages,omitempty"` // per step; job.AllPages for all pages
 	NewBelow    float64       `json:"new_below,omitempty"`
 	ReuseFor    time.Duration `json:"reuse_for,omitempty"`
 
-	// Of the hits, which are best and what is fetched for them. EnrichWhere chooses them;
+	// The order of the hits, and what is fetched for the best of them. EnrichWhere selects hits;
 	// see [Stored.HitParams].
 	Sort        string `json:"sort,omitempty"`
 	Ascending   bool   `json:"ascending,omitempty"`
 	Enrich      []Call `json:"enrich,omitempty"`
 	EnrichWhere string `json:"enrich_where,omitempty"`
 
-	// Cap is the worst case when the run began, answers that are lost included. Most is
-	// the same if there were no per_run, which may be raised meanwhile.
+	// Cap is the worst case when the run began, including lost answers. Most is the worst case
+	// without per_run, which may be raised meanwhile.
 	Cap         outlier.Credits `json:"cap"`
 	Most        outlier.Credits `json:"most,omitempty"`
 	StopAfter   time.Duration   `json:"stop_after,omitempty"`
 	MaxRequests int             `json:"max_requests,omitempty"`
 
 	Share      *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
-	SharePages map[int]int      `json:"rations,omitempty"` // that the share has for each step, by ordinal
+	SharePages map[int]int      `json:"rations,omitempty"` // pages per step, by ordinal
 
-	// Ends are the pages with which each step ends, by ordinal, of a run that buys the
-	// rest of another.
+	// Ends are the numbers of pages at which the steps end, by ordinal, in a run that buys what
+	// another run left.
 	Ends map[int]int `json:"ends,omitempty"`
 
-	// Of a watch: what is fetched about each of IDs. Since is its due instant, or its
-	// start if a person began it.
+	// For a watch: what is fetched about each of IDs. Since is its due instant, or its start if a
+	// person began it.
 	Fetch []Call    `json:"fetch,omitempty"`
 	IDs   []string  `json:"ids,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 
-	// Of scans. With Again they are bought also where a live one of the same could be
-	// joined. Joins and Reads are by the step's ordinal: the scans to be joined, as it
-	// was when the run began, and how each scan's results are read.
+	// For scans. With Again a scan is bought even if the same one is live and could be joined.
+	// Joins and Reads are by the step's ordinal: the scans to be joined, as of the run's
+	// beginning, and how each scan's results are read.
 	Scan  *job.Scan      `json:"scan,omitempty"`
 	Again bool           `json:"again,omitempty"`
 	Joins map[int]string `json:"joins,omitempty"`
@@ -88,13 +87,13 @@ func newStored(spec *job.Spec) Stored {
 	}
 }
 
-// EnrichCalls are the data calls that a run of spec makes about its hits.
+// EnrichCalls returns the data calls that a run of spec makes about its hits.
 func EnrichCalls(spec *job.Spec) []Call { return complete(spec.Enrich, freshFor) }
 
-// FetchCalls are the data calls that a run of spec makes about the ids that it names.
+// FetchCalls returns the data calls that a run of spec makes about the ids that it names.
 func FetchCalls(spec *job.Spec) []Call { return complete(spec.Fetch, freshForNamed) }
 
-// complete are calls with all that the job leaves to the program, which has ages for it.
+// complete fills in the values that the job leaves to the program; ages are the default ages.
 func complete(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
 	var all []Call
 	for _, e := range wanted {
@@ -110,15 +109,15 @@ func complete(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []C
 type Call struct {
 	Op         outlier.Operation `json:"op"`
 	Top        int               `json:"top,omitempty"`          // 0 means every hit
-	TopPerItem int               `json:"top_per_item,omitempty"` // of each step; 0 means every hit
+	TopPerItem int               `json:"top_per_item,omitempty"` // per step; 0 means every hit
 	Value      float64           `json:"value"`
 
-	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that
-	// only what was received since it was due is.
+	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that only
+	// answers received since its due instant are fresh.
 	RefreshAfter time.Duration `json:"refresh_after"`
 }
 
-// String is what the file says of the calls.
+// String describes the calls as in the file.
 func (c Call) String() string {
 	text := "all"
 	switch {
@@ -138,11 +137,11 @@ func (c Call) String() string {
 	return text
 }
 
-// Once is the age of answers that never change, and are fetched once.
+// Once is the age for answers that never change and are fetched once.
 const Once = 100 * 365 * 24 * time.Hour
 
-// freshFor is how old an answer may be before it is asked for again, where the job
-// does not say. A transcript never changes.
+// freshFor is how old an answer may be before it is requested again, unless the job says
+// otherwise. A transcript never changes.
 var freshFor = map[outlier.Operation]time.Duration{
 	outlier.OpChannelVideos: 7 * 24 * time.Hour,
 	outlier.OpChannelShorts: 7 * 24 * time.Hour,
@@ -151,14 +150,13 @@ var freshFor = map[outlier.Operation]time.Duration{
 	outlier.OpDetails:       24 * time.Hour,
 }
 
-// freshForNamed is freshFor of what a job of channels or videos names: that is wanted each
-// time the job is due, but for what never changes.
+// freshForNamed is freshFor for channels or videos that a job names: they are fetched each time
+// the job is due, except for what never changes.
 var freshForNamed = map[outlier.Operation]time.Duration{outlier.OpTranscript: Once}
 
-// worth orders data calls by what one request brings. A channel page holds up to
-// 120 uploads and the channel's statistics; a transcript never changes; comments
-// are a hundred rows; a hit already carries most of the details. A job may say
-// otherwise.
+// worth orders data calls by the value of one request. A channel page contains up to 120 uploads
+// and the channel's statistics; a transcript never changes; comments are a hundred rows; a hit
+// already contains most of the details. A job may override it.
 var worth = map[outlier.Operation]float64{
 	outlier.OpChannelVideos: 5,
 	outlier.OpChannelShorts: 4,
@@ -167,23 +165,22 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-// JudgedAt is when a watch judges what is fresh: now for one that began under a version
-// that did not keep it.
+// JudgedAt returns the time for which a watch decides what is fresh: now for a run of a version
+// that did not record it.
 func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
-// FreshSince is when what a watch asks for must have been received not to be asked for
-// again. It counts from the due instant, so that a run that is continued asks for no more
-// than it did before.
+// FreshSince returns the earliest time at which an answer for a watch must have been received to
+// be fresh. It is relative to the due instant, so that a resumed run asks for no more than before.
 func (f *Stored) FreshSince(call Call, now time.Time) time.Time {
 	return f.JudgedAt(now).Add(-call.RefreshAfter)
 }
 
-// Teaches reports whether the run moves the job's cursors, and learns what holds for later
-// runs. One that a person has overridden leaves all that as it was, unless they say so.
+// Teaches reports whether the run moves the job's cursors and learns for later runs. A run that a
+// person has overridden does so only if they ask for it.
 func (f *Stored) Teaches() bool { return !f.Overridden || f.MoveCursor }
 
-// BuyRest makes the plan of a run that of one that buys what it left; flags are those of the
-// command that does.
+// BuyRest changes the plan of a run to that of a run that buys what it left; flags are those of
+// the command that does so.
 func (f *Stored) BuyRest(flags string) {
 	f.Flags, f.Ends = flags, map[int]int{}
 	f.Share, f.SharePages, f.NewBelow = nil, nil, 0 // the person wants all of it
@@ -192,12 +189,12 @@ func (f *Stored) BuyRest(flags string) {
 	f.Unsure = time.Time{}
 }
 
-// CapFor is the most that the run may hold: its worst case, or what the job says if that is
-// less. A per_run that was changed since the run began applies at once.
+// CapFor returns the maximum that the run may hold, in credits: its worst case, or the job's
+// per_run if that is less. A per_run that was changed since the run began applies at once.
 func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	most := f.Cap
 	if own.PerRun != nil {
-		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // none was kept by earlier versions
+		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // earlier versions did not record Most
 	}
 	if f.Share != nil {
 		most = min(most, *f.Share)
@@ -205,8 +202,8 @@ func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	return most
 }
 
-// PagesOf is how many pages the search of a step has at most, by the job, or where the run
-// buys the rest of another, with those that it takes.
+// PagesOf returns the maximum number of pages of a step's search: the job's, or in a run that buys
+// what another run left, the number in Ends, which includes the pages already taken.
 func (f *Stored) PagesOf(ordinal int) int {
 	if f.Ends != nil {
 		return f.Ends[ordinal]
@@ -214,7 +211,7 @@ func (f *Stored) PagesOf(ordinal int) int {
 	return f.Pages
 }
 
-// MostPages is the most that any search of the run has.
+// MostPages returns the largest number of pages of any search of the run.
 func (f *Stored) MostPages() int {
 	most := f.Pages
 	if f.Ends != nil {
@@ -226,8 +223,8 @@ func (f *Stored) MostPages() int {
 	return most
 }
 
-// LimitOf is PagesOf, or less if the run's budget share has fewer for it. scan is that whose
-// results the step reads: these are paid for, and no share cuts them.
+// LimitOf returns PagesOf, or less if the run's budget share covers fewer pages. scan is the one
+// whose results the step reads: they are paid for, so no share limits them.
 func (f *Stored) LimitOf(ordinal int, scan string) int {
 	if f.SharePages == nil || scan != "" {
 		return f.PagesOf(ordinal)
@@ -235,19 +232,20 @@ func (f *Stored) LimitOf(ordinal int, scan string) int {
 	return min(f.PagesOf(ordinal), f.SharePages[ordinal])
 }
 
-// ReadPages is how many pages of each scan's results the run reads at most.
+// ReadPages returns the maximum number of pages of each scan's results that the run reads.
 func (f *Stored) ReadPages() int { return f.Scan.Pages(f.Pages) }
 
-// HitParams are the parameters of the [outlier.HitFilter] that chooses hits; none for all.
+// HitParams returns the parameters of the [outlier.HitFilter] that selects hits; empty for all
+// hits.
 func (f *Stored) HitParams() url.Values {
 	params, _ := url.ParseQuery(f.EnrichWhere) // it was encoded by us
 	return params
 }
 
-// Encode is the plan as the run's record keeps it.
+// Encode returns the plan as JSON for the run's record.
 func (f Stored) Encode() ([]byte, error) { return json.Marshal(f) }
 
-// Decode reads what [Stored.Encode] wrote, also under an earlier version.
+// Decode reads the output of [Stored.Encode], also of earlier versions.
 func Decode(plan []byte) (Stored, error) {
 	var f Stored
 	if err := json.Unmarshal(plan, &f); err != nil {
@@ -256,18 +254,18 @@ func Decode(plan []byte) (Stored, error) {
 	return f, nil
 }
 
-// Read is the search that reads a scan's results, which lacks only the scan's id.
+// Read is the search that reads a scan's results, without the scan's id.
 type Read struct{ Query outlier.Query }
 
-// encodedRead is a Read as the run's record keeps it.
+// encodedRead is a Read in the run's record.
 type encodedRead struct {
 	Params string `json:"params"`
 }
 
-// MarshalJSON writes what is kept on record.
+// MarshalJSON implements [json.Marshaler].
 func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(encodedRead{r.Query.Encode()}) }
 
-// UnmarshalJSON reads what is on record, also from an earlier version.
+// UnmarshalJSON implements [json.Unmarshaler]. It also reads records of earlier versions.
 func (r *Read) UnmarshalJSON(text []byte) error {
 	var s encodedRead
 	err := json.Unmarshal(text, &s)
