@@ -120,9 +120,9 @@ func (b *belief) noteGain(used int, reset time.Duration) {
 	}
 }
 
-// refillTime is the time in which an empty bucket of the given size fills, and whether the
-// service has one. The window that it states may describe the burst alone, and is not used.
-// The configured pace counts within the bounds that the answers allow.
+// refillTime returns the time in which an empty bucket of the given size fills, and whether the
+// service has a bucket. The window that the service states may describe only the burst, and is not
+// used. The configured pace counts within the bounds that the answers allow.
 func (b *belief) refillTime(limit int, configured Quota) (time.Duration, bool) {
 	least, most := b.GainTime[0], b.GainTime[1]
 	if b.GainUsed[1] < max(5, 2*b.GainUsed[0]) || most < least || most > least*3/2 {
@@ -132,7 +132,7 @@ func (b *belief) refillTime(limit int, configured Quota) (time.Duration, bool) {
 	return w, w <= farthest
 }
 
-// rounding is by how much a time in whole seconds, from a clock read in whole seconds, may
+// rounding is the most by which a time in whole seconds, from a clock read in whole seconds, may
 // be too long.
 const rounding = 2 * time.Second
 
@@ -223,8 +223,8 @@ var commonWindows = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// commonWindow is the common length for the longest time to a reset that was seen: the shortest
-// one that fits and is at most a tenth longer, else seen itself.
+// commonWindow returns the common length for the longest time to a reset that was seen: the
+// shortest one that fits and is at most a tenth longer, otherwise seen itself.
 func commonWindow(seen time.Duration) time.Duration {
 	i, _ := slices.BinarySearch(commonWindows, seen-rounding)
 	if i < len(commonWindows) && commonWindows[i] <= seen+seen/10 {

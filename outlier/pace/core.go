@@ -18,10 +18,10 @@ type core struct {
 	quota Quota
 	share float64 // of the quota that is ours
 	saved
-	inFlight    int       // let go and not completed
+	inFlight    int       // granted and not completed
 	prepaid     int       // how many more the file already counts as in flight
 	lastRefused time.Time // when the last refusal came
-	ownedSince  time.Time // what was sent before belonged to another owner; zero if nothing did
+	ownedSince  time.Time // requests sent before belonged to another owner; zero if there was none
 }
 
 // saved is the state that outlives a restart. Tags keep the names of fields in files that
@@ -29,9 +29,9 @@ type core struct {
 type saved struct {
 	Quota    Quota // as configured
 	Log      requestLog
-	Last     time.Time // when the last request was let go
-	LastPoll time.Time `json:"Polled"` // when the last scan poll was let go
-	Blocked  time.Time // nothing leaves before
+	Last     time.Time // when the last request was granted
+	LastPoll time.Time `json:"Polled"` // when the last scan poll was granted
+	Blocked  time.Time // no request may leave before
 	Streak   int       // refusals without an answer between them
 	Belief   belief
 	Refusals refusals     `json:"Lesson"`
@@ -51,10 +51,10 @@ type rule struct {
 // service.
 func margin(window time.Duration) time.Duration { return min(250*time.Millisecond, window/40) }
 
-// scaled is d·a/b, in floating point as d·a may exceed an integer.
+// scaled returns d·a/b, computed in floating point because d·a may overflow an integer.
 func scaled(d time.Duration, a, b float64) time.Duration { return time.Duration(float64(d) * a / b) }
 
-// keyQuota is the quota of the whole key: what the answers taught, else what is configured.
+// keyQuota returns the quota of the whole key: as learned from answers, otherwise as configured.
 func (c *core) keyQuota() Quota {
 	if c.Belief.Learned.Requests > 0 {
 		return c.Belief.Learned
@@ -62,18 +62,18 @@ func (c *core) keyQuota() Quota {
 	return c.quota
 }
 
-// believed is keyQuota with its window stretched by what refusals taught.
+// believed returns keyQuota with its window stretched by what refusals taught.
 func (c *core) believed() Quota {
 	q := c.keyQuota()
 	q.Window = scaled(q.Window, c.Refusals.stretch(), 1)
 	return q
 }
 
-// ours is the part of the believed quota that this limiter may use.
+// ours returns the part of the believed quota that this limiter may use.
 func (c *core) ours() Quota { return c.believed().part(c.share) }
 
-// part is the given share of q; 0 means all of it. A share of less than one request gets
-// one request in a longer window.
+// part returns the given share of q; 0 means all of it. A share of less than one request gets one
+// request in a longer window.
 func (q Quota) part(share float64) Quota {
 	n := float64(q.Requests) * share
 	switch {
@@ -85,8 +85,8 @@ func (q Quota) part(share float64) Quota {
 	return Quota{int(n), q.Window}
 }
 
-// ownsKey reports whether the whole quota of the key is ours. Otherwise other clients have
-// a part of their own, and what they use of it takes nothing from ours.
+// ownsKey reports whether the whole quota of the key is ours. Otherwise other clients have their
+// own part, and what they use of it does not reduce ours.
 func (c *core) ownsKey() bool { return c.share <= 0 || c.share >= 1 }
 
 // rule combines the believed quota with what refusals and other clients require.
@@ -107,9 +107,9 @@ func (c *core) rule() rule {
 	return r
 }
 
-// configuredRule is the configured quota as a second rule, unless the service has proved
-// that it allows more. A smaller burst at the same pace does not imply it: three requests
-// every 18 s can be twelve in a minute.
+// configuredRule returns the configured quota as a second rule, unless the service has proved that
+// it allows more. A smaller burst at the same pace does not imply it: three requests every 18 s
+// can be twelve in a minute.
 func (c *core) configuredRule() (r rule, ok bool) {
 	if exceeds(c.keyQuota(), c.quota) {
 		return rule{}, false
@@ -119,14 +119,14 @@ func (c *core) configuredRule() (r rule, ok bool) {
 	return rule{n: q.Requests, span: q.Window + margin(q.Window), others: others}, true
 }
 
-// longestSpan is how long a slot may stay taken.
+// longestSpan returns how long a slot may stay taken.
 func (c *core) longestSpan() time.Duration {
 	configured, _ := c.configuredRule()
 	return max(c.rule().span, configured.span)
 }
 
-// slot is when the nth request from now may leave, as far as is known now. Even spacing is
-// the time of the last request and the gap: see the package comment on [rate.Limiter].
+// slot returns when the nth request from now may leave, as far as is known now. Even spacing needs
+// only the time of the last request and the gap: see the package comment on [rate.Limiter].
 //
 // [rate.Limiter]: https://pkg.go.dev/golang.org/x/time/rate#Limiter
 func (c *core) slot(now time.Time, nth int) time.Time {
@@ -141,7 +141,7 @@ func (c *core) slot(now time.Time, nth int) time.Time {
 	return t
 }
 
-// slotUnder is when the nth request from now may leave under one rule.
+// slotUnder returns when the nth request from now may leave under one rule.
 func (c *core) slotUnder(r rule, now time.Time, nth int) time.Time {
 	if c.Blocked.After(c.Last) {
 		r.others = false // the first request after a block finds out what is left
@@ -157,13 +157,13 @@ func (c *core) slotUnder(r rule, now time.Time, nth int) time.Time {
 	return t.Add(time.Duration(windows) * r.span)
 }
 
-// nextPoll is when the nth scan poll from now may leave, as far as the polls' share goes.
+// nextPoll returns when the nth scan poll from now may leave, considering only the polls' share.
 func (c *core) nextPoll(nth int) time.Time {
 	q := c.ours()
 	return c.LastPoll.Add(scaled(q.Window, float64(nth*pollEvery), float64(q.Requests)))
 }
 
-// forget drops what has expired at now.
+// forget drops what has expired.
 func (c *core) forget(now time.Time) {
 	c.Log.forget(now.Add(-c.logSpan()))
 	c.Log.dropOthers(now.Add(-c.believed().Window-margin(c.believed().Window)), c.Log.others())
@@ -171,7 +171,7 @@ func (c *core) forget(now time.Time) {
 	c.Refusals.forget(now)
 }
 
-// logSpan is how far the log goes back.
+// logSpan returns how far back the log goes.
 func (c *core) logSpan() time.Duration {
 	return max(leastKept, windowsKept*max(c.believed().Window, c.quota.Window, c.rule().span))
 }
@@ -185,14 +185,14 @@ func (c *core) countTime(now time.Time) {
 	}
 }
 
-// grant lets a request go.
+// grant records that a request may leave.
 func (c *core) grant(now time.Time) {
 	c.prepaid--
 	c.inFlight++
 	c.Last = now
 }
 
-// unsent gives a slot back whose request was not sent.
+// unsent returns the slot of a request that was not sent.
 func (c *core) unsent() { c.inFlight-- }
 
 // observe learns from the answer to a request that was sent at the given time.
@@ -217,10 +217,10 @@ func (c *core) observe(now, sent time.Time, r reading) {
 	}
 }
 
-// grain is the resolution of the log.
+// grain returns the resolution of the log.
 func (c *core) grain() time.Duration { return c.believed().Window / 1000 }
 
-// block lets nothing leave for the given time, but not for longer than longestBlock.
+// block forbids all requests for the given time, limited to longestBlock.
 func (c *core) block(now time.Time, wait time.Duration) {
 	if wait > 0 {
 		c.Blocked = latest(c.Blocked, now.Add(min(wait+clockSlack, c.longestBlock())))

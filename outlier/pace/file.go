@@ -19,7 +19,7 @@ type file struct {
 // advance is how many requests one write of the file covers.
 func (c *core) advance() int { return max(1, c.quota.Requests/100) }
 
-// text is the present content of the file.
+// text returns the present content of the file.
 func (c *core) text(owner string) ([]byte, error) {
 	c.Quota = c.quota
 	return json.Marshal(file{Owner: owner, Out: c.inFlight + c.prepaid, saved: c.saved})
@@ -44,10 +44,10 @@ func (l *Limiter) save() error {
 	return nil
 }
 
-// load reads the file. No file, or that of another owner, is a fresh window. A limiter
-// without an owner, such as a reader's that has no key, accepts any file. A file that cannot
-// be parsed, as a power loss may leave it, counts as a whole window that was used when it was
-// written, as nothing left after that.
+// load reads the file. If there is no file, or it belongs to another owner, the window is fresh. A
+// limiter without an owner, such as a reader that has no key, accepts any file. A file that cannot
+// be parsed, as after a power loss, counts as a whole window used when it was written, because no
+// request left after that.
 func (l *Limiter) load(now time.Time) error {
 	if l.options.Path == "" {
 		return nil

@@ -36,8 +36,8 @@ type family struct {
 	window                  time.Duration
 }
 
-// readFamilies reads the first family that gives a limit or what remains of one. A service
-// that sends several families describes one limit by them: the plainest name comes first.
+// readFamilies reads the first family that states a limit or the remaining requests. A service
+// that sends several families uses them to describe one limit: the plainest name comes first.
 func (r *reading) readFamilies(h http.Header, date time.Time) {
 	for _, f := range families {
 		if len(h[f.limit]) == 0 && len(h[f.remaining]) == 0 {
@@ -61,8 +61,8 @@ func (r *reading) readFamilies(h http.Header, date time.Time) {
 	}
 }
 
-// policyWindow is the window that RateLimit-Policy or the limit itself gives, as in the
-// drafts up to the sixth: "10, 10;w=60". 0 if neither does.
+// policyWindow returns the window in RateLimit-Policy or in the limit itself, as in the drafts up
+// to the sixth: "10, 10;w=60". It is 0 if neither states one.
 func policyWindow(h http.Header, f family, limit int) time.Duration {
 	for _, name := range []string{f.limit, "Ratelimit-Policy", "X-Ratelimit-Policy"} {
 		for _, p := range policies(h[name]) {
@@ -81,8 +81,8 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// A policy is one limit of RateLimit-Policy together with its state in RateLimit. A value
-// that is not given is negative, a window 0.
+// A policy is one limit of RateLimit-Policy together with its state in RateLimit. A value that is
+// not stated is negative, a window 0.
 type policy struct {
 	name      string
 	limit     int
@@ -91,10 +91,10 @@ type policy struct {
 	reset     time.Duration
 }
 
-// readStructured reads RateLimit and RateLimit-Policy, in the form of the drafts
-// from the eighth on ("name";r=9;t=51) and of the seventh (limit=10, remaining=9,
-// reset=51). It takes the policy whose window is nearest to the given one. False if there
-// is no RateLimit header that can be read.
+// readStructured reads RateLimit and RateLimit-Policy, in the form of the drafts from the eighth
+// on ("name";r=9;t=51) and of the seventh (limit=10, remaining=9, reset=51). It takes the policy
+// whose window is nearest to the given one. It returns false if there is no readable RateLimit
+// header.
 func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	if len(h["Ratelimit"]) == 0 {
 		return false
@@ -120,7 +120,7 @@ func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	return true
 }
 
-// distance is how far apart two windows are, in orders of magnitude.
+// distance returns how far apart two windows are, in orders of magnitude.
 func distance(a, b time.Duration) float64 {
 	if a <= 0 || b <= 0 {
 		return 100
@@ -129,7 +129,7 @@ func distance(a, b time.Duration) float64 {
 }
 
 // policies reads a list of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit
-// anything but requests, and those with a window of more than a day.
+// something other than requests, and those with a window of more than a day.
 func policies(values []string) (all []policy) {
 	for _, v := range values {
 		for e := range elements(v) {
@@ -186,7 +186,7 @@ func state(e element, known []policy) policy {
 	return policy{name: e.key, limit: e.number("limit")}
 }
 
-// of reports whether e limits a unit, which is requests unless it says otherwise.
+// of reports whether e limits the given unit. Without a unit, e limits requests.
 func (e element) of(unit string) bool {
 	qu := strings.Trim(e.get("qu"), `"`)
 	return qu == "" || qu == unit

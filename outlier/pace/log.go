@@ -67,7 +67,7 @@ func (g *requestLog) forget(t time.Time) {
 	g.Cells = g.Cells[kept:]
 }
 
-// newest is when the nth-newest request was sent; false if there are fewer than n.
+// newest returns when the nth-newest request was sent; false if there are fewer than n.
 func (g *requestLog) newest(n int, others bool) (time.Time, bool) {
 	for i := len(g.Cells) - 1; i >= 0; i-- {
 		if n -= g.Cells[i].requests(others); n <= 0 {
@@ -109,8 +109,8 @@ func (g *requestLog) dropOthers(t time.Time, n int) {
 	g.Cells = slices.DeleteFunc(g.Cells, func(c cell) bool { return c.requests(true) == 0 })
 }
 
-// deficit is how many requests a bucket lacks at t, or after the last request if that is later.
-// The bucket was full before the log begins, and gains one request in the given time.
+// deficit returns how many requests a bucket lacks at t, or after the last request if that is
+// later. The bucket was full before the log begins, and gains one request in the given time.
 func (g *requestLog) deficit(t time.Time, each time.Duration, others bool) float64 {
 	lack := 0.0
 	for i, c := range g.Cells {

@@ -10,7 +10,7 @@ import (
 	"outlierd/outlier"
 )
 
-// usualWait is the longest wait where none is set.
+// usualWait is the default of [Options.MaxWait].
 const usualWait = 10 * time.Minute
 
 // recheck bounds one sleep: the timer stands still while the machine sleeps.
@@ -20,7 +20,7 @@ const recheck = 30 * time.Second
 type Options struct {
 	Path string // the file that keeps the window; "" keeps it in memory
 
-	// Owner identifies the key, such as by its fingerprint. The file of another owner is not
+	// Owner identifies the key, for example by its fingerprint. The file of another owner is not
 	// read.
 	Owner string
 
@@ -28,14 +28,14 @@ type Options struct {
 	// to other clients on the key. 0 means all of it.
 	Share float64
 
-	// MaxWait is how long a call may wait at most. One that would have to wait
-	// longer fails at once with a [LongWaitError]. 0 means ten minutes, or a window if that
-	// is longer: a client that has used up an hour's quota waits for that hour.
+	// MaxWait is the longest time a call may wait. A call that would have to wait longer fails at
+	// once with a [LongWaitError]. 0 means ten minutes, or one window if that is longer: a client
+	// that has used up an hour's quota waits for that hour.
 	MaxWait time.Duration
 }
 
-// Limiter lets requests leave so that a quota is kept. It implements [outlier.Pacer], and any
-// number of goroutines may use it at once.
+// Limiter delays requests so that a quota is kept. It implements [outlier.Pacer], and may be used
+// by any number of goroutines at once.
 type Limiter struct {
 	options Options
 
@@ -54,12 +54,12 @@ type Status struct {
 	Window       time.Duration // how long a slot stays taken after its request was sent
 	Remaining    int           // requests that may leave now, apart from BlockedUntil and even spacing
 	Reset        time.Time     // when the next request may leave; the moment asked about if at once
-	BlockedUntil time.Time     // until when a refusal forbids every request; zero if none does
+	BlockedUntil time.Time     // when the block of a refusal ends; zero if there is none
 	Foreign      int           // requests of other clients noticed in the window
 	Learned      bool          // the believed pace differs from the configured one
 }
 
-// Pace is the believed pace for people: as configured, or as a learned rate.
+// Pace returns the believed pace for people: as configured, or as a learned rate.
 func (s Status) Pace() string {
 	q := Quota{s.Limit, s.Window}
 	if !s.Learned {
@@ -68,8 +68,8 @@ func (s Status) Pace() string {
 	return q.rate() + ", learned"
 }
 
-// LongWaitError says that a call would have to wait for longer than
-// [Options.MaxWait]. It has taken no slot.
+// LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The
+// call has taken no slot.
 type LongWaitError struct {
 	Until time.Time // when it could leave, as far as is known now
 }
@@ -79,7 +79,7 @@ func (e *LongWaitError) Error() string {
 	return "the rate limit allows no request before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// Open makes a limiter that continues the window in the file of o. Without a file the whole
+// Open returns a limiter that continues the window in the file of o. Without a file the whole
 // window may be used at once.
 func Open(q Quota, o Options) (*Limiter, error) {
 	if err := q.check(); err != nil {
@@ -92,17 +92,16 @@ func Open(q Quota, o Options) (*Limiter, error) {
 	return l, l.load(wallClock())
 }
 
-// wallClock is the time without its monotonic reading, which stands still while the
-// machine sleeps and means nothing in a file.
+// wallClock returns the time without its monotonic reading, which stands still while the machine
+// sleeps and has no meaning in a file.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// Wait implements [outlier.Pacer]. Calls that wait go in the order of their class:
-// those of a person ([Urgent]), paid ones, scan polls, all others; and within a class
-// in the order in which they came. Scan polls, a person's too, take a twentieth of the
-// quota at most.
+// Wait implements [outlier.Pacer]. Waiting calls leave in the order of their class: those of a
+// person ([Urgent]), paid ones, scan polls, all others; and within a class in the order in which
+// they came. Scan polls, including a person's, take at most a twentieth of the quota.
 //
-// Its error is the context's cause, a [LongWaitError], or that the file cannot be written,
-// without which no request leaves.
+// It returns the context's cause, a [LongWaitError], or an error if the file cannot be written, in
+// which case no request may leave.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	w := &waiter{classOf(ctx, r.Op(), r.Paid())}
 	l.join(w)
@@ -131,7 +130,7 @@ func (l *Limiter) join(w *waiter) {
 	l.waiting.join(w)
 }
 
-// leave removes w from the queue, whether or not it was let go, and wakes the waiters.
+// leave removes w from the queue, whether or not it was granted, and wakes the waiters.
 func (l *Limiter) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,16 +166,16 @@ func (l *Limiter) claim(now time.Time, w *waiter) (
 	return 0, nil, nil
 }
 
-// Asked is when a call that waits last looked whether it may leave, which it does twice a
-// minute; zero if none ever did.
+// Asked returns when a waiting call last checked whether it may leave, which it does twice a
+// minute; zero if there was none.
 func (l *Limiter) Asked() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked
 }
 
-// tooLong is the error of a call that would have to wait until the given time, if that
-// is longer than a call may wait.
+// tooLong returns the error of a call that would have to wait until the given time, if that is
+// longer than a call may wait.
 func (l *Limiter) tooLong(now, until time.Time) error {
 	most := l.options.MaxWait
 	if most == 0 {
@@ -188,9 +187,9 @@ func (l *Limiter) tooLong(now, until time.Time) error {
 	return nil
 }
 
-// Slot is when a call of op could leave if it were requested now with ctx, after all waiting
-// calls that go before it. A time not after now means at once. It reserves nothing. Its error
-// is the [LongWaitError] that Wait would return.
+// Slot returns when a call of op could leave if it were requested now with ctx, after all waiting
+// calls that go before it. A time not after now means at once. It reserves nothing. Its error is
+// the [LongWaitError] that Wait would return.
 func (l *Limiter) Slot(ctx context.Context, op outlier.Operation) (time.Time, error) {
 	now := wallClock()
 	l.mu.Lock()
@@ -238,7 +237,7 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Status returns what is believed now.
+// Status returns the present state of the limiter.
 func (l *Limiter) Status() Status {
 	now := wallClock()
 	l.mu.Lock()
@@ -258,9 +257,9 @@ func (l *Limiter) Status() Status {
 	return s
 }
 
-// ETA is how long it takes from now until the given number of calls of the last class have
-// been let go, those among them that wait already: at the learned pace, from the window as
-// it stands, after the more urgent calls that wait.
+// ETA returns how long it takes until the given number of calls of the last class have left,
+// including those that wait already. It assumes the learned pace and the present window, and
+// counts the more urgent calls that wait.
 func (l *Limiter) ETA(calls int) time.Duration {
 	if calls <= 0 {
 		return 0

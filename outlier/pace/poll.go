@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// Poll is when the next scan poll may leave, as far as the polls' share of the quota goes. A
-// caller that waits until then before it asks for a poll holds up no other call.
+// Poll returns when the next scan poll may leave, considering only the polls' share of the quota.
+// A caller that waits until then before it requests a poll does not delay other calls.
 func (l *Limiter) Poll() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

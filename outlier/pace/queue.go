@@ -20,11 +20,11 @@ const (
 
 type urgentKey struct{}
 
-// Urgent marks calls made with the context as a person's own. They go before all others that
-// wait, except for scan polls, which never take more than their share.
+// Urgent marks calls made with the context as a person's own. They go before all other waiting
+// calls, except that scan polls never take more than their share.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
-// classOf is the class of a call. A poll is a poll even if a person asks: a person who waits
+// classOf returns the class of a call. A poll is a poll even if a person asks: a person who waits
 // for a scan needs the quota for other calls, too.
 func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 	switch {
@@ -38,8 +38,7 @@ func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 	return enrichment
 }
 
-// A waiter is one call that waits. Calls of one class go in the order in which
-// they came.
+// A waiter is a waiting call. Calls of one class go in the order in which they came.
 type waiter struct{ class class }
 
 // A queue holds the waiters in the order in which they may go.
@@ -57,8 +56,8 @@ func (q *queue) leave(w *waiter) {
 	*q = slices.DeleteFunc(*q, func(o *waiter) bool { return o == w })
 }
 
-// turn is when w may go: there must be a slot for it and for each one before it. A poll that
-// has to wait for its own share holds up no other call.
+// turn returns when w may go: there must be a slot for it and for each one before it. A poll that
+// has to wait for its own share does not delay other calls.
 func (q queue) turn(c *core, now time.Time, w *waiter) time.Time {
 	before, asking := 0, 0
 	for _, o := range q {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Quota is a number of requests in any stretch of time as long as Window.
+// Quota allows a number of requests in any period as long as Window.
 type Quota struct {
 	Requests int
 	Window   time.Duration
@@ -26,8 +26,8 @@ var units = []struct {
 	{"s", time.Second}, {"sec", time.Second}, {"second", time.Second},
 }
 
-// ParseQuota reads a quota as people write it: 10/min, 30/10s, 100/h. A window
-// lasts from one second to one day.
+// ParseQuota parses a quota as people write it: 10/min, 30/10s, 100/h. A window lasts from one
+// second to one day.
 func ParseQuota(text string) (Quota, error) {
 	count, per, found := strings.Cut(strings.TrimSpace(text), "/")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
@@ -56,7 +56,7 @@ func (q Quota) check() error {
 	return nil
 }
 
-// String writes q as [ParseQuota] reads it.
+// String returns q in the form that [ParseQuota] parses.
 func (q Quota) String() string {
 	for _, u := range units {
 		if q.Window == u.width {
@@ -71,7 +71,7 @@ func (q Quota) String() string {
 	return fmt.Sprintf("%d/%v", q.Requests, q.Window)
 }
 
-// rate is q without its burst: 9.7/min, 600/min, 2.5/h.
+// rate returns q without its burst: 9.7/min, 600/min, 2.5/h.
 func (q Quota) rate() string {
 	switch n := float64(q.Requests) / q.Window.Minutes(); {
 	case n >= 10:
@@ -83,10 +83,10 @@ func (q Quota) rate() string {
 	}
 }
 
-// spacing is the time between requests that are spread evenly.
+// spacing returns the time between evenly spaced requests.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 
-// Time is how long n requests take at this pace, at most the longest [time.Duration] of about
+// Time returns how long n requests take at this pace, at most the longest [time.Duration] of about
 // 292 years.
 func (q Quota) Time(n int) time.Duration {
 	windows := float64(max(n, 0)) / float64(max(q.Requests, 1))

@@ -44,8 +44,8 @@ func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
 	return r
 }
 
-// readBody reads the body of a refusal (interface, Errors, rule 2), which wins over the
-// headers.
+// readBody reads the body of a refusal (interface, Errors, rule 2), which takes precedence over
+// the headers.
 func (r *reading) readBody(rate *outlier.Rate, date time.Time) {
 	if rate == nil {
 		return
@@ -64,7 +64,7 @@ func (r *reading) readBody(rate *outlier.Rate, date time.Time) {
 	}
 }
 
-// clock is the service's time of an answer, or ours if the answer has none.
+// clock returns the service's time of an answer, or the local time if the answer has none.
 func clock(a *outlier.Answer, now time.Time) time.Time {
 	if t := a.Date(); !t.IsZero() {
 		return t
@@ -72,7 +72,7 @@ func clock(a *outlier.Answer, now time.Time) time.Time {
 	return now
 }
 
-// sensible is d, and whether it is neither in the past nor too far ahead.
+// sensible returns d, and whether it is neither in the past nor too far ahead.
 func sensible(d time.Duration) (time.Duration, bool) {
 	if d < 0 || d > farthest {
 		return 0, false
@@ -80,9 +80,9 @@ func sensible(d time.Duration) (time.Duration, bool) {
 	return d, true
 }
 
-// until reads a time in any notation as a duration from date on: seconds, with or without a
-// fraction; a duration with units (6m0s); an epoch in seconds, milliseconds, microseconds or
-// nanoseconds, told apart by size; a date.
+// until parses a time in any notation and returns it as a duration after date: seconds, with or
+// without a fraction; a duration with units (6m0s); an epoch in seconds, milliseconds,
+// microseconds or nanoseconds, distinguished by size; a date.
 func until(text string, date time.Time) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -111,7 +111,7 @@ func until(text string, date time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// number reads a count, the first one of a list: "10", "10, 10;w=60".
+// number parses a count, the first one of a list: "10", "10, 10;w=60".
 func number(text string) (int, bool) {
 	text, _, _ = strings.Cut(text, ",")
 	text, _, _ = strings.Cut(text, ";")

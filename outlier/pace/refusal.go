@@ -120,7 +120,7 @@ func (s *refusals) refused(now time.Time, q Quota) {
 	s.planTrial(now, trialAfter)
 }
 
-// mostStretchOf bounds the stretch of q: a service that refuses everything is asked four
+// mostStretchOf returns the maximum stretch of q: a service that refuses everything is asked four
 // times an hour, and no window exceeds a time.Duration.
 func mostStretchOf(q Quota) float64 {
 	slowest := max(2, float64(longestSpacing)/float64(q.spacing()))
@@ -174,7 +174,7 @@ func (c *core) refuse(now, sent time.Time, r reading) {
 	c.block(now, wait)
 }
 
-// backoff is the time that one request takes at this pace, doubled for each further refusal.
+// backoff returns the time that one request takes at this pace, doubled for each further refusal.
 func (c *core) backoff() time.Duration {
 	wait := c.believed().spacing()
 	for range min(c.Streak-1, 30) {

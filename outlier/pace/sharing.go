@@ -35,8 +35,8 @@ func (o *otherClients) notAfter(now time.Time) {
 	o.First, o.Last, o.Changed = earliest(o.First, now), earliest(o.Last, now), earliest(o.Changed, now)
 }
 
-// expected is how many requests the service should count if only the clients noticed so
-// far use the key. In doubt it is too high, as only a higher count proves another client.
+// expected returns how many requests the service should count if only the clients noticed so far
+// use the key. When in doubt it is too high, as only a higher count proves another client.
 func (c *core) expected(sent time.Time) int {
 	q := c.believed()
 	if c.Belief.WindowGuessed { // the service may count for longer
@@ -78,7 +78,7 @@ func (c *core) compare(now, sent time.Time, r reading) {
 func (c *core) addOthers(now time.Time, n int) {
 	c.Log.add(cell{At: now, Others: n}, c.grain())
 	if c.Others.Stage == spaced && c.Log.others() < 2 {
-		return // so few need only their slots, and a service's estimate may be off by one
+		return // for so few their slots suffice, and a service's estimate may be off by one
 	}
 	if now.Sub(c.Others.Last) > forgetOthers {
 		c.Others.First = now
@@ -118,7 +118,7 @@ func (c *core) adapt(now, sent time.Time, r reading) {
 	}
 }
 
-// leaveSlots takes own slots of a window from now on, and leaves the rest to other clients.
+// leaveSlots limits us to own slots of a window, and leaves the rest to other clients.
 func (c *core) leaveSlots(now time.Time, own int) {
 	o, limit := &c.Others, c.ours().Requests
 	o.Stage, o.Changed, o.Unused, o.Doubled = sharing, now, limit, 0
@@ -126,10 +126,10 @@ func (c *core) leaveSlots(now time.Time, own int) {
 	c.Refusals = refusals{} // other clients explain the refusals
 }
 
-// adaptShare takes one slot less when the service refuses, and more when it has had some
-// left for a while. That while varies, so that two limiters do not both take the same slot,
-// and doubles with every refusal. A bucket that two clients share empties slowly, so there
-// it is enough to take one less when hardly anything is left.
+// adaptShare takes one slot less when the service refuses, and more when it has had some left for
+// a while. That time varies, so that two limiters do not both take the same slot, and doubles with
+// every refusal. A bucket that two clients share empties slowly, so there it is enough to take one
+// less when hardly anything is left.
 func (c *core) adaptShare(now, sent time.Time, r reading) {
 	o, q := &c.Others, c.ours()
 	if left, ok := c.unused(sent, r); ok {
@@ -186,7 +186,7 @@ func (c *core) unused(sent time.Time, r reading) (n int, ok bool) {
 	return r.remaining - int(coming+0.6), r.reset < c.rule().gap
 }
 
-// patience is ten to thirty minutes, pseudo-random in at.
+// patience returns a duration of ten to thirty minutes, pseudo-random in at.
 func patience(at time.Time) time.Duration {
 	return 10*time.Minute + time.Duration(uint64(at.UnixNano())*0x9e3779b97f4a7c15%uint64(20*time.Minute))
 }

@@ -17,8 +17,8 @@ type element struct {
 
 type param struct{ name, value string }
 
-// elements are the members of a structured list. It is tolerant: a member that it cannot
-// read is skipped or returned as it stands, and its numbers are refused later.
+// elements returns the members of a structured list. It is tolerant: a member that it cannot read
+// is skipped or returned unchanged, and its numbers are rejected later.
 func elements(text string) iter.Seq[element] {
 	return func(yield func(element) bool) {
 		for member := range split(text, ',') {
@@ -58,7 +58,7 @@ func split(text string, separator byte) iter.Seq[string] {
 	}
 }
 
-// cutOutside is [strings.Cut] at the first separator that is not within quotes.
+// cutOutside is [strings.Cut] for the first separator that is not within quotes.
 func cutOutside(text string, separator byte) (before, after string, found bool) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -83,7 +83,7 @@ func (e element) get(name string) string {
 	return ""
 }
 
-// number is a parameter that is a count, or -1.
+// number returns a parameter that is a count, or -1.
 func (e element) number(name string) int {
 	if n, ok := number(e.get(name)); ok {
 		return n
@@ -91,7 +91,7 @@ func (e element) number(name string) int {
 	return -1
 }
 
-// seconds is a parameter that is a time in seconds, or -1.
+// seconds returns a parameter that is a time in seconds, or -1.
 func (e element) seconds(name string) time.Duration {
 	n := e.number(name)
 	if d, ok := sensible(time.Duration(n) * time.Second); ok && n >= 0 {
