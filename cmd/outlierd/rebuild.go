@@ -29,7 +29,7 @@ func rebuildCommand(o *options) *cobra.Command {
 	var without bool
 	c := &cobra.Command{
 		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
-		Long: `Rebuild sinks, duckdb or parquet, from the answers in the journal. Nothing is bought again.
+		Long: `Rebuild sinks (duckdb, parquet or iceberg) from the answers in the journal. Nothing is bought again.
 The new files are built beside the old ones and replace them at the end. Until then readers
 see the old tables, and a rebuild that is stopped changes nothing. It needs as much free
 space as the sink uses. Stop a running daemon first.

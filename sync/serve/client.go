@@ -207,6 +207,9 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 		if outer, is := errors.AsType[*url.Error](err); is {
 			err = outer.Err // which names an internal address
 		}
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("the daemon ended before it answered (%w); see 'outlierd status' before you repeat the command", err)
+		}
 		return nil, err
 	}
 	if answer.StatusCode == http.StatusOK {

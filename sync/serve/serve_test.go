@@ -222,7 +222,7 @@ func TestDaemonOfAnotherKind(t *testing.T) {
 		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is it another version of outlierd?"},
 		"no such":    {http.NotFound, "is it another version of outlierd?"},
 		"hangs":      {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "does not answer; stop it, and start it again"},
-		"drops":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"drops":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "ended before it answered"},
 		"other JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[1]") }, "is it another version of outlierd?"},
 	} {
 		t.Run(name, func(t *testing.T) {
