@@ -58,6 +58,9 @@ func (s *Sink) maintain(ctx context.Context) error {
 	if err := s.writers.expire(ctx, snapshotsKept); err != nil {
 		return err
 	}
+	if err := s.writers.removeOrphans(ctx, orphansKept); err != nil {
+		return fmt.Errorf("maintain table %s: %w", s.writers.name(), err)
+	}
 	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
 		return iceberg.Properties{s.property(maintainedName): today}, nil
 	})

@@ -131,21 +131,26 @@ func TestOldSnapshotsAndOrphansGo(t *testing.T) {
 	fill(t, s, journal, 6)
 	old, young := filepath.Join(dir, "lake", "outlierd", "outliers", "data", "a", "old.parquet"), ""
 	young = strings.Replace(old, "old.", "young.", 1)
-	for _, name := range []string{old, young} {
+	mark := filepath.Join(dir, "lake", "outlierd", "outlierd_writers", "metadata", "old.metadata.json")
+	for _, name := range []string{old, mark, young} {
 		if err := os.WriteFile(name, []byte("cut short"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	long := time.Now().Add(-orphansKept - time.Hour)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{old, mark} {
+		if err := os.Chtimes(name, long, long); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
 	if err := s.Publish(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(old); !os.IsNotExist(err) {
-		t.Errorf("a file that no snapshot has is still there after three days (%v)", err)
+	for _, name := range []string{old, mark} {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("%s, which no snapshot has, is still there after three days (%v)", name, err)
+		}
 	}
 	if _, err := os.Stat(young); err != nil {
 		t.Errorf("a file that may belong to a commit under way is gone: %v", err)
