@@ -11,8 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// arrow makes an Arrow array of type t of the rows, which shares the slices of v: they must
-// not be written to any more.
+// arrow returns the rows as an Arrow array of type t. The array shares the slices of v, which must
+// not be written to afterwards.
 func (v *vector) arrow(mem memory.Allocator, t arrow.DataType) arrow.Array {
 	data := v.data(mem, t)
 	defer data.Release()
@@ -49,7 +49,7 @@ func (v *vector) data(mem memory.Allocator, t arrow.DataType) arrow.ArrayData {
 	return data
 }
 
-// validity is the bitmap of rows that are not null; nil if none is.
+// validity returns the bitmap of the rows that are not null, or nil if no row is null.
 func (v *vector) validity(mem memory.Allocator) *memory.Buffer {
 	if len(v.nulls) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (v *vector) validity(mem memory.Allocator) *memory.Buffer {
 	return memory.NewBufferWithAllocator(bits, mem)
 }
 
-// bits packs booleans, of which there is one in a byte.
+// bits packs the booleans, stored one per byte, into a bitmap.
 func (v *vector) bits(mem memory.Allocator) *memory.Buffer {
 	bits := mem.Allocate((v.rows + 7) / 8)
 	clear(bits)
@@ -78,8 +78,8 @@ func (v *vector) offsets() *memory.Buffer {
 	return memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(v.ends))
 }
 
-// Records makes rows of an operations table from values in the order of its columns:
-// nil, int64, float64, string, bool, time.Time, []string or map[string]int64.
+// Records converts rows of an operations table to Arrow. The values of a row are in the order of
+// the columns: nil, int64, float64, string, bool, time.Time, []string or map[string]int64.
 func (t *Table) Records(rows [][]any) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.schema)
 	defer b.Release()
@@ -120,7 +120,7 @@ func appendAny(b array.Builder, value any) error {
 	return fmt.Errorf("no values of type %s", b.Type())
 }
 
-// appendAs appends a value that must be of the column's own Go type.
+// appendAs appends a value, which must have the column's Go type.
 func appendAs[T any](add func(T), value any) error {
 	v, ok := value.(T)
 	if !ok {
@@ -137,7 +137,7 @@ func appendTexts(b *array.ListBuilder, list []string) {
 	}
 }
 
-// appendCounts appends a map in the order of its keys, so that equal maps are equal rows.
+// appendCounts appends a map sorted by key, so that equal maps become equal rows.
 func appendCounts(b *array.MapBuilder, m map[string]int64) {
 	b.Append(true)
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -10,17 +10,16 @@ import (
 	"outlierd/excerpt"
 )
 
-// MaxValue is the largest value of a column in bytes: a text, a list of texts, or JSON. A
-// faulty answer may hold a title of many megabytes, which the journal keeps and the tables
-// need not.
+// MaxValue is the maximum size in bytes of a column's value: a text, a list of texts, or JSON. A
+// faulty answer may contain a title of many megabytes. The journal keeps it; the tables need not.
 const MaxValue = 1 << 20
 
-// shownOfJSON is how much is left of JSON that is cut, which is a text then: half a value is
-// no JSON.
+// shownOfJSON is how many bytes of oversized JSON are kept. They are stored as a JSON text, since
+// a truncated value is not valid JSON.
 const shownOfJSON = 1000
 
-// bound cuts the text that begins at begin of n's column if it is too large, and notes where
-// bytes that are not UTF-8 were replaced.
+// bound truncates the text that begins at begin in n's column if it is too large, and records drift
+// for that and for replaced bytes that were not UTF-8.
 func (d *Decoder) bound(n *node, r *record, begin int) {
 	text := n.to.bytes[begin:]
 	if d.mended && bytes.ContainsRune(text, utf8.RuneError) {
@@ -33,17 +32,17 @@ func (d *Decoder) bound(n *node, r *record, begin int) {
 	}
 }
 
-// cutMark ends a value that had so many bytes and was cut.
+// cutMark returns the suffix of a truncated value that had size bytes.
 func cutMark(size int) string { return fmt.Sprintf("… [cut from %d bytes]", size) }
 
-// appendCutJSON appends the beginning of JSON as a JSON text that is marked as cut.
+// appendCutJSON appends the beginning of json as a JSON text with a [cutMark].
 func appendCutJSON(dst, json []byte) []byte {
 	w := jx.Writer{Buf: dst}
 	w.Str(string(excerpt.Prefix(json, shownOfJSON)) + cutMark(len(json)))
 	return w.Buf
 }
 
-// boundJSON is JSON, or its beginning as a text if it is too large.
+// boundJSON returns json, or its beginning as a JSON text if it is larger than [MaxValue].
 func boundJSON(json []byte) []byte {
 	if len(json) <= MaxValue {
 		return json
@@ -51,8 +50,8 @@ func boundJSON(json []byte) []byte {
 	return appendCutJSON(nil, json)
 }
 
-// boundList drops elements from the end of the list that begins at element begin of n's
-// column until it is small enough.
+// boundList drops elements from the end of the list that begins at element begin of n's column
+// until it fits in [MaxValue].
 func (d *Decoder) boundList(n *node, r *record, begin int) {
 	of := n.to.kids[0]
 	if of.bytesFrom(begin) <= MaxValue {
@@ -68,7 +67,7 @@ func (d *Decoder) boundList(n *node, r *record, begin int) {
 	of.cut(keep)
 }
 
-// bytesFrom is how many bytes of text the rows from row i on have.
+// bytesFrom returns the bytes of text in the rows from row i on.
 func (v *vector) bytesFrom(i int) int {
 	n := 0
 	if v.form == text && i < v.rows {

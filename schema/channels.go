@@ -2,8 +2,8 @@ package schema
 
 import "outlierd/outlier"
 
-// The answers of channel videos and channel shorts have one shape (interface,
-// Channel with videos, Channel with shorts), and feed the same tables.
+// The answers of channel videos and channel shorts have the same shape (interface,
+// Channel with videos, Channel with shorts) and fill the same tables.
 
 var channel = []Column{
 	{Name: "channel_id", Type: varchar, Path: "id", Comment: "the channel's id, 24 characters"},
@@ -18,7 +18,7 @@ var channel = []Column{
 	fieldsMissing,
 }
 
-// ChannelsHistory holds a channel each time that something about it changed.
+// ChannelsHistory holds a row for each change of a channel.
 var ChannelsHistory = define(Table{
 	Name: "channels_history", Kind: Changes, Key: []string{"channel_id"},
 	Comment: "Each channel as it was whenever something about it changed.",
@@ -84,7 +84,7 @@ var ChannelStatisticsHistory = define(Table{
 	Columns: channelStatistics,
 }, lineage)
 
-// ChannelStatistics holds each channel's last numbers, for videos and for shorts.
+// ChannelStatistics holds each channel's latest numbers, for videos and for shorts.
 var ChannelStatistics = define(Table{
 	Name: "channel_statistics", Kind: Current, Key: []string{"channel_id", "kind"},
 	Comment: "Each channel's last numbers, for its videos and for its shorts.",

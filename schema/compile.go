@@ -12,56 +12,56 @@ import (
 	"outlierd/outlier"
 )
 
-// record is a place in an answer where rows stand: the answer itself, an object, the
-// elements of an array, or the elements of a LIST column.
+// record is a place in an answer that contains rows: the answer itself, an object, the elements of
+// an array, or the elements of a LIST column.
 type record struct {
 	path   string // "hits[]"
-	list   string // of elements of a LIST: its path below the row
+	list   string // for elements of a LIST: its path below the row
 	rows   *rows
-	top    *node // whose kids are the fields of a row
+	top    *node // its kids are the fields of a row
 	within *record
 	kids   []*record // the places inside a row
-	mark   int       // rows before those inside the present row of within
-	given  bool      // the present row of within had this place
-	parent *vector   // of children: where the row of within has its id
-	gone   *rows     // of children: the parents that have none
-	index  int       // of the present element, bad ones counted
+	mark   int       // number of rows before those inside the current row of within
+	given  bool      // the current row of within has this place
+	parent *vector   // for children: the id column of within
+	gone   *rows     // for children: the parents that have none
+	index  int       // of the current element, counting malformed ones
 
-	element jx.Raw // of an answer of any shape: the present one; nil if there is none
-	frame   []byte // of an answer of any shape: what stands around the elements
+	element jx.Raw // in an answer of any shape: the current element; nil if there is none
+	frame   []byte // in an answer of any shape: the JSON around the elements
 
-	seen   uint64    // fields of the present row that came
+	seen   uint64    // fields present in the current row
 	all    uint64    // fields that have a column
-	fields int       // how many there are
-	byBit  []*vector // columns, nil for a field that has none
-	names  []string  // of the columns of the row by their bit, "" for a field that has none of its own
+	fields int       // number of fields
+	byBit  []*vector // column of each field; nil if it has none
+	names  []string  // column name of each field; "" if it has none of its own
 
-	needs    []*node               // fields without which a row does not count
-	fills    []fill                // columns of inner rows whose value stands in this row
-	computed []computation         // columns computed once the row is there
-	echoes   []echo                // of the answer: ids that must be the one asked about
-	strays   *strays               // for the column extra; nil without
-	src      **Source              // of the present answer
-	content  commentHash           // what the present comment says; zero of other rows
-	same     map[commentHash][]int // the rows of the answer's comments that say the same
+	needs    []*node               // fields that a row must have
+	fills    []fill                // columns of inner rows that are filled from this row
+	computed []computation         // columns computed when the row is complete
+	echoes   []echo                // for the answer: ids that must equal the requested one
+	strays   *strays               // for the column extra; nil if there is none
+	src      **Source              // of the current answer
+	content  commentHash           // of the current comment; zero for other rows
+	same     map[commentHash][]int // the comments of the answer by author and text
 }
 
-// node is one field of the JSON below a row, and how its value is read.
+// node is one field of the JSON below a row, with the function that reads its value.
 type node struct {
 	name  string
 	path  string // dotted, below the row
 	read  func(*Decoder, *node, *record) error
-	bare  func(*Source) bool // as of its column
+	bare  func(*Source) bool // see [Column]
 	bit   uint64
-	to    *vector // the column; of an inner object only if it is a STRUCT
+	to    *vector // the column; nil for an inner object that is not a STRUCT
 	kids  []*node
-	next  []uint8 // which kid came after which last time, so that few names are compared
-	place *record // the rows or elements that the value holds
+	next  []uint8 // the kid that last followed each kid, so that few names are compared
+	place *record // the rows or elements in the value
 }
 
 type fill struct {
 	to, from *vector
-	rows     *rows // of to
+	rows     *rows // those of to
 }
 
 type computation struct {
@@ -75,15 +75,15 @@ type echo struct {
 	rows *rows
 }
 
-// envelope is what stands around the rows of an answer (interface, Resources).
+// envelope lists the fields around the rows of an answer (interface, Resources).
 var envelope = []Column{
 	{Name: "id", Type: varchar, Path: "id"},
 	{Name: "ids", Type: texts, Path: "ids"},
 	{Name: "time", Type: timestamp, Path: "time"},
 }
 
-// compile makes of the tables, which are lists of paths, one tree of fields for each
-// operation, which can be walked in step with an answer.
+// compile converts the tables, which are lists of paths, to one tree of fields per operation, so
+// that an answer and its tree can be walked together.
 func (d *Decoder) compile() {
 	d.plans = map[outlier.Operation]*record{}
 	d.of, d.gone = map[*Table]*rows{}, map[*Table]*rows{}
@@ -125,7 +125,7 @@ func (d *Decoder) compile() {
 	}
 }
 
-// gone are the columns of [Part].Gone.
+// gone returns the columns of [Part].Gone.
 func (t *Table) gone() []Column {
 	var identity []Column
 	for _, c := range t.Columns {
@@ -136,7 +136,8 @@ func (t *Table) gone() []Column {
 	return append(identity, response)
 }
 
-// linkChildren lets the places of children inside of r tell when a parent has none.
+// linkChildren sets gone and parent of the places of children inside r, so that parents without
+// children are recorded.
 func (d *Decoder) linkChildren(r *record) {
 	for _, kid := range r.kids {
 		d.linkChildren(kid)
@@ -151,7 +152,7 @@ func (d *Decoder) linkChildren(r *record) {
 	}
 }
 
-// newWhole is for answers without an envelope.
+// newWhole returns the record of an answer without an envelope.
 func (d *Decoder) newWhole(path string, rows *rows) *record {
 	r := d.newRecord(path, rows, nil)
 	r.columns(r)
@@ -173,7 +174,7 @@ func (d *Decoder) newRecord(path string, rows *rows, within *record) *record {
 	return &record{path: path, rows: rows, within: within, top: &node{next: []uint8{0}}, src: &d.src, same: d.same}
 }
 
-// place adds rows at a path below the answer.
+// place adds rows at a path below the top of the answer.
 func (d *Decoder) place(answer *record, path string, rows *rows) {
 	in, at := answer, answer.top
 	for name := range strings.SplitSeq(strings.ReplaceAll(path, "[]", ""), ".") {
@@ -226,7 +227,7 @@ func (r *record) columns(answer *record) {
 	}
 }
 
-// fill has a field of this record's rows copied to a column of inner ones.
+// fill registers that a field of this record's rows is copied to a column of inner rows.
 func (r *record) fill(path string, to *vector, rows *rows) {
 	at := r.top
 	for name := range strings.SplitSeq(path, ".") {
@@ -235,7 +236,7 @@ func (r *record) fill(path string, to *vector, rows *rows) {
 	r.fills = append(r.fills, fill{to: to, from: at.to, rows: rows})
 }
 
-// leaf adds the field of a column.
+// leaf adds the field that is read into v.
 func (r *record) leaf(c Column, v *vector) *node {
 	at := r.top
 	for name := range strings.SplitSeq(c.Path, ".") {
@@ -250,7 +251,7 @@ func (r *record) leaf(c Column, v *vector) *node {
 	return at
 }
 
-// field is the field of that name; a new one is an inner object.
+// field returns the field with that name, and adds it as an inner object if it is new.
 func (r *record) field(of *node, name string) *node {
 	for _, kid := range of.kids {
 		if kid.name == name {
@@ -269,7 +270,7 @@ func (r *record) field(of *node, name string) *node {
 	return n
 }
 
-// bind has a field read into a column of type t.
+// bind sets a field to be read into a column of type t.
 func (r *record) bind(n *node, t arrow.DataType, v *vector) {
 	n.to = v
 	r.all |= n.bit
@@ -291,8 +292,8 @@ func (r *record) bind(n *node, t arrow.DataType, v *vector) {
 	}
 }
 
-// elements has the objects of a LIST read. A field "name" is not one of the JSON: it
-// takes the names of an object that stands where the list is expected.
+// elements sets a field to be read as a LIST of objects. A field "name" is not in the JSON: it
+// receives the member names if the answer has an object in place of the list.
 func (r *record) elements(n *node, of *arrow.StructType, v *vector) {
 	e := &record{path: r.path + "." + n.path + "[]", list: n.path, within: r, top: &node{next: []uint8{0}}, strays: r.strays}
 	e.top.to = v

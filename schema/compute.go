@@ -7,17 +7,17 @@ import (
 	"math/bits"
 )
 
-// The functions here append the values that a row's other columns or its place give.
+// The functions here append values derived from a row's other columns or its place.
 
-// computeRank is the place of a hit in the whole result, from 1.
+// computeRank appends the place of a hit in the whole result, from 1.
 func computeRank(v *vector, _ []*vector, r *record) {
 	v.word(int64((*r.src).RankBase + r.index + 1))
 }
 
-// computePosition is the place in the array, from 0.
+// computePosition appends the place in the array, from 0.
 func computePosition(v *vector, _ []*vector, r *record) { v.word(int64(r.index)) }
 
-// computeTime is a text as a time.
+// computeTime appends a text parsed as a time, or null if it is not one.
 func computeTime(v *vector, of []*vector, _ *record) {
 	if t, ok := parseTime(of[0].last()); ok {
 		v.word(t)
@@ -26,7 +26,7 @@ func computeTime(v *vector, of []*vector, _ *record) {
 	}
 }
 
-// computeExtra is what found no column.
+// computeExtra appends the values that have no column, as a JSON object; null if there are none.
 func computeExtra(v *vector, _ []*vector, r *record) {
 	if len(r.strays.json) == 0 {
 		v.null()
@@ -36,7 +36,7 @@ func computeExtra(v *vector, _ []*vector, r *record) {
 	r.strays.clear()
 }
 
-// computeFieldsMissing lists the columns whose field the row lacks; an empty list for none.
+// computeFieldsMissing appends the list, perhaps empty, of the columns whose field the row lacks.
 func computeFieldsMissing(v *vector, _ []*vector, r *record) {
 	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
 		if name := r.names[bits.TrailingZeros64(missing)]; name != "" {
@@ -46,7 +46,7 @@ func computeFieldsMissing(v *vector, _ []*vector, r *record) {
 	v.end()
 }
 
-// computeChildren counts the rows inside the row; null if the answer lacks their place.
+// computeChildren appends the number of rows inside the row; null if the answer lacks their place.
 func computeChildren(v *vector, _ []*vector, r *record) {
 	if kid := r.kids[0]; kid.given {
 		v.word(int64(kid.rows.n - kid.mark))
@@ -55,8 +55,8 @@ func computeChildren(v *vector, _ []*vector, r *record) {
 	}
 }
 
-// computeLargest is the url of the image with the most pixels; of equals, or if no
-// sizes are given, the last, for the keyed ones ascend.
+// computeLargest appends the URL of the image with the most pixels. Among equals, or without sizes,
+// it is the last one, because images with names are in ascending order.
 func computeLargest(v *vector, of []*vector, _ *record) {
 	var url []byte
 	most := int64(0)
@@ -79,15 +79,15 @@ func computeLargest(v *vector, of []*vector, _ *record) {
 	v.texts(url, 1)
 }
 
-// commentHash identifies what somebody said. Parent tells the comments of one video from
-// those of another.
+// commentHash identifies a comment's author and text. Its parent separates the comments of
+// different videos.
 type commentHash struct {
 	parent int
 	sum    [16]byte
 }
 
-// computeCommentKey is the hash of who said what. What is said again in the same answer
-// differs by how often it was said before.
+// computeCommentKey appends a hash of author and text. For a repetition in the same answer the hash
+// includes the number of earlier occurrences.
 func computeCommentKey(v *vector, of []*vector, r *record) {
 	said := make([]byte, 0, 512)
 	for _, part := range of {

@@ -35,25 +35,25 @@ type Decoder struct {
 	plans  map[outlier.Operation]*record // the top of each operation's answers
 	rows   []*rows                       // in the order of Tables, without projections
 	of     map[*Table]*rows
-	gone   map[*Table]*rows // the identities whose rows go, by table; see [Part]
+	gone   map[*Table]*rows // the identities whose rows are deleted, by table; see [Part]
 	all    []*rows          // both
 	in     jx.Decoder
 	src    *Source
 	drift  drifts
-	mended bool                  // bytes of the present answer that are not UTF-8 were replaced
-	keys   map[listed]bool       // of the rows of the present answer
-	same   map[commentHash][]int // rows of the answer's comments by what they say
-	lost   []int                 // places in the present answer's main array that are no rows; 0 for its item
+	mended bool                  // bytes of the current answer that are not UTF-8 were replaced
+	keys   map[listed]bool       // of the rows of the current answer
+	same   map[commentHash][]int // the comments of the answer by author and text
+	lost   []int                 // indexes in the current answer's main array without a row; 0 for its item
 }
 
 // rows collects the rows of one table.
 type rows struct {
-	table   *Table // nil for what stands around the rows
+	table   *Table // nil for the envelope
 	schema  *arrow.Schema
 	columns []Column
 	vectors []*vector // one per column, lineage included
 	n       int
-	kept    int // rows of the answers before the present one
+	kept    int // rows of the answers before the current one
 	came    int // rows of the last answer
 }
 
@@ -96,15 +96,15 @@ func NewDecoder(mem memory.Allocator) *Decoder {
 	return d
 }
 
-// Decode appends the rows of one answer, whose body is without its encoding. After
-// an error none of them are appended, and the answer belongs in quarantine. An answer
-// about another entity than the one asked about, or about nothing, is an error too.
+// Decode appends the rows of one answer, whose body has no content encoding. After an error no rows
+// are appended, and the answer belongs in quarantine. An answer that is about another entity than
+// the requested one, or contains nothing about it, is an error too.
 func (d *Decoder) Decode(src Source, body []byte) error {
 	err := d.read(&src, body)
 	if err != nil {
 		err = fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
 	} else if !src.Missing && src.about() {
-		d.gone[Missing].n++ // there is such a thing
+		d.gone[Missing].n++ // the entity exists
 	}
 	for _, r := range d.all {
 		if err != nil {
@@ -151,7 +151,7 @@ func (d *Decoder) read(src *Source, body []byte) error {
 	return err
 }
 
-// hasRows reports whether the present answer has a row with content: a transcript without text has
+// hasRows reports whether the current answer has a row with content. A transcript without text has
 // none.
 func (d *Decoder) hasRows() bool {
 	if d.src.Op != outlier.OpTranscript {
@@ -253,7 +253,7 @@ func (d *Decoder) Counted() map[string]int64 {
 	return counted
 }
 
-// Rows counts the rows collected; a projection's are not counted again.
+// Rows returns the number of rows collected. Rows of a projection are not counted again.
 func (d *Decoder) Rows() int {
 	n := 0
 	for _, r := range d.rows {

@@ -6,9 +6,8 @@ import (
 	"outlierd/outlier"
 )
 
-// foundChannel is a hit of the two channel searches, of which the interface shows the
-// price alone: the fields are those that services of this shape give, and whatever
-// else comes is in extra.
+// foundChannel is a hit of the two channel searches. The interface documents only their price: the
+// columns are the fields usual for such services, and all other fields are in extra.
 var foundChannel = []Column{
 	{Name: "channel_id", Type: varchar, Path: "id", Comment: "the channel's id, 24 characters"},
 	{Name: "handle", Type: varchar, Path: "snippet.handle", Comment: "as given, with or without @"},
@@ -39,7 +38,7 @@ var FoundChannelsHistory = define(Table{
 	Columns: slices.Concat(foundChannel, found),
 }, lineage)
 
-// FoundChannels holds each channel as a channel search last saw it.
+// FoundChannels holds each channel as last seen by a channel search.
 var FoundChannels = define(Table{
 	Name: "found_channels", Kind: Current, Key: []string{"channel_id"},
 	Comment: "Each channel as it was last seen by a channel search.",

@@ -13,8 +13,8 @@ import (
 // anyElements is the place of rows in answers of any shape, see [Decoder.elementsOf].
 const anyElements = "*[]"
 
-// TrendingFormats holds the answers to trending formats as they come: their shape is
-// not shown (interface, Other endpoints named only in the pricing table).
+// TrendingFormats holds the unmodified answers to trending formats, because their shape is not
+// documented (interface, Other endpoints named only in the pricing table).
 var TrendingFormats = define(Table{
 	Name: "trending_formats", Kind: Log, Key: []string{"_job", "position", "observed_at"},
 	Comment: "What the service called trending, as it came: a row for each element of the answer, if that is " +
@@ -28,12 +28,12 @@ var TrendingFormats = define(Table{
 	},
 }, lineage)
 
-// maxFill bounds what a repeated text may take, so that a small answer cannot become
-// a large one: a megabyte around each of a thousand elements.
+// maxFill is the maximum size in bytes of a repeated text in all rows of an answer. Without it a
+// small answer could grow large: a megabyte around each of a thousand elements.
 const maxFill = 64 << 20
 
-// elementsOf reads an answer of any shape. With the elements put back into the only
-// array of the frame, the rows are the answer again.
+// elementsOf reads an answer of any shape. Putting the elements back into the only array of the
+// frame restores the answer.
 func (d *Decoder) elementsOf(plan *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -69,9 +69,9 @@ func (d *Decoder) elementsOf(plan *record) error {
 	return nil
 }
 
-// unframe takes the elements out of the array that a value is, or out of the only
-// one among the members of the object that it is. Any other value is its own only
-// element, without a frame.
+// unframe splits a value into elements and frame. The elements are those of the array that the
+// value is, or of the only array among the members of the object that it is. Any other value is
+// its own single element, without a frame.
 func unframe(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
 	switch d := jx.DecodeBytes(whole); d.Next() {
 	case jx.Array:
@@ -103,7 +103,7 @@ func unframe(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
 	return []jx.Raw{whole}, nil, nil
 }
 
-// split is the elements of an array.
+// split returns the elements of an array.
 func split(array jx.Raw) (elements []jx.Raw, err error) {
 	err = jx.DecodeBytes(array).Arr(func(d *jx.Decoder) error {
 		element, err := d.Raw()
@@ -113,9 +113,9 @@ func split(array jx.Raw) (elements []jx.Raw, err error) {
 	return elements, err
 }
 
-// computeElement is the present element, null if there are none. An element that is
-// null is the JSON text null.
+// computeElement appends the current element, or null if there are none. A JSON null is kept as
+// the text null.
 func computeElement(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.element), 1) }
 
-// computeFrame is what stood around the elements, the same for each of them.
+// computeFrame appends the JSON around the elements, the same for each of them.
 func computeFrame(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.frame), 1) }

@@ -66,7 +66,7 @@ var hit = []Column{
 	fieldsMissing,
 }
 
-// found says which search brought a hit, and where it stood.
+// found lists the columns for the search that returned a hit and for the hit's place.
 var found = []Column{
 	{Name: "source", Type: varchar, Comment: "search, related or scan", fromSource: sourceSource},
 	{Name: "queries", Type: texts, Comment: "queries of the search; NULL if it had none", fromSource: sourceQueries},
@@ -76,7 +76,7 @@ var found = []Column{
 	{Name: "rank", Type: bigint, Comment: "place in the whole result, from 1", computed: computeRank},
 }
 
-// scanned says which scan's results a hit is one of.
+// scanned is the column for the scan whose results contain a hit.
 var scanned = Column{Name: "scan_id", Type: varchar, Comment: "the scan whose results the hit is one of, UUID; NULL if of none", fromSource: sourceScan}
 
 // OutliersHistory holds every observation of a hit.
@@ -87,7 +87,7 @@ var OutliersHistory = define(Table{
 	Columns: slices.Concat(hit, found, []Column{scanned}),
 }, lineage)
 
-// Outliers holds each video's last hit.
+// Outliers holds each video's latest hit.
 var Outliers = define(Table{
 	Name: "outliers", Kind: Current, Key: []string{"video_id"},
 	Comment: "Each outlier video as it was last seen by a search.",

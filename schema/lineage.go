@@ -2,8 +2,8 @@ package schema
 
 import "slices"
 
-// lineage is on every row of the data tables but those of comments and transcript
-// events, which are many and carry the answer alone; ops.requests has the rest.
+// lineage is on every row of the data tables except those of comments and transcript events. These
+// are many and have only the answer's number, by which ops.requests has the rest.
 var (
 	lineage = []Column{
 		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", fromSource: sourceRun},
@@ -15,17 +15,18 @@ var (
 	response = Column{Name: "_response_id", Type: bigint, Comment: "number of the answer in the journal", fromSource: sourceResponse}
 )
 
-// seen is what a sink keeps of a key's past observations.
+// seen lists the columns in which a sink summarizes the observations of a key.
 var seen = []Column{
 	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key, UTC"},
 	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key, UTC"},
 	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
 }
 
-// PreviousSeenAt is the column of the time of [Table.Previous].
+// PreviousSeenAt is the name of the column with the time of the value in [Table.Previous].
 const PreviousSeenAt = "previous_seen_at"
 
-// Previous is the column that has what [Table.Grows] was on an earlier day; "" if there is none.
+// Previous returns the name of the column with the value of [Table.Grows] on an earlier day; "" if
+// the table has none.
 func (t *Table) Previous() string {
 	if t.Grows == "" {
 		return ""
@@ -33,7 +34,7 @@ func (t *Table) Previous() string {
 	return "previous_" + t.Grows
 }
 
-// carried are the columns that a Current table has beside those of its rows.
+// carried returns the columns that a Current table has in addition to those of its rows.
 func (t *Table) carried() []Column {
 	if t.Grows == "" {
 		return seen

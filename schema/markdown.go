@@ -54,7 +54,7 @@ has both, and ` + "`" + `outlierd schema drift` + "`" + ` counts them as "twice"
 existing rows, and a new history is empty, until ` + "`" + `outlierd rebuild` + "`" + ` reads the journal again.
 `
 
-// Markdown is the reference of all tables, as in docs/tables.md.
+// Markdown returns the reference of all tables, the content of docs/tables.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(preface)
@@ -98,7 +98,7 @@ func (t *Table) describe(b *strings.Builder) {
 	}
 }
 
-// All are the columns of a table as it is stored, with those that every table of its kind has.
+// All returns the columns of a table as stored, including those that every table of its kind has.
 func (t *Table) All() []Column {
 	columns := slices.Concat(t.Columns, t.lineage)
 	if t.Kind == Current {

@@ -1,7 +1,7 @@
 package schema
 
-// The operations tables follow the state, not the journal. The first column is the
-// row number in the state, by which a sink knows what it has been told.
+// The operations tables are copies of tables of the state, not of the journal. Their first column
+// is the row number in the state, from which a sink knows which rows it has.
 
 var opsID = Column{Name: "id", Type: bigint, Comment: "row number in the state"}
 
@@ -129,7 +129,7 @@ var OpsCredits = define(Table{
 	},
 }, nil)
 
-// OpsLimits holds what the limiter learned.
+// OpsLimits holds the rate limits that the limiter observed.
 var OpsLimits = define(Table{
 	Name: "ops.limits", Kind: Log, Key: []string{"id"},
 	Comment: "What the limiter learned of the service's pace.",

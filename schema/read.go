@@ -9,10 +9,10 @@ import (
 	"outlierd/outlier"
 )
 
-// The functions here and in scalar.go each read one value of the JSON, and leave
-// exactly one value, perhaps null, in the column that it belongs to.
+// The functions here and in scalar.go each read one JSON value and append exactly one value,
+// perhaps null, to its column.
 
-// fields reads the members of an object, which stand at n in a row of r.
+// fields reads the members of the object at n in a row of r.
 func (d *Decoder) fields(n *node, r *record) error {
 	members, err := d.in.ObjIter()
 	if err != nil {
@@ -43,8 +43,8 @@ func (d *Decoder) fields(n *node, r *record) error {
 	return members.Err()
 }
 
-// find is the kid of that name, or -1. Objects of one kind nearly always have their
-// members in one order, so the kid that followed the last one before is tried first.
+// find returns the index of the kid with that name, or -1. Objects of one kind nearly always list
+// their members in the same order, so the kid that followed last time is tried first.
 func (n *node) find(name []byte, last int) int {
 	if i := int(n.next[last+1]); i < len(n.kids) && string(name) == n.kids[i].name {
 		return i
@@ -58,7 +58,7 @@ func (n *node) find(name []byte, last int) int {
 	return -1
 }
 
-// row reads the object that is the next row of r.
+// row reads an object as the next row of r.
 func (d *Decoder) row(r *record) error {
 	r.seen = 0
 	r.strays.clear()
@@ -105,7 +105,7 @@ func (d *Decoder) row(r *record) error {
 		f.to.repeat(f.from, f.rows.n-f.to.rows) // the last value of the outer row, for all inner rows that lack it
 	}
 	for _, kid := range r.kids {
-		if kid.gone != nil && kid.given && kid.index == 0 { // the place of the children is there, and empty
+		if kid.gone != nil && kid.given && kid.index == 0 { // the children's place is present and empty
 			kid.gone.vectors[0].text(kid.parent.last())
 			kid.gone.n++
 		}
@@ -113,22 +113,21 @@ func (d *Decoder) row(r *record) error {
 	return nil
 }
 
-// nulls completes a row with what did not come.
+// nulls completes a row with nulls for the fields it lacks.
 func (r *record) nulls() {
 	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
 		r.byBit[bits.TrailingZeros64(missing)].null()
 	}
 }
 
-// lose notes what is no row of its own, if it stands where the main rows of an answer do.
+// lose records the index of an element that becomes no row, if it is in the answer's main array.
 func (d *Decoder) lose(r *record) {
 	if r.within != nil && r.within.within == nil {
 		d.lost = append(d.lost, r.index)
 	}
 }
 
-// drop takes back the present row, which has no key or one that came before, and the rows
-// inside it.
+// drop removes the current row, which is invalid or a repetition, and the rows inside it.
 func (r *record) drop() {
 	r.rows.cut(r.rows.n)
 	r.strays.clear()
@@ -137,7 +136,7 @@ func (r *record) drop() {
 	}
 }
 
-// known skips a field that no column wants.
+// known skips a field that is known and has no column.
 func (d *Decoder) known(*node, *record) error { return d.in.Skip() }
 
 // inner reads an object whose members are fields of the row, or of a STRUCT.
@@ -151,9 +150,9 @@ func (d *Decoder) inner(n *node, r *record) error {
 	return d.fields(n, r)
 }
 
-// bare reads what stands in place of an object: a plain number, where the object's
-// fields take one. If it is unknown which of them this answer has, the number goes to
-// extra, but is not told as drift: the service is known to answer so.
+// bare reads a value in place of an object: a plain number, if one of the object's fields accepts
+// it. If it is not known which field is meant, the number goes to extra without being reported as
+// drift, because the service is known to answer like this.
 func (d *Decoder) bare(n *node, r *record) error {
 	takesNumber := false
 	for _, kid := range n.kids {
@@ -208,8 +207,8 @@ func (d *Decoder) each(n *node, r *record) error {
 	return elements.Err()
 }
 
-// misplaced skips what stands where rows belong. Null means none; anything else
-// makes an answer unreadable if its main rows should stand there.
+// misplaced skips a value in a place for rows. Null means that there are no rows; any other value is
+// an error if the place is that of the answer's main rows.
 func (d *Decoder) misplaced(n *node, r *record) error {
 	if r.within == nil && d.in.Next() != jx.Null {
 		raw, err := d.in.Raw()
@@ -222,8 +221,8 @@ func (d *Decoder) misplaced(n *node, r *record) error {
 	return d.misfit(n, r)
 }
 
-// notRow skips an element that is no object. It cannot go to the row's extra, for
-// there is no row. In the place of one that was forgotten there is a text ([outlier.Redact]).
+// notRow skips an element that is not an object. It cannot go to extra, because there is no row. A
+// text in place of a forgotten element ([outlier.Redact]) is not drift.
 func (d *Decoder) notRow(r *record) error {
 	raw, err := d.in.Raw()
 	if err == nil && string(raw) != outlier.Forgotten {
@@ -253,8 +252,8 @@ func (d *Decoder) texts(n *node, r *record) error {
 	return elements.Err()
 }
 
-// elements reads a LIST of objects. An object in its place is a list of its members'
-// values, if the list's elements have names.
+// elements reads a LIST of objects. If the list's elements have names, it also accepts an object,
+// as the list of its members' values.
 func (d *Decoder) elements(n *node, r *record) error {
 	e, begin := n.place, n.to.kids[0].rows
 	e.index = 0

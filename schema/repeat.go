@@ -2,17 +2,17 @@ package schema
 
 import "encoding/binary"
 
-// A service may list the same thing twice in one answer. The first counts, so that each
+// The service may list the same item twice in one answer. Only the first becomes a row, so that each
 // key has one row per answer; the journal keeps all.
 
-// listed is a row of the present answer by its key.
+// listed is the key of a row of the current answer.
 type listed struct {
 	rows *rows
 	key  string
 }
 
-// again reports whether the present row's key came before in this answer, and notes the
-// key. It is for keys that stand in the JSON.
+// again reports whether an earlier row of this answer has the current row's key, and records the
+// key. It is for keys whose values are in the JSON.
 func (d *Decoder) again(r *record) bool {
 	if len(r.needs) == 0 {
 		return false
@@ -30,9 +30,9 @@ func (d *Decoder) again(r *record) bool {
 	return false
 }
 
-// repeats reports whether the present row, a comment, equals an earlier comment of the same
-// video in all but its place. Comments have no id: somebody may say the same words twice,
-// but then at another time, or to other likes.
+// repeats reports whether the current row, a comment, equals an earlier comment of the same video
+// in everything except its place. Comments have no id: an author may write the same text twice, but
+// then the times or the likes differ.
 func (r *record) repeats() bool {
 	if r.content == (commentHash{}) {
 		return false
@@ -46,7 +46,7 @@ func (r *record) repeats() bool {
 	return false
 }
 
-// alike compares two rows by what the service says of them.
+// alike reports whether two rows are equal in the columns that the service provides.
 func (r *rows) alike(i, j int) bool {
 	for c, v := range r.vectors {
 		says := r.columns[c].Path != "" || r.columns[c].Name == extra.Name

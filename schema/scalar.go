@@ -12,7 +12,7 @@ import (
 	"outlierd/outlier"
 )
 
-// text reads a text; numbers and booleans are kept as they are written.
+// text reads a text. Numbers and booleans are kept as written.
 func (d *Decoder) text(n *node, r *record) (err error) {
 	switch d.in.Next() {
 	case jx.String:
@@ -38,7 +38,7 @@ func (d *Decoder) text(n *node, r *record) (err error) {
 	}
 }
 
-// ident reads the id of a row. A text that is not one, see [outlier.IsID], is a misfit.
+// ident reads the id of a row. A text that is not a valid id ([outlier.IsID]) goes to extra.
 func (d *Decoder) ident(n *node, r *record) error {
 	if d.in.Next() == jx.Bool {
 		return d.misfit(n, r)
@@ -55,7 +55,7 @@ func (d *Decoder) ident(n *node, r *record) error {
 	return nil
 }
 
-// integer reads a whole number, also one that is written 5.0, 5e0 or "5".
+// integer reads a whole number, which may be written as 5.0, 5e0 or "5".
 func (d *Decoder) integer(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *Decoder) integer(n *node, r *record) error {
 	return nil
 }
 
-// float reads a number, also one that is written as a text.
+// float reads a number, which may be written as a text.
 func (d *Decoder) float(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *Decoder) float(n *node, r *record) error {
 	return nil
 }
 
-// truth reads a boolean, also one that is written as a text.
+// truth reads a boolean, which may be written as a text.
 func (d *Decoder) truth(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -100,7 +100,7 @@ func (d *Decoder) truth(n *node, r *record) error {
 	return nil
 }
 
-// instant reads a time.
+// instant reads a time; see [parseTime].
 func (d *Decoder) instant(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *Decoder) instant(n *node, r *record) error {
 	return nil
 }
 
-// anything keeps a value of whatever type as JSON.
+// anything reads a value of any type as JSON.
 func (d *Decoder) anything(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -143,8 +143,8 @@ func (d *Decoder) anything(n *node, r *record) error {
 	return nil
 }
 
-// bare is a raw value without its quotes. Escapes remain, and make it unreadable as
-// a number or time, which have no need of them.
+// bare returns a raw value without its quotes. Escapes are kept and make it unreadable as a number
+// or time, which do not need them.
 func bare(raw []byte) []byte {
 	if len(raw) >= 2 && raw[0] == '"' {
 		return raw[1 : len(raw)-1]
@@ -152,7 +152,7 @@ func bare(raw []byte) []byte {
 	return raw
 }
 
-// parseInt reads a raw JSON number or text as a whole number, if it is exactly one.
+// parseInt parses a raw JSON number or text whose value is exactly a whole number.
 func parseInt(raw []byte) (int64, bool) {
 	raw = bare(raw)
 	digits, negative := raw, len(raw) > 0 && raw[0] == '-'
@@ -175,8 +175,8 @@ func parseInt(raw []byte) (int64, bool) {
 	return x, true
 }
 
-// parseOddInt reads what is long, or written as 5.0 or 5e3. A float64 is trusted
-// only with fifteen digits, all of which it holds.
+// parseOddInt parses a whole number that is long or written as 5.0 or 5e3. It uses a float64 for at
+// most fifteen digits, which a float64 represents exactly.
 func parseOddInt(s []byte) (int64, bool) {
 	if !isNumber(s) {
 		return 0, false
@@ -195,7 +195,7 @@ func parseOddInt(s []byte) (int64, bool) {
 	return int64(x), true
 }
 
-// parseFloat reads a raw JSON number or text as the float64 that is nearest.
+// parseFloat parses a raw JSON number or text as the nearest float64.
 func parseFloat(raw []byte) (float64, bool) {
 	s := bare(raw)
 	if x, ok := parseShortFloat(s); ok {
@@ -208,12 +208,12 @@ func parseFloat(raw []byte) (float64, bool) {
 	return x, err == nil
 }
 
-// powers are the powers of ten up to the largest that a float64 holds exactly.
+// powers lists the powers of ten that a float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseShortFloat reads numbers of few digits without an exponent: digits and power
-// of ten are exact, so that one division rounds correctly.
+// parseShortFloat parses a number with few digits and no exponent. Digits and power of ten are
+// exact, so a single division rounds correctly.
 func parseShortFloat(s []byte) (float64, bool) {
 	digits, dot := uint64(0), -1
 	begin := 0
@@ -253,18 +253,18 @@ func parseShortFloat(s []byte) (float64, bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isNumber tells whether s has the form of a JSON number, which excludes what
-// strconv would take: "+5", "Inf", "0x1p-2", "1_000".
+// isNumber reports whether s has the syntax of a JSON number. It excludes forms that strconv
+// accepts: "+5", "Inf", "0x1p-2", "1_000".
 func isNumber(s []byte) bool {
 	d := jx.DecodeBytes(s)
 	return d.Next() == jx.Number && d.Validate() == nil
 }
 
-// parseTime reads RFC 3339, with or without fractions of a second, and dates. The
-// result is in microseconds; finer digits are cut off.
+// parseTime parses RFC 3339, with or without fractions of a second, and dates. The result is in
+// microseconds since 1970; finer digits are dropped.
 func parseTime(s []byte) (micros int64, ok bool) {
 	if len(s) < len(time.DateOnly) || s[4] != '-' || s[7] != '-' {
-		return 0, false // most texts that are no time, without the cost of an error
+		return 0, false // most texts that are not times, without the cost of an error
 	}
 	var t time.Time
 	var err error

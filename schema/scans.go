@@ -2,8 +2,8 @@ package schema
 
 import "outlierd/outlier"
 
-// Scans holds the record of each scan (interface, Scan record). What the service does
-// not repeat in it, how the scan was asked for and what it cost, the source tells.
+// Scans holds the record of each scan (interface, Scan record). How the scan was requested and what
+// it cost are not in the record and come from the source.
 var Scans = define(Table{
 	Name: "scans", Kind: Current, Key: []string{"scan_id"},
 	Comment: "Each scan as its record was last seen.",
@@ -35,8 +35,8 @@ var Scans = define(Table{
 	},
 }, lineage)
 
-// findsBy is true of a scan that was asked for in that way. A threshold that is a
-// plain number limits what such a scan collects; its other side is not limited.
+// findsBy returns a function that reports whether a scan was requested with that find_by. A
+// threshold that is a plain number limits what such a scan collects; the other threshold is unlimited.
 func findsBy(what string) func(*Source) bool {
 	return func(s *Source) bool { return s.FindBy == what }
 }

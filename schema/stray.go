@@ -16,10 +16,10 @@ import (
 	"outlierd/outlier"
 )
 
-// strays are the values of one row that found no column: its extra.
+// strays collects the values of one row that have no column, for the column extra.
 type strays struct {
-	json  []byte         // an object that lacks its closing brace; empty if there are none
-	names map[string]int // how often each name was used
+	json  []byte         // an object without its closing brace; empty if there are no values
+	names map[string]int // number of uses of each name
 	deep  bool           // a value of the row is nested too deeply to be kept
 }
 
@@ -34,10 +34,9 @@ func (s *strays) clear() {
 	}
 }
 
-// add keeps a value. A name that is used already gets a number, "title#2", so that
-// nothing is lost and the object has no name twice. All of them have at most [MaxValue]
-// bytes, and some more: a value that does not fit is cut, and what then does not fit either
-// is left out.
+// add keeps a value. A repeated name gets a number, "title#2", so that no value is lost and names
+// are unique. The values have about [MaxValue] bytes in total: one that does not fit is truncated,
+// and omitted if it still does not fit.
 func (s *strays) add(name string, raw jx.Raw) (err error) {
 	room := MaxValue - len(s.json) - len(name)
 	if len(raw) > max(room, shownOfJSON) {
@@ -64,7 +63,7 @@ func (s *strays) add(name string, raw jx.Raw) (err error) {
 	return err
 }
 
-// stray keeps the value of a member of n that is unknown, or comes again.
+// stray keeps the value of a member of n that is unknown or repeated.
 func (d *Decoder) stray(r *record, n *node, name []byte, problem string) error {
 	path := strings.TrimPrefix(n.path+"."+string(name), ".")
 	raw, err := d.in.Raw()
@@ -74,7 +73,7 @@ func (d *Decoder) stray(r *record, n *node, name []byte, problem string) error {
 	return d.keep(r, path, problem, raw)
 }
 
-// misfit leaves a null for a value of the wrong type, which goes to extra.
+// misfit reads a value of the wrong type: the column gets null, and the value goes to extra.
 func (d *Decoder) misfit(n *node, r *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
@@ -83,7 +82,7 @@ func (d *Decoder) misfit(n *node, r *record) error {
 	return d.unfit(n, r, raw)
 }
 
-// unfit is misfit for a value that was read already.
+// unfit is like [Decoder.misfit] for a value that has been read already.
 func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
 	if n.to != nil {
 		n.to.null()
@@ -94,7 +93,7 @@ func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
 	return d.keep(r, n.path, wrongType, raw)
 }
 
-// keep puts a value into the extra of its row, and counts it.
+// keep records drift and puts the value into the extra of its row.
 func (d *Decoder) keep(r *record, path, problem string, raw jx.Raw) error {
 	d.drift.note(d.src.Op, r.path, path, problem, raw)
 	if d.mended && bytes.ContainsRune(raw, utf8.RuneError) {
@@ -103,7 +102,7 @@ func (d *Decoder) keep(r *record, path, problem string, raw jx.Raw) error {
 	return r.aside(path, raw)
 }
 
-// aside puts a value into the extra of the row, if the table has one.
+// aside puts a value into the extra of the row, if the table has that column.
 func (r *record) aside(path string, raw jx.Raw) error {
 	if r.strays == nil {
 		return nil
@@ -118,14 +117,14 @@ func (r *record) aside(path string, raw jx.Raw) error {
 	return err
 }
 
-// maxDepth is how deep an unknown value may be nested. A row with one that is nested
-// deeper is left out.
+// maxDepth is how many levels deep an unknown value may be nested. A row with a deeper value is
+// omitted.
 const maxDepth = 100
 
 var errTooDeep = errors.New("a value is nested too deeply")
 
-// appendJSON writes raw, whose syntax was checked, without white space, and with
-// U+FFFD for the halves of surrogate pairs, which databases refuse.
+// appendJSON appends raw, whose syntax has been checked, without white space and with U+FFFD for
+// unpaired surrogates, which databases reject.
 func appendJSON(dst []byte, raw jx.Raw) ([]byte, error) {
 	w := jx.Writer{Buf: dst}
 	err := copyJSON(&w, jx.DecodeBytes(raw), maxDepth)
@@ -170,13 +169,13 @@ func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 	}
 }
 
-// Drift is one way in which answers differ from the interface, and how often.
+// Drift is one kind of difference between answers and the interface, with a count.
 type Drift struct {
 	Op      outlier.Operation
 	Path    string // of the field, from the top: "hits[].snippet.sentiment"
 	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object", "nested too deeply", "too large", "not UTF-8"
-	Count   int    // since it was last asked for
-	Example string // JSON of the first such value, cut to 200 bytes; "" if it is missing
+	Count   int    // since the last call of [Decoder.Drift]
+	Example string // JSON of the first such value, truncated to 200 bytes; "" if it is missing
 }
 
 // The problems.
@@ -197,8 +196,8 @@ func (d Drift) String() string { return d.Path + " " + d.Problem }
 // drifts counts by operation, path and problem.
 type drifts map[string]*Drift
 
-// Names come from outside, so there are bounds to how many and how long. What comes
-// beyond them before the next look is not counted.
+// Names come from the service, so their number and length are limited. Drift beyond the limit is
+// not counted until the next call of [Decoder.Drift].
 const (
 	maxDrifts  = 1000
 	maxExample = 200
@@ -219,9 +218,8 @@ func (all drifts) note(op outlier.Operation, within, path, problem string, raw j
 	known.Count++
 }
 
-// Drift lists how the answers since its last call differed from the interface, by
-// operation and path. Answers that turned out to be unreadable count as far as they
-// were read. It lists at most 1,000 paths.
+// Drift returns how the answers since its last call differed from the interface, sorted by
+// operation and path, at most 1,000 paths. Unreadable answers count as far as they were read.
 func (d *Decoder) Drift() []Drift {
 	var list []Drift
 	for _, key := range slices.Sorted(maps.Keys(d.drift)) {

@@ -19,9 +19,9 @@ import (
 type Kind int
 
 const (
-	// Current holds one row per key, the last observation. The sink adds the
-	// columns first_seen_at, last_seen_at and times_seen, and of some tables what the key's
-	// sighting of an earlier day said (see [Table.Stored]).
+	// Current holds one row per key, the last observation. The sink adds the columns first_seen_at,
+	// last_seen_at and times_seen, and for some tables a value from an earlier day (see
+	// [Table.Stored]).
 	Current Kind = iota
 	// History is append-only and contains every observation: one row per key and answer.
 	History
@@ -61,9 +61,9 @@ type Column struct {
 	// around the value; nil for none.
 	bare func(*Source) bool
 
-	// How a value without a path comes about; exactly one is set.
-	fromSource func(*vector, *Source, int)              // appends one value n times, known from the source
-	computed   func(v *vector, of []*vector, r *record) // appends one value, when its row is there
+	// How to produce a value without a path; exactly one is set.
+	fromSource func(*vector, *Source, int)              // appends a value of the source n times
+	computed   func(v *vector, of []*vector, r *record) // appends one value when its row is complete
 	of         []string                                 // the columns that computed reads
 }
 
@@ -80,13 +80,13 @@ type Place struct {
 type Table struct {
 	Name    string // as in design: "outliers", "outliers_history", "ops.runs"
 	Kind    Kind
-	Key     []string // columns that identify a row of any table but a Log
+	Key     []string // columns that identify a row, except in a Log
 	Columns []Column // without lineage
 	Comment string
-	Rows    []Place // where rows stand; empty for projections, "missing" and ops
-	History *Table  // of a Current table: holds every observation; nil if nothing does
-	Of      *Table  // the table whose rows it keeps too, in some of their columns; nil for most
-	Grows   string  // of a Current table: the BIGINT column whose growth it shows; "" if none
+	Rows    []Place // locations of the rows; empty for projections, "missing" and ops
+	History *Table  // for a Current table: the table of every observation; nil if there is none
+	Of      *Table  // the table of which it is a projection with some of the columns; nil for most
+	Grows   string  // for a Current table: the BIGINT column whose growth it shows; "" if none
 
 	lineage []Column
 	schema  *arrow.Schema
@@ -119,12 +119,12 @@ func schemaOf(columns ...[]Column) *arrow.Schema {
 // Schema returns the schema of decoded rows: the declared columns and the lineage.
 func (t *Table) Schema() *arrow.Schema { return t.schema }
 
-// Stored is the schema as a sink keeps it: [Table.Schema], and for a Current table
-// first_seen_at and last_seen_at (the first and last observed_at of the key) and
-// times_seen (how many observations there were). A table that has [Table.Grows] also has
-// previous_seen_at and previous_<column>: the observation before the first one of the day,
-// in UTC, on which the key was observed last, so that several searches of one run, which
-// tell the same number, are one step of growth. They are NULL while there is no such step.
+// Stored returns the schema in a sink: [Table.Schema], and for a Current table also first_seen_at
+// and last_seen_at (the first and last observed_at of the key) and times_seen (the number of
+// observations). A table with [Table.Grows] also has previous_seen_at and previous_<column>, from
+// the last observation before the UTC day on which the key was last observed. Several searches of
+// one run, which return the same number, are thus one step of growth. The columns are NULL until
+// there is such a step.
 func (t *Table) Stored() *arrow.Schema { return t.stored }
 
 // FileName returns the table's folder name in Parquet: "ops_runs" for "ops.runs".
@@ -193,13 +193,13 @@ type Source struct {
 	Item     string   // the for_each value
 	Page     int      // 0-based page of the search
 	RankBase int      // hits of the search before this page
-	ScanID   string   // whose results a search reads
+	ScanID   string   // the scan whose results a search reads
 	FindBy   string   // of a scan: [outlier.FindByQuery] or [outlier.FindByChannels]; "" if not known
 	Mode     string   // of a scan: [outlier.ModeFast] or [outlier.ModeStandard]; "" if not known
 	Credits  int64    // what starting a scan cost; 0 if not known
 
-	Missing bool      // the service has no such thing: a row of table "missing", no body is decoded
+	Missing bool      // the service does not have the entity: a row of table "missing", no body is decoded
 	Status  int       // HTTP status, for table "missing"
 	Reason  string    // in words, for table "missing"; may be ""
-	RetryAt time.Time // when a missing thing is asked for again; zero if never
+	RetryAt time.Time // when a missing entity is requested again; zero if never
 }

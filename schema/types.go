@@ -18,18 +18,18 @@ var (
 	texts     = arrow.ListOf(varchar)
 	counts    = arrow.MapOf(varchar, bigint)
 
-	// image is one thumbnail; a video has three under fixed names, a short and an
-	// author have a list (interface, Resources).
+	// image is one thumbnail. A video has three with fixed names; a short and an author have a
+	// list (interface, Resources).
 	image      = structOf("url", varchar, "width", bigint, "height", bigint)
 	thumbnails = structOf("default", image, "medium", image, "high", image)
 	images     = arrow.ListOf(image)
 
-	// namedImages takes both shapes, because uploads are videos and shorts in one
-	// table: the name is a video's "default", "medium" or "high", NULL for a short.
+	// namedImages accepts both shapes, because one table has the uploads of both: the name is
+	// "default", "medium" or "high" for a video, NULL for a short.
 	namedImages = arrow.ListOf(structOf("name", varchar, "url", varchar, "width", bigint, "height", bigint))
 )
 
-// structOf makes a struct type of alternating names and types.
+// structOf returns a struct type from alternating names and types.
 func structOf(pairs ...any) *arrow.StructType {
 	var fields []arrow.Field
 	for i := 0; i < len(pairs); i += 2 {
@@ -38,7 +38,7 @@ func structOf(pairs ...any) *arrow.StructType {
 	return arrow.StructOf(fields...)
 }
 
-// SQLType is the column's type in the words of DuckDB.
+// SQLType returns the column's DuckDB type.
 func (c Column) SQLType() string {
 	if c.JSON {
 		return "JSON"
@@ -46,8 +46,7 @@ func (c Column) SQLType() string {
 	return SQLType(c.Type)
 }
 
-// SQLType is a column type in the words of DuckDB. A type that no table uses is a
-// mistake in a declaration.
+// SQLType returns the DuckDB type for an Arrow type. It panics for a type that no table may use.
 func SQLType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *arrow.StringType:

@@ -8,23 +8,22 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// vector collects the values of one column, in slices laid out as Arrow wants them.
-// Unlike Arrow's builders it can take rows back ([vector.cut]), which is how an
-// answer that turns out to be unreadable leaves no trace. The slices are handed over
-// to Arrow with the rows, not copied ([vector.handOver]).
+// vector collects the values of one column, in slices with Arrow's memory layout. Unlike Arrow's
+// builders it can remove rows ([vector.cut]), so that an unreadable answer leaves none behind. The
+// slices are handed over to Arrow, not copied ([vector.handOver]).
 type vector struct {
 	form  form
 	rows  int
 	words []int64   // numbers: an integer, the bits of a float, or microseconds
-	bytes []byte    // texts, one after the other; a boolean is one byte
-	ends  []int32   // 0, and where each text ends in bytes, or each list in kids[0]
+	bytes []byte    // texts, concatenated; a boolean is one byte
+	ends  []int32   // 0, then the end of each text in bytes, or of each list in kids[0]
 	nulls []int32   // the rows that are null, ascending
 	kids  []*vector // the fields of a struct; the elements of a list
 
-	wordsBefore, bytesBefore, endsBefore int // the lengths of the slices that were handed over last
+	wordsBefore, bytesBefore, endsBefore int // lengths of the slices last handed over
 }
 
-// form is how a vector keeps its values.
+// form says in which slices a vector stores its values.
 type form uint8
 
 const (
@@ -54,7 +53,7 @@ func newVector(t arrow.DataType) *vector {
 	}
 }
 
-// null appends a null. The fields of a struct are appended to by themselves.
+// null appends a null. For a struct, the caller must append to its fields too.
 func (v *vector) null() {
 	v.nulls = append(v.nulls, int32(v.rows))
 	switch v.form {
@@ -83,13 +82,13 @@ func (v *vector) bool(x bool) {
 	v.rows++
 }
 
-// text appends a text.
+// text appends s, which may be empty.
 func (v *vector) text(s []byte) {
 	v.bytes = append(v.bytes, s...)
 	v.end()
 }
 
-// end completes the text whose bytes, or the list whose elements, were appended.
+// end completes a text or list whose bytes or elements have been appended.
 func (v *vector) end() {
 	n := len(v.bytes)
 	if v.form == listing {
@@ -99,24 +98,24 @@ func (v *vector) end() {
 	v.rows++
 }
 
-// span is where row i begins and ends in bytes or in the elements.
+// span returns where row i begins and ends in bytes or in the elements.
 func (v *vector) span(i int) (begin, end int32) { return v.ends[i], v.ends[i+1] }
 
-// at is the text of row i, empty for null.
+// at returns the text of row i, empty for null.
 func (v *vector) at(i int) []byte {
 	begin, end := v.span(i)
 	return v.bytes[begin:end]
 }
 
-// last is the text of the last row, empty for null.
+// last returns the text of the last row, empty for null.
 func (v *vector) last() []byte { return v.at(v.rows - 1) }
 
-// lastNull tells whether the last row is null.
+// lastNull reports whether the last row is null.
 func (v *vector) lastNull() bool {
 	return len(v.nulls) > 0 && int(v.nulls[len(v.nulls)-1]) == v.rows-1
 }
 
-// equal tells whether rows i and j hold the same value; null equals null.
+// equal reports whether rows i and j have the same value; null equals null.
 func (v *vector) equal(i, j int) bool {
 	_, null := slices.BinarySearch(v.nulls, int32(i))
 	if _, other := slices.BinarySearch(v.nulls, int32(j)); null || other {
@@ -160,7 +159,7 @@ func (v *vector) repeat(of *vector, n int) {
 	}
 }
 
-// texts appends a text n times; an empty one is null, for it says nothing.
+// texts appends a text n times, as null if it is empty.
 func (v *vector) texts(s []byte, n int) {
 	for range n {
 		if len(s) == 0 {
@@ -178,7 +177,7 @@ func (v *vector) ints(x int64, n int) {
 	v.rows += n
 }
 
-// times appends an instant n times; the zero one is null.
+// times appends a time n times, as null if it is zero.
 func (v *vector) times(t time.Time, n int) {
 	if !t.IsZero() {
 		v.ints(t.UnixMicro(), n)
@@ -189,7 +188,7 @@ func (v *vector) times(t time.Time, n int) {
 	}
 }
 
-// lists appends a list of texts n times; an empty one is null.
+// lists appends a list of texts n times, as null if it is empty.
 func (v *vector) lists(of []string, n int) {
 	for range n {
 		if len(of) == 0 {
@@ -203,7 +202,7 @@ func (v *vector) lists(of []string, n int) {
 	}
 }
 
-// cut takes back all rows from row n on.
+// cut removes all rows from row n on.
 func (v *vector) cut(n int) {
 	if n > v.rows {
 		return
@@ -230,7 +229,7 @@ func (v *vector) cut(n int) {
 	}
 }
 
-// size is about how many bytes the rows take as Arrow.
+// size returns approximately how many bytes the rows need in Arrow.
 func (v *vector) size() int {
 	n := 8*len(v.words) + len(v.bytes) + v.rows/8
 	if v.form == text || v.form == listing {
@@ -242,10 +241,10 @@ func (v *vector) size() int {
 	return n
 }
 
-// mostRoom is how many bytes a slice gets at once at most.
+// mostRoom is the maximum number of bytes that [vector.reserve] allocates for a slice.
 const mostRoom = 4 << 20
 
-// handOver leaves the slices to Arrow, and remembers how long they were.
+// handOver gives the slices up to Arrow and records their lengths.
 func (v *vector) handOver() {
 	v.wordsBefore, v.bytesBefore, v.endsBefore = len(v.words), len(v.bytes), len(v.ends)
 	v.rows, v.words, v.bytes, v.nulls = 0, nil, nil, v.nulls[:0]
@@ -257,8 +256,8 @@ func (v *vector) handOver() {
 	}
 }
 
-// reserve makes room for as many rows as were handed over last. A slice that grows step by
-// step from nothing costs five times its length in memory, and is copied four times.
+// reserve allocates space for as many rows as were last handed over. A slice that grows from
+// nothing step by step needs five times its length in memory and is copied four times.
 func (v *vector) reserve() {
 	v.words = slices.Grow(v.words, min(v.wordsBefore, mostRoom/8))
 	v.bytes = slices.Grow(v.bytes, min(v.bytesBefore, mostRoom))

@@ -54,7 +54,7 @@ var Videos = define(Table{
 	Columns: video,
 }, lineage)
 
-// Comments holds a sample of each video's comments (interface, Video comments).
+// Comments holds the latest sample of each video's comments (interface, Video comments).
 var Comments = define(Table{
 	Name: "comments", Kind: Children, Key: []string{"video_id", "comment_key"},
 	Comment: "The comments of each video that the service gave last, at most 100.",
@@ -90,8 +90,8 @@ var Comments = define(Table{
 	},
 }, narrow)
 
-// CommentsHistory holds every observation of a comment, in the columns that change or that
-// tell it: of one that vanished the table comments has nothing any more.
+// CommentsHistory holds every observation of a comment, in the columns that change or identify it.
+// The table comments no longer has a comment that vanished.
 var CommentsHistory = define(Table{
 	Name: "comments_history", Kind: History, Key: []string{"video_id", "comment_key"},
 	Comment: "Every observation of a comment. comment_counts_history has the answers, by _response_id, with their times: " +
@@ -101,7 +101,7 @@ var CommentsHistory = define(Table{
 		"likes_count", "reply_count", "position"),
 }, narrow)
 
-// some are the columns of these names.
+// some returns the columns with these names.
 func some(of []Column, names ...string) []Column {
 	return slices.DeleteFunc(slices.Clone(of), func(c Column) bool { return !slices.Contains(names, c.Name) })
 }
@@ -125,7 +125,7 @@ var CommentCountsHistory = define(Table{
 	Columns: commentCounts,
 }, lineage)
 
-// CommentCounts holds how many comments each video had last.
+// CommentCounts holds the latest number of comments of each video.
 var CommentCounts = define(Table{
 	Name: "comment_counts", Kind: Current, Key: []string{"video_id"},
 	Comment: "How many comments each video had last.",
@@ -148,7 +148,7 @@ var Transcripts = define(Table{
 	},
 }, lineage)
 
-// TranscriptEvents holds the timed lines of each transcript: the most rows by far.
+// TranscriptEvents holds the timed lines of each transcript. It has the most rows by far.
 var TranscriptEvents = define(Table{
 	Name: "transcript_events", Kind: Once, Key: []string{"video_id", "position"},
 	Comment: "The timed lines of each transcript.",
@@ -165,7 +165,7 @@ var TranscriptEvents = define(Table{
 	},
 }, narrow)
 
-// Missing holds what the service does not have.
+// Missing holds the entities that the service does not have.
 var Missing = define(Table{
 	Name: "missing", Kind: Current, Key: []string{"endpoint", "id"},
 	Comment: "What the service does not have, or refuses to be asked about: no transcript, a deleted video. " +
