@@ -28,7 +28,7 @@ func (j *Journal) CheckNewest(ctx context.Context) error {
 type Part struct {
 	Op      outlier.Operation `json:"operation"`
 	Answers int64             `json:"answers"`
-	Bytes   int64             `json:"bytes"` // as they are kept
+	Bytes   int64             `json:"bytes"` // of the stored bodies
 	First   time.Time         `json:"first_at"`
 	Last    time.Time         `json:"last_at"`
 }

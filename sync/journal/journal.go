@@ -49,8 +49,8 @@ type Entry struct {
 	Status             int // HTTP status
 	Outcome            outlier.Outcome
 
-	Missing bool      // the answer says that the service has no such thing
-	RetryAt time.Time // when a missing entity is asked for again
+	Missing bool      // the answer says that the service has no such entity
+	RetryAt time.Time // when a missing entity is requested again
 
 	Encoding string // as stored: "gzip", "zstd" or "" for plain
 	Size     int    // of the stored body, in bytes
@@ -121,8 +121,8 @@ func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
 	return chunk, nil
 }
 
-// Each is [Journal.After] for the answers with the given ids, in the order of ids. Removed and
-// pruned answers are skipped.
+// Each is like [Journal.After] for the answers with the given ids, in the order of ids. It skips
+// removed and pruned answers.
 func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		open := opener{packer: j.pack}
@@ -142,7 +142,7 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	}
 }
 
-// Answer returns the answer with an id; nil if it was removed or pruned.
+// Answer returns the answer with the given id; nil if it was removed or pruned.
 func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
 	return j.read(tx, id, &opener{packer: j.pack})
 }
@@ -206,8 +206,8 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 	return j.entry(&rows[0], &opener{packer: j.pack})
 }
 
-// End returns the id of the last answer, durable when End returns; 0 if there never was one.
-// Removed answers count.
+// End returns the id of the last answer, removed ones included; 0 if there never was one. The answer
+// is durable when End returns.
 func (j *Journal) End() (end int64, err error) {
 	if err := j.db.Flush(); err != nil {
 		return 0, err
@@ -215,7 +215,7 @@ func (j *Journal) End() (end int64, err error) {
 	return j.Seen()
 }
 
-// Seen is [Journal.End] for a state opened read-only.
+// Seen is like [Journal.End] for a state opened read-only.
 func (j *Journal) Seen() (end int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)

@@ -40,7 +40,7 @@ type Keep struct {
 
 // PrunedError is the error of reading answers whose bodies were removed.
 type PrunedError struct {
-	After  int64 // the first answer asked for comes after this one
+	After  int64 // the answers after this one were requested
 	Pruned int64 // the last answer without a body
 }
 
@@ -49,7 +49,8 @@ func (e *PrunedError) Error() string {
 		e.After+1, e.Pruned)
 }
 
-// Pruned returns the last answer without a body, as all before it have none; 0 if none was pruned.
+// Pruned returns the id of the last answer whose body was removed, as were all before it; 0 if none
+// was pruned.
 func Pruned(tx *store.Tx) (upTo int64, err error) {
 	text, err := tx.Meta(prunedMark)
 	if err == nil && text != "" {
@@ -61,7 +62,7 @@ func Pruned(tx *store.Tx) (upTo int64, err error) {
 	return upTo, nil
 }
 
-// Pruned returns the last answer without a body; see [Pruned].
+// Pruned returns the id of the last answer whose body was removed; see [Pruned].
 func (j *Journal) Pruned() (upTo int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		upTo, err = Pruned(tx)
@@ -72,8 +73,8 @@ func (j *Journal) Pruned() (upTo int64, err error) {
 
 // Kept describes the answers that have a body.
 type Kept struct {
-	Pruned int64     `json:"pruned"`         // the last answer of which no body is kept; 0 if all are
-	Since  time.Time `json:"since,omitzero"` // when the first whole answer came; zero if there is none
+	Pruned int64     `json:"pruned"`         // id of the last answer without a body; 0 if all have one
+	Since  time.Time `json:"since,omitzero"` // when the first answer with a body arrived; zero if none
 }
 
 // Kept describes the answers that have a body.
@@ -184,7 +185,7 @@ func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
 	return all, err
 }
 
-// weight is the total size of the bodies that were added up so far.
+// weight is the total size of the bodies added up so far, those of the answers up to an id.
 type weight struct {
 	UpTo  int64 `json:"up_to"`
 	Bytes int64 `json:"bytes"`
