@@ -2,7 +2,7 @@ package queue
 
 import "outlierd/sync/store"
 
-// Forget removes queued calls about entities, and what is known of when they were asked about.
+// Forget removes the queued calls about entities and the record of when they were last requested.
 func Forget(tx *store.Tx, ids [][]byte) error {
 	for _, id := range ids {
 		for _, statement := range []string{

@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// fresh reports whether what is known of the task's entity will do, and when it was learned.
-// What was learned in the future was dated by a clock that was wrong, and is as old as can be.
+// fresh reports whether the last answer about the task's entity is recent enough, and when it was
+// received. An answer dated in the future comes from a wrong clock and is never recent enough.
 func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, err error) {
 	var at, missing, retry, response int64
 	var judged bool
@@ -40,8 +40,8 @@ func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, e
 	return learned, fresh, err
 }
 
-// judge reports whether an answer that an earlier version took for good has a row of what
-// was asked about, as far as it is kept; that is then on record.
+// judge reports whether an answer that an earlier version accepted has a row about the requested
+// entity, and if so, records it. An answer that is no longer kept is accepted.
 func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err error) {
 	entry, err := q.journal.Answer(tx, response)
 	if err != nil || entry != nil && !q.judgeAnswer(entry) {
@@ -52,8 +52,8 @@ func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err e
 	return true, err
 }
 
-// Fresh counts the entities about which op would not be asked at the given time, which may
-// be to come, by a job that takes answers received after since.
+// Fresh returns how many entities would not be requested from op at the given time, which may be in
+// the future, by a job that accepts answers received after since.
 func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
 	n, err = q.count(countFresh, op, entities,
 		store.Micros(at), store.Micros(since), store.Micros(time.Now().Add(ledger.Skew)))
@@ -63,14 +63,14 @@ func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Ti
 	return n, nil
 }
 
-// countFresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it
-// was learned after ?4, and not after ?5. It is [Queue.fresh] for many at once.
+// countFresh counts the entities of a JSON list ?2 that are fresh at ?3 if their answers were
+// received after ?4 and not after ?5. It is [Queue.fresh] for many at once.
 const countFresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f
 	ON f.op = ?1 AND f.entity = e.value
 	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5`
 
-// Unasked counts the entities that are neither fresh, as [Queue.Fresh] has it, nor queued
-// for the job.
+// Unasked returns how many entities are neither fresh in the sense of [Queue.Fresh] nor queued for
+// the job.
 func (q *Queue) Unasked(
 	job string, op outlier.Operation, entities []string, since, at time.Time,
 ) (n int, err error) {
@@ -84,8 +84,8 @@ func (q *Queue) Unasked(
 	return n, nil
 }
 
-// countUnasked counts the entities of a JSON list ?2 of which nothing that will do is known,
-// and for which the job ?6 has no call in the queue that was wanted after ?7.
+// countUnasked counts the entities of a JSON list ?2 that are not fresh, see countFresh, and for
+// which job ?6 has no queued call that was wanted after ?7.
 const countUnasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
 		SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value
 			AND iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5)
@@ -94,8 +94,8 @@ const countUnasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
 		AND (q.job = ?6 OR EXISTS (
 			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?6)))`
 
-// count sums a query over entities, a thousand at a time. Its first parameters are op and the
-// entities as a JSON list.
+// count sums a query over entities, a thousand at a time. The query's first parameters are op and
+// the entities as a JSON list.
 func (q *Queue) count(
 	query string, op outlier.Operation, entities []string, more ...any,
 ) (sum int, err error) {

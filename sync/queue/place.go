@@ -14,21 +14,21 @@ import (
 
 // # The order of the queue
 //
-// Tasks that may be tried are worked on by rank, the highest first, then by operation and
-// entity. Those that failed are in back-off and join them when that is over. The order is
-// read in pages from the indexes that have it, so that looking at its beginning costs nothing
-// of its length.
+// Tasks that may be tried are processed by rank, highest first, then by operation and entity. Failed
+// tasks are in back-off and join the order when that is over. The order is read in pages from
+// indexes, so that the cost of reading its beginning does not depend on its length.
 
-// Place is where a task stands in the order.
+// Place is the position of a task in the order.
 type Place struct {
 	Rank      float64
 	Op        outlier.Operation
 	Entity    string
 	NotBefore time.Time // zero unless the task has failed
-	Jobs      []string  // that want it; only of tasks in back-off
+	Jobs      []string  // the jobs that want it; only for tasks in back-off
 }
 
-// Compare orders places of tasks that may be tried: negative if p comes first.
+// Compare compares places of tasks that may be tried. It returns a negative number if p comes first,
+// a positive one if q does, and 0 if they are equal.
 func (p *Place) Compare(q *Place) int {
 	switch {
 	case p.Rank != q.Rank && p.Rank > q.Rank:
@@ -42,7 +42,7 @@ func (p *Place) Compare(q *Place) int {
 	return strings.Compare(p.Entity, q.Entity)
 }
 
-// Before is the place before that of every task.
+// Before is the place before every task.
 var Before = Place{Rank: math.MaxFloat64}
 
 type placeRow struct {
@@ -53,8 +53,8 @@ type placeRow struct {
 
 func (p *Place) columns() []any { return []any{&p.Rank, &p.Op, &p.Entity} }
 
-// Places are those of the first tasks after a place that may be tried now, as many as limit,
-// in their order.
+// Places returns, in order, the places of the first tasks after a place that may be tried now, at
+// most limit.
 func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank,
@@ -67,8 +67,8 @@ func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []P
 	return all, nil
 }
 
-// places is the query for tasks that may be tried at ?1, after the place in ?2, ?3 and ?4. ?6
-// is the job.
+// places returns the query for the tasks of job ?6, or of any if that is empty, that may be tried at
+// ?1, after the place in ?2, ?3 and ?4.
 func (f Filter) places() string {
 	tables, job, may := []string{"queue"}, `?6 = ''`, ranked
 	if f.Job != "" {
@@ -86,14 +86,14 @@ func (f Filter) places() string {
 		LIMIT ?5`
 }
 
-// The tasks of a part of the queue that may be tried at ?1, as there are separate indexes for
-// those in back-off; and the same by rank.
+// Conditions for the tasks that may be tried at ?1: one without back-off and one with, because they
+// have separate indexes. ranked is for reading them by rank.
 var (
 	triable = [...]string{`WHERE not_before = 0`, `WHERE not_before > 0 AND not_before <= ?1`}
 	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
 )
 
-// LastPlace is that of the last task of a job that may be tried now; nil if there is none.
+// LastPlace returns the place of the last task of a job that may be tried now; nil if there is none.
 func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
 	var all []Place
 	err := q.db.View(func(tx *store.Tx) (err error) {
@@ -109,7 +109,7 @@ func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
 	return &all[0], nil
 }
 
-// last is the query for the last place of a task that job ?2 wants and that may be tried at ?1.
+// last returns the query for the last place of a task that job ?2 wants and that may be tried at ?1.
 func last() string {
 	const backwards = ` ORDER BY rank, op DESC, entity DESC LIMIT 1`
 	var parts []string
@@ -122,7 +122,7 @@ func last() string {
 	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
 }
 
-// Between counts the tasks that stand between two places and may be tried now.
+// Between returns how many tasks between two places may be tried now.
 func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank,
@@ -134,9 +134,9 @@ func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
 	return n, nil
 }
 
-// between is the query for how many tasks that may be tried at ?1 stand between two places,
-// ?2 to ?4 and ?5 to ?7. Those of the rank of either are counted by themselves, as the order
-// turns round within a rank.
+// between returns the query that counts the tasks that may be tried at ?1 between two places, ?2 to
+// ?4 and ?5 to ?7. Tasks with the rank of either place are counted separately, because operation and
+// entity ascend while the rank descends.
 func between() string {
 	var parts []string
 	for _, may := range ranked {
@@ -151,11 +151,11 @@ func between() string {
 	return `SELECT ` + strings.Join(parts, ` + `)
 }
 
-// AfterNow is the place of a task in back-off after all whose back-off is over.
+// AfterNow returns the place in back-off after all tasks whose back-off is over.
 func AfterNow(now time.Time) Place { return Place{NotBefore: now, Op: "~"} }
 
-// BackedOff are the first places of tasks that have failed after one of them, as many as
-// limit, by when they may be tried again.
+// BackedOff returns the places of the first tasks in back-off after a place, at most limit, ordered
+// by the time at which they may be tried again.
 func (q *Queue) BackedOff(after Place, limit int) (all []Place, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		columns := func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }
@@ -178,8 +178,8 @@ func (q *Queue) BackedOff(after Place, limit int) (all []Place, err error) {
 	return all, nil
 }
 
-// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound
-// stands before the term that names the partial index: the first of two is where it is entered.
+// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound is
+// before the condition of the partial index, because SQLite searches the index by the first of two.
 const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
 		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
 	FROM (SELECT rank, op, entity, not_before FROM queue INDEXED BY queue_back_off
@@ -187,7 +187,7 @@ const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
 		ORDER BY not_before, op, entity LIMIT ?4) p CROSS JOIN queue q USING (op, entity)
 	ORDER BY p.not_before, op, entity`
 
-// At are the tasks that stand at places; nil where one is gone by now, or has expired.
+// At returns the tasks at places; nil for one that has left the queue or expired.
 func (q *Queue) At(places []Place) ([]*Waiting, error) {
 	all, at := make([]*Waiting, len(places)), map[[2]string]int{}
 	keys := make([][2]string, len(places))
@@ -208,20 +208,20 @@ func (q *Queue) At(places []Place) ([]*Waiting, error) {
 	return all, nil
 }
 
-// details is the query for tasks by a JSON list of [operation, entity]. Those that were last
-// asked for at ?2 or before have expired.
+// details is the query for tasks by a JSON list of [operation, entity]. Tasks last wanted at ?2 or
+// before have expired.
 const details = `SELECT ` + waitingColumns + ` FROM json_each(?1) p CROSS JOIN queue q
 	WHERE q.op = p.value ->> 0 AND q.entity = p.value ->> 1 AND q.wanted_at > ?2`
 
-// Waiting is a task as it stands in the queue.
+// Waiting is a queued task.
 type Waiting struct {
 	Task
 	Since  time.Time // when it joined
-	Failed time.Time // when it failed last; zero if it never did
+	Failed time.Time // when it last failed; zero if never
 	Reason string    // of that failure
 }
 
-// PendingFor lists the tasks about ids, best first.
+// PendingFor returns the tasks about ids, highest rank first.
 func (q *Queue) PendingFor(ids ...string) (all []Waiting, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		all, err = waiting(tx, `WITH ops (op) AS (SELECT DISTINCT op FROM queue_counts)
@@ -236,7 +236,7 @@ func (q *Queue) PendingFor(ids ...string) (all []Waiting, err error) {
 	return all, nil
 }
 
-// waiting lists tasks by a query whose first parameter is a list, as JSON.
+// waiting returns the tasks of a query whose first parameter is the list of, as JSON.
 func waiting(tx *store.Tx, query string, of any, args ...any) (all []Waiting, err error) {
 	encoded, err := json.Marshal(of)
 	if err != nil {
@@ -258,12 +258,12 @@ func waiting(tx *store.Tx, query string, of any, args ...any) (all []Waiting, er
 const waitingColumns = `q.op, q.entity, q.run, q.job, q.value, max_age, attempts, not_before, mark, since,
 	failed_at, reason, ` + others
 
-// others is the SQL expression for the jobs that want the task in q beside that which asked
-// first, as JSON.
+// others is the SQL expression for the jobs that want the task in q, as JSON, without the first
+// requester.
 const others = `(SELECT json_group_array(job) FROM (SELECT job FROM queue_others o
 	WHERE o.op = q.op AND o.entity = q.entity ORDER BY job))`
 
-// waitingRow is a task on its way out of the database.
+// waitingRow is a row of a query for queued tasks.
 type waitingRow struct {
 	Waiting
 	maxAge, notBefore, since, failed int64

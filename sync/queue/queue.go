@@ -27,63 +27,62 @@ type Queue struct {
 	journal *journal.Journal
 	ledger  *ledger.Ledger
 
-	// Forgotten are ids about which no call is queued.
+	// Forgotten holds erased ids, for which no calls are queued.
 	Forgotten *forgotten.Set
 
 	judgeAnswer func(*journal.Entry) bool
 }
 
-// New is the queue in a file whose schema is up to date. Judge reports whether an answer
-// has a row of what was asked about. It is asked about those that an earlier version took
-// for good; nil believes them.
+// New returns the queue of a database whose schema is up to date. judge reports whether an answer
+// has a row about the requested entity. It is called for answers that an earlier version accepted;
+// if it is nil, they remain accepted.
 func New(db *store.Store, j *journal.Journal, l *ledger.Ledger, judge func(*journal.Entry) bool) *Queue {
 	return &Queue{db: db, journal: j, ledger: l, judgeAnswer: judge}
 }
 
-// keepQueued is how long a call stays queued after a job last asked for it.
+// keepQueued is how long a call stays queued after a job last requested it.
 const keepQueued = 7 * 24 * time.Hour
 
-// Task is a data call that is wanted: one per endpoint and entity, for all jobs that want it.
+// Task is a data call to be made: one per endpoint and entity, for all jobs that want it.
 type Task struct {
 	Op       outlier.Operation
 	Entity   string
-	Run, Job string        // who asked first; lineage of the answer
-	Value    float64       // the higher, the sooner
-	MaxAge   time.Duration // an answer younger than this will do
+	Run, Job string        // the first requester; lineage of the answer
+	Value    float64       // tasks with a higher value come first
+	MaxAge   time.Duration // a younger answer makes the call unnecessary
 
-	// Mark is how many there are of what the task asks for, of a kind that changes only
-	// in number: an answer of whatever age will do if there were as many. nil if it is
-	// not known, or means nothing.
+	// Mark is the current number of the requested items, for kinds that change only in number: an
+	// answer of any age is fresh if the number was the same then. It is nil if the number is
+	// unknown or does not apply.
 	Mark *int64
 
-	Others []string // jobs that want it beside that which asked first; known of what is queued
+	Others []string // other jobs that want it; set for queued tasks
 
-	Attempts  int       // that failed
+	Attempts  int       // failed attempts
 	NotBefore time.Time // when to try again
 }
 
 func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
 
-// Wanting are the jobs that want a queued task, the first who asked before the others.
+// Wanting returns the jobs that want a queued task, the first requester before the others.
 func (t Task) Wanting() []string { return append([]string{t.Job}, t.Others...) }
 
-// Filter narrows the queue to the tasks that one job wants, whether or not it was the
-// first who asked for them. Its zero value lets everything through.
+// Filter selects the tasks that one job wants, whether or not it was the first requester. The zero
+// value selects all tasks.
 type Filter struct{ Job string }
 
-// Enqueue asks for tasks and returns how many joined the queue by this call. A task about what
-// was forgotten is skipped. A task whose answer is young enough, or of whose entity it is known for now that it does
-// not exist, is skipped. One that is queued already keeps its first requester and
-// takes the higher value and the shorter age of the two; that another job wants it
-// too is remembered, for when the first does not want it any more.
+// Enqueue adds tasks to the queue and returns how many were not queued before. It skips a task about
+// a forgotten id, one whose last answer is recent enough, and one whose entity is known not to exist
+// until its retry is due. A task that is queued already keeps its first requester and takes the
+// higher value and the shorter age of the two. Another job that wants it is recorded, in case the
+// first no longer wants it.
 func (q *Queue) Enqueue(tx *store.Tx, tasks []Task) (queued int, err error) {
 	return q.enqueue(tx, tasks, nil)
 }
 
-// Add is [Queue.Enqueue] for any number of tasks, a piece of them at a time; see
-// [store.Store.InPieces]. After a kill it has to be called again with the same tasks. It calls
-// skipped, unless that is nil, for each task of which what is known will do, with the time
-// at which that was learned.
+// Add is like [Queue.Enqueue] for any number of tasks, in several transactions; see
+// [store.Store.InPieces]. After a kill it must be called again with the same tasks. If skipped is
+// not nil, Add calls it for each task that is fresh, with the time of the answer.
 func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task, time.Time)) error {
 	next, stop := iter.Pull(tasks)
 	defer stop()
@@ -99,8 +98,8 @@ func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task
 	})
 }
 
-// enqueue is [Queue.Enqueue]. It calls skipped, unless that is nil, for each task of which
-// what is known will do, with the time at which that was learned.
+// enqueue is like [Queue.Enqueue]. If skipped is not nil, it is called for each task that is fresh,
+// with the time of the answer.
 func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time)) (queued int, err error) {
 	for _, task := range tasks {
 		if q.Forgotten.Mentions(nil, []byte(task.Entity)) {
@@ -128,9 +127,9 @@ func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time
 	return queued, nil
 }
 
-// put queues a task, and reports whether it was not queued before. A day of waiting
-// makes any task worth one more, so that what is worth little is done one day, too;
-// as that is the same for all of them, the order is fixed here (see 0003.sql).
+// put queues a task and reports whether it was not queued before. Each day of waiting raises a
+// task's rank by one, so that tasks of low value are done eventually. The increase is the same for
+// all, so the order is fixed here (see 0003.sql).
 func put(tx *store.Tx, task Task) (bool, error) {
 	now := store.Micros(tx.Now())
 	result, err := tx.Exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at,
@@ -153,9 +152,9 @@ func put(tx *store.Tx, task Task) (bool, error) {
 	return false, err
 }
 
-// parts are the parts of the queue that the filter lets through, each as FROM and WHERE with
-// o for the row: what may be tried at once, and what is in back-off, for which there are
-// separate indexes. ?1 is the job; what was last asked for at ?2 or before has expired.
+// parts returns the parts of the queue that the filter selects, each as FROM and WHERE with o for
+// the row: tasks without back-off and tasks with, which have separate indexes. ?1 is the job; tasks
+// last wanted at ?2 or before have expired.
 func (f Filter) parts() (ready, backOff []string) {
 	parts := []string{`queue o WHERE o.job = ?1 AND o.wanted_at > ?2`,
 		`queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2`}
@@ -169,8 +168,8 @@ func (f Filter) parts() (ready, backOff []string) {
 	return ready, backOff
 }
 
-// NextTask is the most valuable task that may be tried now; nil if there is none.
-// It stays queued until it is [Queue.Done].
+// NextTask returns the task with the highest rank that may be tried now; nil if there is none. It
+// stays queued until [Done].
 func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
@@ -195,7 +194,7 @@ func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 	return &task, nil
 }
 
-// queries are those of a filter that are asked for each call. They differ only by whether it names
+// queries holds the queries of a filter that run for each call. They depend only on whether it names
 // a job, and are built once.
 type queries struct{ next, pending string }
 
@@ -211,8 +210,8 @@ func (f Filter) queries() queries {
 	return ofOne
 }
 
-// next is the query for the best task that may be tried at ?3: the best of each part has an
-// index, so that the length of the queue does not matter.
+// next returns the query for the task with the highest rank that may be tried at ?3. Each part has an
+// index by rank, so the cost does not depend on the length of the queue.
 func (f Filter) next() string {
 	ready, backOff := f.parts()
 	for i := range backOff {
@@ -228,8 +227,8 @@ func (f Filter) next() string {
 		ORDER BY rank DESC, op, entity LIMIT 1`
 }
 
-// Pending reports whether there is a task that may be tried now. It is cheaper than
-// [Queue.NextTask], which looks for the best.
+// Pending reports whether a task may be tried now. It is cheaper than [Queue.NextTask], which finds
+// the one with the highest rank.
 func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		return tx.Row(f.queries().pending, f.Job, store.Micros(now.Add(-keepQueued)),
@@ -241,7 +240,7 @@ func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 	return pending, nil
 }
 
-// pending is the query for whether a task may be tried at ?3.
+// pending returns the query for whether a task may be tried at ?3.
 func (f Filter) pending() string {
 	ready, backOff := f.parts()
 	var any []string
@@ -254,8 +253,8 @@ func (f Filter) pending() string {
 	return `SELECT ` + strings.Join(any, ` OR `)
 }
 
-// NextRetry is the first instant after now at which a task may be tried that may not
-// be tried yet; zero if there is none. Until then [Queue.NextTask] has nothing new.
+// NextRetry returns the first time after now at which the back-off of a task ends; zero if no task
+// is in back-off. Until then no further task becomes available to [Queue.NextTask].
 func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	var at int64
 	err := q.db.View(func(tx *store.Tx) error {
@@ -267,14 +266,14 @@ func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	return store.Instant(at), nil
 }
 
-// retry is the query for the first instant after ?3 at which a task may be tried.
+// retry returns the query for the first time after ?3 at which the back-off of a task ends.
 func (f Filter) retry() string {
 	_, backOff := f.parts()
 	var first []string
 	for _, part := range backOff {
-		// The bound stands first: that is where the index is entered. The plus keeps SQLite
-		// from asking whether the bound implies the index's condition: then it would plan the
-		// statement anew for every bound.
+		// The bound is first, because SQLite searches the index by it. The plus keeps SQLite from
+		// checking whether the bound implies the index's condition, for which it would prepare
+		// the statement again for every bound.
 		part = strings.Replace(part, `o.not_before > 0`, `o.not_before > +?3 AND o.not_before > 0`, 1)
 		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before
 			LIMIT 1)`)
@@ -282,9 +281,9 @@ func (f Filter) retry() string {
 	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
 }
 
-// Done notes that a task was answered, for better or worse: with missing set the
-// service has no such thing, and is asked again at retryAt at the earliest. It
-// belongs in the Commit of the answer, whose journal id is response.
+// Done records that a task was answered and removes it from the queue. If missing is set, the
+// service has no such entity, and it is not requested again before retryAt. Done belongs in the
+// Commit of the answer, whose journal id is response.
 func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Time) error {
 	gone := 0
 	if missing {
@@ -309,8 +308,7 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 	return nil
 }
 
-// Fail notes that a task failed. It stays queued, until a week has passed since a job
-// last asked for it.
+// Fail records that a task failed. It stays queued until a week after a job last requested it.
 func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Time) error {
 	_, err := tx.Exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?
 		WHERE op = ? AND entity = ?`,
@@ -321,7 +319,7 @@ func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Tim
 	return nil
 }
 
-// Queued counts the tasks that wait, those included that may not be tried yet.
+// Queued returns the number of queued tasks, including those in back-off.
 func (q *Queue) Queued(f Filter) (n int, err error) {
 	query := queuedOf
 	if f.Job == "" {
@@ -336,8 +334,8 @@ func (q *Queue) Queued(f Filter) (n int, err error) {
 	return n, nil
 }
 
-// The queries for how many tasks are queued: what was counted, less what has expired since
-// the queue was last cleared of that.
+// The queries for the number of queued tasks: the stored count minus the tasks that have expired but
+// are not removed yet.
 const (
 	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue
 		WHERE wanted_at <= ?2) WHERE ?1 = ''`
@@ -347,15 +345,15 @@ const (
 			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?1)))`
 )
 
-// Count is how many calls of a kind a job wants, be it as the first who asked or not.
+// Count is the number of queued calls of an operation that a job wants.
 type Count struct {
 	Job    string
 	Op     outlier.Operation
-	Asked  int // first by this job, so that a call counts for one job
-	Shared int // with the job that asked first
+	Asked  int // calls with this job as first requester; each call has exactly one
+	Shared int // calls with another job as first requester
 }
 
-// Counts are those of what is queued, by job and operation.
+// Counts returns the numbers of queued calls, by job and operation.
 func (q *Queue) Counts() (all []Count, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		all, err = store.List(tx, func(c *Count) []any { return []any{&c.Job, &c.Op, &c.Asked, &c.Shared} },
@@ -368,8 +366,8 @@ func (q *Queue) Counts() (all []Count, err error) {
 	return all, nil
 }
 
-// Expire drops tasks that no job has asked for in a week, and reports whether there may be
-// more of them: they go a piece at a time, so that no other command waits for long.
+// Expire drops some of the tasks that no job has requested for a week, and reports whether there may
+// be more. Transactions are short, so that no other command waits for long.
 func (q *Queue) Expire() (more bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, q.expired()).Scan(&more)
@@ -383,7 +381,7 @@ func (q *Queue) Expire() (more bool, err error) {
 	return more, nil
 }
 
-// ExpireSome drops tasks that no job has asked for in a week, as many as one transaction may take.
+// ExpireSome drops tasks that no job has requested for a week, at most [expirePiece].
 func (q *Queue) ExpireSome(tx *store.Tx) error {
 	_, err := tx.Exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue
 		WHERE wanted_at <= ? LIMIT ?)`,
@@ -391,8 +389,9 @@ func (q *Queue) ExpireSome(tx *store.Tx) error {
 	return err
 }
 
-// expired is the time at which what was last asked for has expired; 0 while the service has
-// not confirmed its time: a machine's clock that was set forward empties no queue.
+// expired returns the time, in microseconds, at or before which an expired task was last requested.
+// It is 0 until the service has confirmed the time, so that a local clock that was set forward does
+// not empty the queue.
 func (q *Queue) expired() int64 {
 	now := time.Now()
 	service, agreed := q.ledger.LearnedTime()
@@ -405,11 +404,11 @@ func (q *Queue) expired() int64 {
 	return store.Micros(now.Add(-keepQueued))
 }
 
-// expirePiece is how many tasks expire in one transaction at most.
+// expirePiece is the maximum number of tasks that expire in one transaction.
 const expirePiece = 1000
 
-// Correct lets calls be tried again now that are to wait for longer than any call is
-// queued: a clock was ahead when they failed.
+// Correct ends the back-off of calls that would last longer than any call stays queued: the clock
+// was ahead when they failed.
 func Correct(tx *store.Tx) error {
 	_, err := tx.Exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`,
 		store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))

@@ -8,9 +8,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// DropUnwanted removes from the queue what wanted says no job wants any more, as after
-// an edit of the file, and returns how many tasks that were. A task stays while one of
-// the jobs that asked for it wants it, and is then that job's.
+// DropUnwanted removes the queued tasks that no job wants any more according to wanted, such as
+// after an edit of the configuration, and returns their number. A task stays as long as one of its
+// requesters wants it, and then belongs to that job.
 func (q *Queue) DropUnwanted(
 	ctx context.Context, wanted func(job string, op outlier.Operation) bool,
 ) (dropped int, err error) {
@@ -31,9 +31,9 @@ func (q *Queue) DropUnwanted(
 	return dropped, nil
 }
 
-// Cancel withdraws a job from all calls that it has in the queue, and returns
-// how many tasks were dropped, and how many were kept since another job wants them. If it
-// ends with an error, a part may be done; it can be called again for the rest.
+// Cancel withdraws a job from all its queued calls. It returns how many tasks were dropped, and how
+// many were kept because another job wants them. After an error, part of the work may be done; call
+// it again for the rest.
 func (q *Queue) Cancel(ctx context.Context, job string) (dropped, kept int, err error) {
 	dropped, kept, err = q.withdraw(ctx, []want{{job: job}})
 	if err != nil {
@@ -42,16 +42,16 @@ func (q *Queue) Cancel(ctx context.Context, job string) (dropped, kept int, err 
 	return dropped, kept, nil
 }
 
-// want is a kind of call that a job has in the queue, whether or not it asked first. An op
-// of "" stands for all of them.
+// want identifies the queued calls of an operation that a job wants, as first requester or not. An
+// empty op means all operations.
 type want struct {
 	job string
 	op  outlier.Operation
 }
 
-// withdraw withdraws jobs from kinds of calls. It returns how many tasks were dropped since
-// no other job wants them, and how often a task was kept. Of a task all jobs that no longer
-// want it have to be removed before it is passed to another.
+// withdraw withdraws jobs from kinds of calls. It returns how many tasks were dropped because no
+// other job wants them, and how often a task was kept. All jobs that no longer want a task must be
+// removed before it is passed to another.
 func (q *Queue) withdraw(ctx context.Context, kinds []want) (dropped, kept int, err error) {
 	for _, k := range kinds {
 		err := q.db.InPieces(ctx, func(tx *store.Tx, most int) (int, error) {
@@ -82,8 +82,8 @@ func (q *Queue) withdraw(ctx context.Context, kinds []want) (dropped, kept int, 
 	return dropped, kept, nil
 }
 
-// dropOrPass drops some of the calls that a job asked for first, or passes them to the job
-// that asked next.
+// dropOrPass drops some of the calls whose first requester is a job, or passes them to the next
+// requester.
 func dropOrPass(tx *store.Tx, k want, most int) (dropped, passed int, err error) {
 	type call struct {
 		op, entity string
@@ -109,16 +109,16 @@ func dropOrPass(tx *store.Tx, k want, most int) (dropped, passed int, err error)
 	return dropped, passed, err
 }
 
-// wants is the query for some of the calls of operation ?2, or of any if that is empty, that job
-// ?1 has in a table of the queue. There are separate indexes for those in back-off.
+// wants returns the query for up to ?3 calls of operation ?2, or of any if that is empty, that job
+// ?1 has in a table of the queue. Calls in back-off have separate indexes.
 func wants(table string) string {
 	return `SELECT op, entity FROM (SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before = 0
 		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0)
 		WHERE op = ?2 OR ?2 = '' LIMIT ?3`
 }
 
-// Rename moves the calls of a job to its new name. Where the new name wants the same call
-// already, that stays as it is.
+// Rename moves the calls of a job to its new name. A call that the new name wants already stays as
+// it is.
 func (q *Queue) Rename(ctx context.Context, old, new string) error {
 	const shared = ` AND (EXISTS (SELECT 1 FROM queue q WHERE q.op = ?3 AND q.entity = ?4 AND q.job = ?2)
 		OR EXISTS (SELECT 1 FROM queue_others n WHERE n.op = ?3 AND n.entity = ?4 AND n.job = ?2))`
