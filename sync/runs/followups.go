@@ -7,15 +7,15 @@ import (
 	"outlierd/sync/store"
 )
 
-// FollowUp is a run of a job with `after` that is still to be made. Its due instant is that of the
-// parent's run whose searches have ended.
+// FollowUp is a pending run of a job with `after`. Its due instant is that of the parent's run whose
+// searches have ended.
 type FollowUp struct {
 	Job   string
 	Due   time.Time
-	Noted time.Time // when those searches had ended
+	Noted time.Time // when it was recorded, after those searches
 }
 
-// NoteFollowUps records follow-up runs, except those that have already been made.
+// NoteFollowUps records pending follow-up runs, except those that have already been started.
 func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
 		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
@@ -29,7 +29,7 @@ func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 	return nil
 }
 
-// DropFollowUps removes follow-up runs.
+// DropFollowUps removes pending follow-up runs.
 func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
 		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
@@ -40,7 +40,7 @@ func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	return nil
 }
 
-// FollowUps returns the follow-up runs that are still to be made, by due instant.
+// FollowUps returns the pending follow-up runs, by due instant.
 func (rs *Runs) FollowUps() (all []FollowUp, err error) {
 	type row struct {
 		job        string

@@ -2,8 +2,8 @@ package runs
 
 import "outlierd/sync/store"
 
-// Forget removes videos, given by their ids and those of their channels, from what was found, and
-// takes the ids out of what runs asked for. The record of a scan stays as it was ordered.
+// Forget removes videos, given by their ids or those of their channels, from the recorded hits, and
+// erases the ids from the requests of runs. The records of scans do not change.
 func Forget(tx *store.Tx, ids [][]byte) error {
 	for _, id := range ids {
 		for _, statement := range []string{

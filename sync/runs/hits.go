@@ -12,19 +12,19 @@ import (
 	"outlierd/sync/store"
 )
 
-// Hit is what ranking and enrichment use of a hit.
+// Hit has the fields of a hit that ranking and enrichment use.
 type Hit struct {
-	VideoID, ChannelID string   // a hit without a VideoID counts for nothing but its place
+	VideoID, ChannelID string   // a hit without a VideoID is not counted, but takes a rank
 	Value              *float64 // by which the job ranks; nil if the hit has none
-	Comments           *int64   // how many the video has; nil if the hit has none
-	Excluded           bool     // the job does not want to know more about it
+	Comments           *int64   // number of comments of the video; nil if the hit has none
+	Excluded           bool     // the job does not enrich it
 }
 
-// PageHits counts what a page brought, in distinct ids.
+// PageHits counts the distinct ids of a page.
 type PageHits struct {
-	Fresh    int // no search had covered before the run began; see [Cover]
-	New      int // no run had ever seen
-	Distinct int // this step had not brought before; a page without any only repeats
+	Fresh    int // not covered by a search before the run began; see [Cover]
+	New      int // never seen by an earlier run
+	Distinct int // not seen before by this step; 0 for a page of repetitions
 }
 
 // AddHits records a page's hits and counts them.
@@ -59,7 +59,7 @@ func AddHits(
 	return seen, nil
 }
 
-// number is the run's row number, which keeps the rows of its hits small.
+// number returns the run's row number, which keeps the rows of its hits small.
 func number(tx *store.Tx, run string) (n int64, err error) {
 	err = tx.Row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,7 +68,7 @@ func number(tx *store.Tx, run string) (n int64, err error) {
 	return n, err
 }
 
-// see notes that a video was seen by this run, and by which run first.
+// see records that a run has seen a video, if no run has before, and counts it.
 func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
 	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		video, run, uncovered)
@@ -91,12 +91,12 @@ func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
 	return nil
 }
 
-// uncovered stands in seen for a video that no search has covered.
+// uncovered is the value of seen.covered for a video that no search has covered.
 const uncovered = -1
 
-// Cover notes that a search has come to its own end: what it brought counts as known to later
-// runs. What was only seen by a search that was cut, or that a person had overridden, does
-// not: a later search ends early on what an earlier one has covered, and on nothing else.
+// Cover records that a search is complete, so that its hits count as known to later runs. Hits seen
+// only by a search that was cut short or manually overridden do not count: a later search may end
+// early only on hits that an earlier one has covered.
 func Cover(tx *store.Tx, run string, step int64) error {
 	number, err := number(tx, run)
 	if err != nil {
@@ -110,11 +110,11 @@ func Cover(tx *store.Tx, run string, step int64) error {
 	return nil
 }
 
-// chain are the steps that buy the search of ?1, of which ?2 is the first, and their runs.
+// chain joins the steps that share the search of step ?1, the first of which is ?2, and their runs.
 const chain = `steps s JOIN runs r ON r.run = s.run WHERE s.id IN (?1, ?2) OR s.origin = ?2`
 
-// Sighted counts the distinct hits that a step, or one whose rest it buys, has brought
-// before.
+// Sighted returns how many of the distinct hits were returned before by a step or by one that it
+// continues.
 func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 	counted := map[string]bool{"": true}
 	for _, hit := range hits {
@@ -136,7 +136,7 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 	return known, nil
 }
 
-// FirstPage are the ids that page one of a step's search has brought, in their order.
+// FirstPage returns the ids of page one of a step's search, by rank.
 func FirstPage(tx *store.Tx, step *Step) (ids []string, err error) {
 	rows, err := store.List(tx, func(id *string) []any { return []any{id} }, `SELECT h.video FROM run_hits h
 		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0
@@ -149,8 +149,8 @@ func FirstPage(tx *store.Tx, step *Step) (ids []string, err error) {
 
 func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 
-// Distinct counts the keys of the rows that a run has brought, by table, where a key may come
-// more than once: a hit on several pages, a channel from several kinds of calls.
+// Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
+// may occur more than once: a hit on several pages, a channel from several kinds of calls.
 func (rs *Runs) Distinct(run string) (map[string]int64, error) {
 	var hits, channels int64
 	err := rs.db.View(func(tx *store.Tx) error {
@@ -171,16 +171,16 @@ func (rs *Runs) Distinct(run string) (map[string]int64, error) {
 	return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, nil
 }
 
-// A Choice is which hits of a run are the best ones.
+// A Choice says which hits of a run [Runs.Best] selects.
 type Choice struct {
-	Most int  // so many over all its steps; 0 for all
-	Each int  // so many of each step, before Most; 0 for all
+	Most int  // maximum number over all steps; 0 for all
+	Each int  // maximum number per step, applied before Most; 0 for all
 	Desc bool // the highest values are the best
-	All  bool // also what is excluded
+	All  bool // include excluded hits
 }
 
-// Best are the best of the run's distinct hits, the best value first, hits without a value
-// last, equal ones by id.
+// Best returns the best of the run's distinct hits: the best value first, hits without a value last,
+// equal values by id.
 func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
 	order := "value IS NULL, value, video"
 	best := "min(value)"

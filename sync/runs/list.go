@@ -9,8 +9,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// Filter chooses runs by job and by status; "" stands for any. With the id of a run in Before it
-// chooses only those that began before that one, and none if there is no such run.
+// Filter selects runs by job and status; "" means any. If Before is the id of a run, it selects only
+// runs that began before that one, and none if there is no such run.
 type Filter struct {
 	Job    string
 	Status Status
@@ -20,8 +20,8 @@ type Filter struct {
 // listPage is how many runs are read at a time.
 const listPage = 200
 
-// Newest yields the runs that a filter lets through, newest first. It reads no more of them
-// than are asked for. An error comes last.
+// Newest yields the runs that a filter selects, newest first. It reads them in pages as the caller
+// continues. An error comes last.
 func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
@@ -51,7 +51,7 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	}
 }
 
-// place is the row id of a run; 0 if there is none.
+// place returns the row id of a run; 0 if there is none.
 func (rs *Runs) place(run string) (id int64, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		ids, err := store.List(tx, func(id *int64) []any { return []any{id} }, `SELECT id FROM runs WHERE run = ?`, run)
@@ -66,7 +66,7 @@ func (rs *Runs) place(run string) (id int64, err error) {
 	return id, nil
 }
 
-// page is the next page of [Runs.Newest], with the row id of its last run.
+// page returns the next page of [Runs.Newest] and the row id of its last run.
 func (rs *Runs) page(f Filter, before int64, size int) (page []Run, last int64, err error) {
 	if rs.db.Idle() && f.Status == Running {
 		return nil, 0, nil
@@ -95,9 +95,9 @@ type placedRow struct {
 
 func (r *placedRow) columns() []any { return append(r.runRow.columns(), &r.id) }
 
-// query asks for one page. Its conditions have indexes that are in the order of the list, so that
-// nothing is sorted. Where no process holds the folder, interrupted runs stand in two places:
-// those on record as running were cut short, too.
+// query returns the query for one page. Its conditions have indexes in the order of the list, so that
+// nothing is sorted. If no process holds the folder, interrupted runs are of two kinds: those recorded
+// as running were interrupted too.
 func (f Filter) query(before int64, size int, idle bool) (query string, args []any) {
 	limit := ` ORDER BY id DESC LIMIT ` + strconv.Itoa(size)
 	where := func(status Status) string {
@@ -120,8 +120,8 @@ func (f Filter) query(before int64, size int, idle bool) (query string, args []a
 	return where(f.Status), args
 }
 
-// List are the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0
-// or less means all.
+// List returns the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0 or
+// less means all.
 func (rs *Runs) List(job string, limit int) (all []Run, err error) {
 	for r, err := range rs.Newest(Filter{Job: job}) {
 		if err != nil {
@@ -134,24 +134,24 @@ func (rs *Runs) List(job string, limit int) (all []Run, err error) {
 	return all, nil
 }
 
-// Named are the runs whose ids begin with a text, oldest first, at most so many.
+// Named returns the runs whose ids begin with prefix, oldest first, at most most.
 func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
 	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
-		prefix, most) // ids are hexadecimal: no character of one comes after f
+		prefix, most) // ids are hexadecimal: no digit sorts after f
 }
 
-// Streak is how many of a job's own runs, one after another, have ended with the same status.
+// Streak is the number of a job's own consecutive runs that ended with the same status.
 type Streak struct {
 	Status Status    `json:"status"`
-	Runs   int       `json:"runs"`  // StreakMost stands for as many or more
+	Runs   int       `json:"runs"`  // [StreakMost] means that many or more
 	Since  time.Time `json:"since"` // when the oldest of them began
 }
 
-// StreakMost is how many runs are counted.
+// StreakMost is the maximum number of runs that are counted.
 const StreakMost = 100
 
-// Streak counts back from a job's newest run that has ended. Runs that a person has overridden
-// are left out. It is blank for a job without runs.
+// Streak counts back from a job's newest run that has ended. It skips manually overridden runs, and
+// is zero for a job without runs.
 func (rs *Runs) Streak(job string) (s Streak, err error) {
 	type ended struct {
 		id     int64

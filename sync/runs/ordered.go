@@ -8,17 +8,17 @@ import (
 	"outlierd/sync/store"
 )
 
-// orderedRuns is where meta keeps the runs that were asked for while a schedule was kept.
+// orderedRuns is the key in meta of the runs requested while a schedule was running.
 const orderedRuns = "ordered runs"
 
-// OrderedRun is a run that was asked for while a schedule was kept, and that has not ended. The
-// next start goes on with it: the command that asked may have ended.
+// OrderedRun is a run that was requested while a schedule was running, and that has not ended. The
+// next start continues it, because the command that requested it may have ended.
 type OrderedRun struct {
 	Run        string `json:"run"`
 	UseReserve bool   `json:"use_reserve,omitempty"`
 }
 
-// Ordered are the runs that were asked for, in the order in which they came.
+// Ordered returns the requested runs, in the order of the requests.
 func (rs *Runs) Ordered() (all []OrderedRun, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		all, err = ordered(tx)

@@ -7,13 +7,13 @@ import (
 	"outlierd/sync/store"
 )
 
-// Pause is a pause of a job's schedule: no due instant starts a run of it, nor of jobs that run
+// Pause is a pause of a job's schedule: no due instant starts a run of the job or of jobs that run
 // after it.
 type Pause struct {
 	Job   string    `json:"job"`
 	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"` // zero if only a person ends it
-	Why   string    `json:"why,omitempty"`  // as a person gave it
+	Until time.Time `json:"until,omitzero"` // zero if it must be ended manually
+	Why   string    `json:"why,omitempty"`  // the user's reason
 }
 
 // Pauses returns the pauses in force at a time, by job.
@@ -39,7 +39,7 @@ func (rs *Runs) Pauses(now time.Time) (map[string]*Pause, error) {
 	return all, nil
 }
 
-// Pause pauses jobs, in place of pauses that they have.
+// Pause pauses jobs, replacing their current pauses.
 func (rs *Runs) Pause(pauses []Pause) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		for _, p := range pauses {

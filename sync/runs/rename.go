@@ -7,9 +7,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// Rename lets a job go on under a new name: its watermarks, its scans, what it has spent,
-// since when it is known, when it was last due, a pause and a run that may go on. What is over keeps
-// the old name. Carrying it out again does nothing.
+// Rename moves a job to a new name: its watermarks, its scans, its spending, when it was first seen
+// and last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
+// Renaming again does nothing.
 func Rename(tx *store.Tx, old, new string) error {
 	result, err := tx.Exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		old, new, store.Micros(tx.Now()))
@@ -23,12 +23,12 @@ func Rename(tx *store.Tx, old, new string) error {
 	if err := handOver(tx, old, new, id); err != nil {
 		return err
 	}
-	// So that it can be taken back, and done again.
+	// A rename can be reverted, and then be done again.
 	_, err = tx.Exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old)
 	return err
 }
 
-// Renamed reports whether a job's change of name has been carried out; see [Runs.Rename].
+// Renamed reports whether a job's rename has been carried out; see [Rename].
 func (rs *Runs) Renamed(old, new string) (done bool, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
@@ -47,7 +47,7 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 		return err
 	}
 	// The new name has a watermark of its own only if it was used before the rename was
-	// written down; the later of the two has covered more.
+	// declared. The later of the two has covered more.
 	for _, statement := range []string{
 		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2
 			AND w.key = watermarks.key AND w.at >= watermarks.at)`,
@@ -65,8 +65,7 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 	return nil
 }
 
-// handOverAccount gives the account and the last due instant of the old name to the
-// new one.
+// handOverAccount moves the account and the last due instant of the old name to the new one.
 func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
 	due, err := lastDue(tx, old)
 	if err != nil {

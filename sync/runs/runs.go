@@ -4,14 +4,12 @@
 //
 // # A scan is started once
 //
-// The service cannot know that a second request for a scan means the first one. So
-// the intent comes first, as a row of its own, and the attempts that carry it out refer
-// to it: unique indexes allow one intent at a time for what a scan looks for, whichever run
-// wants it, and one attempt for the intent that is not refunded. Triggers let the state of
-// the scan follow its attempt. From the moment an attempt is marked as sent the scan may
-// exist; it is unknown until an answer is read, a refund proves that there is none, or an
-// operator says what there is. A run that wants a live scan joins it, with a hold of
-// its own for reading it.
+// The service cannot recognize a repeated request for the same scan. The intent is therefore recorded
+// first, as a row of its own, to which its attempts refer. Unique indexes allow one intent at a time
+// per search, for all runs, and one attempt per intent that is not refunded. Triggers update the
+// state of the scan from its attempt. Once an attempt is marked as sent, the scan may exist; its
+// state is unknown until an answer is read, a refund proves that it does not exist, or an operator
+// settles it. A run that wants a live scan joins it, with a hold of its own for reading it.
 package runs
 
 import (
@@ -33,8 +31,8 @@ type Runs struct {
 	began  func(*store.Tx, Run) error
 }
 
-// New is the record in a file whose schema is up to date. began is called in the unit of work
-// that records the beginning of a run; nil calls nothing.
+// New returns the record of a database whose schema is up to date. began, if not nil, is called in
+// the transaction that records the beginning of a run.
 func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) *Runs {
 	if began == nil {
 		began = func(*store.Tx, Run) error { return nil }
@@ -45,16 +43,16 @@ func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) *R
 // Status is the status of a run.
 type Status string
 
-// The statuses. Empty is never confused with failed.
+// The statuses of a run. A run without hits is OKEmpty, never Failed.
 const (
 	Running      Status = "running"
 	OK           Status = "ok"
 	OKEmpty      Status = "ok_empty"
 	Partial      Status = "partial"       // some items failed and stay queued
-	PausedBudget Status = "paused_budget" // a cap was reached; the run keeps its place
-	PausedQuota  Status = "paused_quota"  // the rate limit has no room for longer than a call may wait; likewise
+	PausedBudget Status = "paused_budget" // a cap was reached; the run can be resumed
+	PausedQuota  Status = "paused_quota"  // the rate limit would delay a call for too long; likewise
 	Failed       Status = "failed"
-	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run took its place
+	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run replaced it
 )
 
 // Open reports whether a run with this status is running, or was interrupted and will be resumed
@@ -76,20 +74,20 @@ type Run struct {
 	Due              time.Time // zero for a manual run
 	Started, Ended   time.Time // Ended is zero while the run is open
 	Status           Status
-	Plan             []byte // JSON that the engine froze at the beginning
+	Plan             []byte // JSON, fixed by the engine at the beginning
 	Config           string // hash of the job as configured
 	RestOf           string // the run whose searches this one completes; "" for all others
-	Overridden       bool   // by a person: the run says nothing about what the job has covered
+	Overridden       bool   // manually: the run does not count for what the job has covered
 
 	Pages, Hits, NewHits        int64
 	Requests, Missing, Failures int64
-	Credits, Refunded           outlier.Credits // Credits includes the unknown
+	Credits, Refunded           outlier.Credits // Credits includes those of unknown outcome
 	Waited                      time.Duration
 	Rows                        map[string]int64 // per table
 	Error                       string
 }
 
-// Manual is the trigger of a run that a person began.
+// Manual is the trigger of a run that was started by hand.
 const Manual = "manual"
 
 const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages,
@@ -118,9 +116,9 @@ func (r *runRow) run() (Run, error) {
 	return r.Run, nil
 }
 
-// Begin records a run with its steps, whose ids it assigns; see [Runs.Steps]. A run
-// of a due instant that has one is refused with a [*DuplicateRunError]; otherwise the
-// instant is no longer one of [Runs.FollowUps].
+// Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due instant has
+// a run already, it returns a [*DuplicateRunError]. Otherwise it removes the instant from
+// [Runs.FollowUps].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		if err := unique(tx, r); err != nil {
@@ -153,8 +151,8 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 	return nil
 }
 
-// unique names the run that performed r's due instant before, if there is one. The
-// database refuses a second one in any case.
+// unique returns a [*DuplicateRunError] if r's due instant has a run already. The database refuses a
+// second one in any case.
 func unique(tx *store.Tx, r Run) error {
 	if r.Due.IsZero() {
 		return nil
@@ -171,11 +169,11 @@ func unique(tx *store.Tx, r Run) error {
 	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
 }
 
-// DuplicateRunError says that a due instant was performed before.
+// DuplicateRunError is the error of starting a second run for a due instant.
 type DuplicateRunError struct {
 	Job string
 	Due time.Time
-	Run string // the run that performed it
+	Run string // the first run
 }
 
 func (e *DuplicateRunError) Error() string {
@@ -183,19 +181,19 @@ func (e *DuplicateRunError) Error() string {
 		e.Due.Format(time.RFC3339), e.Run)
 }
 
-// counts are the columns that change as a run goes on, in the order of runColumns.
+// counts returns the columns that change during a run, in the order of runColumns.
 func (r *Run) counts() []any {
-	rows, _ := json.Marshal(r.Rows) // a map of numbers always can be
+	rows, _ := json.Marshal(r.Rows) // never fails for a map of numbers
 	return []any{r.Pages, r.Hits, r.NewHits, r.Requests, r.Missing, r.Failures,
 		int64(r.Credits), int64(r.Refunded), r.Waited.Microseconds(), string(rows), r.Error}
 }
 
-// Finish records how a run stands: its status, counts, end and error. A run that
-// was interrupted or paused or has failed stays unfinished, and may be finished again.
+// Finish records a run's status, counts, end and error. A run that was interrupted or paused or has
+// failed stays unfinished, and may be finished again.
 func Finish(tx *store.Tx, r Run) error { return finish(tx, r, !r.Status.EndedWell()) }
 
-// Supersede records that an unfinished run is not continued any more. One that was cut
-// short while it was under way is interrupted; a status that says why the run stopped stays.
+// Supersede records that an unfinished run will not be continued. A running one becomes interrupted;
+// any other status says why the run stopped and stays.
 func Supersede(tx *store.Tx, r Run) error {
 	if r.Status == Running {
 		r.Status, r.Ended = Interrupted, time.Now()
@@ -223,16 +221,16 @@ func finish(tx *store.Tx, r Run, unfinished bool) error {
 	return nil
 }
 
-// Unfinished are the job's runs that may go on, oldest first: those that are running,
-// and those that a cap or an error stopped and that were not superseded.
+// Unfinished returns the job's runs that may continue, oldest first: those that are running, and
+// those that were stopped, such as by a cap or an error, and not superseded.
 func (rs *Runs) Unfinished(job string) ([]Run, error) {
 	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
 }
 
-// mayGoOn holds for runs whose row may still change.
+// mayGoOn is the condition for runs whose row may still change.
 const mayGoOn = `unfinished = 1`
 
-// Resume puts a run that may go on back to running. It keeps its due instant.
+// Resume sets an unfinished run to running. It keeps its due instant.
 func (rs *Runs) Resume(run string) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ?
@@ -244,10 +242,9 @@ func (rs *Runs) Resume(run string) error {
 	return nil
 }
 
-// Recover records what the last process left open: its runs are interrupted, and of its
-// scans those that still waited to be started were not, so the run that wants one asks
-// anew. The ledger, which has to be recovered before, has recorded in the scans what became
-// of their attempts.
+// Recover closes what the last process left open: its runs are interrupted, and its scans that were
+// not started yet are refused, so that a run that wants one requests it again. The ledger must be
+// recovered first: it records the outcome of attempts in the scans.
 func Recover(tx *store.Tx) error {
 	if _, err := tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 		return err
@@ -255,10 +252,9 @@ func Recover(tx *store.Tx) error {
 	return interruptAll(tx)
 }
 
-// interruptAll records the runs of a process that was killed as interrupted: a process that
-// has just locked the folder works on none. They end with the last that is known of them,
-// and their counts are those of their searches and attempts. How many rows they brought is
-// not known, which null says.
+// interruptAll records running runs as interrupted: they belong to a process that was killed, because
+// one that has just locked the folder has no runs. They end with their last attempt, and their counts
+// are those of their searches and attempts. Their row counts are null, as they are not known.
 func interruptAll(tx *store.Tx) error {
 	open, err := store.List(tx, (*runRow).columns, `SELECT `+runColumns+` FROM runs WHERE `+mayGoOn+`
 		AND status = 'running'`)
@@ -287,8 +283,8 @@ func interrupt(tx *store.Tx, r *runRow) error {
 	return err
 }
 
-// FirstSeen is when a job was first asked about, which is now if it never was. A
-// schedule owes nothing for the time before.
+// FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
+// instants before that time are not caught up.
 func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error) {
 	key := firstSeen + job
 	err = rs.db.Update(func(tx *store.Tx) error {
@@ -309,7 +305,7 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 	return first, nil
 }
 
-// firstSeen precedes a job's name where meta keeps when it was first seen.
+// firstSeen is the prefix of the key in meta of the time at which a job was first seen.
 const firstSeen = "first seen: "
 
 // Get returns a run of any job; nil if it is not on record.
@@ -321,8 +317,8 @@ func (rs *Runs) Get(id string) (*Run, error) {
 	return &runs[0], nil
 }
 
-// OwnRuns are the newest runs of the job that did what its file said, newest first: not
-// those that a person has overridden.
+// OwnRuns returns the newest runs of the job as configured, newest first, without those that were
+// manually overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
 	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
 		LIMIT ?`, job, limit)
@@ -345,8 +341,8 @@ func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
 	return runs, nil
 }
 
-// asShown is a run as it stands by now. One on record as running was interrupted if no process
-// holds the folder; the next one records it, see [Recover].
+// asShown returns a run with its actual status. One recorded as running was interrupted if no process
+// holds the folder; the next process records that, see [Recover].
 func (rs *Runs) asShown(r Run) Run {
 	if rs.db.Idle() && r.Status == Running {
 		r.Status = Interrupted
@@ -354,7 +350,7 @@ func (rs *Runs) asShown(r Run) Run {
 	return r
 }
 
-// Jobs are the names of jobs that have runs or watermarks.
+// Jobs returns the names of the jobs that have runs or watermarks.
 func (rs *Runs) Jobs() (names []string, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		names, err = store.List(tx, func(name *string) []any { return []any{name} },
@@ -367,7 +363,7 @@ func (rs *Runs) Jobs() (names []string, err error) {
 	return names, nil
 }
 
-// Performed reports whether a run of the job is on record for a due instant.
+// Performed reports whether a run of the job is recorded for a due instant.
 func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
@@ -379,8 +375,8 @@ func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 	return done, nil
 }
 
-// LastDue is the latest due instant at which a run of the job was begun, under this
-// name or a former one; zero if there is none.
+// LastDue returns the latest due instant for which a run of the job was started, under this name or a
+// former one; zero if there is none.
 func (rs *Runs) LastDue(job string) (time.Time, error) {
 	var due int64
 	err := rs.db.View(func(tx *store.Tx) (err error) {
@@ -403,8 +399,8 @@ func lastDue(tx *store.Tx, job string) (due int64, err error) {
 	return max(due, store.Micros(former.LastDue)), err
 }
 
-// LastSuccess is when a run of the job last ended well and whole; zero if none did. It looks
-// through the runs since.
+// LastSuccess returns when a run of the job last ended as ok or ok_empty; zero if none did. Its cost is
+// proportional to the number of runs since.
 func (rs *Runs) LastSuccess(job string) (time.Time, error) {
 	var ended int64
 	err := rs.db.View(func(tx *store.Tx) error {

@@ -13,14 +13,14 @@ import (
 	"outlierd/sync/store"
 )
 
-// ScanState is the state of a scan, as far as known here.
+// ScanState is the state of a scan as far as it is known locally.
 type ScanState string
 
-// The states. An intent becomes unknown in the transaction that marks its attempt
-// as sent, and intended again in the one that refunds it; [SaveScan] does the rest.
+// The states of a scan. An intent becomes unknown in the transaction that marks its attempt as sent,
+// and intended again in the one that refunds it. [SaveScan] records all other changes.
 const (
-	ScanIntended   ScanState = "intended"    // nothing was sent yet, or it was refunded
-	ScanUnknown    ScanState = "unknown"     // sent, and it is not known whether the service started it
+	ScanIntended   ScanState = "intended"    // nothing was sent yet, or the attempt was refunded
+	ScanUnknown    ScanState = "unknown"     // sent, but it is not known whether the service started it
 	ScanRunning    ScanState = "running"     // the service has it
 	ScanEnded      ScanState = "ended"       // the service says that it has ended
 	ScanExpired    ScanState = "expired"     // our deadline has passed; its results stay readable
@@ -39,11 +39,11 @@ type Scan struct {
 	Mode     string
 	Queries  []string // or channel ids, as submitted
 	Price    outlier.Credits
-	Again    bool // bought on purpose beside a live scan of the same
+	Again    bool // bought on purpose although the same scan is live
 
 	State  ScanState
 	ScanID string // the service's id; "" while unknown
-	Status string // the service's own word
+	Status string // as given by the service
 
 	Intended, Created, Polled, NextPoll, Deadline time.Time
 	Polls                                         int
@@ -83,18 +83,18 @@ func (r *scanRow) scan() (Scan, error) {
 
 // # Which scans are the same
 //
-// A scan is what it looks for: FindBy, Mode and the queries in any order. It is live from
-// its intent on until it has ended and the run that paid for it has read it to the end; or
-// any run has, if that one will not go on. A scan past its deadline is not live: what it
-// finds is of another day. A run that wants a live scan joins it, see [Runs.JoinScan].
+// Scans are the same if they have the same search: FindBy, Mode and the queries in any order. A scan
+// is live from its intent until it has ended and the run that paid for it has read it completely; or
+// any run has, if that one will not continue. A scan past its deadline is not live, because its
+// results are out of date. A run that wants a live scan joins it, see [Runs.JoinScan].
 
 // same is the condition for scans with the same search, given by ?1, ?2 and ?3.
 const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 
-// timely holds for scans whose deadline is after ?4. One that was adopted has none before
-// its first poll; a day is given to it from when the service began it, which may be long
-// after the intent if the machine slept in between. All of these are times of the service's
-// clock: no jump of this machine's makes a second purchase of a scan that is under way.
+// timely is the condition for scans whose deadline is after ?4. An adopted scan has no deadline
+// before its first poll; it gets a day from when the service started it, which may be long after the
+// intent if the machine slept in between. All of these are times of the service's clock, so that a
+// jump of the local clock does not cause a second purchase of a running scan.
 const timely = `iif(deadline = 0, max(intended, created) + 86400000000, deadline) > ?4`
 
 // unread is the condition for scans that the run that paid for them has not read completely.
@@ -103,15 +103,15 @@ const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
 	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
 		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
-// wanted returns the queries of a scan in a form in which scans are compared.
+// wanted returns the queries of a scan in a canonical form for comparison.
 func (s *Scan) wanted() (string, error) {
 	text, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
 	return string(text), err
 }
 
-// LiveScan is the scan that a start of s would only repeat: a live one of the same, or
-// one of the same run, whatever became of it. nil if there is none. If s is to be
-// bought again, only one whose start is not confirmed stands in its way, and one of its run.
+// LiveScan returns the scan that starting s would only repeat: the same scan if it is live, or one of
+// the same run, unless it was never started; nil if there is none. If s.Again is set, only scans
+// whose start is not confirmed, and those of its run, are considered.
 func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
 	wanted, err := s.wanted()
 	if err == nil {
@@ -131,8 +131,8 @@ func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
 	return live, nil
 }
 
-// JoinScan makes a step wait for a scan that another step has started, and sets aside p.Hold for
-// reading it: both, or neither if that exceeds a cap.
+// JoinScan makes a step wait for a scan that another step has started, and reserves p.Hold for
+// reading it. It does neither if that would exceed a cap.
 func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 	err := rs.ledger.SetAside(p, func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step))
@@ -153,16 +153,15 @@ func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
 	return before, nil
 }
 
-// Repeats reports whether a start of s would only repeat the scan before.
+// Repeats reports whether starting s would only repeat the scan before.
 func (s *Scan) Repeats(before *Scan) bool {
 	return s.FindBy == before.FindBy && s.Mode == before.Mode &&
 		slices.Equal(slices.Sorted(slices.Values(s.Queries)), slices.Sorted(slices.Values(before.Queries)))
 }
 
-// JoinInstead closes a scan whose start was answered with the scan before, which is on
-// record: the service starts no second one of the same, or its answer came from a cache.
-// The step waits for that one and reads it; the price of the start stays spent, as nothing
-// proves a refund.
+// JoinInstead closes a scan whose start was answered with a scan that is already recorded: the
+// service did not start the same scan twice, or its answer came from a cache. The step waits for the
+// recorded scan and reads it. The price of the start stays spent, because nothing proves a refund.
 func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	scan.State = ScanNotCreated
 	if err := SaveScan(tx, *scan); err != nil {
@@ -175,10 +174,10 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	return nil
 }
 
-// IntendScan puts the intent of a scan on record, before anything is reserved for it,
-// and returns its id for [ledger.Purchase]. A live one of the same, or one that the same due
-// instant had, refuses it with a [*LiveScanError]. An earlier intent of the step for which
-// nothing was even reserved, as when it was parked or met a cap, is superseded by it.
+// IntendScan records the intent of a scan before anything is reserved for it, and returns its id for
+// [ledger.Purchase]. It returns a [*LiveScanError] if the same scan may be running or was made for the
+// same due instant. The new intent replaces an earlier refused one of the step for which nothing was
+// reserved, such as when it was parked or a cap was reached.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
@@ -207,8 +206,8 @@ func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	return result.LastInsertId()
 }
 
-// dropRefused removes the intents of a step that were refused before anything was reserved
-// for them: they say nothing, and a step that waits for room makes many.
+// dropRefused removes the intents of a step that were refused before anything was reserved for them.
+// They carry no information, and a step that waits for budget creates many.
 func dropRefused(tx *store.Tx, step int64) error {
 	refused, err := store.List(tx, func(id *int64) []any { return []any{id} },
 		`SELECT id FROM scans WHERE step = ? AND state = 'refused'`, step)
@@ -266,9 +265,8 @@ func unconfirmed(tx *store.Tx) ([]int64, error) {
 		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
 }
 
-// Release gives back what is left of the hold of a step. Releasing again, or where
-// nothing was held, does nothing; nor does it while the start of the step's scan is
-// not confirmed, which [Runs.SettleScan] ends.
+// Release releases the rest of the hold of a step, if there is any. It does nothing while the start
+// of the step's scan is not confirmed; [Runs.SettleScan] ends that state.
 func Release(tx *store.Tx, step int64) error {
 	intents, err := unconfirmed(tx)
 	if err != nil {
@@ -291,9 +289,8 @@ func SaveScan(tx *store.Tx, s Scan) error {
 	return nil
 }
 
-// Started adopts the scan that an answer to a start names, for the intent of its attempt. One that
-// broke off may still have the id, and that is all that is needed: the run that waits for
-// the scan asks for the rest.
+// Started adopts the scan named by the answer to a start, for the intent of its attempt. A truncated
+// answer may still have the id, which is enough: the run that waits for the scan requests the rest.
 func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
 	if err != nil || scan == nil {
@@ -308,7 +305,7 @@ func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 		if err == nil && answer.Err == nil && scan.Repeats(before) {
 			err = JoinInstead(tx, scan, before)
 		}
-		return err // else it stays unknown: the answer names a scan that looks for something else
+		return err // otherwise it stays unknown: the answer names a scan with another search
 	}
 	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, read.ID, read.Status, read.CreatedAt
 	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
@@ -360,7 +357,7 @@ func (rs *Runs) ScanByID(scanID string) (scan *Scan, err error) {
 	return scan, nil
 }
 
-// scan is the first row of a query; nil if there is none.
+// oneScan returns the first row of a query; nil if there is none.
 func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
 	var r scanRow
 	err := tx.Row(query, args...).Scan(r.columns()...)

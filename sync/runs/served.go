@@ -7,10 +7,10 @@ import (
 	"outlierd/sync/store"
 )
 
-// servedJobs is where meta keeps the jobs of the schedule that was kept last, as JSON.
+// servedJobs is the key in meta of the jobs of the last schedule, as JSON.
 const servedJobs = "jobs of the schedule"
 
-// Served reads into jobs what [Runs.SetServed] has kept, and reports whether there is anything.
+// Served decodes into jobs what [Runs.SetServed] has stored, and reports whether there is anything.
 func (rs *Runs) Served(jobs any) (found bool, err error) {
 	var text string
 	err = rs.db.View(func(tx *store.Tx) error {
@@ -26,7 +26,7 @@ func (rs *Runs) Served(jobs any) (found bool, err error) {
 	return found, nil
 }
 
-// SetServed keeps the jobs of the schedule that is kept from now on.
+// SetServed stores the jobs of the current schedule, encoded as JSON.
 func (rs *Runs) SetServed(jobs any) error {
 	text, err := json.Marshal(jobs)
 	if err == nil {

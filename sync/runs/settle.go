@@ -10,12 +10,11 @@ import (
 	"outlierd/sync/store"
 )
 
-// SettleScan closes a scan whose outcome is unknown, by the word of an operator who
-// has looked: with a state of [ScanNotCreated] its price is refunded and its hold
-// released, with any other it is adopted under sc.ScanID and its price counts as
-// spent. The price of an answer that came but could not be read stays spent in
-// both cases. The hold of an adopted scan goes on with its run, if that may go on.
-// Refunded is what was given back of the price.
+// SettleScan closes a scan whose outcome is unknown, as an operator has determined it. If sc.State is
+// [ScanNotCreated], its price is refunded and its hold released. Otherwise it is adopted under
+// sc.ScanID, and its price counts as spent. The price of an answer that was received but could not be
+// read stays spent in both cases. The hold of an adopted scan remains if its run may continue.
+// refunded is the refunded part of the price in credits.
 func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
 	err = rs.db.Update(func(tx *store.Tx) error {
 		old, err := unsettled(tx, intent)
@@ -34,7 +33,7 @@ func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err
 	return refunded, nil
 }
 
-// unsettled is the scan of an intent, if its outcome is unknown.
+// unsettled returns the scan of an intent, or an error if its outcome is not unknown.
 func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 	old, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE id = ?`, intent)
 	if err != nil {
@@ -53,7 +52,7 @@ func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 	return old, err
 }
 
-// disown takes an operator's word that a scan was never started.
+// disown records that a scan was never started, according to an operator.
 func disown(tx *store.Tx, s Scan) (refunded outlier.Credits, err error) {
 	if refunded, err = ledger.RefundStart(tx, s.Intent); err != nil {
 		return 0, err
@@ -65,11 +64,10 @@ func disown(tx *store.Tx, s Scan) (refunded outlier.Credits, err error) {
 	return refunded, Release(tx, s.Step)
 }
 
-// existing are the states of a scan that the service has.
+// existing lists the states of a scan that exists at the service.
 var existing = []ScanState{ScanRunning, ScanEnded, ScanExpired, ScanFailed}
 
-// adopt takes an operator's word that the scan of an intent is the service's
-// found.ScanID.
+// adopt records that the scan of an intent is the service's found.ScanID, according to an operator.
 func adopt(tx *store.Tx, old, found Scan) error {
 	if found.ScanID == "" || !slices.Contains(existing, found.State) {
 		return fmt.Errorf("a scan that is adopted has an id and one of the states %v", existing)
@@ -95,9 +93,8 @@ func adopt(tx *store.Tx, old, found Scan) error {
 	return releaseAdopted(tx, old)
 }
 
-// releaseAdopted gives back what is held for a scan whose run came to its end while its
-// start was not confirmed: no run will read it any more, and a person who reads it by hand finds
-// the room.
+// releaseAdopted releases the hold of a scan whose run ended while its start was not confirmed: no
+// run will read it any more, and the credits are available for reading it by hand.
 func releaseAdopted(tx *store.Tx, scan Scan) error {
 	var over bool
 	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`,

@@ -12,13 +12,12 @@ import (
 
 // # Why is this here?
 //
-// Every row can be followed back to what asked for it, by indexes on the ids of hits and
-// calls.
+// Every row can be traced to the request that returned it, by indexes on the ids of hits and calls.
 
-// Sighting is one time that a search brought a video, or a channel.
+// Sighting is one occurrence of a video or a channel in the results of a search.
 type Sighting struct {
 	Run, Job, Trigger string
-	Due               time.Time // of the run; zero for one by hand
+	Due               time.Time // of the run; zero for a manual one
 	Started           time.Time // of the run
 	Step              int64
 	Query             outlier.Query
@@ -29,10 +28,10 @@ type Sighting struct {
 	Channel           string // of the video
 	Page              int    // 0-based
 	Rank              int    // 1-based, over the whole result
-	Hits              int    // of the page, less those that the search had brought before
-	First             bool   // by the run that saw it first of all
+	Hits              int    // of the page, without those that the search had returned before
+	First             bool   // the run was the first to see it
 
-	Calls []ledger.Call // the attempts at the page; none if the journal had it
+	Calls []ledger.Call // the attempts for the page; none if it was taken from the journal
 }
 
 type sightingRow struct {
@@ -56,7 +55,7 @@ const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s
 	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
 	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
 
-// Sightings are all times that a search brought an id, the first one first.
+// Sightings returns all sightings of an id, oldest first.
 func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*sightingRow).columns, sightings, id)
@@ -77,7 +76,7 @@ func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 	return all, nil
 }
 
-// complete adds what stands in other tables.
+// complete decodes the columns of a row and adds the fields from other tables.
 func complete(tx *store.Tx, r *sightingRow) error {
 	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
 	r.Query = outlier.UncheckedQuery(r.op, r.params)

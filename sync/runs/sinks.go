@@ -8,11 +8,11 @@ import (
 	"outlierd/sync/store"
 )
 
-// sinksDown is where meta keeps since when no sink works.
+// sinksDown is the key in meta of the time since which no sink works.
 const sinksDown = "sinks down since"
 
-// SinksDownSince is since when no sink works, as [Runs.SetSinksDown] recorded last; zero
-// if one does. A time in the future, as after the clock was set back, counts as now.
+// SinksDownSince returns since when no sink works, as last recorded by [Runs.SetSinksDown]; zero if
+// one does. A time in the future, such as after the clock was set back, counts as now.
 func (rs *Runs) SinksDownSince() (since time.Time, err error) {
 	var text string
 	err = rs.db.View(func(tx *store.Tx) error {
@@ -31,7 +31,7 @@ func (rs *Runs) SinksDownSince() (since time.Time, err error) {
 	return since, nil
 }
 
-// SetSinksDown records since when no sink works; zero says that one does.
+// SetSinksDown records since when no sink works; zero means that one does.
 func (rs *Runs) SetSinksDown(since time.Time) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		if since.IsZero() {
@@ -45,19 +45,19 @@ func (rs *Runs) SetSinksDown(since time.Time) error {
 	return nil
 }
 
-// SinkState is how far readers of a sink see, as the process that works with it recorded last.
+// SinkState is the state of a sink, as last recorded by the process that writes to it.
 type SinkState struct {
-	Mark      int64     `json:"mark"`               // journal id of the last answer that is published
-	Published time.Time `json:"published,omitzero"` // when
+	Mark      int64     `json:"mark"`               // journal id of the last published answer
+	Published time.Time `json:"published,omitzero"` // when it was last published
 	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
 	Since     time.Time `json:"since,omitzero"`     // when it was disabled
-	Lacks     int64     `json:"lacks,omitempty"`    // it was rebuilt without the rows of answers up to this one; 0 if it has all
+	Lacks     int64     `json:"lacks,omitempty"`    // rebuilt without answers up to this one; 0 if it has all
 }
 
-// sinkKey precedes a sink's name where meta keeps its state.
+// sinkKey is the prefix of the key in meta of a sink's state.
 const sinkKey = "sink: "
 
-// Sink is the state of a sink; zero for one that nothing is known of.
+// Sink returns the recorded state of a sink; zero if there is none.
 func (rs *Runs) Sink(name string) (s SinkState, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		s, err = sinkState(tx, name)
@@ -77,18 +77,19 @@ func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
 	return s, err
 }
 
-// SinkPublished records that readers of a sink see all answers up to a journal id. It need not be
-// durable at once: the sink itself knows how far it is.
+// SinkPublished records that a sink has published all answers up to a journal id, and is not disabled.
+// The record need not be durable at once, because the sink has its own watermark.
 func (rs *Runs) SinkPublished(name string, mark int64) error {
 	return rs.setSink(name, func(s *SinkState, now time.Time) { *s = SinkState{Mark: mark, Published: now, Lacks: s.Lacks} })
 }
 
-// SinkLacks records up to which answer a sink has no rows, as it was rebuilt without them; 0 says that it has all.
+// SinkLacks records up to which answer a sink has no rows because it was rebuilt without them; 0 means
+// that it has all.
 func (rs *Runs) SinkLacks(name string, upTo int64) error {
 	return rs.setSink(name, func(s *SinkState, _ time.Time) { s.Lacks = upTo })
 }
 
-// SinkDisabled records why a sink is disabled.
+// SinkDisabled records that a sink is disabled, and why.
 func (rs *Runs) SinkDisabled(name string, cause error) error {
 	return rs.setSink(name, func(s *SinkState, now time.Time) {
 		if s.Error == "" {

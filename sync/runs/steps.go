@@ -15,7 +15,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Step is one search of a run, resolved when the run began, and how far it got.
+// Step is one search of a run, resolved when the run began, and its progress.
 type Step struct {
 	ID      int64
 	Run     string
@@ -26,28 +26,28 @@ type Step struct {
 	Seeds   []string
 	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
 
-	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
+	Watermark string // identity of the search; see [Watermark]. "" if it has none
 	Scan      string // id of the scan whose results the step reads; "" for other steps
 	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
-	Origin    int64  // the first of the steps whose rest this one buys; 0 if it buys the rest of none
+	Origin    int64  // the first of the steps that this one continues; 0 if it continues none
 
-	Began   time.Time // service time at which page one was asked for; zero before
-	Next    int       // the page to take next
+	Began   time.Time // service time at which page one was requested; zero before
+	Next    int       // the page to take next, 0-based
 	Pages   int       // taken
 	Hits    int
 	NewHits int
-	Seen    int             // distinct hits, with those of the steps whose rest this one buys
-	Total   int64           // the most that the service has said; -1 while unknown
-	Reading string          // what `from` counts, as its pages have shown: "page", "offset", or ""
+	Seen    int             // distinct hits, including those of the steps that this one continues
+	Total   int64           // the highest total that the service has reported; -1 while unknown
+	Reading string          // what `from` counts, as learned from its pages: "page", "offset", or ""
 	Stop    string          // why no further page is taken; "" while open
-	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
+	Credits outlier.Credits // cost of its attempts from the ledger, including those of unknown outcome
 	Unread  int             // of Hits, those that could not be stored
-	Reused  int             // pages that the journal had, and that were not bought again
-	Left    int             // pages that were left when it ended, whatever ended it; -1 if unknown
+	Reused  int             // pages taken from the journal instead of bought
+	Left    int             // pages left when it ended, for whatever reason; -1 if unknown
 }
 
-// Name returns what a step searches for, for people: its queries or seeds, or else the value of
-// for_each or the operation.
+// Name returns a readable name of a step's search: its queries or seeds, or else the value of for_each
+// or the operation.
 func (s *Step) Name() string {
 	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Query.Op()))
 }
@@ -62,23 +62,23 @@ func (s *Step) Title() string {
 	return string(s.Query.Op())
 }
 
-// Why a search ended; kept in ops.searches. Those that a plan itself has are
-// in package plan.
+// Reasons why a search ended, as in ops.searches. Those that a plan itself determines are in package
+// plan.
 const (
 	StopEmpty      = "empty"      // a page without hits
 	StopShort      = "short"      // a short page, and the total agrees
-	StopRepeated   = "repeated"   // a page without an id that was new to the search
-	StopPages      = "pages"      // as many pages as the job wants
-	StopKnown      = "known"      // the job's stop_when: hardly an id that was not known
+	StopRepeated   = "repeated"   // a page without an id that is new to the search
+	StopPages      = "pages"      // the job's maximum number of pages
+	StopKnown      = "known"      // the job's stop_when: nearly all ids were known
 	StopRefused    = "refused"    // the service refused the request itself
-	StopMissing    = "missing"    // page one has no hits, and its total counts some
-	StopUnreadable = "unreadable" // an answer of which no hit can be stored; it stays in the journal
-	StopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
+	StopMissing    = "missing"    // page one has no hits, but its total is not 0
+	StopUnreadable = "unreadable" // no hit of an answer can be stored; it stays in the journal
+	StopClock      = "clock"      // its dates were computed from a wrong clock; nothing was sent
 	StopTime       = "time"       // the job's stop_after
 
 	StopScanned    = "scanned"     // the scan has ended, and another search reads its results
-	StopScanFailed = "scan failed" // as the service says
-	StopDeadline   = "deadline"    // the scan had not ended in time; its results can still be read
+	StopScanFailed = "scan failed" // according to the service
+	StopDeadline   = "deadline"    // the scan did not end in time; its results can still be read
 )
 
 // Final reports whether a search that ended with this reason is closed permanently because a retry
@@ -124,8 +124,7 @@ func (r *stepRow) step() (Step, error) {
 	return r.Step, err
 }
 
-// AddStep appends a step to a run that is under way and returns its id. Its ordinal
-// follows from what the run has.
+// AddStep appends a step to a running run and returns its id. It assigns the next ordinal.
 func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 	var status Status
 	err = tx.Row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run)
@@ -200,8 +199,8 @@ func (rs *Runs) Steps(run string) ([]Step, error) {
 	return steps, nil
 }
 
-// LastOf is the newest of the steps that buy a step's search: itself, unless a later run
-// has bought what it left.
+// LastOf returns the newest of the steps that share a step's search: the step itself, unless a later
+// run has continued it.
 func (rs *Runs) LastOf(step *Step) (last Step, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps
@@ -221,7 +220,7 @@ func (rs *Runs) LastOf(step *Step) (last Step, err error) {
 	return last, nil
 }
 
-// Unread counts the hits that could not be stored of a step, and of those whose rest it buys.
+// Unread returns how many hits of a step, and of those that it continues, could not be stored.
 func (rs *Runs) Unread(step *Step) (n int, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT coalesce(sum(unread), 0) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,

@@ -11,18 +11,18 @@ import (
 	"outlierd/sync/store"
 )
 
-// Watermark says up to when the searches of one identity have covered a job. The
-// key names operation, queries or seeds, and the for_each value: a change of one of them
-// starts afresh, a change of another filter does not.
+// Watermark is the time up to which a job's searches with one key are covered. The key consists of
+// operation, queries or seeds, and the for_each value: if one of them changes, the search starts from
+// the beginning; if another filter changes, it does not.
 type Watermark struct {
 	Job, Key string
-	At       time.Time // service time at which page one of the last search that succeeded was asked for
+	At       time.Time // service time at which page one of the last successful search was requested
 	Run      string    // of that search; "" if the watermark was set by hand
-	Set      time.Time // when it was written down
+	Set      time.Time // when it was recorded
 }
 
-// MoveWatermark moves a watermark forward to w.At for w.Run. An earlier instant
-// leaves it where it is: two runs may end in another order than they began.
+// MoveWatermark moves a watermark forward to w.At for w.Run. It never moves it back, because runs may
+// end in another order than they began.
 func MoveWatermark(tx *store.Tx, w Watermark) error {
 	if w.Run == "" {
 		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
@@ -37,7 +37,7 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 	return nil
 }
 
-// Watermark is the instant up to which a job has covered key; zero if it never has.
+// Watermark returns the time up to which a job has covered key; zero if it never has.
 func (rs *Runs) Watermark(job, key string) (time.Time, error) {
 	var at int64
 	err := rs.db.View(func(tx *store.Tx) error {
@@ -52,15 +52,15 @@ func (rs *Runs) Watermark(job, key string) (time.Time, error) {
 	return store.Instant(at), nil
 }
 
-// lastSearched is the query for it. The steps that search for the same are taken from the
-// latest to the first one that is the job's.
+// lastSearched is the query of [Runs.LastSearched]. It reads the steps with the watermark's key from
+// the latest to the first one of the job.
 const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3
 	AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
 
-// LastSearched is the service time at which a job last asked for page one of what a
-// watermark's key names, whatever became of the search; zero if it never did. Runs that
-// a person has overridden do not count, nor does what is dated in the future.
+// LastSearched returns the service time at which a job last requested page one of a search with a
+// watermark's key, whether or not the search succeeded; zero if it never did. Manually overridden runs
+// and times in the future do not count.
 func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 	var began int64
 	err := rs.db.View(func(tx *store.Tx) error {
@@ -76,23 +76,22 @@ func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 	return store.Instant(began), nil
 }
 
-// searched is the query for it.
+// searched is the query of [Runs.Searched].
 const searched = `SELECT steps.op, steps.params, steps.stop, steps.began,
 	CASE WHEN runs.overridden THEN runs.plan END
 	FROM steps CROSS JOIN runs USING (run)
 	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
 	FROM renames WHERE new = ?1))`
 
-// Searched is a search that has had pages.
+// Searched is a search that has received pages.
 type Searched struct {
 	Query outlier.Query
 	Stop  string
 	Began time.Time
-	Plan  []byte // of its run, if a person has overridden that
+	Plan  []byte // of its run, if that was manually overridden
 }
 
-// Searched are the searches that a job has made for what a watermark's key names, also
-// under its former name.
+// Searched returns the searches of a job with a watermark's key, including those under former names.
 func (rs *Runs) Searched(job, key string) (all []Searched, err error) {
 	type row struct {
 		Searched
@@ -125,7 +124,7 @@ func (r *watermarkRow) columns() []any {
 	return []any{&r.Job, &r.Key, &r.at, &r.Run, &r.set}
 }
 
-// Watermarks are those of a job, or of all jobs if job is "", by job and key.
+// Watermarks returns the watermarks of a job, or of all jobs if job is "", by job and key.
 func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
 	var all []Watermark
 	err := rs.db.View(func(tx *store.Tx) error {
@@ -144,8 +143,7 @@ func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
 	return all, nil
 }
 
-// SetWatermark sets a watermark by hand, forward or back; a key of "" means every
-// key that the job has.
+// SetWatermark sets a watermark by hand, forward or back. An empty key means every key of the job.
 func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		if at.IsZero() {
@@ -166,8 +164,8 @@ func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
 	return nil
 }
 
-// ResetWatermarks forgets what a job has covered and returns how many watermarks it
-// had. Its next run starts as if it were the first.
+// ResetWatermarks removes the watermarks of a job and returns their number. The job's next run starts
+// as if it were the first.
 func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
 	err = rs.db.Update(func(tx *store.Tx) error {
 		result, err := tx.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
@@ -184,9 +182,9 @@ func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
 	return n, nil
 }
 
-// CorrectWatermarks puts those that lie in the future at now back to when they were
-// written: a search looks for nothing before its watermark, so such a one would lose what
-// is published until its date comes, and after that nothing would show that it was wrong.
+// CorrectWatermarks moves watermarks that are later than now back to when they were recorded. A search
+// ignores videos published before its watermark, so a watermark in the future would lose those
+// published until then, and afterwards nothing would show that it was wrong.
 func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 	rows, err := store.List(tx, (*watermarkRow).columns,
 		`SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, store.Micros(now.Add(ledger.Skew)))
@@ -196,7 +194,7 @@ func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 	return err
 }
 
-// takeBack puts a mark in the place of one that lies in the future.
+// takeBack replaces a watermark in the future by one at the time of its recording, at most now.
 func takeBack(tx *store.Tx, mark watermarkRow, now int64) error {
 	if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, mark.Job, mark.Key); err != nil {
 		return err
