@@ -4,11 +4,11 @@ import "outlierd/sync/journal"
 
 // # Decoding once
 //
-// Whether the answer to a data call has a row is found out before its commit, by decoding it.
-// Where all that came before it is in the loader's batch, its rows stay there: the journal is not
-// read for it, and it is not decoded a second time. Until the commit they are there on trial. A
-// commit that fails, or is tried again, takes them back. What could not be decoded ahead comes
-// from the journal, as everything does that an earlier process has left.
+// The answer to a data call is decoded before its commit, to find out whether it has a row. If the
+// loader's batch has all earlier answers, the rows are added to it, so that the answer is not read
+// from the journal and decoded again. Until the commit they are provisional: if it fails or is
+// retried, they are removed. All other answers are read from the journal, including those of an
+// earlier process.
 
 // DecodeAhead adds the rows of an answer to the batch before its commit, if it is the next one,
 // and reports whether it did. [Loader.SettleAhead] must follow.
@@ -22,14 +22,14 @@ func (l *Loader) DecodeAhead(entry *journal.Entry) bool {
 		return false
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
-		l.decoder.Undo() // the drift that it has shown
+		l.decoder.Undo() // discard its drift
 		return false
 	}
 	l.ahead = entry
 	return true
 }
 
-// SettleAhead keeps the rows on trial if their answer was committed.
+// SettleAhead keeps the provisional rows if their answer was committed, and removes them otherwise.
 func (l *Loader) SettleAhead(committed bool) {
 	if l.ahead == nil || !committed {
 		l.takeBack()
@@ -41,7 +41,7 @@ func (l *Loader) SettleAhead(committed bool) {
 	l.ahead = nil
 }
 
-// takeBack removes the rows on trial.
+// takeBack removes the provisional rows.
 func (l *Loader) takeBack() {
 	if l.ahead != nil {
 		l.decoder.Undo()

@@ -1,10 +1,9 @@
-// Package load brings answers from the journal into the sinks: in batches while runs go on
-// ([Loader]), or into one sink by itself, to compare or to replay ([Project], [Replay]).
+// Package load writes answers from the journal to the sinks: in batches during runs ([Loader]), or to
+// a single sink, to compare or to replay ([Project], [Replay]).
 //
-// The journal leads, and the sinks follow: nothing is written to a sink that is not durable in the
-// journal first. A loader reads the journal from each sink's own watermark, so a sink that was
-// locked, full or new catches up without a purchase. What readers see changes only when a sink
-// publishes.
+// An answer must be durable in the journal before it is written to a sink. A loader reads the journal
+// from each sink's own watermark, so a sink that was locked, full or new catches up without a
+// purchase. Readers see changes only when a sink publishes.
 package load
 
 import (
@@ -24,27 +23,26 @@ import (
 	"outlierd/sync/store"
 )
 
-// A batch is cut when it holds this much, and before publishing. DuckDB's cost of a
-// flush is mostly fixed, so fewer and larger ones are cheaper; the bounds keep memory
-// small. Nothing is gained by an earlier one: the journal makes an answer durable,
-// and readers see it when it is published.
+// A batch is written when it has this size, and before publishing. The cost of a flush in DuckDB is
+// mostly fixed, so fewer and larger ones are cheaper; the limits keep memory small. Earlier flushes
+// have no benefit: the journal makes an answer durable, and readers see it when it is published.
 const (
 	batchBytes = 8 << 20
 	batchRows  = 60_000
 )
 
-// publishEvery is how often a run that goes on shows what it has so far. At ten
-// requests a minute there is little to see more often.
+// publishEvery is the interval at which a run publishes. At ten requests per minute there is little
+// new to see more often.
 const publishEvery = time.Minute
 
-// publishSoon is how long after the last time it shows the hits of a run whose pages are in,
-// while the calls about them go on.
+// publishSoon is the interval once all pages of a run are received, to show its hits while the calls
+// about them are made.
 const publishSoon = 10 * time.Second
 
-// Loader brings the sinks up to the end of the journal. Sinks that stand at the
-// same place, which is all of them in ordinary times, share one decoding.
+// Loader brings the sinks up to the end of the journal. Sinks with the same watermark, normally all of
+// them, share one decoding.
 type Loader struct {
-	PagesIn bool // the pages of a run are in, and readers were not shown them
+	PagesIn bool // all pages of a run are received and not yet published
 
 	store   *state.Store
 	log     *slog.Logger
@@ -52,27 +50,27 @@ type Loader struct {
 	sinks   []*sinkState
 
 	lo, hi  int64                       // the answers (lo, hi] are in the decoder
-	counted int64                       // answers up to this one are in rows, or were counted by another process
-	rows    map[string]map[string]int64 // by run and table
-	drift   []journal.Drift             // noticed in the answers of the batch
-	drifted int64                       // what answers up to this one brought of it is on record
-	ahead   *journal.Entry              // whose rows are in the decoder before its commit; see decodeAhead
-	behind  bool                        // the journal has answers that the decoder could not take ahead
+	counted int64                       // answers up to this one are in rows, or counted by another process
+	rows    map[string]map[string]int64 // number of rows by run and table
+	drift   []journal.Drift             // found in the answers of the batch
+	drifted int64                       // the drift of answers up to this one is recorded
+	ahead   *journal.Entry              // its rows are provisional; see [Loader.DecodeAhead]
+	behind  bool                        // the journal has answers that could not be decoded ahead
 
-	shown     int64         // the answers up to this one were there when readers last got something new
+	shown     int64         // the last answer at the time of the last publication
 	published time.Time     // when that was
-	copying   time.Duration // how long that took
+	copying   time.Duration // how long it took
 
-	forgotten int64 // changes of the operations tables up to this one every sink has, and the state has not
+	forgotten int64 // changes of the operations tables up to this one were removed from the state
 
 	beat func() // called for each batch
 
 	downSince time.Time // since when no sink works; zero while one does
-	answered  bool      // a sink has told its watermark, so the journal is known to be complete
+	answered  bool      // a sink has returned its watermark, so the journal is known to be complete
 }
 
-// New asks every sink where it stands. One that does not answer is disabled. The loader calls beat for
-// each batch that it writes.
+// New returns a loader. It reads the watermark of every sink and disables those that do not answer.
+// The loader calls beat for each batch that it writes.
 func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) (*Loader, error) {
 	l := &Loader{
 		store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
@@ -99,8 +97,8 @@ func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Lo
 	return l, nil
 }
 
-// AheadError says that a sink holds answers which the journal does not have: the
-// state was lost, or is an old copy, and it is unknown what has been spent.
+// AheadError is the error if a sink has answers that the journal does not have: the state was lost or
+// is an old copy, and the credits spent are unknown.
 type AheadError struct {
 	Sink      string
 	Mark, End int64
@@ -112,7 +110,7 @@ func (e *AheadError) Error() string {
 		"move the whole data folder away, start with a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
 }
 
-// restart places the decoder, which is empty, at the sink that is furthest behind.
+// restart positions the empty decoder at the lowest watermark of the sinks.
 func (l *Loader) restart() {
 	l.lo = -1
 	for _, s := range l.sinks {
@@ -123,13 +121,13 @@ func (l *Loader) restart() {
 	l.hi = l.lo
 }
 
-// batchesAfterStop is how many batches are still written once a stop was asked for.
-// There are more only while a sink catches up, which the next start goes on with.
+// batchesAfterStop is how many batches are still written after a stop was requested. There are more
+// only while a sink catches up, which the next start continues.
 const batchesAfterStop = 2
 
-// Load decodes what the journal has gained and writes whole batches. With all set
-// nothing is left waiting for a batch to fill. A sink that fails is disabled and
-// stops no other: what it lacks is safe in the journal. [Loader.Problems] tells.
+// Load decodes new answers of the journal and writes full batches; if all is set, also the last,
+// partial one. A sink that fails is disabled and does not affect the others, because the journal has
+// the answers that it lacks. [Loader.Problems] returns why.
 func (l *Loader) Load(ctx context.Context, all bool) error {
 	l.behind = false
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
@@ -151,9 +149,8 @@ func (l *Loader) full() bool {
 	return l.decoder.Bytes() >= batchBytes || l.decoder.Rows() >= batchRows
 }
 
-// fill decodes journal entries until the batch is full, the journal ends, or a
-// sink is reached that already holds what comes next. It reports whether the
-// batch has to be written before more can be decoded.
+// fill decodes journal entries until the batch is full, the journal ends, or the watermark of another
+// sink is reached. It reports whether the batch must be written before more can be decoded.
 func (l *Loader) fill() (bool, error) {
 	stop := l.nextMark()
 	for entry, err := range l.store.Journal.After(l.hi) {
@@ -169,7 +166,7 @@ func (l *Loader) fill() (bool, error) {
 	return false, nil
 }
 
-// nextMark is the lowest watermark above lo, where another sink joins in.
+// nextMark returns the lowest watermark above lo, at which another sink joins; -1 if there is none.
 func (l *Loader) nextMark() int64 {
 	next := int64(-1)
 	for _, s := range l.sinks {
@@ -180,12 +177,12 @@ func (l *Loader) nextMark() int64 {
 	return next
 }
 
-// mostOfError is how many characters of an error are logged: a message about deeply nested
-// JSON is as deep itself.
+// mostOfError is how many characters of an error are logged. A message about deeply nested JSON can be
+// very long.
 const mostOfError = 300
 
-// decode adds an answer's rows to the batch. An answer that cannot be read stays
-// in the journal, quarantined: it adds no rows, and loading goes on.
+// decode adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
+// adds no rows, and loading continues.
 func (l *Loader) decode(entry *journal.Entry) {
 	source, ok := l.sourceOf(entry)
 	if !ok {
@@ -198,8 +195,7 @@ func (l *Loader) decode(entry *journal.Entry) {
 	l.decoded(entry)
 }
 
-// decoded counts the rows of an answer that is in the batch, and notes what is new about its
-// shape.
+// decoded counts the rows of an answer in the batch and collects its drift.
 func (l *Loader) decoded(entry *journal.Entry) {
 	l.count(entry)
 	for _, d := range l.decoder.Drift() {
@@ -213,8 +209,8 @@ func (l *Loader) decoded(entry *journal.Entry) {
 	}
 }
 
-// count adds an answer's rows to those of its run. A sink that catches up makes
-// answers be decoded again, which brings nothing new.
+// count adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
+// sink that catches up, are not counted again.
 func (l *Loader) count(entry *journal.Entry) {
 	if entry.ID <= l.counted {
 		return
@@ -222,14 +218,14 @@ func (l *Loader) count(entry *journal.Entry) {
 	l.counted = entry.ID
 	rows := l.rows[entry.Run]
 	if rows == nil {
-		return // of a run that has ended: its record is final
+		return // the run has ended, and its record is final
 	}
 	for table, n := range l.decoder.Counted() {
 		rows[table] += n
 	}
 }
 
-// noteDrift keeps what is new about the shape of answers, and tells of each field once.
+// noteDrift records the collected drift and logs each new field once.
 func (l *Loader) noteDrift() error {
 	if len(l.drift) == 0 {
 		return nil
@@ -250,10 +246,9 @@ func (l *Loader) noteDrift() error {
 	return nil
 }
 
-// flush writes the batch to every sink that stands at its beginning. The store is
-// flushed first: a sink must never hold an answer that a kill could take from the
-// journal. A stop does not interrupt a batch that was begun: it is soon over, and
-// the decoder has forgotten its rows.
+// flush writes the batch to every sink whose watermark is at its beginning. It flushes the store
+// first, because a sink must never have an answer that the journal could lose by a kill. A stop does
+// not interrupt a batch: writing is short, and the decoder no longer has the rows.
 func (l *Loader) flush(ctx context.Context) error {
 	l.beat()
 	if err := l.store.DB.Flush(); err != nil {
@@ -288,8 +283,8 @@ func release(parts []schema.Part) {
 	}
 }
 
-// Recount is how many rows a run has brought so far. It is for a run whose process was
-// killed, and with that the counts; to count costs in proportion to the run's answers.
+// Recount returns the number of rows of a run so far, by table. It is for a run whose process was
+// killed and whose counts were lost. Its cost is proportional to the run's answers.
 func (l *Loader) Recount(run string) (map[string]int64, error) {
 	rows := map[string]int64{}
 	decoder := schema.NewDecoder(memory.DefaultAllocator)
@@ -310,21 +305,21 @@ func (l *Loader) Recount(run string) (map[string]int64, error) {
 	return rows, nil
 }
 
-// Expect has the rows of a run counted, until they are [Loader.Taken] for the last time.
+// Expect starts counting the rows of a run, until [Loader.Taken].
 func (l *Loader) Expect(run string) { l.rows[run] = map[string]int64{} }
 
-// Taken hands over how many rows a run has brought per table since the last call.
+// Taken returns the number of rows of a run since [Loader.Expect], by table, and stops counting.
 func (l *Loader) Taken(run string) map[string]int64 {
 	rows := l.rows[run]
 	delete(l.rows, run)
 	return rows
 }
 
-// PublishDue reports whether a run that goes on should publish.
+// PublishDue reports whether a run should publish now.
 func (l *Loader) PublishDue() bool { return !time.Now().Before(l.PublishAt()) }
 
-// PublishAt is when a run that goes on should publish. The copy that readers get costs in
-// proportion to the data, so it is made for at most a twentieth of the time.
+// PublishAt returns when a run should publish next. The cost of publishing is proportional to the
+// data, so it takes at most about a twentieth of the time.
 func (l *Loader) PublishAt() time.Time {
 	every := publishEvery
 	if l.PagesIn {
@@ -333,14 +328,14 @@ func (l *Loader) PublishAt() time.Time {
 	return l.published.Add(max(every, 20*l.copying))
 }
 
-// Unseen reports whether the journal holds what no reader was shown.
+// Unseen reports whether the journal has answers that are not published.
 func (l *Loader) Unseen() (bool, error) {
 	end, err := l.store.Journal.End()
 	return l.hi >= 0 && end > l.shown, err
 }
 
-// Publish lets readers see what was loaded, with the operations tables as the
-// state tells them now. A stop does not interrupt it.
+// Publish makes the loaded rows and the current operations tables visible to readers. A stop does not
+// interrupt it.
 func (l *Loader) Publish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
@@ -359,8 +354,7 @@ func (l *Loader) Publish(ctx context.Context) error {
 	return l.forgetOps()
 }
 
-// publishTo lets the readers of one sink see what was loaded, with the operations tables
-// as far as it does not have them.
+// publishTo publishes one sink, with the rows of the operations tables that it does not have.
 func (l *Loader) publishTo(ctx context.Context, s *sinkState) error {
 	version, err := s.OpsVersion(ctx)
 	if err != nil {
@@ -381,8 +375,8 @@ func (l *Loader) publishTo(ctx context.Context, s *sinkState) error {
 	return l.recovered(s)
 }
 
-// forgetOps removes the changes that every sink has from the state. It does nothing while
-// a sink is disabled, whose version is not known.
+// forgetOps removes from the state the changes that every sink has. It does nothing while a sink is
+// disabled, because its version is not known.
 func (l *Loader) forgetOps() error {
 	if len(l.sinks) == 0 || l.Disabled() > 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// Operations are all rows of the operations tables, for a sink that has none. It only reads the state,
-// so that it also works beside the process that holds it.
+// Operations returns all rows of the operations tables, for a sink that has none. It only reads the
+// state, so it also works while another process holds it.
 func Operations(from *state.Store) (*sinks.Ops, error) {
 	news, err := ops.Seen(from.DB, 0)
 	if err != nil {
@@ -21,10 +21,10 @@ func Operations(from *state.Store) (*sinks.Ops, error) {
 	return &sinks.Ops{Version: news.Version, All: true, Batches: opsBatches(from, news)}, nil
 }
 
-// opsBatchRows bounds what is held in memory of the operations tables.
+// opsBatchRows limits how many rows of the operations tables are held in memory.
 const opsBatchRows = 10_000
 
-// opsBatches reads the news from the state as they are asked for.
+// opsBatches yields the news in batches. It reads them from the state as the caller continues.
 func opsBatches(from *state.Store, news ops.News) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		var batch sinks.OpsBatch
@@ -52,7 +52,7 @@ func opsBatches(from *state.Store, news ops.News) iter.Seq2[sinks.OpsBatch, erro
 	}
 }
 
-// opsParts are the news of one table, each as large as may be but for the last.
+// opsParts yields the news of one table in parts of at most opsBatchRows rows.
 func opsParts(from *state.Store, table *schema.Table, news ops.News) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
 		columns := state.OpsColumns(table.Name)

@@ -14,8 +14,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// GapError says that a sink cannot be built from the journal alone, as answers are missing
-// from its beginning.
+// GapError is the error if a sink cannot be built from the journal because answers are missing.
 type GapError struct{ After, First int64 }
 
 func (e *GapError) Error() string {
@@ -23,21 +22,21 @@ func (e *GapError) Error() string {
 		e.After+1, e.First-1)
 }
 
-// Project brings a sink from its watermark up to an answer of the journal, as a run does, and
-// calls at with the last answer of each batch. It only reads the state, so that it also works
-// beside the process that holds it. What it writes is not published.
+// Project writes to a sink the answers from its watermark up to the answer to, as a run does, and calls
+// at with the last answer of each batch. It only reads the state, so it also works while another
+// process holds it. It does not publish.
 func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, at func(id int64)) error {
 	lo, err := sink.Watermark(ctx)
 	if err != nil || lo >= to {
 		return err
 	}
-	ignore := func(int64, error) {} // the run that received an answer has logged what is wrong with it
+	ignore := func(int64, error) {} // the run that received the answer has logged the error
 	return project(ctx, from, wholly(from.Journal.After(lo), lo, to), sink, lo, ignore, at)
 }
 
-// Replay writes what answers amount to into a new sink, and calls unreadable with those that cannot be
-// decoded. Answers that are not kept, or were pruned, are left out; n counts the others. The ids ascend. It
-// only reads the state, and what it writes is not published.
+// Replay writes the rows of answers to a new sink, and calls unreadable for those that cannot be
+// decoded. ids must ascend. Replay skips answers that are not kept or were pruned; n is the number of
+// the others. It only reads the state, and does not publish.
 func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink, unreadable func(id int64, err error)) (n int, err error) {
 	counted := func(yield func(*journal.Entry, error) bool) {
 		for entry, err := range from.Journal.Each(ids) {
@@ -50,7 +49,7 @@ func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink
 	return n, err
 }
 
-// wholly passes the answers (lo, to] on, or ends with a [*GapError] where some are missing.
+// wholly yields the answers (lo, to], and ends with a [*GapError] if some are missing.
 func wholly(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
 		last := lo
@@ -73,7 +72,7 @@ func wholly(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*j
 	}
 }
 
-// project writes answers, whose ids ascend, into a sink with the watermark lo.
+// project writes answers with ascending ids to a sink with the watermark lo.
 func project(ctx context.Context, from *state.Store, entries iter.Seq2[*journal.Entry, error], sink sinks.Sink, lo int64,
 	unreadable func(id int64, err error), at func(id int64)) error {
 	p := projection{sink: sink, decoder: schema.NewDecoder(memory.DefaultAllocator), lo: lo, hi: lo, at: at}

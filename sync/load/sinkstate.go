@@ -11,26 +11,25 @@ import (
 
 // # Sinks that fail
 //
-// A sink that fails is disabled and retried with back-off, whatever runs are under way, and
-// at the end of each run. It catches up from the journal. It does not affect other sinks;
-// while another sink works, runs end as partial instead of failed. Once no sink has
-// worked for sinks_down_after, paid calls are refused: their answers could not be seen.
+// A sink that fails is disabled and retried with back-off, independent of runs, and at the end of
+// each run. It catches up from the journal. It does not affect other sinks; while another sink works,
+// runs end as partial instead of failed. Once no sink has worked for sinks_down_after, paid calls are
+// refused, because their answers could not be seen.
 
-// A disabled sink is tried again after firstRetry, then after twice as long each time,
-// up to lastRetry.
+// A disabled sink is retried after firstRetry, then after twice as long each time, up to lastRetry.
 const (
 	firstRetry = 10 * time.Second
 	lastRetry  = 10 * time.Minute
 )
 
-// sinkState is a sink and what this process knows of it.
+// sinkState is a sink with its state in this process.
 type sinkState struct {
 	sinks.Sink
 	mark    int64         // its watermark, while it is not disabled
-	version int64         // of the operations tables that it had when it published last
+	version int64         // of the operations tables when it last published
 	err     error         // why it is disabled; nil while it is not
-	retryAt time.Time     // when it is tried again, while it is disabled
-	pause   time.Duration // before that; 0 once it has published again
+	retryAt time.Time     // when it is retried, while it is disabled
+	pause   time.Duration // the last back-off; 0 once it has published again
 }
 
 // ask reads the watermark of a sink, and disables the sink if it does not answer.
@@ -57,7 +56,7 @@ func (l *Loader) ask(ctx context.Context, s *sinkState) error {
 	return nil
 }
 
-// PrunedError says that a sink lacks rows of answers whose bodies the journal does not have any more.
+// PrunedError is the error if a sink lacks rows of answers whose bodies were pruned from the journal.
 type PrunedError struct {
 	Sink         string
 	Mark, Pruned int64
@@ -68,7 +67,7 @@ func (e *PrunedError) Error() string {
 		"'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark, e.Pruned, e.Sink)
 }
 
-// disable sets when a sink that failed is tried again. A try before its time does not
+// disable disables a sink that failed and sets when it is retried. A retry before that time does not
 // lengthen the back-off.
 func (l *Loader) disable(s *sinkState, err error) error {
 	again := s.pause > 0
@@ -90,15 +89,15 @@ func (l *Loader) disable(s *sinkState, err error) error {
 	return l.store.Runs.SetSinksDown(l.downSince)
 }
 
-// noteSink logs that the state of a sink is not on record, where people look for it. That stops
-// nothing: the sink itself knows how far it is.
+// noteSink logs that the state of a sink, which commands show, could not be recorded. Loading goes on,
+// because the sink has its own watermark.
 func (l *Loader) noteSink(s *sinkState, err error) {
 	if err != nil {
 		l.log.Warn("sink state not recorded", "sink", s.Name(), "err", err)
 	}
 }
 
-// recovered notes that a sink has published.
+// recovered records that a sink has published.
 func (l *Loader) recovered(s *sinkState) error {
 	if s.pause > 0 {
 		s.pause, s.retryAt = 0, time.Time{}
@@ -112,9 +111,9 @@ func (l *Loader) recovered(s *sinkState) error {
 	return l.store.Runs.SetSinksDown(time.Time{})
 }
 
-// Retry tries the disabled sinks whose time has come, or with all set every one, also while
-// a stop is under way: what a sink does not have at the end of a process it lacks until the
-// next one. Those that answer catch up and publish. An error is the state's, or an
+// Retry retries the disabled sinks whose back-off is over. If all is set, it retries every disabled
+// sink, even during a stop, because a sink that is behind when the process ends stays behind until
+// the next one. Sinks that answer catch up and publish. An error is one of the state, or an
 // [AheadError].
 func (l *Loader) Retry(ctx context.Context, all bool) error {
 	var due []*sinkState
@@ -126,7 +125,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 	if len(due) == 0 || !all && ctx.Err() != nil {
 		return nil
 	}
-	if l.hi > l.lo { // what is decoded belongs to the sinks that stand at its beginning
+	if l.hi > l.lo { // the batch belongs to the sinks whose watermark is at its beginning
 		if err := l.flush(ctx); err != nil {
 			return err
 		}
@@ -151,7 +150,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 	return nil
 }
 
-// NextRetry is when a disabled sink is tried again; zero if none is disabled.
+// NextRetry returns when the next disabled sink is retried; zero if none is disabled.
 func (l *Loader) NextRetry() (next time.Time) {
 	for _, s := range l.sinks {
 		if s.err != nil && (next.IsZero() || s.retryAt.Before(next)) {
@@ -161,7 +160,8 @@ func (l *Loader) NextRetry() (next time.Time) {
 	return next
 }
 
-// ShownByAll is the last answer that readers of all sinks find. It is not known while a sink is disabled.
+// ShownByAll returns the last answer that all sinks have published. It is not known while a sink is
+// disabled.
 func (l *Loader) ShownByAll() (upTo int64, known bool, err error) {
 	for i, s := range l.sinks {
 		if s.err != nil {
@@ -171,7 +171,7 @@ func (l *Loader) ShownByAll() (upTo int64, known bool, err error) {
 		if err != nil {
 			return 0, false, err
 		}
-		shown := min(s.mark, state.Mark) // a sink may be a new one in the place of that which is on record
+		shown := min(s.mark, state.Mark) // a new sink may have replaced the recorded one
 		if i == 0 || shown < upTo {
 			upTo = shown
 		}
@@ -179,7 +179,7 @@ func (l *Loader) ShownByAll() (upTo int64, known bool, err error) {
 	return upTo, len(l.sinks) > 0, nil
 }
 
-// Working reports whether there is a sink that is not disabled, or none at all.
+// Working reports whether at least one sink is not disabled, or there are no sinks.
 func (l *Loader) Working() bool {
 	for _, s := range l.sinks {
 		if s.err == nil {
@@ -189,10 +189,10 @@ func (l *Loader) Working() bool {
 	return len(l.sinks) == 0
 }
 
-// DownSince is since when no sink works; zero while one does.
+// DownSince returns since when no sink works; zero while one does.
 func (l *Loader) DownSince() time.Time { return l.downSince }
 
-// Disabled is how many sinks are disabled.
+// Disabled returns how many sinks are disabled.
 func (l *Loader) Disabled() (n int) {
 	for _, s := range l.sinks {
 		if s.err != nil {
@@ -202,7 +202,7 @@ func (l *Loader) Disabled() (n int) {
 	return n
 }
 
-// Problem is what a sink is disabled for; nil if it is not, or there is none of that name.
+// Problem returns why a sink is disabled; nil if it is not, or if there is no sink with that name.
 func (l *Loader) Problem(name string) error {
 	for _, s := range l.sinks {
 		if s.Name() == name {
@@ -212,7 +212,7 @@ func (l *Loader) Problem(name string) error {
 	return nil
 }
 
-// Problems joins what the sinks are disabled for; nil if none is.
+// Problems returns the joined errors of all disabled sinks; nil if none is disabled.
 func (l *Loader) Problems() error {
 	var errs []error
 	for _, s := range l.sinks {
@@ -223,10 +223,10 @@ func (l *Loader) Problems() error {
 	return errors.Join(errs...)
 }
 
-// SinksDownError refuses a paid call because no sink works.
+// SinksDownError is the error of a paid call that is refused because no sink works.
 type SinksDownError struct {
 	Since time.Time // zero if none has worked since the process started
-	Err   error     // what the sinks are disabled for
+	Err   error     // why the sinks are disabled
 }
 
 func (e *SinksDownError) Error() string {

@@ -11,8 +11,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// sourceOf is what the journal knows of an answer, for the decoder. An answer that is an
-// error has no rows, nor has a page that was bought and set aside, nor one about what was forgotten.
+// sourceOf returns what the journal has about an answer, for the decoder, and reports whether the
+// answer may have rows. An error has none, nor has a page that was set aside, nor an answer about a
+// forgotten id.
 func (l *Loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	return sourceOf(l.store, l.log, e)
 }
@@ -32,7 +33,7 @@ func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Sou
 		Status:     e.Status,
 		RetryAt:    e.RetryAt,
 	}
-	// The documented error may come under a status of success.
+	// The documented error may have a success status.
 	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 {
 		source.Reason = "the service refused the request"
 	}
@@ -60,8 +61,8 @@ func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Sou
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
 }
 
-// ofScan adds what was asked for when a scan was started: no poll and no page of its
-// results repeats that. A scan that another client started stays without.
+// ofScan adds how a scan was requested, which neither its polls nor the pages of its results repeat.
+// Nothing is added for a scan that another client started.
 func ofScan(log *slog.Logger, source *schema.Source, find func() (*runs.Scan, error)) {
 	scan, err := find()
 	if err != nil {
