@@ -120,7 +120,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// countedBelow is the connection of [dial] below TLS; nil if there is none.
+// countedBelow is the connection of [dial] below TLS, or nil.
 func countedBelow(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {

@@ -294,7 +294,7 @@ func (d *Decoder) Take() []Part {
 	return parts
 }
 
-// takeGone returns the deleted identities; nil if there are none.
+// takeGone returns the deleted identities, or nil.
 func (d *Decoder) takeGone(t *Table) arrow.RecordBatch {
 	gone := d.gone[t]
 	if gone == nil || gone.n == 0 {

@@ -78,7 +78,7 @@ func itself() string {
 	return path
 }
 
-// seeds returns a function that runs the SQL of jobs on the published file; nil if there is none.
+// seeds returns a function that runs the SQL of jobs on the published file, or nil.
 func seeds(config *job.Config) query.Finder {
 	path := published(config)
 	if path == "" {

@@ -144,7 +144,7 @@ func copied(r bucket.Report) (lines []string) {
 	return []string{said}
 }
 
-// bucketsDiffer returns an error that names the buckets with problems; nil if there are none.
+// bucketsDiffer returns an error that names the buckets with problems, or nil.
 func bucketsDiffer(all []bucket.Report) error {
 	for _, r := range all {
 		if len(r.Problems) > 0 {
@@ -243,7 +243,7 @@ func provedOfOperations(o check.Operations) string {
 	return said
 }
 
-// sinksDiffer returns an error that names the sinks with problems, and what to do; nil if there are none.
+// sinksDiffer returns an error that names the sinks with problems, and what to do, or nil.
 func sinksDiffer(results []check.Result) error {
 	var ahead, differ []string
 	for _, r := range results {

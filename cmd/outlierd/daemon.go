@@ -27,7 +27,7 @@ import (
 // stateFolder is the state folder of a configuration.
 func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
 
-// served returns the daemon that holds the state folder; nil if there is none.
+// served returns the daemon that holds the state folder, or nil.
 func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
 	c, err := serve.Dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNoDaemon) {
@@ -76,7 +76,7 @@ const (
 	startPoll = 50 * time.Millisecond
 )
 
-// starting waits until the daemon that has just locked the state folder listens; nil if there is none.
+// starting waits until the daemon that has just locked the state folder listens, and returns it, or nil.
 func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := o.served(ctx, config)

@@ -164,7 +164,7 @@ func (c *checkup) withoutFile(ctx context.Context) {
 		"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 }
 
-// more counts further problems; "" if there are none.
+// more returns the number of further problems in words, or "".
 
 func more(n int) string {
 	if n == 0 {

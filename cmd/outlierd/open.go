@@ -67,7 +67,7 @@ once and within a minute. --print always prints one.`,
 	return c
 }
 
-// browser is the path of the system's program for opening files; "" if there is none.
+// browser returns the path of the system's program for opening files, or "".
 func browser() string {
 	name := "xdg-open"
 	if runtime.GOOS == "darwin" {

@@ -157,7 +157,7 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	return todo, changed(todo, change)
 }
 
-// overrides returns the overrides on the command line; nil if there are none.
+// overrides returns the overrides on the command line, or nil.
 func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	any := false
 	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {

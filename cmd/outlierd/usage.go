@@ -61,7 +61,7 @@ func unknownCommand(c *cobra.Command, typed string) string {
 	return fmt.Sprintf("'%s' has no command %q%s", c.CommandPath(), typed, meantBelow(c, typed))
 }
 
-// meantBelow suggests subcommands that typed is a prefix or a misspelling of; "" if there are none.
+// meantBelow suggests subcommands that typed is a prefix or a misspelling of, or "".
 func meantBelow(c *cobra.Command, typed string) string {
 	known, meant := commandsBelow(c), []string(nil)
 	for _, name := range known {

@@ -338,7 +338,7 @@ func cut(text []byte) []byte {
 	return text[:at]
 }
 
-// raise cuts a text to one that is greater; nil if there is none.
+// raise truncates a text such that the result is greater than it, or returns nil.
 func raise(text []byte) []byte {
 	short := cut(text)
 	if len(short) == len(text) {

@@ -274,7 +274,7 @@ func (l *lakeTable) findSpec(t *table.Table) error {
 	return fmt.Errorf("table %s was not created by this program: it has no partitions by %s", l.name(), InstanceColumn)
 }
 
-// mark reads a mark of this writer; 0 if there is none.
+// mark reads a mark of this writer, or returns 0 if it has not been set.
 func (l *lakeTable) mark(name string) int64 {
 	mark, _ := strconv.ParseInt(l.table.Properties()[l.sink.property(name)], 10, 64)
 	return mark

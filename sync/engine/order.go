@@ -493,7 +493,7 @@ func (s *scheduler) refuse(ctx context.Context, o *Ordered, err error) (settled 
 	return true
 }
 
-// joinable is the run under way that an order would go on with; nil if there is none.
+// joinable returns the run under way that an order would go on with, or nil.
 func (w *worker) joinable(o *Order) *run {
 	switch {
 	case o.Old != nil:
@@ -506,7 +506,7 @@ func (w *worker) joinable(o *Order) *run {
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && facts.Same(o.Spec, &r.row) })
 }
 
-// displaced is the run under way whose place a new run would take; nil if there is none.
+// displaced returns the run under way whose place a new run would take, or nil.
 func (w *worker) displaced(o *Order) *run {
 	if o.Old != nil || o.Rest != nil || w.engine.Config.Job(o.Spec.Name) == nil {
 		return nil

@@ -97,7 +97,7 @@ func (e *Engine) pruningTime() (now time.Time, known bool, err error) {
 	return earlier(now, last), !last.IsZero(), err
 }
 
-// firstNeeded is the first answer that a run may read again; 0 if there is none.
+// firstNeeded returns the first answer that a run may read again, or 0.
 func (w *worker) firstNeeded() (first int64, err error) {
 	var needed []string
 	for _, r := range w.runs {

@@ -369,12 +369,12 @@ func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	return waiters[0].row.ID
 }
 
-// runOf is the run under way of a job, as its file has it; nil if there is none.
+// runOf returns the run under way of a job, as its file has it, or nil.
 func (w *worker) runOf(name string) *run {
 	return w.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
 }
 
-// underWay is the run under way with an id; nil if there is none.
+// underWay returns the run under way with an id, or nil.
 func (w *worker) underWay(id string) *run {
 	return w.find(func(r *run) bool { return r.row.ID == id })
 }

@@ -138,7 +138,7 @@ func (d *Demands) at(now time.Time) []ledger.Demand {
 }
 
 // PausedBy returns the pause that prevents scheduled runs of a job: its own, or that of a job it
-// runs after; nil if there is none. If there are several, it returns the one that ends last.
+// runs after, or nil. If there are several, it returns the one that ends last.
 func PausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
 	for range config.Jobs { // a chain of `after` is not longer than the file
 		p := pauses[spec.Name]

@@ -175,7 +175,7 @@ func (r *Reader) addFailure(s *Status) error {
 	return err
 }
 
-// lastRun is the newest run that a filter lets through; nil if there is none.
+// lastRun returns the newest run that a filter lets through, or nil.
 func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
 	for row, err := range r.Facts.Store.Runs.Newest(f) {
 		if err != nil {

@@ -59,7 +59,7 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	return due.Add(time.Duration(delay) * time.Second)
 }
 
-// Coming is the first due instant whose run is still to begin, or zero if there is none.
+// Coming returns the first due instant whose run is still to begin, or the zero time.
 func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
 	due := s.Next(now.Add(-s.Jitter), loc)
 	for !due.IsZero() && !s.Begins(due, loc).After(now) {

@@ -332,7 +332,7 @@ func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error
 }
 
 // recovered returns the first answer for which is returns true among those that an earlier process
-// received and could not commit; nil if there is none. There are only as many as were in flight
+// received and could not commit, or nil. There are only as many as were in flight
 // when that process ended, so they are read one by one.
 func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err error) {
 	if l.allTakenUp.Load() {

@@ -168,7 +168,7 @@ func contains(periods []Period, c Cap) bool {
 	return false
 }
 
-// lowest returns the strictest cap on p, nil if there is none.
+// lowest returns the strictest cap on p, or nil.
 func lowest(p Period, caps []Cap) any {
 	var least any
 	for _, c := range caps {

@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// LastCall returns the id of the newest attempt; 0 if there is none.
+// LastCall returns the id of the newest attempt, or 0.
 func (l *Ledger) LastCall() (id int64, err error) {
 	err = l.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&id)

@@ -206,7 +206,7 @@ func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
 }
 
 // FirstAnswer returns the journal id of the first answer to a call of one of these runs or that
-// [Ledger.TakeUp] may still take up; 0 if there is none.
+// [Ledger.TakeUp] may still take up, or 0.
 func (l *Ledger) FirstAnswer(runs []string) (first int64, err error) {
 	list, err := json.Marshal(runs)
 	if err != nil {

@@ -166,7 +166,7 @@ func (l *Loader) fill() (bool, error) {
 	return false, nil
 }
 
-// nextMark returns the lowest watermark above lo, at which another sink joins; -1 if there is none.
+// nextMark returns the lowest watermark above lo, at which another sink joins, or -1.
 func (l *Loader) nextMark() int64 {
 	next := int64(-1)
 	for _, s := range l.sinks {

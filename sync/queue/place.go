@@ -93,7 +93,7 @@ var (
 	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
 )
 
-// LastPlace returns the place of the last task of a job that may be tried now; nil if there is none.
+// LastPlace returns the place of the last task of a job that may be tried now, or nil.
 func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
 	var all []Place
 	err := q.db.View(func(tx *store.Tx) (err error) {

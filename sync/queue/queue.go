@@ -168,7 +168,7 @@ func (f Filter) parts() (ready, backOff []string) {
 	return ready, backOff
 }
 
-// NextTask returns the task with the highest rank that may be tried now; nil if there is none. It
+// NextTask returns the task with the highest rank that may be tried now, or nil. It
 // stays queued until [Done].
 func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task

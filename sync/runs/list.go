@@ -51,7 +51,7 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	}
 }
 
-// place returns the row id of a run; 0 if there is none.
+// place returns the row id of a run, or 0.
 func (rs *Runs) place(run string) (id int64, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		ids, err := store.List(tx, func(id *int64) []any { return []any{id} }, `SELECT id FROM runs WHERE run = ?`, run)

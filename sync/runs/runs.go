@@ -376,7 +376,7 @@ func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 }
 
 // LastDue returns the latest due instant for which a run of the job was started, under this name or a
-// former one; zero if there is none.
+// former one, or the zero time.
 func (rs *Runs) LastDue(job string) (time.Time, error) {
 	var due int64
 	err := rs.db.View(func(tx *store.Tx) (err error) {

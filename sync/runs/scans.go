@@ -110,7 +110,7 @@ func (s *Scan) wanted() (string, error) {
 }
 
 // LiveScan returns the scan that starting s would only repeat: the same scan if it is live, or one of
-// the same run, unless it was never started; nil if there is none. If s.Again is set, only scans
+// the same run, unless it was never started, or nil. If s.Again is set, only scans
 // whose start is not confirmed, and those of its run, are considered.
 func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
 	wanted, err := s.wanted()
@@ -143,7 +143,7 @@ func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 	return nil
 }
 
-// NamedBefore returns the scan of another intent that has the service's id; nil if there is none.
+// NamedBefore returns the scan of another intent that has the service's id, or nil.
 func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
 	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
 		scanID, scan.Intent)
@@ -357,7 +357,7 @@ func (rs *Runs) ScanByID(scanID string) (scan *Scan, err error) {
 	return scan, nil
 }
 
-// oneScan returns the first row of a query; nil if there is none.
+// oneScan returns the first row of a query, or nil.
 func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
 	var r scanRow
 	err := tx.Row(query, args...).Scan(r.columns()...)

@@ -57,7 +57,7 @@ type SinkState struct {
 // sinkKey is the prefix of the key in meta of a sink's state.
 const sinkKey = "sink: "
 
-// Sink returns the recorded state of a sink; zero if there is none.
+// Sink returns the recorded state of a sink, or the zero value.
 func (rs *Runs) Sink(name string) (s SinkState, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		s, err = sinkState(tx, name)

@@ -122,7 +122,7 @@ func IsLocked(err error) bool {
 	return ok
 }
 
-// code returns the primary SQLite result code in err, 0 if there is none.
+// code returns the primary SQLite result code in err, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff

@@ -16,7 +16,7 @@ import (
 
 // lock locks the folder for this process and records who holds it. The kernel releases the lock
 // when the process ends, however it ends. It returns the [bootLine] of the process that held the
-// folder before, "" if there is none.
+// folder before, or "".
 func lock(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -194,7 +194,7 @@ func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	return nil
 }
 
-// Meta returns a value of the table meta by its key; "" if there is none.
+// Meta returns a value of the table meta by its key, or "".
 func (t *Tx) Meta(key string) (string, error) {
 	var value string
 	err := t.Row(`SELECT value FROM meta WHERE key = ?`, key).Scan(&value)

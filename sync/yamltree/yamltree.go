@@ -41,7 +41,7 @@ func New(name string, src []byte, hide func(lines []string) []string) *File {
 	return f
 }
 
-// Mistakes are those found so far, in the order of the file; nil if there is none.
+// Mistakes are those found so far, in the order of the file, or nil.
 func (f *File) Mistakes() Mistakes { return f.found.sorted() }
 
 // Warnings are what is allowed but probably not intended, in the order of the file.

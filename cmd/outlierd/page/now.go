@@ -133,7 +133,7 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 }
 
 // newest returns a status that is at most [shared] old. If that takes too long or fails, it returns the
-// previous one as stale, or nil if there is none.
+// previous one as stale, or nil.
 func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 	s.mu.Lock()
 	if s.last != nil && time.Since(s.looked) < shared && s.began.After(s.acted) {

@@ -35,7 +35,7 @@ type Sources struct {
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 
-	// The actions of logged-in users; nil if there are none. A [RefusedError] explains why an action
+	// The actions of logged-in users, or nil. A [RefusedError] explains why an action
 	// was refused.
 	Offer func(context.Context, Action) (*Offer, error)
 	Do    func(context.Context, Action) (*Done, error)

@@ -190,7 +190,7 @@ func (c *channel) subscribersAt(at time.Time) int64 {
 	return int64(c.subscribers * (1 + c.growth*years))
 }
 
-// latest is the number of the newest upload of kind k published by then; -1 if there is none.
+// latest returns the number of the newest upload of kind k published by then, or -1.
 func (c *channel) latest(k Kind, at time.Time) int {
 	l := c.schedules[k]
 	if l.every == 0 || at.Before(l.first) {

@@ -23,7 +23,7 @@ func Enqueue(t testing.TB, s *state.Store, tasks ...queue.Task) (queued int) {
 	return queued
 }
 
-// Next is the call that comes next for a filter, nil if there is none.
+// Next returns the call that comes next for a filter, or nil.
 func Next(t testing.TB, s *state.Store, f queue.Filter) *queue.Task {
 	t.Helper()
 	task, err := s.Queue.NextTask(time.Now(), f)
