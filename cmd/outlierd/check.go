@@ -215,9 +215,11 @@ func proved(r check.Result) []string {
 	lines = append(lines, said)
 	switch {
 	case r.Same != "":
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)", r.Sink, r.Pruned, relative(r.Same)))
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
+			r.Sink, r.Pruned, relative(r.Same)))
 	case r.Pruned > 0:
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, because it is pruned", r.Sink, r.Pruned))
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, because it is pruned",
+			r.Sink, r.Pruned))
 	}
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
@@ -226,7 +228,8 @@ func proved(r check.Result) []string {
 		lines = append(lines, r.Sink+": "+provedOfOperations(r.Operations))
 	}
 	if len(r.Waiting) > 0 {
-		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s", r.Sink, strings.Join(r.Waiting, ", ")))
+		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s",
+			r.Sink, strings.Join(r.Waiting, ", ")))
 	}
 	return lines
 }
@@ -259,7 +262,8 @@ func sinksDiffer(results []check.Result) error {
 	ahead, differ = slices.Compact(ahead), slices.Compact(differ)
 	var err error
 	if len(ahead) > 0 {
-		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. Restore its newest copy: a rebuild would lose these answers",
+		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. "+
+			"Restore its newest copy: a rebuild would lose these answers",
 			strings.Join(ahead, ", "))
 		differ = slices.DeleteFunc(differ, func(sink string) bool { return slices.Contains(ahead, sink) })
 	}

@@ -93,7 +93,9 @@ func addCommands(root *cobra.Command, o *options) {
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), openCommand(o), notifyCommand(o)}},
-		{"Maintenance:", []*cobra.Command{backupCommand(o), restoreCommand(o), rebuildCommand(o), replayCommand(o), pruneCommand(o), forgetCommand(o)}},
+		{"Maintenance:", []*cobra.Command{
+			backupCommand(o), restoreCommand(o), rebuildCommand(o), replayCommand(o), pruneCommand(o), forgetCommand(o),
+		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

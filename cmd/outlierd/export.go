@@ -43,9 +43,10 @@ func exportCommand(o *options) *cobra.Command {
 json, ndjson, parquet or xlsx. It reads only the published DuckDB file, so it works while a
 daemon runs. It needs little memory, even for large results.
 
-The file is complete or not there at all; an existing one is kept unless --force is given. "--to -" writes to standard output. Times in csv and json are UTC. In xlsx they
-are in the time zone of the job file, text is never a formula, and whole numbers of more
-than 15 digits are text. Lists, structs and JSON are JSON text in csv and xlsx.`,
+The file is complete or not there at all; an existing one is kept unless --force is given.
+"--to -" writes to standard output. Times in csv and json are UTC. In xlsx they are in the time
+zone of the job file, text is never a formula, and whole numbers of more than 15 digits are
+text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 		Example: `  outlierd export outliers --to outliers.xlsx
   outlierd export "select * from outliers where z_score > 5" --to best.parquet
   outlierd export ops.runs --to - --format csv | head`,

@@ -227,7 +227,8 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	}
 	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
 	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
-		return fmt.Errorf("the search found no channel with the handle %s; use its id of 24 characters, which you can copy on the channel's page",
+		return fmt.Errorf("the search found no channel with the handle %s; "+
+			"use its id of 24 characters, which you can copy on the channel's page",
 			strings.Join(unknown.Handles, ", "))
 	}
 	return err

@@ -178,7 +178,8 @@ func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, 
 		return nil, err
 	}
 	return &page.Offer{Title: "Pause " + shown(asked.Job), Button: "Pause it", Says: []string{
-		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. A run in progress is finished.",
+		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
+			"A run in progress is finished.",
 	}}, nil
 }
 

@@ -234,7 +234,8 @@ func (o *options) printRebuilt(r *rebuilt) error {
 		return err
 	}
 	if r.Copied > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, because the journal is pruned\n", r.Copied, r.From); err != nil {
+		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, because the journal is pruned\n",
+			r.Copied, r.From); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,8 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; run it when the sink works again: %v",
+	return fmt.Sprintf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; "+
+		"run it when the sink works again: %v",
 		e.After, job.SinkDuckDB, e.Err)
 }
 

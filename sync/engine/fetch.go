@@ -164,7 +164,8 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 		}
 	}
 	if kindOf(err) == outlier.NoCredits {
-		err = fmt.Errorf("%w; paid calls are blocked until the next cycle, until the one attempt a day succeeds, or until 'outlierd budget resume'", err)
+		err = fmt.Errorf("%w; paid calls are blocked until the next cycle, until the one attempt a day succeeds, "+
+			"or until 'outlierd budget resume'", err)
 	}
 	return answer, err
 }

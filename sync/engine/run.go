@@ -241,7 +241,8 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		w.forget(r)
 		if r.noted && ctx.Err() == nil { // else the next start goes on with it
 			if err := w.engine.Store.Runs.ForgetOrdered(r.row.ID); err != nil {
-				w.engine.log().Error("requested run not removed from the record; the next start will look for it", "run", r.row.ID, "err", err)
+				w.engine.log().Error("requested run not removed from the record; the next start will look for it",
+					"run", r.row.ID, "err", err)
 			}
 		}
 		for _, o := range r.waiting {

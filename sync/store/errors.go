@@ -99,7 +99,8 @@ func (e *LowSpaceError) Error() string {
 type MovedError struct{ Path string }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s was moved, deleted or replaced while it was in use, so nothing is requested: put it back, or restart outlierd",
+	return fmt.Sprintf("%s was moved, deleted or replaced while it was in use, so nothing is requested: "+
+		"put it back, or restart outlierd",
 		e.Path)
 }
 

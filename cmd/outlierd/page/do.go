@@ -134,7 +134,8 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 		s.say(w, http.StatusConflict, refused.Why)
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
-		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call. Check the page Now before you try again: the action may still be carried out.")
+		s.say(w, http.StatusServiceUnavailable,
+			"outlierd up is busy with a call. Check the page Now before you try again: the action may still be carried out.")
 	default:
 		s.refuse(w, r, a.Verb, err)
 	}

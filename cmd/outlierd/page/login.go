@@ -185,7 +185,9 @@ func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 	case !s.logins.tries.Allow():
 		s.tooMany(w)
 	case !s.logins.isToken(r.PostFormValue("token")):
-		s.write(w, http.StatusForbidden, "login.html", loginView{Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong."})
+		s.write(w, http.StatusForbidden, "login.html", loginView{
+			Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong.",
+		})
 	default:
 		s.logins.begin(w, r)
 		http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
