@@ -15,7 +15,7 @@ import (
 	"outlierd/schema"
 )
 
-// Adopt implements [sinks.Adopter], in one commit.
+// Adopt implements [sinks.Adopter]. It replaces the rows in one commit.
 func (s *Sink) Adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
 	err := s.tables[t].adopt(ctx, each)
 	if err != nil {
@@ -35,8 +35,8 @@ func (l *lakeTable) adopt(ctx context.Context, each func(put func(arrow.RecordBa
 	return l.replaceAll(ctx, []iceberg.DataFile{file}, 0)
 }
 
-// replaceAll puts files in the place of all files of this writer, in one commit, which sets the watermark if
-// it is not 0.
+// replaceAll replaces all files of this writer by files, in one commit. The commit also sets the
+// watermark of the table to mark, unless mark is 0.
 func (l *lakeTable) replaceAll(ctx context.Context, files []iceberg.DataFile, mark int64) error {
 	files = slices.DeleteFunc(files, func(f iceberg.DataFile) bool { return f.Count() == 0 })
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {

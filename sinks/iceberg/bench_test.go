@@ -17,8 +17,8 @@ import (
 
 var snapshots = flag.Int("snapshots", 500, "how many commits the table has before the last measurement of BenchmarkCommit")
 
-// BenchmarkCommit is a batch of 40 hits and its publication, into a lake that has had few and many of them, in a
-// folder with a SQLite catalog. Maintenance is part of it.
+// BenchmarkCommit measures Write and Publish of a batch of 40 hits, after few and after many such
+// batches. The lake is in a folder and has a SQLite catalog. Maintenance is included.
 func BenchmarkCommit(b *testing.B) {
 	dir := b.TempDir()
 	o := options(dir, "a")
@@ -54,8 +54,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite flushes batches of 250 pages of 40 hits. cpu-s/10krows counts all threads of the process, and
-// of-parquet is the same as a multiple of what the Parquet sink takes.
+// BenchmarkWrite measures Write of batches of 250 pages of 40 hits. cpu-s/10khits is the CPU time of
+// all threads of the process, and of-parquet its ratio to the CPU time of the Parquet sink.
 func BenchmarkWrite(b *testing.B) {
 	const pages = 250
 	dir := b.TempDir()

@@ -21,8 +21,8 @@ import (
 	"outlierd/sinks/bucket"
 )
 
-// The library finds the files of an address by its scheme, in a register of the whole process; buckets
-// has what [Open] knows of each bucket.
+// buckets has the buckets that were opened. It is global because the library looks up file systems by
+// URL scheme in a registry of the process.
 var buckets sync.Map // by name: *bucket.Objects
 
 func init() {
@@ -35,7 +35,7 @@ func init() {
 	})
 }
 
-// openBucket makes the bucket of the warehouse known, and returns its address.
+// openBucket registers the bucket of the warehouse and returns the URL of the warehouse.
 func openBucket(o Options) (string, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(o.Warehouse, "s3://"), "/")
 	objects, err := bucket.OpenObjects(bucket.Options{Address: "s3://" + name, Env: o.Env})
@@ -46,10 +46,10 @@ func openBucket(o Options) (string, error) {
 	return o.Warehouse, nil
 }
 
-// remote has the files of a bucket.
+// remote is the file system of a bucket.
 type remote struct {
 	objects *bucket.Objects
-	address string // of the bucket, with a slash
+	address string // of the bucket, with a trailing slash
 }
 
 var (
@@ -59,7 +59,7 @@ var (
 	_ icebergio.BulkRemovableIO = remote{}
 )
 
-// patience bounds a request for a small file, for which the library passes no context.
+// patience is the timeout of a request, because the library passes no context.
 const patience = 2 * time.Minute
 
 func (r remote) key(name string) string { return strings.TrimPrefix(name, r.address) }
@@ -97,8 +97,8 @@ func (r remote) WriteFile(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Create implements [icebergio.WriteFileIO]. The object is there once the file is closed; until then it is
-// in a temporary file that has no name.
+// Create implements [icebergio.WriteFileIO]. Closing the file uploads it. Until then its content is in
+// an unlinked temporary file, which the system deletes if the process is killed.
 func (r remote) Create(name string) (icebergio.FileWriter, error) {
 	f, err := os.CreateTemp("", "outlierd-lake-")
 	if err != nil {
@@ -140,7 +140,7 @@ func (r remote) DeleteFiles(ctx context.Context, names []string) (deleted []stri
 	return deleted, err
 }
 
-// WalkDir implements [icebergio.ListableIO]. A bucket has no folders.
+// WalkDir implements [icebergio.ListableIO]. It visits objects only, since a bucket has no folders.
 func (r remote) WalkDir(root string, each fs.WalkDirFunc) error {
 	for o, err := range r.objects.List(context.Background(), strings.TrimSuffix(r.key(root), "/")+"/") {
 		if err != nil {
@@ -157,7 +157,7 @@ func (r remote) WalkDir(root string, each fs.WalkDirFunc) error {
 	return nil
 }
 
-// info tells of an object as of a file.
+// info is the [fs.FileInfo] of an object.
 type info struct{ bucket.Object }
 
 func (i info) Name() string       { return path.Base(i.Key) }
@@ -167,7 +167,7 @@ func (i info) ModTime() time.Time { return i.Modified }
 func (i info) IsDir() bool        { return false }
 func (i info) Sys() any           { return nil }
 
-// object is a file that is read in pieces.
+// object reads an object by range requests.
 type object struct {
 	in   remote
 	info info

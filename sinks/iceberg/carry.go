@@ -16,20 +16,20 @@ import (
 	"outlierd/sinks"
 )
 
-// carrying is a row of a file, whose past a new row of the same key carries on.
+// carrying pairs a stored row with the new row of the same key, which continues its history.
 type carrying struct {
-	old int64 // its position in the file
-	new int   // among the new rows
+	old int64 // position in the file
+	new int   // index among the new rows
 }
 
-// seen are the columns of a Current table that tell of a key's past. A value that is null is nil.
+// seen has the columns of a Current table that depend on earlier rows of the key. nil is null.
 type seen struct {
 	first, last, previousAt *arrow.Timestamp
 	times                   int64
 	number, previous        *int64 // of the column that grows
 }
 
-// then is the past of a key of which s knows the older part; see [sinks.Fold].
+// then continues the history s by a newer row, with the rules of [sinks.Fold].
 func (s seen) then(newer seen) seen {
 	begun := newer.first
 	newer.first, newer.times = s.first, s.times+newer.times
@@ -43,7 +43,7 @@ func (s seen) then(newer seen) seen {
 	return newer
 }
 
-// columnsOfPast are the columns of [seen], in their order there.
+// columnsOfPast returns the names of the columns of [seen], in the order of its fields.
 func (l *lakeTable) columnsOfPast() []string {
 	names := []string{sinks.FirstSeenAt, sinks.LastSeenAt, sinks.TimesSeen}
 	if l.of.Grows != "" {
@@ -52,7 +52,7 @@ func (l *lakeTable) columnsOfPast() []string {
 	return names
 }
 
-// pasts reads the past of each row.
+// pasts returns a function that reads [seen] from row i.
 func (l *lakeTable) pasts(rows arrow.RecordBatch) func(i int) seen {
 	column := func(name string) arrow.Array { return rows.Column(rows.Schema().FieldIndices(name)[0]) }
 	time := func(name string) func(int) *arrow.Timestamp {
@@ -83,7 +83,8 @@ func (l *lakeTable) pasts(rows arrow.RecordBatch) func(i int) seen {
 	}
 }
 
-// carry gives the new rows with what they carry on of the old ones, which it reads.
+// carry reads the old rows from the files and returns the new rows with the history continued. carried
+// is keyed by file. The caller releases the result.
 func (c *change) carry(ctx context.Context, carried map[string][]carrying) (arrow.RecordBatch, error) {
 	l := c.table
 	if len(carried) == 0 {
@@ -140,7 +141,8 @@ func numbers(all []seen, of func(seen) *int64) arrow.Array {
 	return b.NewArray()
 }
 
-// decodeRows reads the past of some rows of a file, which ascend; only the row groups that have them.
+// decodeRows calls each with [seen] of the given rows of a file, which are in ascending order. It reads
+// only the row groups that contain them.
 func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []carrying, each func(i int, old seen)) error {
 	groups, err := l.groupsOf(name, rows)
 	if err != nil {

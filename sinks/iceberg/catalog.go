@@ -20,18 +20,19 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// CatalogName is the name of a SQL catalog, by which engines find the tables in the database.
+// CatalogName is the name of the catalog within a SQL database. Engines must be configured with it.
 const CatalogName = "outlierd"
 
-// place is a catalog and where its tables lie.
+// place is a catalog and the location of its tables.
 type place struct {
 	catalog.Catalog
-	root  string // the address below which tables are created; "" leaves it to the catalog
+	root  string // URL below which tables are created; "" if the catalog chooses it
 	close func() error
-	name  string // of the catalog in messages, without a password
+	name  string // of the catalog in messages, without the password
 }
 
-// openPlace opens the catalog. Only a REST catalog is asked something.
+// openPlace opens the catalog. It sends a request only to a REST catalog; a SQL database is connected
+// to when it is first used.
 func openPlace(ctx context.Context, o Options) (*place, error) {
 	root, err := openWarehouse(o)
 	if err != nil {
@@ -60,7 +61,7 @@ func (p *place) openSQLite(path string) error {
 	return p.openSQL("sqlite", address.String(), icebergsql.SQLite)
 }
 
-// openSQL opens a database, which is one process's own as long as it is used.
+// openSQL opens a catalog in a SQL database.
 func (p *place) openSQL(driver, address string, dialect icebergsql.SupportedDialect) error {
 	db, err := sql.Open(driver, address)
 	if err != nil {
@@ -93,17 +94,17 @@ func (p *place) openREST(ctx context.Context, o Options) error {
 	return nil
 }
 
-// shown is an address without its password.
+// shown returns an address without its password.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
 		return address
 	}
-	u.RawQuery = "" // may have a password too
+	u.RawQuery = "" // may contain a password too
 	return u.Redacted()
 }
 
-// hide takes the address out of an error, which may quote it.
+// hide removes the address and its password from the text of an error, since drivers quote them.
 func hide(address string, err error) error {
 	u, unread := url.Parse(address)
 	if unread != nil || u.Scheme == "" {
@@ -119,7 +120,7 @@ func hide(address string, err error) error {
 	return &hidden{err, secrets}
 }
 
-// hidden is an error whose text leaves out secrets.
+// hidden is an error whose text has secrets replaced.
 type hidden struct {
 	err     error
 	secrets []string

@@ -13,8 +13,8 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestClocksDiffer: a writer whose clock is more than a minute behind another's says so and writes nothing;
-// when that is mended, it goes on.
+// TestClocksDiffer: a writer whose clock is more than a minute behind that of another writer returns an
+// error and writes nothing. It continues when its clock is set.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	dir, journal := t.TempDir(), sinktest.Sample(4)

@@ -12,8 +12,8 @@ import (
 
 var errStopped = errors.New("stopped here")
 
-// TestBatchIsAppliedOnceWhereverItStops: a writer stops before each of a batch's commits in turn, and the
-// answers come again, in a larger batch.
+// TestBatchIsAppliedOnceWhereverItStops stops a writer before each commit of a batch in turn. The same
+// answers are then written again, in a larger batch.
 func TestBatchIsAppliedOnceWhereverItStops(t *testing.T) {
 	j := sinktest.Sample(6)
 	write := func(s *Sink, lo, hi int64) error {
@@ -65,8 +65,8 @@ func TestBatchIsAppliedOnceWhereverItStops(t *testing.T) {
 	}
 }
 
-// TestWritersRace: two writers fill the same tables at once, and each finds its own rows; two processes that
-// write as one do not double any.
+// TestWritersRace lets two writers write to the same tables concurrently: each must find its own rows.
+// Two processes with the same instance must not duplicate rows.
 func TestWritersRace(t *testing.T) {
 	j := sinktest.Sample(6)
 	for name, instances := range map[string][]string{"two writers": {"a", "b"}, "one writer twice": {"a", "a"}} {

@@ -1,77 +1,79 @@
-// Package iceberg writes the tables into a lake: Apache Iceberg tables, format version 2, whose
-// catalog is a SQL database or a REST service and whose files are in a folder or a bucket. Spark,
-// Trino, DuckDB, pyiceberg and polars read them.
+// Package iceberg writes the tables as Apache Iceberg tables of format version 2. The catalog is a SQL
+// database or a REST service; the files are in a folder or a bucket. Spark, Trino, DuckDB, pyiceberg
+// and polars can read the tables.
 //
 // # Writers
 //
-// Several daemons fill the same tables, each with a state folder and a journal of its own. The
-// column _instance names the writer of a row, and all tables are partitioned by it first, those
-// that only grow also by the day of observed_at, where they have that column. A writer changes no
-// file of another one, so that commits of two writers never conflict in what they mean, only in
-// their order. The key of a Current table in the lake is _instance and the key.
+// Several daemons may write to the same tables, each with its own state folder and journal. The column
+// _instance names the writer of a row. Every table is partitioned by _instance. Append-only tables with
+// the column observed_at are also partitioned by its day. A writer never changes the files of another
+// writer, so commits of two writers can conflict only in their order, which a retry resolves. The key
+// of a Current table in the lake is _instance together with the declared key.
 //
 // # Commits
 //
-// Iceberg commits one table at a time. Each commit of a table has, beside the files, a table
-// property with the last answer of this writer that the table holds. A batch goes into its tables
-// one after another; then the table outlierd_writers, which has properties alone, takes the end of the
-// batch: that is the watermark of the sink. After a kill between two tables the same answers come again,
-// perhaps as part of a larger batch, and each table leaves out those that it has.
+// Iceberg commits one table at a time. Each commit also sets a table property with the id of the last
+// answer of this writer in the table: the watermark of the table. A batch is committed to its tables
+// one after another. Then its end is written to the properties of the table outlierd_writers, which has
+// no rows: this is the watermark of the sink. If the process is killed between two of these commits,
+// the same answers are written again, perhaps in a larger batch, and each table skips those that it
+// already has.
 //
-// A commit asserts the snapshot that it was made for. When it fails for whatever reason, the table is
-// loaded again, and a token in its properties tells whether this very commit is in it after all: an answer of
-// the catalog may be lost. If not, and another writer came first, it is tried again with the same
+// A commit asserts the snapshot that it is based on. If it fails, the table is loaded again. A unique
+// token in the table properties shows whether the commit took effect although its response was lost. If
+// it did not, and another writer has committed in the meantime, the commit is retried with the same
 // data files.
 //
-// Rows of Current, Children and Once tables are replaced by position deletes, which all five
-// engines read, in the commit that adds the new rows. The places of all rows of this writer are kept in
-// memory, 16 bytes and their hash each, so that a commit costs as much as it changes. They are read from
-// the files when a table is first changed.
+// Rows of Current, Children and Once tables are replaced by position deletes, which all five engines
+// can read, in the commit that adds the new rows. An index in memory has the positions of all rows of
+// this writer, at about 24 bytes per row, so the cost of a commit depends on the size of the change
+// only. The index is read from the files when a table is changed for the first time.
 //
 // # Maintenance
 //
-// A publication merges the files of a table whose rows are replaced, once there are many small ones. Once a
-// day it merges the files of days that are over, expires old snapshots, and deletes files that no snapshot has.
-// The order of the journal is kept. Only files of this writer are merged.
+// Publish merges the files of a table whose rows are replaced when it has many small ones. Once a day
+// it also merges the files of past days, expires old snapshots, and deletes files that no snapshot
+// refers to. Merging keeps the order of the journal and touches only files of this writer.
 //
-// All of it needs the build tag iceberg: the library makes every start of the program slower by a
-// tenth of a second, used or not.
+// The sink needs the build tag iceberg, because the library delays every start of the program by 0.1
+// seconds even when it is not used.
 package iceberg
 
 import "outlierd/schema"
 
-// Options say where the lake is, and who writes.
+// Options are the location of the lake and the identity of the writer.
 type Options struct {
-	// Catalog is the absolute path of a SQLite file, or an address: postgres://… of a PostgreSQL
-	// database, http://… or https://… of a REST catalog. It may hold a password.
+	// Catalog is the absolute path of a SQLite file, or the URL of a PostgreSQL database (postgres://…)
+	// or of a REST catalog (http://… or https://…). It may contain a password.
 	Catalog string
 
-	// Warehouse is an absolute folder or s3://bucket/prefix. It may be "" with a REST catalog that has
-	// one of its own; otherwise that takes it as the name of a warehouse.
+	// Warehouse is the absolute path of a folder, or s3://bucket/prefix. A REST catalog receives it as
+	// the name of a warehouse, and may have a default, so that it may be "".
 	Warehouse string
 
 	Namespace string // of the tables
-	Instance  string // of the writer: letters and digits that the state keeps
+	Instance  string // of the writer: letters and digits, stored in the state
 	Tables    []*schema.Table
 	Ops       []*schema.Table
 
-	// Env is the environment: the variables of AWS's own tools for a bucket (see package bucket),
+	// Env looks up environment variables: those of the AWS tools for a bucket (see package bucket),
 	// ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL for a REST catalog.
 	Env func(string) (string, bool)
 }
 
-// Found is what a lake has of a writer.
+// Found is the data of one writer in a lake, as [Look] found it.
 type Found struct {
 	Watermark, OpsVersion int64
 
-	// Waiting are the tables, by name, that have rows of a batch which has not come into all tables: the
-	// next one to write ends it.
+	// Waiting has the names of tables that contain rows of a batch which is not yet in all tables. The
+	// next writer completes the batch.
 	Waiting map[string]bool
 
-	files map[string]string // by table: the copy of its rows
+	files map[string]string // table name → path of the copy of its rows
 }
 
-// Paths are the files with the copy of a table's rows; none if it has no rows.
+// Paths returns the Parquet files with the copy of a table's rows: one, or nil if the table has no
+// rows.
 func (f *Found) Paths(t *schema.Table) []string {
 	if path := f.files[t.Name]; path != "" {
 		return []string{path}

@@ -34,14 +34,14 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// rowGroup is how many rows a row group has at most. Memory holds one.
+// rowGroup is the maximum number of rows in a row group. The writer buffers one row group in memory.
 const rowGroup = 65_536
 
-// mostOfGroup bounds a row group of wide rows, in bytes.
+// mostOfGroup is the size, in bytes, at which a row group ends early.
 const mostOfGroup = 32 << 20
 
-// encoding has dictionaries for columns whose values come again. Numbers are not packed as in the
-// Parquet sink: not all engines that read Iceberg read that as fast as what is plain.
+// encoding uses dictionaries for columns with repeated values. Numbers have plain encoding, unlike in
+// the Parquet sink, because some engines that read Iceberg are slower with delta encoding.
 func (l *lakeTable) encoding(fields *arrow.Schema) *parquetfile.WriterProperties {
 	properties := []parquetfile.WriterProperty{
 		parquetfile.WithCompression(compress.Codecs.Zstd), parquetfile.WithCompressionLevel(1),
@@ -61,8 +61,8 @@ func (l *lakeTable) encoding(fields *arrow.Schema) *parquetfile.WriterProperties
 	return parquetfile.NewWriterProperties(properties...)
 }
 
-// writeData writes rows as a data file of a day; nil is of a table or rows without one. It is part of
-// the table once it is committed.
+// writeData writes rows as a data file of a day, nil for a table or rows without a day. The file is not
+// part of the table until it is committed.
 func (l *lakeTable) writeData(day *iceberg.Date, each func(put func(arrow.RecordBatch) error) error) (iceberg.DataFile, error) {
 	return l.writeFile(iceberg.EntryContentData, day, l.fields, func(put func(arrow.RecordBatch) error) error {
 		return each(func(rows arrow.RecordBatch) error {
@@ -76,7 +76,8 @@ func (l *lakeTable) writeData(day *iceberg.Date, each func(put func(arrow.Record
 	})
 }
 
-// conform brings rows into the columns of the table.
+// conform converts rows to the columns of the table: it adds the instance, and null where rows has no
+// such column. The caller releases the result.
 func (l *lakeTable) conform(rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var columns []arrow.Array
 	defer func() {
@@ -107,7 +108,7 @@ func (l *lakeTable) conform(rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(l.fields, columns, rows.NumRows()), nil
 }
 
-// newPath is the address of a new file. All files of a writer are below a folder of its name.
+// newPath returns the URL of a new file. The files of a writer are in a folder with its name.
 func (l *lakeTable) newPath(day *iceberg.Date) string {
 	place := path.Join("data", l.sink.options.Instance)
 	if day != nil {
@@ -116,7 +117,7 @@ func (l *lakeTable) newPath(day *iceberg.Date) string {
 	return strings.TrimSuffix(l.table.Location(), "/") + "/" + path.Join(place, uuid.NewString()+".parquet")
 }
 
-// fileWriter writes a file, which is part of the table once it is committed.
+// fileWriter writes a file, which is not part of the table until it is committed.
 type fileWriter struct {
 	table   *lakeTable
 	content iceberg.ManifestEntryContent
@@ -156,7 +157,8 @@ func (w *fileWriter) put(rows arrow.RecordBatch) error {
 	return nil
 }
 
-// close ends the file.
+// close completes the file and returns its description for a manifest. It deletes the file if that
+// fails.
 func (w *fileWriter) close() (iceberg.DataFile, error) {
 	if err := errors.Join(w.out.Close(), w.counted.to.Flush(), w.to.Close()); err != nil {
 		return nil, errors.Join(w.failed(err), w.table.files.Remove(w.name))
@@ -168,7 +170,7 @@ func (w *fileWriter) close() (iceberg.DataFile, error) {
 	return w.table.describe(w.content, w.name, w.day, w.fields, meta, w.counted.n)
 }
 
-// abandon removes what was written.
+// abandon deletes the unfinished file.
 func (w *fileWriter) abandon() error {
 	return errors.Join(w.to.Close(), w.table.files.Remove(w.name))
 }
@@ -186,10 +188,10 @@ func (l *lakeTable) writeFile(
 	return w.close()
 }
 
-// counting counts what is written.
+// counting counts the bytes that are written to a writer.
 type counting struct {
 	to *bufio.Writer
-	n  int64
+	n  int64 // bytes
 }
 
 // Write implements [io.Writer].
@@ -199,7 +201,8 @@ func (c *counting) Write(some []byte) (int, error) {
 	return n, err
 }
 
-// describe is what a manifest says of a file.
+// describe returns the entry of a file in a manifest: its partition, row count, size in bytes, and
+// statistics per column.
 func (l *lakeTable) describe(
 	content iceberg.ManifestEntryContent, name string, day *iceberg.Date, fields *arrow.Schema, meta *metadata.FileMetaData, bytes int64,
 ) (iceberg.DataFile, error) {
@@ -263,7 +266,7 @@ func (l *lakeTable) describe(
 	return b.Build(), nil
 }
 
-// leaves are for each leaf column of a file the index of its top column; -1 for those of nested ones.
+// leaves returns, for each leaf column of a file, the index of its field, or -1 if it is nested.
 func leaves(meta *metadata.FileMetaData) (columns []int) {
 	for i := range meta.Schema.NumColumns() {
 		leaf := meta.Schema.Column(i)
@@ -283,12 +286,12 @@ func fieldID(f arrow.Field) int {
 	return id
 }
 
-// bounds gathers the least and the greatest value of a column, in the form that manifests have, which is
-// that of Parquet but for long texts.
+// bounds collects the minimum and maximum of a column, in the encoding of manifests. It equals that of
+// Parquet, except that long texts are truncated.
 type bounds struct {
 	kind    arrow.Type
-	exact   bool
-	unknown bool
+	exact   bool // do not truncate texts
+	unknown bool // a row group has no statistics
 	lo, hi  []byte
 }
 
@@ -315,10 +318,11 @@ func (b *bounds) compare(x, y []byte) int {
 	return bytes.Compare(x, y)
 }
 
-// mostOfBound is how many characters of a text a bound has.
+// mostOfBound is the maximum length of a text in a bound, in characters.
 const mostOfBound = 16
 
-// ends are the bounds; long texts are cut, the upper one to what is greater.
+// ends returns the bounds. Long texts are truncated, see cut and raise; hi is nil if raise finds
+// no bound.
 func (b *bounds) ends() (lo, hi []byte) {
 	if b.kind != arrow.STRING || b.exact {
 		return b.lo, b.hi
@@ -338,7 +342,8 @@ func cut(text []byte) []byte {
 	return text[:at]
 }
 
-// raise truncates a text such that the result is greater than it, or returns nil.
+// raise truncates a long text and increments its last character, so that the result is greater than
+// text. It returns nil if there is no such text.
 func raise(text []byte) []byte {
 	short := cut(text)
 	if len(short) == len(text) {
@@ -358,7 +363,8 @@ func raise(text []byte) []byte {
 	return nil
 }
 
-// cmpBounds compares the bounds of a column of whole numbers; a missing one is the least.
+// cmpBounds compares bounds as 64-bit integers if both have 8 bytes, otherwise as bytes. A missing
+// bound is the smallest.
 func cmpBounds(a, b []byte) int {
 	if len(a) != 8 || len(b) != 8 {
 		return bytes.Compare(a, b)
@@ -366,8 +372,8 @@ func cmpBounds(a, b []byte) int {
 	return cmp.Compare(int64(binary.LittleEndian.Uint64(a)), int64(binary.LittleEndian.Uint64(b)))
 }
 
-// decode reads columns of a Parquet file, in the given row groups, both nil for all. Each record comes with
-// the position of its first row.
+// decode reads columns of a Parquet file in the given row groups; nil means all. from is the position
+// of the first row of a record in the file.
 func (l *lakeTable) decode(
 	ctx context.Context, name string, columns []string, groups []int, each func(from int64, rows arrow.RecordBatch) error,
 ) (err error) {
@@ -436,7 +442,8 @@ func eachRecord(
 	return nil
 }
 
-// writeDeletes writes position deletes, which are in the order of files and rows.
+// writeDeletes writes a file of position deletes of a day. dead has the positions of rows by file; it
+// is sorted, as Iceberg requires.
 func (l *lakeTable) writeDeletes(day *iceberg.Date, dead map[string][]int64) (iceberg.DataFile, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, table.PositionalDeleteArrowSchema)
 	defer b.Release()
@@ -454,7 +461,7 @@ func (l *lakeTable) writeDeletes(day *iceberg.Date, dead map[string][]int64) (ic
 		func(put func(arrow.RecordBatch) error) error { return put(rows) })
 }
 
-// groupsOf are the row groups of a file that have some rows, which ascend.
+// groupsOf returns the row groups of a file that contain rows, which are in ascending order.
 func (l *lakeTable) groupsOf(name string, rows []carrying) (groups []int, err error) {
 	f, err := l.files.Open(name)
 	if err != nil {

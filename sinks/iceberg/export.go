@@ -18,14 +18,15 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 )
 
-// looks is how often a lake is looked at while a batch is on its way into it, and lookAgain the time between.
+// looks is the number of retries while a batch is being written, and lookAgain the time between them.
 const (
 	looks     = 20
 	lookAgain = 250 * time.Millisecond
 )
 
-// Look finds what the lake has of a writer, without changing anything, and copies the rows into the folder
-// dir. Before the first write there is nothing to look at: the error is [fs.ErrNotExist] then.
+// Look finds the data of a writer in the lake, without changing anything, and copies its rows into
+// Parquet files in the folder dir, one per table. The error is [fs.ErrNotExist] if the lake was never
+// written to.
 func Look(ctx context.Context, o Options, dir string) (_ *Found, err error) {
 	s, err := openToLook(ctx, o)
 	if err != nil {
@@ -44,7 +45,7 @@ func Look(ctx context.Context, o Options, dir string) (_ *Found, err error) {
 	return f, nil
 }
 
-// Probe reads the catalog, and one table with its files.
+// Probe checks that the lake is readable: it reads the catalog, and the manifests of one table.
 func Probe(ctx context.Context, o Options) error {
 	s, err := openToLook(ctx, o)
 	if err != nil {
@@ -57,7 +58,8 @@ func Probe(ctx context.Context, o Options) error {
 	return errors.Join(s.explain(err), s.Close())
 }
 
-// openToLook opens a lake that is there.
+// openToLook opens a lake without creating anything. The error is [fs.ErrNotExist] if it does not
+// exist.
 func openToLook(ctx context.Context, o Options) (*Sink, error) {
 	if !strings.Contains(o.Catalog, "://") {
 		if _, err := os.Stat(o.Catalog); err != nil {
@@ -79,7 +81,8 @@ func openToLook(ctx context.Context, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// look loads all tables as they are between two batches, if there is such a moment.
+// look loads all tables, and loads them again while a batch is being written. If the batch does not
+// end, the result has the tables that are ahead in Waiting.
 func (s *Sink) look(ctx context.Context) (*Found, error) {
 	for look := 0; ; look++ {
 		s.forget()
@@ -112,7 +115,8 @@ func (s *Sink) look(ctx context.Context) (*Found, error) {
 	}
 }
 
-// copyTo writes the rows of this writer into a Parquet file, if there are any.
+// copyTo writes the rows of this writer into a Parquet file and adds its path to f. It creates no file
+// if there are no rows.
 func (l *lakeTable) copyTo(ctx context.Context, path string, f *Found) (err error) {
 	if err := l.look(ctx); err != nil || len(l.own.data) == 0 {
 		return err
@@ -133,7 +137,7 @@ func (l *lakeTable) copyTo(ctx context.Context, path string, f *Found) (err erro
 		return out.WriteBuffered(rows)
 	})
 	err = errors.Join(err, out.Close())
-	if closed := file.Close(); closed != nil && !errors.Is(closed, os.ErrClosed) { // by the writer
+	if closed := file.Close(); closed != nil && !errors.Is(closed, os.ErrClosed) { // out.Close closes it
 		err = errors.Join(err, closed)
 	}
 	return err

@@ -13,18 +13,18 @@ import (
 	"github.com/apache/iceberg-go"
 )
 
-// holding is the files of this writer in a table, as of a snapshot.
+// holding has the files of this writer in a table, as of a snapshot.
 type holding struct {
-	snapshot  int64 // 0 for a table without any
-	data      map[string]*dataFile
-	deletes   map[string]iceberg.DataFile
-	manifests map[string][]iceberg.DataFile // by manifest: those of this writer; a manifest never changes
+	snapshot  int64                         // 0 for a table without snapshots
+	data      map[string]*dataFile          // path → data file
+	deletes   map[string]iceberg.DataFile   // path → file of position deletes
+	manifests map[string][]iceberg.DataFile // path of a manifest, which never changes → its files of this writer
 }
 
 // dataFile is a file with rows of this writer.
 type dataFile struct {
 	iceberg.DataFile
-	dead map[int64]struct{} // rows that position deletes take out
+	dead map[int64]struct{} // positions of deleted rows
 }
 
 func (f *dataFile) isDead(row int64) bool { _, dead := f.dead[row]; return dead }
@@ -36,8 +36,8 @@ func snapshotOf(l *lakeTable) int64 {
 	return 0
 }
 
-// look finds the files of this writer in the table as it is loaded. Where they are not those that are
-// known, somebody else has changed them, and what is remembered of their rows is forgotten.
+// look updates l.own to the loaded snapshot. If another process has changed the files of this writer,
+// it discards everything that is cached about their rows.
 func (l *lakeTable) look(ctx context.Context) error {
 	if l.own != nil && l.own.snapshot == snapshotOf(l) {
 		return nil
@@ -72,7 +72,7 @@ func sameKeys[A, B any](a map[string]A, b map[string]B) bool {
 	return true
 }
 
-// find reads the manifests that are not known.
+// find lists the files of this writer. It reads only manifests that are not cached.
 func (l *lakeTable) find(ctx context.Context) (*holding, error) {
 	found := &holding{snapshot: snapshotOf(l), data: map[string]*dataFile{}, deletes: map[string]iceberg.DataFile{},
 		manifests: map[string][]iceberg.DataFile{}}
@@ -109,7 +109,7 @@ func (l *lakeTable) find(ctx context.Context) (*holding, error) {
 	return found, nil
 }
 
-// ofManifest reads the files of this writer from a manifest.
+// ofManifest returns the files of this writer in a manifest.
 func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile, err error) {
 	spec := l.table.Metadata().PartitionSpecByID(int(m.PartitionSpecID()))
 	field := -1
@@ -137,7 +137,7 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 	return files, nil
 }
 
-// bury notes the rows that a file of position deletes takes out.
+// bury marks the rows as dead that a file of position deletes deletes.
 func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
 	return l.decode(ctx, path, nil, nil, func(_ int64, rows arrow.RecordBatch) error {
 		at := func(name string) int { return rows.Schema().FieldIndices(name)[0] }
@@ -145,7 +145,7 @@ func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
 		for i := range int(rows.NumRows()) {
 			f := h.data[paths.ValueStr(i)]
 			if f == nil {
-				continue // of a file that has been written anew since
+				continue // of a file that has been rewritten since
 			}
 			if f.dead == nil {
 				f.dead = map[int64]struct{}{}
@@ -156,7 +156,8 @@ func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
 	})
 }
 
-// inOrder are the files in the order of the journal, as their rows are.
+// inOrder returns the data files in the order of the journal: by the lower bound of the column with the
+// given id.
 func (h *holding) inOrder(column int) []*dataFile {
 	return slices.SortedFunc(maps.Values(h.data), func(a, b *dataFile) int {
 		if c := cmpBounds(a.LowerBoundValues()[column], b.LowerBoundValues()[column]); c != 0 {
@@ -166,7 +167,7 @@ func (h *holding) inOrder(column int) []*dataFile {
 	})
 }
 
-// files are the data files.
+// files returns the data files, in no particular order.
 func (h *holding) files() (all []iceberg.DataFile) {
 	for _, f := range h.data {
 		all = append(all, f.DataFile)
@@ -174,5 +175,5 @@ func (h *holding) files() (all []iceberg.DataFile) {
 	return all
 }
 
-// tombs are the files of position deletes.
+// tombs returns the files of position deletes, in no particular order.
 func (h *holding) tombs() []iceberg.DataFile { return slices.Collect(maps.Values(h.deletes)) }

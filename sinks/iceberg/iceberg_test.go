@@ -37,7 +37,7 @@ func openSink(t testing.TB, dir, instance string) *Sink {
 	return s
 }
 
-// readTable reads the rows of a writer, as another process finds them.
+// readTable reads the rows of a writer by a new sink, so nothing is cached.
 func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arrow.RecordBatch) {
 	t.Helper()
 	s := openSink(t, dir, instance)
@@ -63,7 +63,7 @@ func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arr
 
 func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
 
-// readAs reads the rows of a writer.
+// readAs returns a function that reads the rows of a writer.
 func readAs(instance string) func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
 	return func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
 		return readTable(t, dir, instance, of)

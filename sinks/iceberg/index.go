@@ -12,15 +12,16 @@ import (
 	"outlierd/sinks"
 )
 
-// index knows where the live rows of each identity are, by the identity's hash.
+// index has the positions of the rows of each identity that are not deleted, by the hash of the
+// identity.
 type index struct {
 	seed  maphash.Seed
-	files []string
-	rows  map[uint64]span
-	more  map[uint64][]span // of identities whose rows do not stand together
+	files []string          // paths, by the number in [span]
+	rows  map[uint64]span   // the last span of an identity
+	more  map[uint64][]span // the spans before it, of identities whose rows are not adjacent
 }
 
-// span is rows of a file that follow one another.
+// span is a range of adjacent rows of a file.
 type span struct{ file, from, count uint32 }
 
 func newIndex() *index {
@@ -29,7 +30,7 @@ func newIndex() *index {
 
 func (x *index) hash(key []byte) uint64 { return maphash.Bytes(x.seed, key) }
 
-// add takes in rows of a file that begin at a position in it, but for those that are dead.
+// add adds rows of a file, except dead ones. from is the position of the first row in the file.
 func (x *index) add(name string, keys *sinks.Keys, rows int, from int64, dead func(int64) bool) {
 	if len(x.files) == 0 || x.files[len(x.files)-1] != name {
 		x.files = append(x.files, name)
@@ -60,7 +61,7 @@ func (x *index) put(hash uint64, file, row uint32) {
 	}
 }
 
-// find gives the rows of an identity.
+// find calls each with the position of each row of an identity, the newest last.
 func (x *index) find(hash uint64, each func(file string, row int64)) {
 	last, known := x.rows[hash]
 	if !known {
@@ -78,15 +79,15 @@ func (x *index) remove(hash uint64) {
 	delete(x.more, hash)
 }
 
-// identity names the columns by which rows replace one another.
+// identity returns the columns that identify the rows that a new row replaces.
 func (l *lakeTable) identity() []string {
 	if l.isOps() {
-		return []string{l.of.Schema().Field(0).Name} // their number
+		return []string{l.of.Schema().Field(0).Name} // the id
 	}
 	return l.of.Identity()
 }
 
-// learn reads where the rows of this writer are, if that is not known.
+// learn builds the index from the files of this writer, unless it is up to date.
 func (l *lakeTable) learn(ctx context.Context) error {
 	if err := l.look(ctx); err != nil || l.index != nil {
 		return err

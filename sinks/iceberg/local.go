@@ -15,8 +15,8 @@ import (
 	icebergio "github.com/apache/iceberg-go/io"
 )
 
-// The library's files of this machine are not made durable, and a catalog that names a file which a
-// power cut has emptied is of no use. So these take their place.
+// The library does not sync local files. After a power failure the catalog could refer to an empty
+// file, so its file system is replaced by folder.
 func init() {
 	icebergio.Unregister("file")
 	icebergio.Unregister("")
@@ -25,7 +25,7 @@ func init() {
 	icebergio.Register("", local)
 }
 
-// folder has files that are durable once they are closed.
+// folder is the local file system. Files are durable once they are closed.
 type folder struct{ icebergio.LocalFS }
 
 var _ icebergio.WriteFileIO = folder{}
@@ -60,7 +60,7 @@ func (d folder) WriteFile(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// durable is a file that is on the disk, with its name, once it is closed.
+// durable is a file that Close syncs together with its directory entry.
 type durable struct{ *os.File }
 
 // Close implements [io.Closer].
@@ -75,13 +75,14 @@ func (d *durable) Close() error {
 	return errors.Join(parent.Sync(), parent.Close())
 }
 
-// openWarehouse is the address below which tables are created.
+// openWarehouse prepares the warehouse and returns the URL below which tables are created. It is "" if
+// the catalog chooses the location.
 func openWarehouse(o Options) (string, error) {
 	switch {
 	case strings.HasPrefix(o.Warehouse, "s3://"):
 		return openBucket(o)
 	case strings.HasPrefix(o.Catalog, "http://") || strings.HasPrefix(o.Catalog, "https://"):
-		return "", nil // its own; what it hands out may still be in a bucket
+		return "", nil // the catalog's own, which may still be in a bucket
 	}
 	if err := os.MkdirAll(o.Warehouse, 0o755); err != nil {
 		return "", err

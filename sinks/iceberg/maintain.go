@@ -15,25 +15,29 @@ import (
 )
 
 const (
-	// mostOfFile is about how large a file becomes, in bytes, before another one is started.
+	// mostOfFile is the approximate size limit of a data file, in bytes.
 	mostOfFile = 128 << 20
 
-	// fewFiles and manyFiles bound when the files of a table that is replaced are merged: never below the
-	// first, always above the second, and in between once the small files are worth it.
+	// Tables whose rows are replaced have their files merged depending on the number of files: never up
+	// to fewFiles, always above manyFiles, and in between by the rules of crowded.
 	fewFiles, manyFiles = 20, 200
 
-	// settled is how long after its end a day's files are merged, since answers may arrive late.
+	// settled is the time between the end of a day and the merge of its files, because answers may be
+	// written late.
 	settled = time.Hour
 
-	// orphansKept is how old a file without a snapshot must be: it may belong to a commit under way.
+	// orphansKept is the minimum age of an orphan that is deleted: a younger one may belong to a commit
+	// in progress.
 	orphansKept = 3 * 24 * time.Hour
 
-	maintainedName = "maintained" // of outlierd_writers: the last day on which this writer has maintained the tables
+	// maintainedName is the property of outlierd_writers with the UTC date of the last daily
+	// maintenance by this writer.
+	maintainedName = "maintained"
 )
 
-// maintain merges files, so that the cost of commits and of reading does not grow with the number of commits.
-// Tables that this process has written to are looked at each time, which costs nothing. The rest is done once
-// a day: days that are over, expired snapshots, and files that no snapshot has.
+// maintain keeps the cost of commits and of reading independent of the number of commits. Each call
+// merges the files of crowded tables that this process has written to. The first call of a UTC day also
+// merges the files of past days, expires snapshots, and deletes orphans.
 func (s *Sink) maintain(ctx context.Context) error {
 	all := slices.Concat(s.options.Tables, s.options.Ops)
 	for _, t := range all {
@@ -66,8 +70,10 @@ func (s *Sink) maintain(ctx context.Context) error {
 	})
 }
 
-// crowded reports whether the files of this writer should be merged into one. A large file is not written
-// anew for a few small ones, so that each row is written a few times at most, however often the table changes.
+// crowded reports whether the files of this writer should be merged: if more than fewFiles exist, and
+// all except the largest have a quarter of the bytes, or half of the rows are deleted, or more than
+// manyFiles exist. So a large file is not rewritten for a few small ones, and each row is rewritten a
+// few times only.
 func (l *lakeTable) crowded() bool {
 	if l.own == nil {
 		return false
@@ -81,7 +87,7 @@ func (l *lakeTable) crowded() bool {
 	return files > fewFiles && (4*(bytes-largest) >= bytes || 2*dead >= rows || files > manyFiles)
 }
 
-// maintainDaily does what is due once a day.
+// maintainDaily does the daily maintenance of a table.
 func (l *lakeTable) maintainDaily(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -97,7 +103,7 @@ func (l *lakeTable) maintainDaily(ctx context.Context) error {
 	return l.removeOrphans(ctx, orphansKept)
 }
 
-// closeDays merges the files of each day that is over.
+// closeDays merges the files of each past day.
 func (l *lakeTable) closeDays(ctx context.Context) error {
 	if err := l.look(ctx); err != nil {
 		return err
@@ -116,7 +122,7 @@ func (l *lakeTable) closeDays(ctx context.Context) error {
 	}
 	for _, day := range sortedKeys(files) {
 		some := files[day]
-		if len(tombs[day]) == 0 { // a position delete may be about any file of its day
+		if len(tombs[day]) == 0 { // position deletes may refer to any file of the day
 			some = slices.DeleteFunc(some, func(f *dataFile) bool { return f.FileSizeBytes() > mostOfFile/2 })
 		}
 		if len(some) < 2 {
@@ -136,8 +142,9 @@ func dayOfTime(t time.Time) iceberg.Date {
 	return iceberg.Date(floor(t.UnixMicro(), (24 * time.Hour).Microseconds()))
 }
 
-// merge writes the live rows of files, in their order, into as few files as possible, which take their place
-// in one commit. The tombs are all the position deletes of these files.
+// merge rewrites the rows of files that are not deleted, in their order, into as few files as possible,
+// and replaces the files in one commit. tombs are all position deletes that refer to these files; the
+// commit removes them.
 func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceberg.DataFile) error {
 	into := &dailyWriter{table: l, open: map[string]*fileWriter{}}
 	var old []iceberg.DataFile
@@ -151,7 +158,7 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 	if err := into.close(); err != nil {
 		return errors.Join(err, into.abandon())
 	}
-	// The new files stay after an error: whether the commit has happened may not be known.
+	// The new files stay after an error, because the commit may have taken effect nevertheless.
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
 		if err := l.look(ctx); err != nil {
 			return nil, err
@@ -173,7 +180,8 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 	return err
 }
 
-// expire removes snapshots that are older, of which the newest stays, and files that only they have.
+// expire removes snapshots that are older than age, except the newest snapshot, and deletes the files
+// that only they refer to.
 func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -192,8 +200,9 @@ func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// removeOrphans deletes files that no snapshot has, as killed processes leave them. A REST catalog may keep
-// snapshots that the table does not show, on branches of its own, so there they stay.
+// removeOrphans deletes files older than age that no snapshot refers to, such as those of killed
+// processes. It does nothing with a REST catalog, because that may have snapshots which the table
+// metadata does not list.
 func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
 	if catalog := l.sink.options.Catalog; strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// fill writes answers in batches of one each, and publishes after each.
+// fill writes the answers up to hi one per batch, and publishes after each.
 func fill(t *testing.T, s *Sink, journal sinktest.Journal, hi int64) {
 	t.Helper()
 	at, err := s.Watermark(t.Context())
@@ -38,7 +38,7 @@ func fill(t *testing.T, s *Sink, journal sinktest.Journal, hi int64) {
 	}
 }
 
-// holdingOf is what the lake has of a writer's table.
+// holdingOf reads the files of the writer in a table.
 func holdingOf(t *testing.T, s *Sink, of *schema.Table) *holding {
 	t.Helper()
 	l := s.tables[of]
@@ -52,8 +52,9 @@ func holdingOf(t *testing.T, s *Sink, of *schema.Table) *holding {
 	return l.own
 }
 
-// TestManyCommitsLeaveFewFiles: of tables whose rows are replaced at once, of the others when a day is over.
-// No row changes by it, their order stays that of the journal, and another writer's rows stay too.
+// TestManyCommitsLeaveFewFiles: tables whose rows are replaced have their files merged immediately,
+// tables with days when a day is over. Merging must not change rows, their order, or the rows of
+// another writer.
 func TestManyCommitsLeaveFewFiles(t *testing.T) {
 	t.Parallel()
 	const answers = 30
@@ -122,7 +123,7 @@ func TestManyCommitsLeaveFewFiles(t *testing.T) {
 	}
 }
 
-// TestOldSnapshotsAndOrphansGo, once they are old enough, and nothing that is read.
+// TestOldSnapshotsAndOrphansGo: old snapshots and orphans are deleted, young orphans and all rows stay.
 func TestOldSnapshotsAndOrphansGo(t *testing.T) {
 	t.Parallel()
 	dir, journal := t.TempDir(), sinktest.Sample(6)
@@ -172,7 +173,7 @@ func TestOldSnapshotsAndOrphansGo(t *testing.T) {
 	}
 }
 
-// files counts those of the warehouse.
+// files counts the files in the warehouse.
 func files(t *testing.T, dir string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(dir, "lake"), func(_ string, entry fs.DirEntry, err error) error {

@@ -13,8 +13,8 @@ import (
 	"outlierd/sinks"
 )
 
-// Publish implements [sinks.Sink]. What was written is visible already; the operations tables follow, and
-// then maintenance.
+// Publish implements [sinks.Sink]. Rows are visible as soon as Write returns, so it writes only the
+// operations tables, and then does maintenance.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	if ops != nil {
 		if err := s.writeOps(ctx, ops); err != nil {
@@ -24,8 +24,8 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.fail(s.maintain(ctx))
 }
 
-// writeOps writes the news, and then their version: after a kill the same news come again, and replace
-// what they have brought.
+// writeOps writes the changes, and then their version. If the process is killed in between, the same
+// changes are written again and replace the same rows.
 func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 	version, err := s.OpsVersion(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 	return s.advance(ctx, opsName, version, o.Version)
 }
 
-// writeChanged replaces rows by their numbers.
+// writeChanged replaces the rows with the ids of the changed rows.
 func (s *Sink) writeChanged(ctx context.Context, o *sinks.Ops) error {
 	for batch, err := range o.Batches {
 		if err != nil {
@@ -61,8 +61,8 @@ func (s *Sink) writeChanged(ctx context.Context, o *sinks.Ops) error {
 	return nil
 }
 
-// writeAll replaces all rows, in one commit of each table. Should only some of these succeed, news since
-// the version that the lake still has are true of all tables.
+// writeAll replaces all rows, in one commit per table. If only some of these commits succeed, the
+// version in the lake stays, and changes since that version can still be applied to all tables.
 func (s *Sink) writeAll(ctx context.Context, o *sinks.Ops) error {
 	files := map[*schema.Table][]iceberg.DataFile{}
 	for batch, err := range o.Batches {

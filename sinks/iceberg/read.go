@@ -13,8 +13,8 @@ import (
 	"outlierd/sinks"
 )
 
-// each reads the rows of this writer in the columns of the table's declaration, in the order of the
-// journal as far as files keep it.
+// each calls each with all rows of this writer, in the columns of [schema.Table.Stored]. Within a file
+// the rows are in the order of the journal; the files are ordered by their first row.
 func (l *lakeTable) each(ctx context.Context, each func(arrow.RecordBatch) error) error {
 	if err := l.look(ctx); err != nil {
 		return err
@@ -35,7 +35,8 @@ func (l *lakeTable) each(ctx context.Context, each func(arrow.RecordBatch) error
 	return nil
 }
 
-// orderID is the id of the column by which rows are in order: the answer, or the number of an operation.
+// orderID returns the field id of the column by which rows are ordered: the answer, or the id in an
+// operations table.
 func (l *lakeTable) orderID() int {
 	name := sinks.ResponseID
 	if l.isOps() {
@@ -44,7 +45,7 @@ func (l *lakeTable) orderID() int {
 	return fieldID(l.fields.Field(l.fields.FieldIndices(name)[0]))
 }
 
-// eachLive reads the rows of a file that are not dead, in all its columns.
+// eachLive calls each with the rows of a file that are not deleted, in all columns of the file.
 func (l *lakeTable) eachLive(ctx context.Context, f *dataFile, each func(arrow.RecordBatch) error) error {
 	return l.decode(ctx, f.FilePath(), nil, nil, func(from int64, rows arrow.RecordBatch) error {
 		var live []int
@@ -62,8 +63,8 @@ func (l *lakeTable) eachLive(ctx context.Context, f *dataFile, each func(arrow.R
 	})
 }
 
-// declared brings rows of a file to the declaration: a file that was written before a column was declared
-// holds null there.
+// declared converts rows of a file to the columns of [schema.Table.Stored]. A column that was declared
+// after the file was written is null.
 func declared(l *lakeTable, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	fields := l.of.Stored()
 	var columns []arrow.Array

@@ -20,10 +20,11 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// Rebuild replaces what the lake has of a writer. fill writes and publishes everything into a Parquet folder
-// of this machine; its rows then take the place of the writer's own, a table at a time, in one commit each.
-// What was there goes from all snapshots, and from the disk or the bucket, at once. After an error or a kill
-// each table has the old rows or the new ones; another rebuild replaces all again.
+// Rebuild replaces all data of a writer in the lake. fill writes and publishes all rows into a Parquet
+// sink in the local folder dir. These rows then replace the rows of the writer, in one commit per
+// table. The old rows are removed from all snapshots, and their files are deleted, immediately. After
+// an error or a kill each table has either its old rows or its new ones; rebuild again to replace all
+// of them.
 func Rebuild(ctx context.Context, o Options, dir string, fill func(s sinks.Sink, published string) error) (err error) {
 	local, err := parquet.Open(parquet.Options{Dir: dir, Tables: o.Tables, Ops: o.Ops})
 	if err != nil {
@@ -44,7 +45,7 @@ func Rebuild(ctx context.Context, o Options, dir string, fill func(s sinks.Sink,
 	return s.explain(s.replaceWith(ctx, dir, made))
 }
 
-// replaceWith replaces the rows of all tables by those of a Parquet folder.
+// replaceWith replaces the rows of all tables by those of the published Parquet files in dir.
 func (s *Sink) replaceWith(ctx context.Context, dir string, made *parquet.Published) error {
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
 		l := s.tables[t]
@@ -74,7 +75,8 @@ func (s *Sink) replaceWith(ctx context.Context, dir string, made *parquet.Publis
 	return nil
 }
 
-// copyFrom reads Parquet files, a folder's one after the other.
+// copyFrom copies Parquet files into data files. It ends the data files after each folder, so that only
+// the files of one partition are open.
 func (l *lakeTable) copyFrom(ctx context.Context, dir string, files []parquet.File, in *dailyWriter) error {
 	for i, f := range files {
 		name := filepath.Join(dir, l.of.FileName(), f.Name)
@@ -112,11 +114,11 @@ func eachOf(ctx context.Context, name string, each func(arrow.RecordBatch) error
 	return nil
 }
 
-// dailyWriter writes rows into files of their days.
+// dailyWriter writes rows into a file for each day.
 type dailyWriter struct {
 	table *lakeTable
-	open  map[string]*fileWriter // by day
-	done  []iceberg.DataFile
+	open  map[string]*fileWriter // by the name of the day
+	done  []iceberg.DataFile     // closed files
 }
 
 func (w *dailyWriter) put(rows arrow.RecordBatch) error {
@@ -153,7 +155,7 @@ func (w *dailyWriter) putDay(rows arrow.RecordBatch, d daily) error {
 	return w.end(name)
 }
 
-// end ends the file of a day.
+// end closes the file of a day.
 func (w *dailyWriter) end(name string) error {
 	file, err := w.open[name].close()
 	delete(w.open, name)
@@ -163,7 +165,7 @@ func (w *dailyWriter) end(name string) error {
 	return err
 }
 
-// close ends all files.
+// close closes all files.
 func (w *dailyWriter) close() error {
 	for _, name := range sortedKeys(w.open) {
 		if err := w.end(name); err != nil {
@@ -173,7 +175,7 @@ func (w *dailyWriter) close() error {
 	return nil
 }
 
-// abandon removes all files.
+// abandon deletes all files, also closed ones.
 func (w *dailyWriter) abandon() error {
 	var errs []error
 	for _, to := range w.open {

@@ -23,38 +23,39 @@ import (
 
 var _ sinks.Adopter = (*Sink)(nil)
 
-// Sink is a [sinks.Sink]. After an error it remembers nothing, and reads what it needs from the lake.
+// Sink is a [sinks.Sink]. An error makes it discard everything cached and read it from the lake again.
 type Sink struct {
 	options Options
 	place   *place
 	writers *lakeTable
 	tables  map[*schema.Table]*lakeTable
-	anew    bool // what the tables had of this writer is replaced, so that it does not matter who has changed them
+	anew    bool // during a rebuild: tables and columns that others dropped are created again
 
-	step func(what string) error // is called before each commit; tests let it fail
-	now  func() time.Time        // tests set it
+	step func(what string) error // called before each commit; tests return errors from it
+	now  func() time.Time        // the clock; tests replace it
 }
 
-// writersTable has properties alone: how far each writer has come, and which tables there are.
+// writersTable is a table without rows. Its properties have the watermarks and the tables of each
+// writer.
 const writersTable = "outlierd_writers"
 
 // The names of properties of a writer, see [Sink.property].
 const (
 	prefix = "outlierd."
 
-	watermarkName = "watermark" // the last answer that the table holds, or all tables do
-	opsName       = "ops"       // of outlierd_writers: the version of the operations tables
-	tablesName    = "tables"    // of outlierd_writers: names and UUIDs, as JSON, of the tables that the writer fills
-	commitName    = "commit"    // of the last commit of the writer, made anew for each
+	watermarkName = "watermark" // id of the last answer in the table; of outlierd_writers: in all tables
+	opsName       = "ops"       // of outlierd_writers: version of the operations tables
+	tablesName    = "tables"    // of outlierd_writers: name → UUID of the tables of the writer, as JSON
+	commitName    = "commit"    // unique token of the last commit of the writer
 )
 
-// snapshotsKept is how long a snapshot stays, for readers who go back in time.
+// snapshotsKept is how long snapshots are kept for time travel.
 const snapshotsKept = 7 * 24 * time.Hour
 
-// rebuild is the remedy for tables that cannot be used.
+// rebuild is the end of messages about tables that only a rebuild can repair.
 const rebuild = "'outlierd rebuild iceberg' fills the tables anew from the journal"
 
-// Open opens the catalog, and creates the tables that are missing.
+// Open opens the catalog and creates missing tables.
 func Open(ctx context.Context, o Options) (*Sink, error) {
 	return open(ctx, o, func(*Sink) {})
 }
@@ -81,7 +82,7 @@ func newSink(o Options, p *place) *Sink {
 	return s
 }
 
-// explain says in which catalog something failed, without its password.
+// explain adds the catalog to an error, and removes its password from the text.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil
@@ -108,11 +109,11 @@ func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
 // Close implements [sinks.Sink].
 func (s *Sink) Close() error { return s.place.close() }
 
-// property is the name of a property of this writer.
+// property returns the full name of a property of this writer.
 func (s *Sink) property(name string) string { return prefix + s.options.Instance + "." + name }
 
-// createTables creates the tables that are missing. One that was there before is not created again: its
-// rows are lost, and nothing would tell.
+// createTables creates missing tables. It returns an error for a table that existed before and was
+// dropped, instead of hiding the loss of its rows by a new, empty table.
 func (s *Sink) createTables(ctx context.Context) error {
 	namespace := catalog.ToIdentifier(s.options.Namespace)
 	err := s.place.CreateNamespace(ctx, namespace, nil)
@@ -164,7 +165,7 @@ func (s *Sink) createTables(ctx context.Context) error {
 	return s.noteTables(ctx, made)
 }
 
-// knownTables are the UUIDs of the tables that this writer fills, by name.
+// knownTables returns the UUIDs of the tables of this writer, by name.
 func (s *Sink) knownTables() (map[string]string, error) {
 	known := map[string]string{}
 	text := s.writers.table.Properties()[s.property(tablesName)]
@@ -177,7 +178,7 @@ func (s *Sink) knownTables() (map[string]string, error) {
 	return known, nil
 }
 
-// noteTables adds tables to those that are known.
+// noteTables adds tables to those that knownTables returns.
 func (s *Sink) noteTables(ctx context.Context, made map[string]string) error {
 	return s.writers.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
 		known, err := s.knownTables()
@@ -190,7 +191,8 @@ func (s *Sink) noteTables(ctx context.Context, made map[string]string) error {
 	})
 }
 
-// advance moves a mark of the writer in outlierd_writers.
+// advance changes a watermark or version in outlierd_writers. It returns an error if its value is not
+// from.
 func (s *Sink) advance(ctx context.Context, name string, from, to int64) error {
 	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
 		if at := s.writers.mark(name); at != from {
@@ -200,14 +202,14 @@ func (s *Sink) advance(ctx context.Context, name string, from, to int64) error {
 	})
 }
 
-// set sets a mark of the writer in outlierd_writers.
+// set sets a watermark or version in outlierd_writers, whatever its value is.
 func (s *Sink) set(ctx context.Context, name string, to int64) error {
 	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
 		return iceberg.Properties{s.property(name): strconv.FormatInt(to, 10)}, nil
 	})
 }
 
-// forget lets the next call read everything from the lake again.
+// forget discards everything cached, so that the next call reads it from the lake.
 func (s *Sink) forget() {
 	for _, l := range s.tables {
 		l.forget()
@@ -215,7 +217,7 @@ func (s *Sink) forget() {
 	s.writers.forget()
 }
 
-// fail forgets what may be wrong after an error.
+// fail discards everything cached if err is not nil, and explains err.
 func (s *Sink) fail(err error) error {
 	if err == nil {
 		return nil
@@ -224,11 +226,10 @@ func (s *Sink) fail(err error) error {
 	return s.explain(err)
 }
 
-// mostTries bounds how often a commit is tried again when another writer came first.
+// mostTries is the maximum number of retries of a commit that conflicts with those of other writers.
 const mostTries = 60
 
-// pause waits before a commit is tried again, longer after each failure, and by chance,
-// so that several writers do not meet again.
+// pause waits before a commit is retried: exponential backoff with jitter, up to 625 ms.
 func pause(ctx context.Context, try int) error {
 	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)
 	select {

@@ -22,22 +22,22 @@ import (
 	"outlierd/sinks"
 )
 
-// InstanceColumn names the writer of a row, in every table.
+// InstanceColumn is the column with the writer of a row. Every table has it.
 const InstanceColumn = "_instance"
 
-// lakeTable is a table of the lake, and what this process remembers of it.
+// lakeTable is a table of the lake, and what is cached of it.
 type lakeTable struct {
 	sink *Sink
 	of   *schema.Table // nil for outlierd_writers
 
-	table  *table.Table // as it was loaded or committed last; nil if it must be loaded
+	table  *table.Table // as of the last load or commit; nil: not loaded
 	files  icebergio.WriteFileIO
-	uuid   string        // known since the table was created or seen first
-	fields *arrow.Schema // the columns of the table, with their ids
+	uuid   string        // of the first load; a different one later is an error
+	fields *arrow.Schema // the columns of the table, with their field ids
 	spec   iceberg.PartitionSpec
-	own    *holding       // the files of this writer; nil if they must be looked at
-	index  *index         // where the rows of each identity are; nil if they must be read
-	kept   *sinks.Changes // of a table of kind Changes; nil if it must be read
+	own    *holding       // the files of this writer; nil: not read
+	index  *index         // the positions of the rows of each identity; nil: not read
+	kept   *sinks.Changes // of a table of kind Changes; nil: not read
 }
 
 func (s *Sink) tableOf(t *schema.Table) *lakeTable { return &lakeTable{sink: s, of: t} }
@@ -68,7 +68,7 @@ func (l *lakeTable) byDay() bool {
 	return l.of.Schema().HasField(sinks.ObservedAt)
 }
 
-// declared are the columns that this version of the program writes.
+// declared returns the columns that this version of the program writes.
 func (l *lakeTable) declared() []arrow.Field {
 	var fields []arrow.Field
 	if l.of != nil {
@@ -80,7 +80,8 @@ func (l *lakeTable) declared() []arrow.Field {
 	})
 }
 
-// settings are the properties of every table: see the traps in the package comment of package table.
+// settings are the properties of every new table. The modes must be merge-on-read: rows are replaced by
+// position deletes.
 var settings = iceberg.Properties{
 	"format-version":                             "2",
 	"write.format.default":                       "parquet",
@@ -95,7 +96,7 @@ var settings = iceberg.Properties{
 	"history.expire.max-snapshot-age-ms":         strconv.FormatInt(snapshotsKept.Milliseconds(), 10),
 }
 
-// createTable creates the table, unless another writer has done so meanwhile.
+// createTable creates the table. It is not an error if another writer has created it in the meantime.
 func (l *lakeTable) createTable(ctx context.Context) error {
 	columns, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(l.declared(), nil), false)
 	if err != nil {
@@ -124,7 +125,7 @@ const (
 	dayPartition      = sinks.ObservedAt + "_day"
 )
 
-// partitioning is by writer, and by day where the table has one.
+// partitioning returns the partition spec: by writer and, if l.byDay, by day.
 func (l *lakeTable) partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec, error) {
 	with := []iceberg.PartitionOption{
 		iceberg.AddPartitionFieldByName(InstanceColumn, instancePartition, iceberg.IdentityTransform{}, columns, nil),
@@ -135,7 +136,7 @@ func (l *lakeTable) partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec
 	return iceberg.NewPartitionSpecOpts(with...)
 }
 
-// load reads the table from the catalog, if need be, and adds the columns that it lacks.
+// load loads the table from the catalog, unless it is loaded, and adds missing columns.
 func (l *lakeTable) load(ctx context.Context) error {
 	if l.table != nil {
 		return nil
@@ -169,7 +170,7 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	return l.take(ctx, t)
 }
 
-// take makes t the table as it is known, once it has all columns.
+// take caches t as the current state of the table, after it has added missing columns.
 func (l *lakeTable) take(ctx context.Context, t *table.Table) error {
 	added, err := l.missing(t)
 	if err != nil {
@@ -190,11 +191,12 @@ func (l *lakeTable) take(ctx context.Context, t *table.Table) error {
 	return nil
 }
 
-// columnsName is the property with the columns that the program has created: one of them that is missing
-// was dropped by somebody else.
+// columnsName is the property with the names of the columns that the program has created, separated by
+// spaces. One of them that is missing was dropped by another program.
 const columnsName = prefix + "columns"
 
-// missing finds the columns that the table gets.
+// missing returns the declared columns that t lacks because this version of the program is the first to
+// write them. It returns an error if another program has dropped or altered a column.
 func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
 	has, err := table.SchemaToArrowSchema(t.Schema(), nil, false, false)
 	if err != nil {
@@ -218,7 +220,7 @@ func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
 	return added, nil
 }
 
-// alike reports whether two types differ at most in notes and in the names of list elements.
+// alike reports whether two types are equal, apart from metadata and the names of list elements.
 func alike(a, b arrow.DataType) bool {
 	if a.ID() != b.ID() {
 		return false
@@ -239,7 +241,7 @@ func alike(a, b arrow.DataType) bool {
 	return true
 }
 
-// addColumns adds what a later version of the program has added to a table.
+// addColumns adds columns to a table that an older version of the program has created.
 func (l *lakeTable) addColumns(ctx context.Context, t *table.Table, added []arrow.Field) error {
 	columns, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(added, nil), false)
 	if err != nil {
@@ -259,7 +261,8 @@ func (l *lakeTable) addColumns(ctx context.Context, t *table.Table, added []arro
 	return l.reload(ctx)
 }
 
-// findSpec finds the partitioning that this version writes, also where somebody has changed the table's.
+// findSpec finds the partition spec of the table that this version writes to. It need not be the
+// current one, which another program may have changed.
 func (l *lakeTable) findSpec(t *table.Table) error {
 	want, err := l.partitioning(t.Schema())
 	if err != nil {
@@ -274,14 +277,15 @@ func (l *lakeTable) findSpec(t *table.Table) error {
 	return fmt.Errorf("table %s was not created by this program: it has no partitions by %s", l.name(), InstanceColumn)
 }
 
-// mark reads a mark of this writer, or returns 0 if it has not been set.
+// mark returns a watermark or version of this writer; 0 if it is not set.
 func (l *lakeTable) mark(name string) int64 {
 	mark, _ := strconv.ParseInt(l.table.Properties()[l.sink.property(name)], 10, 64)
 	return mark
 }
 
-// commit lets stage add changes and properties to a transaction, and commits it. stage is called again when
-// another writer came first, with the table as it is then; without any properties there is nothing to commit.
+// commit commits a transaction. stage adds changes to it and returns the properties to set; nil means
+// that there is nothing to commit. After a conflict with another writer the table is loaded again, and
+// stage is called for a new transaction.
 func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction) (iceberg.Properties, error)) error {
 	for try := 0; ; try++ {
 		if err := l.load(ctx); err != nil {
@@ -307,11 +311,12 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 	}
 }
 
-// mostBehind is how far the clock may be behind that of the writer that came last: Iceberg's own limit.
+// mostBehind is how far the local clock may be behind that of the last writer: the limit that Iceberg
+// sets.
 const mostBehind = time.Minute
 
-// checkClock refuses a commit that would be older than what the table has: libraries and catalogs refuse it
-// too, and do not say why.
+// checkClock returns an error if a commit would be more than mostBehind older than the last one.
+// Libraries and catalogs reject such a commit too, but without a reason.
 func (l *lakeTable) checkClock() error {
 	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.sink.now())
 	if behind <= mostBehind {
@@ -322,7 +327,8 @@ func (l *lakeTable) checkClock() error {
 		l.name(), behind.Round(time.Second), mostBehind)
 }
 
-// tryCommit tries it once. An error with done set is not one that another try would mend.
+// tryCommit tries to commit once. done means that there is nothing to retry: the commit succeeded or
+// failed permanently.
 func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transaction) (iceberg.Properties, error)) (done bool, err error) {
 	tx := l.table.NewTransaction()
 	if l.of != nil {
@@ -348,12 +354,13 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transact
 		return true, errors.Join(fmt.Errorf("commit to table %s: %w", l.name(), err), again)
 	}
 	if l.table.Properties()[l.sink.property(commitName)] == token {
-		return true, nil // the answer was lost
+		return true, nil // committed, but the response was lost
 	}
 	return false, err
 }
 
-// columns are the names of the table's columns, those of a later version of the program too.
+// columns returns the value of columnsName: the columns of the table, also those that a newer version
+// of the program has created.
 func (l *lakeTable) columns() string {
 	var names []string
 	for _, f := range l.table.Schema().Fields() {

@@ -14,21 +14,21 @@ import (
 
 var _ sinks.Adopter = (*Sink)(nil)
 
-// Sink does nothing without the build tag. [Open] never returns one.
+// Sink cannot be used without the build tag iceberg. [Open] never returns one.
 type Sink struct{}
 
 var errUntagged = errors.New("this program cannot write or check Iceberg tables: build with -tags duckdb_arrow,iceberg")
 
-// Open says which build tag is missing.
+// Open returns an error that names the missing build tag.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
-// Look says which build tag is missing.
+// Look returns an error that names the missing build tag.
 func Look(context.Context, Options, string) (*Found, error) { return nil, errUntagged }
 
-// Probe says which build tag is missing.
+// Probe returns an error that names the missing build tag.
 func Probe(context.Context, Options) error { return errUntagged }
 
-// Rebuild says which build tag is missing.
+// Rebuild returns an error that names the missing build tag.
 func Rebuild(context.Context, Options, string, func(sinks.Sink, string) error) error {
 	return errUntagged
 }

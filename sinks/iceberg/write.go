@@ -38,7 +38,8 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	return s.fail(s.advance(ctx, watermarkName, b.Lo, b.Hi))
 }
 
-// write commits what a batch that ends at hi has of a table, and the table lacks.
+// write commits the rows of a batch that ends at hi, except those of answers that the table already
+// has.
 func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error
 	return c.commit(ctx)
 }
 
-// after leaves out of a part the answers up to a mark. The caller releases it.
+// after returns the rows of a part whose answers are after mark. The caller releases the result.
 func after(ctx context.Context, part schema.Part, mark int64) (schema.Part, error) {
 	newer := func(rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 		answers := rows.Column(rows.Schema().FieldIndices(sinks.ResponseID)[0]).(*array.Int64)
@@ -95,7 +96,8 @@ func after(ctx context.Context, part schema.Part, mark int64) (schema.Part, erro
 	return some, nil
 }
 
-// changed drops the rows, which it takes over, that repeat their key's last one.
+// changed returns the rows that differ from the previous row of their key. It releases rows; the caller
+// releases the result.
 func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
 	if err := l.look(ctx); err != nil {
@@ -112,31 +114,32 @@ func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.
 	return sinks.Pick(ctx, rows, l.kept.Learn(rows))
 }
 
-// change is rows that a table gets in one commit, and what goes for them.
+// change is a commit of rows to a table, and of deletes of the rows that they replace.
 type change struct {
 	table *lakeTable
 	rows  arrow.RecordBatch
-	gone  arrow.RecordBatch // identities whose rows go and carry nothing on; nil for none
-	mark  int64             // the table holds the answers up to it from then on; 0 moves no mark
+	gone  arrow.RecordBatch // identities whose rows are deleted, without history for new rows; may be nil
+	mark  int64             // the new watermark of the table; 0 leaves it unchanged
 
-	made  *index // for which the files below were written
+	made  *index // the index by which the files below were written
 	adds  []added
-	dead  map[string][]int64 // rows that go, by file
-	tombs []iceberg.DataFile // their position deletes
+	dead  map[string][]int64 // file → positions of rows to delete
+	tombs []iceberg.DataFile // files with these position deletes
 }
 
-// added is a new file and its rows.
+// added is a new data file and its rows.
 type added struct {
 	file iceberg.DataFile
 	rows arrow.RecordBatch
 }
 
-// replaces reports whether rows of the table take the place of others.
+// replaces reports whether new rows of the table replace older ones.
 func (l *lakeTable) replaces() bool { return l.isOps() || l.of.Identity() != nil }
 
 func (l *lakeTable) isOps() bool { return slices.Contains(l.sink.options.Ops, l.of) }
 
-// commit commits the change, unless there is none.
+// commit commits the change, unless it is empty. It returns an error if another process has written the
+// same answers as this writer.
 func (c *change) commit(ctx context.Context) error {
 	l := c.table
 	defer c.release()
@@ -173,7 +176,8 @@ func (c *change) release() {
 	c.adds = nil
 }
 
-// prepare writes the files of the change, unless they are written and still those that are needed.
+// prepare writes the files of the change. When a commit is retried it keeps them, unless the index has
+// changed, since then other rows may have to be deleted.
 func (c *change) prepare(ctx context.Context) error {
 	l := c.table
 	if !l.replaces() {
@@ -219,7 +223,7 @@ func (c *change) prepare(ctx context.Context) error {
 	return nil
 }
 
-// discard removes files that were written for another state of the table.
+// discard deletes the files that an earlier call of prepare wrote.
 func (c *change) discard() error {
 	var errs []error
 	for _, a := range c.adds {
@@ -233,7 +237,8 @@ func (c *change) discard() error {
 	return errors.Join(errs...)
 }
 
-// replace finds the rows that go, and gives the new rows with what they carry on.
+// replace adds the rows that the new rows replace to c.dead, and returns the new rows with the history
+// of their keys continued. The caller releases them.
 func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
 	l := c.table
 	type old struct {
@@ -278,7 +283,7 @@ func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
 	return c.carry(ctx, carried)
 }
 
-// writeRows writes a file for each day.
+// writeRows writes rows into a data file for each day, and adds the files to c.adds.
 func (c *change) writeRows(ctx context.Context, rows arrow.RecordBatch) error {
 	l := c.table
 	c.adds = []added{}
@@ -300,13 +305,13 @@ func (c *change) writeRows(ctx context.Context, rows arrow.RecordBatch) error {
 	return nil
 }
 
-// daily is rows of a day; nil is none.
+// daily has the rows of one day.
 type daily struct {
-	day  *iceberg.Date
+	day  *iceberg.Date // in UTC; nil for rows without a time and tables without days
 	rows []int
 }
 
-// split finds the rows of each day, where the table is partitioned by it.
+// split groups rows by day if the table is partitioned by day.
 func (l *lakeTable) split(rows arrow.RecordBatch) []daily {
 	if !l.byDay() {
 		all := make([]int, rows.NumRows())
@@ -349,7 +354,7 @@ func dayName(day *iceberg.Date) string {
 	return day.ToTime().Format(time.DateOnly)
 }
 
-// dayOf is the day of a file; nil if it has none.
+// dayOf returns the day in the partition of a file; nil if it has none.
 func (l *lakeTable) dayOf(f iceberg.DataFile) *iceberg.Date {
 	for _, field := range l.spec.Fields() {
 		if day, ok := f.Partition()[field.FieldID].(iceberg.Date); ok && field.Name == dayPartition {
@@ -371,13 +376,13 @@ func (c *change) stage(ctx context.Context, tx *table.Transaction) error {
 	return tx.NewRowDelta(nil).AddRows(files...).AddDeletes(c.tombs...).Commit(ctx)
 }
 
-// note remembers what the commit has changed.
+// note updates the cached files and the index after a commit.
 func (c *change) note() {
 	l := c.table
 	if l.own == nil {
 		return
 	}
-	l.own.snapshot = -1 // the manifests are read again, and must have what is noted here
+	l.own.snapshot = -1 // read the manifests again: if they agree with what is noted here, it stays valid
 	for _, a := range c.adds {
 		l.own.data[a.file.FilePath()] = &dataFile{DataFile: a.file}
 	}
