@@ -266,13 +266,13 @@ func isUnderWay(run *runs.Run) bool {
 
 // serve lets other commands work while this process holds the state folder. If the socket cannot be
 // opened, the schedule runs anyway.
-func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
+func (p *program) serve(ctx context.Context, listen func(dir string, log *slog.Logger) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
 	p.inUse.Store(p.Engine.Config)
 	if listen == nil {
 		return
 	}
-	l, err := listen(stateFolder(p.Engine.Config))
+	l, err := listen(stateFolder(p.Engine.Config), p.Engine.Log)
 	if err != nil {
 		p.Engine.Log.Warn("other commands cannot work beside this process", "err", err)
 		return

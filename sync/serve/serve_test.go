@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -32,7 +33,7 @@ import (
 // listening is a server on the socket of a folder; its engine keeps no schedule.
 func listening(t *testing.T, dir string, patience time.Duration) *Server {
 	t.Helper()
-	l, err := Listen(dir)
+	l, err := Listen(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +81,11 @@ func TestSocketOfAFolder(t *testing.T) {
 			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
 				t.Errorf("without a socket: %v", err)
 			}
-			killed, err := Listen(dir)
+			killed, err := Listen(dir, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := killed.(*socket).UnixListener.Close(); err != nil { // the file stays
+			if err := killed.(*socket).l.Close(); err != nil { // the file stays
 				t.Fatal(err)
 			}
 			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
@@ -107,6 +108,89 @@ func TestSocketOfAFolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quickChecks lets listeners check their files often.
+func quickChecks(t *testing.T) {
+	t.Helper()
+	before := checkEvery
+	checkEvery = 5 * time.Millisecond
+	t.Cleanup(func() { checkEvery = before })
+}
+
+// TestSocketIsDeleted: it is created again, for its user alone, as often as it is deleted.
+func TestSocketIsDeleted(t *testing.T) {
+	quickChecks(t)
+	for name, dir := range map[string]string{
+		"short": t.TempDir(), "longer than a socket's path may be": filepath.Join(t.TempDir(), strings.Repeat("long/", 30)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			listening(t, dir, time.Minute)
+			for range 3 {
+				if err := os.Remove(Socket(dir)); err != nil {
+					t.Fatal(err)
+				}
+				for {
+					_, err := Dial(t.Context(), dir)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, ErrNoDaemon) {
+						t.Fatal(err)
+					}
+				}
+				if info, err := os.Stat(Socket(dir)); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("the socket: %v, %v; want 0600", info, err)
+				}
+			}
+		})
+	}
+}
+
+// TestSocketOfAnotherDaemon: a daemon whose folder was moved away leaves the socket of the one that
+// took its place.
+func TestSocketOfAnotherDaemon(t *testing.T) {
+	quickChecks(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	mkdir := func() {
+		t.Helper()
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir()
+	old, err := Listen(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := old.Accept()
+		accepted <- err
+	}()
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	mkdir()
+	select {
+	case err := <-accepted:
+		t.Fatal(err)
+	case <-time.After(20 * checkEvery):
+	}
+	if _, err := os.Lstat(Socket(dir)); !os.IsNotExist(err) {
+		t.Errorf("a socket in a folder that is not its own: %v", err)
+	}
+	listening(t, dir, time.Minute)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	mustDial(t, dir)
 }
 
 // TestBadClients: whatever a client sends, it is refused in words, and the next one is served.
@@ -204,7 +288,7 @@ func TestTooManyRequests(t *testing.T) {
 func served(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := Listen(dir)
+	l, err := Listen(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
