@@ -24,7 +24,7 @@ type channel struct {
 	topics      []int // indexes into niche.topics; the first is its main one
 	language    int
 	Gone        bool    // the channel endpoints answer 404
-	subscribers float64 // in the beginning
+	subscribers float64 // at Beginning
 	growth      float64 // of subscribers, a year
 	rpm         float64
 	adsense     bool
@@ -38,8 +38,8 @@ type channel struct {
 	kept [2]uploads // by kind
 }
 
-// uploads are some of a schedule's uploads with consecutive numbers, kept because samples
-// of neighbouring hours have almost all of theirs in common.
+// uploads caches consecutive uploads of a schedule: the samples of neighbouring hours share
+// almost all of theirs.
 type uploads struct {
 	first int // number of all[0]
 	all   []Upload
@@ -91,8 +91,8 @@ const (
 
 func (k Kind) String() string { return [2]string{"video", "short"}[k] }
 
-// schedule is when a channel publishes one kind of upload, without end: number n comes out
-// about every*n after the first. A channel without that kind has every 0.
+// schedule says when a channel publishes uploads of one kind. It never ends: number n is
+// published about n*every after the first. In a channel without that kind, every is 0.
 type schedule struct {
 	every  time.Duration
 	first  time.Time
@@ -102,8 +102,8 @@ type schedule struct {
 	length float64 // median duration in seconds
 }
 
-// Beginning is the time of the oldest uploads. It lies well before the clock of a synctest
-// bubble, so that channels have a past even there.
+// Beginning is the time of the oldest uploads. It is years before the clock of a synctest
+// bubble starts, so that channels have uploads in tests, too.
 var Beginning = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newChannel(seed uint64, index int) *channel {
@@ -203,8 +203,8 @@ func (c *channel) latest(k Kind, at time.Time) int {
 	return n
 }
 
-// published is when number n comes out: late by up to four fifths of the interval, so that
-// numbers stay in order.
+// published returns when number n is published: after a random delay of less than four fifths
+// of the interval, so that uploads stay in the order of their numbers.
 func (c *channel) published(k Kind, n int) time.Time {
 	l := c.schedules[k]
 	late := Unit(Hash(c.Seed, uint64(forTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The answers of the data endpoints are nil if there is no such entity.
+// The answers of the data endpoints are nil if the entity does not exist.
 
 const (
 	WithMillis = "2006-01-02T15:04:05.000Z" // the service uses both forms
@@ -75,7 +75,7 @@ func (e *entry) statistics() EntryStatistics {
 	return EntryStatistics{e.z, e.ratio, e.positive(), e.negative()}
 }
 
-// Statistics are those that the service shows of a sample.
+// Statistics returns what the service shows of a sample.
 func (s *Sample) Statistics() ChannelStatistics {
 	t := ChannelStatistics{
 		SubscriberCount:                s.subscribers,
@@ -99,7 +99,7 @@ func (s *Sample) Statistics() ChannelStatistics {
 	return t
 }
 
-// datedStatistics are missing for shorts, whose list has neither dates nor durations.
+// datedStatistics sets what needs dates and durations, which the list of shorts does not have.
 func (s *Sample) datedStatistics(t *ChannelStatistics) {
 	if s.kind == Short || len(s.entries) == 0 {
 		return
@@ -182,10 +182,10 @@ func (u *Upload) knownGaps(found bool) Gaps {
 	return u.gaps()
 }
 
-// maxComments is how many comments an answer has at most: the last ones.
+// maxComments is how many comments an answer has at most, the newest ones.
 const maxComments = 100
 
-// CommentsAnswer is the last comments under an upload, at most [maxComments].
+// CommentsAnswer is the newest comments under an upload, at most [maxComments].
 func (l *Library) CommentsAnswer(id string, now time.Time) any {
 	at := sampledAt(now)
 	u, ok := l.find(id, at)

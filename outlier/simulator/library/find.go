@@ -80,7 +80,7 @@ func (c *channel) discovered() time.Time {
 	return Beginning.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
 }
 
-// channelGaps are the fields that a search lacks of a channel.
+// channelGaps says which fields of a channel a search leaves out.
 type channelGaps struct {
 	noHandle, subscribersHidden, noLanguage, noAdsense, unclassified bool
 }
@@ -106,8 +106,8 @@ func (x *Index) FindChannels(p url.Values, seed uint64) []*Sample {
 	return search(x.samplesOf(p), p, &channelTerms, target[*Sample]{score: best(scores)})
 }
 
-// RelatedChannels returns the channels that resemble those in p, without these, the nearest
-// first.
+// RelatedChannels returns the channels that resemble those in p, the nearest first. It leaves
+// out those in p.
 func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
 	ids := p["relatedChannelId"]
 	var scores []score[*Sample]
@@ -141,7 +141,7 @@ func (i intent) ofChannel(s *Sample) (best float64, found bool) {
 	return best, found
 }
 
-// Shape is the channel as a search for channels answers it.
+// Shape is the channel in the form of an answer.
 func (s *Sample) Shape() ChannelShape {
 	c, g := s.channel, s.channel.gaps()
 	shape := ChannelShape{ID: c.ID}
@@ -159,7 +159,7 @@ func (s *Sample) Shape() ChannelShape {
 	return shape
 }
 
-// orNull is the value, or null if it is lacking.
+// orNull returns a pointer to the value, or nil if the value is lacking.
 func orNull[T any](lacking bool, value T) *T {
 	if lacking {
 		return nil

@@ -21,27 +21,29 @@ func channelIDs(found []*Sample) []string {
 	return ids
 }
 
-// readChannel is what a reader learns of a channel from its page: by the names of
-// the filters, the values that follow from its sample.
-func readChannel(s *Sample) map[string]float64 {
+// statisticsOf returns what a channel shows of a sample, by the names of the filters.
+func statisticsOf(s *Sample) map[string]float64 {
 	t := s.channel.Sample(s.kind, s.at).Statistics()
 	return map[string]float64{
-		"averageViews": t.AverageViewsEstimate, "medianViews": t.MedianViewsEstimate, "videosCount": float64(t.VideosCount),
-		"subscribers": float64(t.SubscriberCount), "avgViewsToSubscribersRatio": t.AvgViewsToSubscribersRatio,
-		"viewVariationCoefficient": t.ViewVariationCoefficient,
+		"averageViews":               t.AverageViewsEstimate,
+		"medianViews":                t.MedianViewsEstimate,
+		"videosCount":                float64(t.VideosCount),
+		"subscribers":                float64(t.SubscriberCount),
+		"avgViewsToSubscribersRatio": t.AvgViewsToSubscribersRatio,
+		"viewVariationCoefficient":   t.ViewVariationCoefficient,
 	}
 }
 
-func TestChannelsAreFilteredByTheStatisticsOfTheSampleAskedFor(t *testing.T) {
+func TestChannelFiltersOnStatistics(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
-	read := map[*Sample]map[string]float64{}
+	statistics := map[*Sample]map[string]float64{}
 	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
-		read[s] = readChannel(s)
+		statistics[s] = statisticsOf(s)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		k := Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
-		of := read[rapid.SampledFrom(x.samples[k]).Draw(t, "channel")]
+		of := statistics[rapid.SampledFrom(x.samples[k]).Draw(t, "channel")]
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(of))).Draw(t, "name")
 		upper := rapid.Bool().Draw(t, "upper")
 		p := url.Values{"filterBy": {k.String()}}
@@ -50,7 +52,7 @@ func TestChannelsAreFilteredByTheStatisticsOfTheSampleAskedFor(t *testing.T) {
 		for _, s := range x.samples[k] {
 			hidden := s.channel.gaps().subscribersHidden && (name == "subscribers" || name == "avgViewsToSubscribersRatio")
 			unmeasured := s.size == 0 && name != "subscribers" && name != "videosCount"
-			if v := read[s][name]; !hidden && !unmeasured && (upper && v <= of[name] || !upper && v >= of[name]) {
+			if v := statistics[s][name]; !hidden && !unmeasured && (upper && v <= of[name] || !upper && v >= of[name]) {
 				want[s.channel.ID] = true
 			}
 		}
@@ -59,12 +61,12 @@ func TestChannelsAreFilteredByTheStatisticsOfTheSampleAskedFor(t *testing.T) {
 			got[id] = true
 		}
 		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%v keeps other channels than it should:\n%s", p, diff)
+			t.Errorf("channels found with %v (-want +got):\n%s", p, diff)
 		}
 	})
 }
 
-func TestChannelsAreFilteredByWhatTheyAre(t *testing.T) {
+func TestChannelFiltersOnProperties(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for _, tt := range []struct {
 		p    url.Values
@@ -76,9 +78,15 @@ func TestChannelsAreFilteredByWhatTheyAre(t *testing.T) {
 		{url.Values{"excludeNiche": {"gaming", "coffee"}}, func(_ ChannelShape, s *Sample) bool {
 			return s.channel.Niche.Name != "gaming" && s.channel.Niche.Name != "coffee"
 		}},
-		{url.Values{"contentKind": {"short"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "short") }},
-		{url.Values{"contentKind": {"short-form"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "short") }},
-		{url.Values{"contentKind": {"long-form"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "video") }},
+		{url.Values{"contentKind": {"short"}}, func(h ChannelShape, _ *Sample) bool {
+			return slices.Contains(h.Snippet.ContentKind, "short")
+		}},
+		{url.Values{"contentKind": {"short-form"}}, func(h ChannelShape, _ *Sample) bool {
+			return slices.Contains(h.Snippet.ContentKind, "short")
+		}},
+		{url.Values{"contentKind": {"long-form"}}, func(h ChannelShape, _ *Sample) bool {
+			return slices.Contains(h.Snippet.ContentKind, "video")
+		}},
 		{url.Values{"monetizationAdsense": {"false"}}, func(h ChannelShape, _ *Sample) bool {
 			return h.Monetization.Adsense != nil && !*h.Monetization.Adsense
 		}},
@@ -95,8 +103,12 @@ func TestChannelsAreFilteredByWhatTheyAre(t *testing.T) {
 			d := s.channel.Sample(Video, epoch).Statistics().AverageVideoDurationEstimate
 			return d != nil && *d <= 600
 		}},
-		{url.Values{"rpmEstimationFrom": {"5"}}, func(_ ChannelShape, s *Sample) bool { return s.income().RPMFrom >= 5 }},
-		{url.Values{"revenueMonthlyEstimationTo": {"500"}}, func(_ ChannelShape, s *Sample) bool { return s.income().RevenueMonthlyFrom <= 500 }},
+		{url.Values{"rpmEstimationFrom": {"5"}}, func(_ ChannelShape, s *Sample) bool {
+			return s.income().RPMFrom >= 5
+		}},
+		{url.Values{"revenueMonthlyEstimationTo": {"500"}}, func(_ ChannelShape, s *Sample) bool {
+			return s.income().RevenueMonthlyFrom <= 500
+		}},
 	} {
 		var want []string
 		for _, s := range x.samples[Video] {
@@ -107,28 +119,30 @@ func TestChannelsAreFilteredByWhatTheyAre(t *testing.T) {
 		got := channelIDs(x.FindChannels(tt.p, 1))
 		slices.Sort(want)
 		slices.Sort(got)
-		if len(want) == 0 || len(want) == len(x.samples[Video]) && tt.p.Get("contentKind") != "long-form" || !slices.Equal(want, got) {
-			t.Errorf("%v finds %d channels, want %d of %d", tt.p, len(got), len(want), len(x.samples[Video]))
+		everything := len(want) == len(x.samples[Video]) && tt.p.Get("contentKind") != "long-form"
+		if len(want) == 0 || everything || !slices.Equal(want, got) {
+			t.Errorf("%v finds %d channels, want %d, which must be some of all %d",
+				tt.p, len(got), len(want), len(x.samples[Video]))
 		}
 	}
 	if got := x.FindChannels(url.Values{"filterBy": {"short"}, "avgDurationFrom": {"0"}}, 1); len(got) != 0 {
-		t.Errorf("%d channels have shorts of a known length", len(got))
+		t.Errorf("a filter on the duration of shorts finds %d channels, want 0: it is unknown", len(got))
 	}
 }
 
-func TestChannelsAreSortedBothWaysWithNullsLast(t *testing.T) {
+func TestChannelsSortInBothOrdersWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, value := range channelTerms.orders {
 		for _, order := range []string{"asc", "desc"} {
 			found := x.FindChannels(url.Values{"sortBy": {name}, "sortOrder": {order}, "filterBy": {"short"}}, 1)
 			if !slices.IsSortedFunc(found, by(value, order == "asc")) || len(found) != ChannelCount {
-				t.Errorf("%s %s: not sorted", name, order)
+				t.Errorf("sorted by %s %s: %d channels that are out of order, or not all %d", name, order, len(found), ChannelCount)
 			}
 		}
 	}
 	newest := x.FindChannels(url.Values{"sortBy": {"recency"}}, 1)
 	if !slices.IsSortedFunc(newest, func(a, b *Sample) int { return cmp.Compare(seconds(b.newest), seconds(a.newest)) }) {
-		t.Error("recency does not put the newest upload first")
+		t.Error("sorted by recency: the newest upload is not first")
 	}
 }
 
@@ -136,95 +150,105 @@ func TestChannelQueriesFindTheirTopicFirst(t *testing.T) {
 	x := Open(1).Index(epoch)
 	found := x.FindChannels(url.Values{"query": {"moka pot"}}, 1)
 	for i, s := range found {
-		if names := s.channel.Niche; names.Name != "coffee" || i < 5 && !slices.ContainsFunc(s.channel.topics, func(t int) bool { return names.Topics[t].Names[0] == "moka pot" }) {
-			t.Errorf("at place %d stands %s", i, s.channel.title)
+		n := s.channel.Niche
+		hasTopic := slices.ContainsFunc(s.channel.topics, func(t int) bool { return n.Topics[t].Names[0] == "moka pot" })
+		if n.Name != "coffee" || i < 5 && !hasTopic {
+			t.Errorf("result %d is %s of niche %s, want niche coffee, and the topic moka pot in the first 5",
+				i, s.channel.title, n.Name)
 		}
 	}
 	union := x.FindChannels(url.Values{"query": {"moka pot", "chess"}}, 1)
 	chess := x.FindChannels(url.Values{"query": {"chess"}}, 1)
 	if len(found) == 0 || len(union) != len(found)+len(chess) {
-		t.Errorf("both queries find %d channels, want %d and %d", len(union), len(found), len(chess))
+		t.Errorf("both queries find %d channels, want the sum of %d and %d", len(union), len(found), len(chess))
 	}
 	if got := x.FindChannels(url.Values{"query": {"zzz unheard of"}}, 1); len(got) < 10 {
-		t.Errorf("a query that means nothing finds %d", len(got))
+		t.Errorf("a query of unknown words finds %d channels, want at least 10", len(got))
 	}
 	shuffled := channelIDs(x.FindChannels(url.Values{"query": {"moka pot"}, "seed": {"1"}}, 1))
 	plain := channelIDs(found)
 	if slices.Equal(plain, shuffled) {
-		t.Error("a seed does not shuffle")
+		t.Error("a search with a seed finds channels in the same order as without one")
 	}
 	slices.Sort(plain)
 	slices.Sort(shuffled)
 	if !slices.Equal(plain, shuffled) {
-		t.Error("a seed changes what is found")
+		t.Error("a search with a seed finds other channels than one without")
 	}
 }
 
-func TestRelatedChannelsResembleTheirSeedsWhichAreNotFound(t *testing.T) {
+func TestRelatedChannelsResembleSeedsAndExcludeThem(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, b := l.Channels[0], l.Channels[1]
 	if a.nicheIndex == b.nicheIndex {
-		t.Fatal("two channels of one niche")
+		t.Fatal("channels 0 and 1 have the same niche, want two niches")
 	}
-	fields := map[int]bool{}
+	niches := map[int]bool{}
 	for _, s := range x.RelatedChannels(url.Values{"relatedChannelId": {a.ID, b.ID, "UCaaaaaaaaaaaaaaaaaaaaaa"}}, l) {
-		fields[s.channel.nicheIndex] = true
+		niches[s.channel.nicheIndex] = true
 		if s.channel == a || s.channel == b {
-			t.Errorf("finds its seed %s", s.channel.ID)
+			t.Errorf("the seed %s is among the related channels", s.channel.ID)
 		}
 	}
-	if !gocmp.Equal(fields, map[int]bool{a.nicheIndex: true, b.nicheIndex: true}) {
-		t.Errorf("finds niches %v", fields)
+	if !gocmp.Equal(niches, map[int]bool{a.nicheIndex: true, b.nicheIndex: true}) {
+		t.Errorf("related channels are of the niches %v, want %d and %d", niches, a.nicheIndex, b.nicheIndex)
 	}
 	first := x.RelatedChannels(url.Values{"relatedChannelId": {a.ID}}, l)[0]
 	if !slices.Contains(first.channel.topics, a.topics[0]) {
-		t.Errorf("%s comes first after %s", first.channel.title, a.title)
+		t.Errorf("the channel nearest to %s is %s, which does not have its main topic", a.title, first.channel.title)
 	}
 	if got := x.RelatedChannels(url.Values{"relatedChannelId": {"UCaaaaaaaaaaaaaaaaaaaaaa"}}, l); len(got) != 0 {
-		t.Errorf("a channel that nobody knows resembles %d", len(got))
+		t.Errorf("an unknown channel has %d related channels, want 0", len(got))
 	}
 }
 
-func TestChannelsMayLackWhatTheServiceMayLack(t *testing.T) {
-	lacks := map[string]bool{}
+func TestChannelFieldsMayBeNull(t *testing.T) {
+	null := map[string]bool{}
 	x := Open(1).Index(epoch)
 	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
 		h := s.Shape()
 		for what, absent := range map[string]bool{
-			"handle": h.Snippet.Handle == nil, "subscribers": h.Statistics.Subscribers == nil, "averageViews": h.Statistics.AverageViews == nil,
-			"ratio": h.Statistics.AvgViewsToSubscribersRatio == nil, "language": h.Language.Code == nil, "adsense": h.Monetization.Adsense == nil,
-			"classification": h.Classification == nil, "quality": h.Classification != nil && h.Classification.Quality == nil,
-			"isFaceless": h.Classification != nil && h.Classification.IsFaceless == nil,
+			"handle":         h.Snippet.Handle == nil,
+			"subscribers":    h.Statistics.Subscribers == nil,
+			"averageViews":   h.Statistics.AverageViews == nil,
+			"ratio":          h.Statistics.AvgViewsToSubscribersRatio == nil,
+			"language":       h.Language.Code == nil,
+			"adsense":        h.Monetization.Adsense == nil,
+			"classification": h.Classification == nil,
+			"quality":        h.Classification != nil && h.Classification.Quality == nil,
+			"isFaceless":     h.Classification != nil && h.Classification.IsFaceless == nil,
 		} {
 			if absent {
-				lacks[what] = true
+				null[what] = true
 			}
 		}
 	}
-	if len(lacks) != 9 {
-		t.Errorf("lacking are %v, want nine kinds", lacks)
+	if len(null) != 9 {
+		t.Errorf("null in some channel are %v, want all 9 fields", slices.Sorted(maps.Keys(null)))
 	}
 }
 
-func TestFormatsAreThoseOfTheWeeksOutliers(t *testing.T) {
+func TestTrendingFormatsCountOutliersOfTheWeek(t *testing.T) {
 	l := Open(1)
 	formats := l.TrendingFormats(epoch)
 	if !slices.IsSortedFunc(formats, func(f, g Format) int { return cmp.Compare(g.Outliers.Week, f.Outliers.Week) }) {
-		t.Error("the most frequent do not come first")
+		t.Error("the most frequent format is not first")
 	}
 	for _, f := range formats {
 		found := l.Index(epoch.Truncate(24*time.Hour)).Find(url.Values{
-			"titlePattern": {f.Pattern}, "language": {f.Language}, "publishedAtFrom": {epoch.Truncate(24 * time.Hour).Add(1 - week).Format(WithMillis)},
+			"titlePattern": {f.Pattern}, "language": {f.Language},
+			"publishedAtFrom": {epoch.Truncate(24 * time.Hour).Add(1 - week).Format(WithMillis)},
 		}, 1)
 		if f.Outliers.Week > len(found) || f.Outliers.Week == 0 || len(f.Niches) == 0 {
-			t.Errorf("%q has %d outliers, search finds %d", f.Pattern, f.Outliers.Week, len(found))
+			t.Errorf("%q has %d outliers in %d niches, want some, and at most the %d that a search finds",
+				f.Pattern, f.Outliers.Week, len(f.Niches), len(found))
 		}
 		for _, e := range f.Examples {
 			if !slices.ContainsFunc(found, func(h *Hit) bool {
 				return h.ID() == e.VideoID && h.Title == e.Title && h.ratio == e.Scores.AverageViewsRatio
 			}) {
-				t.Errorf("%q is no example of %q", e.Title, f.Pattern)
+				t.Errorf("a search for %q does not find its example %q", f.Pattern, e.Title)
 			}
 		}
 	}

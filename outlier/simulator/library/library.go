@@ -78,7 +78,7 @@ func (l *Library) find(id string, at time.Time) (Upload, bool) {
 	return c.upload(k, n), true
 }
 
-// Index is what a search looks in: all samples of an hour and their outliers.
+// Index is what a search reads: all samples of an hour and their outliers.
 type Index struct {
 	At      time.Time
 	Hits    []*Hit

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestLibraryIsAsLargeAndAsMixedAsPromised(t *testing.T) {
+func TestLibrarySizeAndVariety(t *testing.T) {
 	l := Open(1)
 	uploads, spoken := 0, map[int]int{}
 	for _, c := range l.Channels {
@@ -23,15 +23,16 @@ func TestLibraryIsAsLargeAndAsMixedAsPromised(t *testing.T) {
 		}
 	}
 	if len(l.Channels) < 300 || uploads < 10_000 || len(spoken) != 8 {
-		t.Errorf("%d channels, %d uploads, %d languages; want 300, 10,000, 8", len(l.Channels), uploads, len(spoken))
+		t.Errorf("%d channels, %d uploads, %d languages; want at least 300, at least 10,000, and 8",
+			len(l.Channels), uploads, len(spoken))
 	}
 	var texts strings.Builder
 	for _, h := range l.Index(epoch).Hits {
 		texts.WriteString(h.Title + "\n")
 	}
 	for what, class := range map[string]string{
-		"emoji": `[😀-🙏🔥]`, "CJK": `\p{Han}`, "kana": `\p{Katakana}`, "Hangul": `\p{Hangul}`, "right to left": `\p{Arabic}`,
-		"quotes": `["«„「]`, "control characters": `\x1b`, "markup": `<script>`,
+		"emoji": `[😀-🙏🔥]`, "CJK": `\p{Han}`, "kana": `\p{Katakana}`, "Hangul": `\p{Hangul}`,
+		"right to left": `\p{Arabic}`, "quotes": `["«„「]`, "control characters": `\x1b`, "markup": `<script>`,
 	} {
 		if !regexp.MustCompile(class).MatchString(texts.String()) {
 			t.Errorf("no title has %s", what)
@@ -39,18 +40,18 @@ func TestLibraryIsAsLargeAndAsMixedAsPromised(t *testing.T) {
 	}
 }
 
-func TestIDsObeyTheInterfaceAndLeadBack(t *testing.T) {
+func TestIDsAreWellFormedAndIdentifyTheirUpload(t *testing.T) {
 	l := Open(1)
 	seen := map[string]bool{}
 	for _, h := range l.Index(epoch).Hits {
 		id := h.ID()
 		if !regexp.MustCompile(`^[a-zA-Z0-9-_]{11}$`).MatchString(id) || seen[id] {
-			t.Fatalf("video id %q is malformed or given twice", id)
+			t.Fatalf("video id %q is malformed, or another upload has it, too", id)
 		}
 		seen[id] = true
 		u, ok := l.find(id, epoch)
 		if !ok || u.address() != h.address() {
-			t.Fatalf("id %s of upload %x leads to %x, %v", id, h.address(), u.address(), ok)
+			t.Fatalf("id %s of upload %x identifies %x (found: %v)", id, h.address(), u.address(), ok)
 		}
 	}
 	for id := range l.ByID {
@@ -60,20 +61,20 @@ func TestIDsObeyTheInterfaceAndLeadBack(t *testing.T) {
 	}
 }
 
-func TestIDsThatWereNeverGivenAreUnknown(t *testing.T) {
+func TestUnknownIDsAreNotFound(t *testing.T) {
 	l := Open(1)
 	for _, id := range []string{"dQw4w9WgXcQ", "AAAAAAAAAAA", "-----------"} {
 		if _, ok := l.find(id, epoch); ok {
-			t.Errorf("%s is known", id)
+			t.Errorf("the invented id %s is found", id)
 		}
 	}
 	c := l.Channels[0]
 	next := c.upload(Video, c.latest(Video, epoch)+1)
 	if _, ok := l.find(next.ID(), epoch); ok {
-		t.Error("an upload is known before it is out")
+		t.Error("an upload is found before it is published")
 	}
 	if _, ok := l.find(next.ID(), next.Published); !ok {
-		t.Error("an upload is unknown once it is out")
+		t.Error("an upload is not found when it is published")
 	}
 }
 
@@ -99,8 +100,11 @@ func TestChannelStatisticsFollowFromTheSample(t *testing.T) {
 		near(t, c.ID+" variation", s.ViewVariationCoefficient, deviation/mean)
 		near(t, c.ID+" views per subscriber", s.AvgViewsToSubscribersRatio, mean/float64(s.SubscriberCount))
 		slices.Sort(views)
-		if views[0] > s.MedianViewsEstimate || s.MedianViewsEstimate > views[len(views)-1] || s.VideosSampleCount != len(views) || s.VideosSampleCount > 120 {
-			t.Errorf("%s: median %g, sample %d of %d", c.ID, s.MedianViewsEstimate, s.VideosSampleCount, len(views))
+		if m := s.MedianViewsEstimate; m < views[0] || m > views[len(views)-1] {
+			t.Errorf("%s: median of views is %g, want one between %g and %g", c.ID, m, views[0], views[len(views)-1])
+		}
+		if s.VideosSampleCount != len(views) || s.VideosSampleCount > 120 {
+			t.Errorf("%s: sample of %d, want the %d entries, at most 120", c.ID, s.VideosSampleCount, len(views))
 		}
 	}
 }
@@ -131,12 +135,13 @@ func TestViewsNeverFall(t *testing.T) {
 		early := u.Published.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "age")))
 		late := early.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "later")))
 		if u.Views(early) < 0 || u.Views(early) > u.Views(late) || u.Comments(early) > u.Comments(late) {
-			t.Fatalf("%d views at %s, %d at %s", u.Views(early), early, u.Views(late), late)
+			t.Fatalf("%d views and %d comments at %s, and %d and %d at %s; want none below 0, and no fewer later",
+				u.Views(early), u.Comments(early), early, u.Views(late), u.Comments(late), late)
 		}
 	})
 }
 
-func TestCommentsAreTheLastHundredInOrder(t *testing.T) {
+func TestCommentsAreTheNewestHundredInOrder(t *testing.T) {
 	l := Open(1)
 	some, none := 0, 0
 	for _, h := range l.Index(epoch).Hits[:300] {
@@ -146,12 +151,15 @@ func TestCommentsAreTheLastHundredInOrder(t *testing.T) {
 		}
 		item := a.Items[0]
 		if int64(len(item.Comments)) != min(maxComments, item.Statistics.Count) {
-			t.Fatalf("%s: %d comments of %d", h.ID(), len(item.Comments), item.Statistics.Count)
+			t.Fatalf("%s: %d comments of %d, want at most %d, and otherwise all",
+				h.ID(), len(item.Comments), item.Statistics.Count, maxComments)
 		}
 		before := epoch.Format(WithMillis)
 		for _, c := range item.Comments {
 			if c.PublishedAt > before || c.PublishedAt < h.Published.Format(WithMillis) || c.LikesCount < 0 {
-				t.Fatalf("%s: a comment of %s after one of %s, %d likes", h.ID(), c.PublishedAt, before, c.LikesCount)
+				t.Fatalf("%s of %s: a comment of %s with %d likes follows one of %s; "+
+					"want the newest first, none before the video, no negative likes",
+					h.ID(), h.Published, c.PublishedAt, c.LikesCount, before)
 			}
 			before = c.PublishedAt
 		}
@@ -166,7 +174,7 @@ func TestCommentsAreTheLastHundredInOrder(t *testing.T) {
 	}
 }
 
-func TestTranscriptIsItsEvents(t *testing.T) {
+func TestTranscriptJoinsItsEvents(t *testing.T) {
 	l := Open(1)
 	lacking := map[string]int{}
 	for _, h := range l.Index(epoch).Hits[:500] {
@@ -184,20 +192,20 @@ func TestTranscriptIsItsEvents(t *testing.T) {
 		var texts []string
 		for i, e := range a.Items[0].Events {
 			if e.EndMs != e.StartMs+e.DurationMs || i > 0 && e.StartMs <= a.Items[0].Events[i-1].StartMs {
-				t.Fatalf("%s: event %d is out of order: %+v", h.ID(), i, e)
+				t.Fatalf("%s: event %d is out of order, or does not end after its duration: %+v", h.ID(), i, e)
 			}
 			texts = append(texts, e.Text)
 		}
 		if got := strings.Join(texts, " "); got != a.Items[0].Transcript {
-			t.Fatalf("%s: transcript is not its events", h.ID())
+			t.Fatalf("%s: transcript is %q, want the texts of its events, %q", h.ID(), a.Items[0].Transcript, got)
 		}
 	}
 	if len(lacking) != 3 {
-		t.Errorf("transcripts lack in the ways %v, want three", lacking)
+		t.Errorf("transcripts are missing in the ways %v, want all three", lacking)
 	}
 }
 
-func TestRelativeTimesReadLikeAPage(t *testing.T) {
+func TestAgesAsWebPagesShowThem(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		0: "just now", time.Second: "1 second ago", 90 * time.Minute: "1 hour ago",
 		15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
@@ -214,7 +222,7 @@ func FuzzFind(f *testing.F) {
 	f.Add(l.Index(epoch).Hits[0].ID())
 	f.Fuzz(func(t *testing.T, id string) {
 		if u, ok := l.find(id, epoch); ok && (u.ID() != id || u.Published.After(epoch)) {
-			t.Errorf("%q leads to %q of %s", id, u.ID(), u.Published)
+			t.Errorf("id %q finds %q, published at %s; want that id, published by %s", id, u.ID(), u.Published, epoch)
 		}
 	})
 }

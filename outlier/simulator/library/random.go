@@ -27,13 +27,13 @@ const (
 	ForScan
 )
 
-// Random is a source that follows from the seed, the purpose and the numbers of a thing
-// alone, so that everything can be computed at any time and nothing is stored.
+// Random returns a source that depends only on the seed, the purpose and the numbers of a thing.
+// So everything can be computed at any time, and nothing has to be stored.
 func Random(seed uint64, s purpose, of ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seedsOf(seed, s, of...)))
 }
 
-// seedsOf are the seeds of such a source.
+// seedsOf returns the seeds of such a source.
 func seedsOf(seed uint64, s purpose, of ...uint64) (uint64, uint64) {
 	return seed, Hash(uint64(s), of...)
 }
@@ -84,7 +84,7 @@ func encodeBits(vs ...uint64) string {
 
 func videoID(seed, address uint64) string { return encodeBits(encipher(seed, address)) }
 
-// addressOf decodes an id; ok is false for an id that no library gave.
+// addressOf decodes an id; ok is false for an id that is not of this library.
 func addressOf(seed uint64, id string) (address uint64, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(id)
 	if err != nil || len(b) != 8 {

@@ -77,7 +77,7 @@ func (s *seeds) add(i intent) {
 	}
 }
 
-// sharedWords finds hits with any of the words, those with most first.
+// sharedWords finds hits with any of the words, those with the most first.
 func (i intent) sharedWords(h *Hit) (float64, bool) {
 	n := shared(i.wanted, h.texts().words)
 	return n + closeness*Unit(Hash(i.salt, h.address())), n > 0

@@ -17,7 +17,7 @@ func seedHits(t *testing.T, x *Index) (a, b *Hit) {
 			return a, h
 		}
 	}
-	t.Fatal("the library has one niche")
+	t.Fatal("all outliers of the library have the same niche")
 	return nil, nil
 }
 
@@ -29,45 +29,47 @@ func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
 	for _, p := range []url.Values{{"videoId": {a.ID()}}, {"title": {"My honest review of " + topic}}} {
 		found := x.Related(p, l)
 		if len(found) < 100 || len(found) > nearest {
-			t.Errorf("%v finds %d", p, len(found))
+			t.Errorf("%v finds %d, want 100 to %d", p, len(found), nearest)
 		}
 		for i, h := range found {
 			if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && h.Topic != a.Topic {
-				t.Errorf("%v finds, at place %d, %q of niche %s", p, i, h.Title, h.Channel.Niche.Name)
+				t.Errorf("%v: result %d is %q of niche %s, want niche %s, and the topic %s in the first 20",
+					p, i, h.Title, h.Channel.Niche.Name, a.Channel.Niche.Name, topic)
 				break
 			}
 		}
 	}
 }
 
-func TestRelatedChannelsLeadToTheirTopics(t *testing.T) {
+func TestRelatedToAChannelFindsItsTopicsFirst(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
 	found := x.Related(url.Values{"relatedChannelId": {a.Channel.ID}}, l)
 	for i, h := range found {
 		if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && !slices.Contains(a.Channel.topics, h.Topic) {
-			t.Fatalf("finds, at place %d, %q of niche %s", i, h.Title, h.Channel.Niche.Name)
+			t.Fatalf("result %d is %q of niche %s, want niche %s, and a topic of channel %s in the first 20",
+				i, h.Title, h.Channel.Niche.Name, a.Channel.Niche.Name, a.Channel.ID)
 		}
 	}
 	if len(found) == 0 {
-		t.Error("finds nothing")
+		t.Errorf("nothing is related to channel %s", a.Channel.ID)
 	}
 }
 
-func TestRelatedThumbnailsAreOfAStyleNotOfATopic(t *testing.T) {
+func TestRelatedThumbnailsHaveTheSameStyle(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
-	fields := map[int]bool{}
+	niches := map[int]bool{}
 	for _, h := range x.Related(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
-		fields[h.Channel.nicheIndex] = true
+		niches[h.Channel.nicheIndex] = true
 		if h.Channel.thumbnailStyle() != a.Channel.thumbnailStyle() {
-			t.Fatalf("%s looks otherwise", h.ID())
+			t.Fatalf("%s has thumbnails of style %d, want %d", h.ID(), h.Channel.thumbnailStyle(), a.Channel.thumbnailStyle())
 		}
 	}
-	if len(fields) < 2 {
-		t.Errorf("finds niches %v", fields)
+	if len(niches) < 2 {
+		t.Errorf("related thumbnails are of the niches %v, want several", niches)
 	}
 }
 
@@ -76,14 +78,17 @@ func TestRelatedNeverFindsItsSeeds(t *testing.T) {
 	x := l.Index(epoch)
 	a, b := seedHits(t, x)
 	for _, by := range []string{"semantic", "lexical"} {
-		p := url.Values{"by": {by}, "videoId": {a.ID()}, "thumbnailVideoId": {b.ID()}, "relatedChannelId": {x.Hits[len(x.Hits)-1].Channel.ID}}
+		p := url.Values{
+			"by": {by}, "videoId": {a.ID()}, "thumbnailVideoId": {b.ID()},
+			"relatedChannelId": {x.Hits[len(x.Hits)-1].Channel.ID},
+		}
 		found := x.Related(p, l)
 		if len(found) == 0 {
-			t.Errorf("%s: finds nothing", by)
+			t.Errorf("%s: nothing is related", by)
 		}
 		for _, h := range found {
 			if h.ID() == a.ID() || h.ID() == b.ID() || h.Channel.ID == p.Get("relatedChannelId") {
-				t.Errorf("%s: finds its seed %s of %s", by, h.ID(), h.Channel.ID)
+				t.Errorf("%s: %s of channel %s is found, which is a seed", by, h.ID(), h.Channel.ID)
 			}
 		}
 	}
@@ -98,20 +103,22 @@ func TestSeveralSeedsFindTheUnion(t *testing.T) {
 		found[h.Channel.nicheIndex] = true
 	}
 	if len(found) != 2 || !found[a.Channel.nicheIndex] || !found[b.Channel.nicheIndex] {
-		t.Errorf("finds niches %v, want those of both seeds", found)
+		t.Errorf("related hits are of the niches %v, want those of both seeds", found)
 	}
 }
 
-func TestSeedsThatNobodyKnowsResembleNothing(t *testing.T) {
+func TestUnknownSeedsFindNothing(t *testing.T) {
 	l := Open(1)
-	for name, id := range map[string]string{"videoId": "dQw4w9WgXcQ", "thumbnailVideoId": "dQw4w9WgXcQ", "relatedChannelId": "UCaaaaaaaaaaaaaaaaaaaaaa"} {
+	for name, id := range map[string]string{
+		"videoId": "dQw4w9WgXcQ", "thumbnailVideoId": "dQw4w9WgXcQ", "relatedChannelId": "UCaaaaaaaaaaaaaaaaaaaaaa",
+	} {
 		if found := l.Index(epoch).Related(url.Values{name: {id}}, l); len(found) != 0 {
-			t.Errorf("%s: finds %d", name, len(found))
+			t.Errorf("%s=%s, which is unknown, finds %d, want 0", name, id, len(found))
 		}
 	}
 }
 
-func TestRelatedObeysFilters(t *testing.T) {
+func TestRelatedAppliesFilters(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
@@ -122,6 +129,6 @@ func TestRelatedObeysFilters(t *testing.T) {
 		return languages[h.Channel.language] != "en" || h.Gaps.unscored || h.z < 2
 	})
 	if len(want) == 0 || !slices.Equal(found, want) {
-		t.Errorf("finds %d, want %d of %d", len(found), len(want), len(all))
+		t.Errorf("%v finds %d, want the %d of %d that pass the filters", p, len(found), len(want), len(all))
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Semantic search is coarse here: a query matches a topic if they share words, and then
-// also, less, the other topics of the niche. A query that matches no topic finds a stable
-// share of the library, so that every query finds something.
+// Semantic search is approximated: a query matches a topic if they share words. It then also
+// matches the other topics of the niche, less well. A query that matches no topic finds the
+// same share of the library each time, so that every query finds something.
 const (
 	named        = 1.0  // the query contains the topic's name
 	neighbour    = 0.45 // for the other topics of a niche, relative to its best score
@@ -23,8 +23,8 @@ const (
 const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
 	"vs what why with your "
 
-// queried is the target of the queries of p. The best query counts, so several queries find
-// the union. Without a query all hits are found, the largest ratio first.
+// queried returns the target of the queries of p. A hit's best query counts, so several queries
+// find the union. Without a query all hits are found, the largest ratio first.
 func queried(p url.Values, seed uint64) target[*Hit] {
 	if len(p["query"]) == 0 {
 		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}
@@ -114,7 +114,7 @@ func (i intent) ofHit(h *Hit) (float64, bool) {
 	return i.of(h.Channel.nicheIndex, h.Topic, h.texts().words, h.address())
 }
 
-// of is how well a thing matches that has a topic of a niche and some words.
+// of returns how well something with this topic of a niche and these words matches.
 func (i intent) of(niche, topic int, text string, address uint64) (float64, bool) {
 	noise := Unit(Hash(i.salt, address))
 	if !i.known {

@@ -35,7 +35,8 @@ type entry struct {
 	ratio float64 // views / mean
 }
 
-// An upload is an outlier, and therefore in the search index, from these z-scores on.
+// An upload whose z-score is at least positiveFrom or at most negativeFrom is an outlier, and so
+// in the search index.
 const (
 	positiveFrom = 1.5
 	negativeFrom = -1.2
@@ -46,7 +47,7 @@ func (e *entry) negative() bool { return e.z <= negativeFrom }
 
 func (c *channel) Sample(k Kind, at time.Time) *Sample { return c.sampleInto(nil, k, at) }
 
-// sampleInto is a sample whose entries take the place of others.
+// sampleInto returns a sample whose entries overwrite those given, to save memory.
 func (c *channel) sampleInto(entries []entry, k Kind, at time.Time) *Sample {
 	latest := c.latest(k, at)
 	s := &Sample{

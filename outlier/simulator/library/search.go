@@ -28,7 +28,7 @@ type foldedTexts struct {
 	words string // title and channel for queries, see [words]
 }
 
-// texts folds the texts when a search first compares them: of most hits, none ever does.
+// texts folds the texts when a search first compares them. Most hits are never compared.
 func (h *Hit) texts() *foldedTexts {
 	h.folding.Do(func() {
 		h.folded = foldedTexts{lower: strings.ToLower(h.Title), words: words(h.Title + " " + h.Channel.title)}

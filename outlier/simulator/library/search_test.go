@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSponsoredDividesTheLibrary(t *testing.T) {
+func TestSponsoredFilter(t *testing.T) {
 	x := Open(1).Index(epoch)
 	yes := len(x.Find(url.Values{"channelMonetizationSponsored": {"true"}}, 1))
 	no := len(x.Find(url.Values{"channelMonetizationSponsored": {"false"}}, 1))
 	if yes == 0 || no == 0 || yes+no >= len(x.Hits) {
-		t.Errorf("%d sponsored and %d not of %d; want some of both, and some that nobody looked at", yes, no, len(x.Hits))
+		t.Errorf("%d hits are sponsored and %d are not, of %d; want some of both, and some that are unknown",
+			yes, no, len(x.Hits))
 	}
 }
 
@@ -39,7 +40,7 @@ func TestTitlePatternMatchesTheWholeTitle(t *testing.T) {
 	}
 	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, 1) {
 		if !strings.HasPrefix(h.texts().lower, "i tried ") || !strings.HasSuffix(h.texts().lower, " days") {
-			t.Errorf("found %q", h.Title)
+			t.Errorf("titlePattern \"I TRIED * days\" finds %q", h.Title)
 		}
 	}
 }
@@ -52,20 +53,21 @@ func TestSemanticQueryFindsItsTopicFirst(t *testing.T) {
 	} {
 		for i, h := range l.Index(epoch).Find(url.Values{"query": {tt.query}}, 1) {
 			if h.Channel.Niche.Name != tt.niche || i < 20 && h.Channel.Niche.Topics[h.Topic].Names[0] != tt.topic {
-				t.Errorf("%q finds, at place %d, %q about %s", tt.query, i, h.Title, h.Channel.Niche.Topics[h.Topic].Names[0])
+				t.Errorf("%q: result %d is %q about %s, want niche %s, and the topic %s in the first 20",
+					tt.query, i, h.Title, h.Channel.Niche.Topics[h.Topic].Names[0], tt.niche, tt.topic)
 				break
 			}
 		}
 	}
 }
 
-func TestAnyQueryFindsSomethingStable(t *testing.T) {
+func TestAnyQueryFindsTheSameHitsAgain(t *testing.T) {
 	x := Open(1).Index(epoch)
 	rapid.Check(t, func(t *rapid.T) {
 		p := url.Values{"query": {rapid.String().Draw(t, "query")}}
 		found := x.Find(p, 1)
 		if len(found) < 100 || len(found) > nearest || !slices.Equal(found, x.Find(p, 1)) {
-			t.Fatalf("finds %d", len(found))
+			t.Fatalf("finds %d, want 100 to %d, and the same when repeated", len(found), nearest)
 		}
 	})
 }
@@ -80,7 +82,7 @@ func TestSeveralQueriesFindTheUnion(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(both)
 		if want = slices.Compact(want); !slices.Equal(both, want) {
-			t.Errorf("%s: both queries find %d, want %d", by, len(both), len(want))
+			t.Errorf("%s: both queries find %d, want the union of %d", by, len(both), len(want))
 		}
 	}
 }
@@ -95,22 +97,24 @@ func ids(found []*Hit) []string {
 
 func TestLexicalQueryFindsExactWords(t *testing.T) {
 	x := Open(1).Index(epoch)
-	for query, want := range map[string]bool{"mistakes": true, "mistake": false, "espresso mistakes": true, "ラーメン": true, "zzz unheard of": false} {
+	for query, want := range map[string]bool{
+		"mistakes": true, "mistake": false, "espresso mistakes": true, "ラーメン": true, "zzz unheard of": false,
+	} {
 		found := x.Find(url.Values{"by": {"lexical"}, "query": {query}}, 1)
 		if (len(found) > 0) != want {
-			t.Errorf("%q finds %d", query, len(found))
+			t.Errorf("%q finds %d, want some: %v", query, len(found), want)
 		}
 		for _, h := range found {
 			for w := range strings.FieldsSeq(strings.ToLower(query)) {
 				if !strings.Contains(strings.ToLower(h.Title+" "+h.Channel.title), w) {
-					t.Errorf("%q finds %q of %q", query, h.Title, h.Channel.title)
+					t.Errorf("%q finds %q of channel %q, which do not contain %q", query, h.Title, h.Channel.title, w)
 				}
 			}
 		}
 	}
 }
 
-func TestSortByOrdersBothWaysWithNullsLast(t *testing.T) {
+func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, value := range hitTerms.orders {
 		for _, order := range []string{"asc", "desc", ""} {
@@ -123,7 +127,7 @@ func TestSortByOrdersBothWaysWithNullsLast(t *testing.T) {
 				a, oka := value(found[i-1])
 				b, okb := value(found[i])
 				if !oka && okb || oka && okb && (order == "asc" && a > b || order != "asc" && a < b) {
-					t.Errorf("%s %s: %g, %v stands before %g, %v", name, order, a, oka, b, okb)
+					t.Errorf("sorted by %s %s: %g (known: %v) is before %g (known: %v)", name, order, a, oka, b, okb)
 					break
 				}
 			}
@@ -138,24 +142,24 @@ func TestSeedShufflesTheSameHits(t *testing.T) {
 	again := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, 1))
 	two := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"2"}}, 1))
 	if !slices.Equal(one, again) || slices.Equal(one, two) || slices.Equal(one, plain) {
-		t.Error("a seed does not shuffle in its own way")
+		t.Error("want one order per seed, which differs from other seeds and from a search without a seed")
 	}
 	slices.Sort(plain)
 	slices.Sort(one)
 	if !slices.Equal(plain, one) {
-		t.Error("a seed changes what is found")
+		t.Error("a search with a seed finds other hits than one without")
 	}
 }
 
-func TestTheYear2000HasALibraryToo(t *testing.T) {
+func TestLibraryHasHitsAtTheStartOfASynctestBubble(t *testing.T) {
 	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	x := Open(1).Index(bubble)
 	if len(x.Hits) < 1000 {
-		t.Errorf("%d hits", len(x.Hits))
+		t.Errorf("%d hits, want at least 1,000", len(x.Hits))
 	}
 	for _, h := range x.Hits {
 		if h.Published.After(bubble) || h.Published.Before(Beginning) {
-			t.Fatalf("%s is of %s", h.ID(), h.Published)
+			t.Fatalf("%s was published at %s, want a time from %s to %s", h.ID(), h.Published, Beginning, bubble)
 		}
 	}
 }

@@ -48,8 +48,8 @@ func (u *Upload) topicName() string {
 	return u.Channel.Niche.Topics[u.Topic].Names[u.Channel.language]
 }
 
-// titleAt is the title that details have at a time: of one upload in ten another every second
-// week, as of uploaders who try which one is clicked more often.
+// titleAt returns the title that details have at a time. One upload in ten changes its title
+// every two weeks, as uploaders do to compare titles.
 func (u *Upload) titleAt(at time.Time) string {
 	const fortnight = 14 * 24 * 60 * 60
 	if Hash(uint64(forTitle), u.address())%10 == 0 && at.Unix()%fortnight >= fortnight/2 {
@@ -115,8 +115,7 @@ func ago(age time.Duration) string {
 	return "just now"
 }
 
-// estimate is the time that a text of [ago] stands for: the date of an upload as far as its
-// web page shows it.
+// estimate returns the time that a text of [ago] stands for, as precise as a web page shows it.
 func estimate(published, at time.Time) time.Time {
 	age := at.Sub(published)
 	for _, u := range units {

@@ -10,7 +10,7 @@ type TopicSet uint64
 
 func (s TopicSet) has(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
 
-// TopicsOf are the topics that match the queries, or those of the channels with these ids.
+// TopicsOf returns the topics that match the queries, or the topics of the channels with these ids.
 func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 	for _, q := range query {
 		c, known := l.ByID[q]
@@ -26,7 +26,7 @@ func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 	return topics
 }
 
-// meantTopics are the topics that match a query best, in each niche that matches at all.
+// meantTopics returns the topics that match a query best, in each niche that matches.
 func meantTopics(query string) (topics TopicSet) {
 	for f, scores := range meaning(query, 0).topics {
 		for t, score := range scores {
@@ -59,7 +59,7 @@ func (s TopicSet) Names() []string {
 	return names
 }
 
-// intent is to find the topics of the set, and then the others of their niches.
+// intent returns the intent to find the topics of the set, and then the others of their niches.
 func (s TopicSet) intent(salt uint64) intent {
 	i := intent{known: s != 0, salt: salt, topics: make([][]float64, len(Niches))}
 	for f := range Niches {
@@ -79,7 +79,7 @@ func (s TopicSet) intent(salt uint64) intent {
 }
 
 // Nearest is an index of at most the given number of outliers, those nearest to the topics.
-// The salt decides between equals.
+// The salt decides between equally near ones.
 func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
 	nearby := x.byDistance(topics, salt)
 	return &Index{At: x.At, Hits: nearby[:min(most, len(nearby))]}
@@ -98,7 +98,7 @@ func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 	return &Index{At: x.At, Hits: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
 }
 
-// byDistance is all outliers, those nearest to the topics first.
+// byDistance returns all outliers, those nearest to the topics first.
 func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
 	i := topics.intent(salt)
 	return nearestFirst(x.Hits, nil, target[*Hit]{score: func(h *Hit) (float64, bool) {

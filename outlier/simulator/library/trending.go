@@ -9,8 +9,8 @@ import (
 )
 
 // Trending formats: GET /search/trending-formats, of which the interface documents only the
-// price. The answer is what a similar service might give, new each day: the title patterns
-// with most outliers in the week before.
+// price. The answer is one that a similar service might give. It changes daily: the title
+// patterns with the most outliers in the week before.
 
 // Format is a title pattern.
 type Format struct {

@@ -23,7 +23,7 @@ type Upload struct {
 // upload computes number n of a channel, whether or not it is published yet.
 func (c *channel) upload(k Kind, n int) Upload { return c.uploads(nil, k, n, n+1)[0] }
 
-// uploadBy is the upload that follows from its random numbers.
+// uploadBy computes an upload from its random numbers.
 func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
 	u := Upload{Channel: c, Kind: k, n: n, Published: c.published(k, n)}
 	of := &c.schedules[k]
@@ -66,7 +66,7 @@ func (u *Upload) reached(share float64) time.Time {
 	return u.Published.Add(time.Duration(days * 24 * float64(time.Hour)))
 }
 
-// Views are those at a time. They never stop growing: old uploads still get a few.
+// Views returns the views at a time. Their number never stops growing: old uploads still get a few.
 func (u *Upload) Views(at time.Time) int64 {
 	months := max(at.Sub(u.Published).Hours()/24/30, 0)
 	return int64(u.potential * u.maturity(at) * (1 + 0.05*math.Log1p(months)))
@@ -81,7 +81,7 @@ func (u *Upload) Comments(at time.Time) int64 {
 	return int64(u.potential * u.discussed * u.maturity(at))
 }
 
-// Gaps are what the service lacks of an upload although the library has it.
+// Gaps says what the service does not have of an upload although the library does.
 type Gaps struct {
 	deleted          bool // after it was indexed: every data endpoint answers 404
 	commentsDisabled bool
