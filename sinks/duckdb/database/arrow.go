@@ -9,7 +9,8 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// Records reads a large result, a record at a time.
+// Records runs a query and calls each with the records of its result, one at a time. A record is valid
+// until each returns.
 func (db *DB) Records(ctx context.Context, sql string, each func(arrow.RecordBatch)) error {
 	conn, err := duckdb.NewArrowFromConn(db.conn)
 	if err != nil {
@@ -26,9 +27,10 @@ func (db *DB) Records(ctx context.Context, sql string, each func(arrow.RecordBat
 	return reader.Err()
 }
 
-// Offer makes rows readable as a view until release is called: once, for reading it again yields
-// nothing and no error. A view that was offered before, with the same columns, takes the new rows.
-// A new one must not be offered within a transaction, which could then not write to the warehouse.
+// Offer makes rows readable as the view name until release is called. They can be read once only: a
+// second query finds no rows and returns no error. A view with the same name and columns is reused. A
+// new view must not be created within a transaction, because the transaction could then not write to
+// the warehouse.
 func (db *DB) Offer(name string, rows arrow.RecordBatch) (release func(), err error) {
 	f := db.feeds[name]
 	if f == nil || !f.schema.Equal(rows.Schema()) {

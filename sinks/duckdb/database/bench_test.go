@@ -14,8 +14,8 @@ import (
 
 var sightings = flag.Int("sightings", 200_000, "how many sightings the benchmark of the views has")
 
-// BenchmarkViews asks views over many sightings, and beside each the history the same
-// question. It reports seconds, and how many times faster the view is.
+// BenchmarkViews queries views over many sightings, and compares each with a query of the history that
+// has the same result. It reports seconds, and how many times faster the view is.
 func BenchmarkViews(b *testing.B) {
 	db, err := database.Open(b.Context(), database.Options{Memory: 4 << 30, Threads: 2, Temp: b.TempDir()})
 	if err != nil {
@@ -38,7 +38,7 @@ func BenchmarkViews(b *testing.B) {
 			hash(i) %% 1000 / 50, v %% 700 / 70, ['query ' || i %% 40], TIMESTAMP '2025-06-01' + to_minutes(v %% 300000),
 			TIMESTAMP '2026-01-01' + to_microseconds((i / %[1]d * 5184000000000)::BIGINT), i // 40
 		FROM (SELECT i, (hash(i) %% greatest(%[1]d // 20, 1))::BIGINT AS v FROM range(%[1]d) AS r(i))`, *sightings))
-	// The current table is what the sink keeps of these.
+	// The current table as a sink would derive it from the history.
 	exec(`INSERT INTO warehouse.main.outliers (video_id, title, channel_id, view_count, average_views_ratio, last_seen_at, first_seen_at,
 			previous_seen_at, previous_view_count)
 		SELECT video_id, any_value(title), any_value(channel_id), arg_max(view_count, observed_at), max(average_views_ratio),

@@ -14,31 +14,31 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// DB is DuckDB in this process. Its main database is in memory; the file that it is about
-// is attached as "warehouse".
+// DB is an embedded DuckDB instance. Its main database is in memory. Callers attach the database file
+// as "warehouse".
 type DB struct {
 	connector *duckdb.Connector
 	conn      driver.Conn
-	limit     string // of its memory, as a setting
+	limit     string // the setting memory_limit
 
 	feeds   map[string]*feed // by the names of their views
-	streams []func()         // release what DuckDB reads of the feeds
+	streams []func()         // release the streams by which DuckDB reads the feeds
 }
 
-// Options say what DuckDB may use.
+// Options are the resources that DuckDB may use.
 type Options struct {
-	Memory  int64  // the most that its buffers may take, in bytes; 0 means [DefaultMemory]
-	Threads int    // 0 means 1: our steps are small, and more threads only cost more
-	Temp    string // folder for what does not fit into memory; "" means none of our choice
+	Memory  int64  // limit of its buffers, in bytes; 0 means [DefaultMemory]
+	Threads int    // 0 means 1: most statements are too small to gain from more threads
+	Temp    string // folder for data that does not fit into memory; "" means none
 }
 
-// DefaultMemory is what DuckDB's buffers may take unless told otherwise, in bytes.
+// DefaultMemory is the default limit of DuckDB's buffers, in bytes.
 const DefaultMemory = 56 << 20
 
-// Open starts DuckDB. It needs no network and reads no settings of the user's.
+// Open starts DuckDB. It uses no network and reads no user settings.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	// As a setting of a later moment, DuckDB would begin with a thread for each processor of the
-	// machine, which may be more than a container is allowed, and end them again.
+	// Without this option DuckDB would first start a thread per processor of the machine, which may be
+	// more than a container allows, and stop them when the setting changes.
 	connector, err := duckdb.NewConnector(fmt.Sprintf("?threads=%d", cmp.Or(o.Threads, 1)), nil)
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
@@ -63,8 +63,7 @@ func (db *DB) connect(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// Release gives memory that is not in use back to the system, which DuckDB does only
-// when its limit is set.
+// Release returns unused memory to the system. DuckDB does this only when memory_limit is set.
 func (db *DB) Release(ctx context.Context) error {
 	if _, err := db.Exec(ctx, "SET memory_limit = "+Text(db.limit)); err != nil {
 		return fmt.Errorf("release DuckDB's memory: %w", err)
@@ -72,7 +71,7 @@ func (db *DB) Release(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the instance; a transaction that is open is rolled back.
+// Close stops the instance. It rolls back an open transaction.
 func (db *DB) Close() error {
 	var err error
 	if db.conn != nil {
@@ -86,7 +85,7 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Exec runs statements and counts the rows that the last one changed.
+// Exec runs statements and returns the number of rows that the last one changed.
 func (db *DB) Exec(ctx context.Context, sql string) (int64, error) {
 	result, err := db.conn.(driver.ExecerContext).ExecContext(ctx, sql, nil)
 	if err != nil {
@@ -95,7 +94,7 @@ func (db *DB) Exec(ctx context.Context, sql string) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Query reads a small result.
+// Query returns the rows of a small result.
 func (db *DB) Query(ctx context.Context, sql string) (_ [][]driver.Value, err error) {
 	rows, err := db.conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)
 	if err != nil {
@@ -114,11 +113,11 @@ func (db *DB) Query(ctx context.Context, sql string) (_ [][]driver.Value, err er
 	}
 }
 
-// Conn is the connection itself, for results that are read a row at a time.
+// Conn returns the connection, for results that are read row by row.
 func (db *DB) Conn() driver.Conn { return db.conn }
 
-// Text quotes a value.
+// Text quotes a value as a SQL literal.
 func Text(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// Name quotes an identifier.
+// Name quotes a SQL identifier.
 func Name(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -7,7 +7,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestThreadsAreThoseOfTheOptions, and one unless they say more, however many processors there are.
+// TestThreadsAreThoseOfTheOptions: the default is one thread, whatever the number of processors.
 func TestThreadsAreThoseOfTheOptions(t *testing.T) {
 	t.Parallel()
 	for threads, want := range map[int]string{0: "1", 1: "1", 3: "3"} {

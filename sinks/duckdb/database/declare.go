@@ -14,7 +14,8 @@ import (
 	"outlierd/schema"
 )
 
-// TableName is a table's name in the warehouse: "ops.runs" is runs in the schema ops.
+// TableName returns the quoted name of a table in the warehouse: "ops.runs" is the table runs in the
+// schema ops.
 func TableName(t *schema.Table) string {
 	space, table := split(t)
 	return "warehouse." + Name(space) + "." + Name(table)
@@ -27,13 +28,13 @@ func split(t *schema.Table) (space, table string) {
 	return "main", t.Name
 }
 
-// column is a column as the declaration wants it, or as the file has it.
+// column is a column as declared, or as found in the file.
 type column struct {
 	name, kind, comment string
-	text                bool // whose values hardly ever repeat
+	text                bool // a text whose values rarely repeat
 }
 
-// columns are the declared columns.
+// columns returns the declared columns.
 func columns(t *schema.Table) []column {
 	var columns []column
 	for _, c := range t.All() {
@@ -43,9 +44,9 @@ func columns(t *schema.Table) []column {
 	return columns
 }
 
-// definition is a column in the words of CREATE TABLE. Left to itself, DuckDB keeps texts of less than
-// 4 kB in a dictionary, and makes a table of symbols for each block: where values do not repeat, that
-// takes three times the processor time of zstd to write, more space, and longer to read.
+// definition returns the column as in CREATE TABLE. By default DuckDB compresses texts of less than 4
+// kB by a dictionary and a symbol table per block. If values do not repeat, this needs three times the
+// CPU time of zstd to write, more space, and more time to read.
 func (c column) definition() string {
 	if c.text {
 		return Name(c.name) + " " + c.kind + " USING COMPRESSION zstd"
@@ -53,8 +54,8 @@ func (c column) definition() string {
 	return Name(c.name) + " " + c.kind
 }
 
-// types are the names by which DuckDB itself calls the types of the declared columns, so
-// that they can be compared with what a file has.
+// types returns DuckDB's own names of the declared types, by the declared name, so that they can be
+// compared with the types in a file.
 func (db *DB) types(ctx context.Context, tables []*schema.Table) (map[string]string, error) {
 	var kinds, calls []string
 	for _, t := range tables {
@@ -76,14 +77,14 @@ func (db *DB) types(ctx context.Context, tables []*schema.Table) (map[string]str
 	return types, nil
 }
 
-// table is a table of the file, its columns by name.
+// table is a table of the file.
 type table struct {
-	columns map[string]column
+	columns map[string]column // by name
 	comment string
 }
 
-// found reads the tables that the file has, by schema and name. It asks once for all: DuckDB
-// goes through its whole catalog for each such query.
+// found reads the tables of the file, by schema and name. It runs one query for all tables, because
+// DuckDB scans its whole catalog for each query.
 func (db *DB) found(ctx context.Context) (map[[2]string]table, error) {
 	rows, err := db.Query(ctx, "SELECT schema_name, table_name, coalesce(comment, '') FROM duckdb_tables() WHERE database_name = 'warehouse'")
 	if err != nil {
@@ -107,13 +108,13 @@ func (db *DB) found(ctx context.Context) (map[[2]string]table, error) {
 	return tables, nil
 }
 
-// createSchemas makes room for the tables that are not in main.
+// createSchemas creates the schemas of the tables that are not in main.
 const createSchemas = "CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"
 
-// createMarks makes the table of the watermark and its like.
+// createMarks creates the table of the watermarks.
 const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)"
 
-// marks is that table as the declaration wants it.
+// marks is the declaration of this table.
 var marks = table{
 	comment: "How far the writer has come.",
 	columns: map[string]column{
@@ -122,7 +123,7 @@ var marks = table{
 	},
 }
 
-// markChanges are the statements that bring the marks to their declaration.
+// markChanges returns the statements that change the table of the watermarks to its declaration.
 func markChanges(have table) []string {
 	var ddl []string
 	if have.columns == nil {
@@ -139,8 +140,8 @@ func markChanges(have table) []string {
 	return ddl
 }
 
-// Create makes tables and views in a new database, without rows and without comments, so
-// that SQL can be bound to them.
+// Create creates tables and views in a new database, without rows and comments, so that SQL can be
+// bound to them.
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 	ddl := []string{createSchemas, createMarks}
 	for _, t := range tables {
@@ -155,22 +156,22 @@ func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 	return nil
 }
 
-// Fingerprint changes with what [DB.Declare] makes of an empty file: with the declarations of tables,
-// views and marks, and with the DuckDB that keeps them.
+// Fingerprint returns a hash that changes whenever [DB.Declare] would create a different file: it
+// covers the declarations of tables, views and watermarks, and the version of DuckDB.
 func Fingerprint(tables []*schema.Table) string {
 	all := sha256.New()
 	fmt.Fprintln(all, mapping.LibraryVersion(), createSchemas)
 	for _, t := range tables {
-		ddl, _ := alterations(t, table{}, nil) // of a table that is not there, no column has another type
+		ddl, _ := alterations(t, table{}, nil) // a missing table has no columns of another type
 		fmt.Fprintln(all, ddl)
 	}
 	fmt.Fprintln(all, viewAlterations(viewsOf(tables), nil), markChanges(table{}))
 	return hex.EncodeToString(all.Sum(nil))
 }
 
-// Declare brings the file to the declarations: tables and columns that it lacks
-// are added, comments and views follow, and no table is ever narrowed or dropped. A
-// file that agrees is not written to.
+// Declare changes the file to match the declarations. It adds missing tables and columns, and updates
+// comments and views. It never drops a table or a column. A file that matches is not written to. The
+// error is a [TypeError] if a column has another type than declared.
 func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	types, err := db.types(ctx, tables)
 	if err != nil {
@@ -203,22 +204,23 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	return db.declareMarks(ctx)
 }
 
-// define runs hundreds of statements. As a query they take two thirds of the time: the driver then
-// waits for the end of ctx once, and not with a goroutine for each.
+// define runs hundreds of statements. Query takes two thirds of the time of Exec for them, because the
+// driver then starts one goroutine that waits for ctx, instead of one per statement.
 func (db *DB) define(ctx context.Context, sql string) error {
 	_, err := db.Query(ctx, sql)
 	return err
 }
 
-// The marks: the watermark, the version of the operations tables, and the time of the last vacuum.
+// The names in the table of the watermarks: the watermark of the journal, the version of the operations
+// tables, and the time of the last vacuum.
 const (
 	Journal    = "journal"
 	Operations = "operations"
 	Vacuum     = "vacuum"
 )
 
-// declareMarks gives each mark a row. A file of an
-// earlier version has a mark for each of these tables, which says nothing of their changes.
+// declareMarks adds missing rows to the table of the watermarks. It deletes those of each operations
+// table, which an earlier version wrote and which are no longer used.
 func (db *DB) declareMarks(ctx context.Context) error {
 	_, err := db.Exec(ctx, `DELETE FROM warehouse.outlierd.marks WHERE name LIKE 'ops.%';
 		INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`), (`+Text(Vacuum)+`)) AS v(name)
@@ -229,14 +231,14 @@ func (db *DB) declareMarks(ctx context.Context) error {
 	return nil
 }
 
-// TypeError says that a column of the file has another type than this version declares.
+// TypeError reports a column whose type in the file differs from the declared one.
 type TypeError struct{ Table, Column, Have, Want string }
 
 func (e *TypeError) Error() string {
 	return fmt.Sprintf("table %s: column %s is %s in the file and %s in this version", e.Table, e.Column, e.Have, e.Want)
 }
 
-// alterations are the statements that bring one table to its declaration.
+// alterations returns the statements that change a table to its declaration.
 func alterations(t *schema.Table, have table, types map[string]string) ([]string, error) {
 	var ddl []string
 	exists := len(have.columns) > 0
@@ -261,9 +263,9 @@ func alterations(t *schema.Table, have table, types map[string]string) ([]string
 	return ddl, nil
 }
 
-// viewChanges are the statements that bring the views to their declarations. DuckDB keeps a
-// definition in words of its own, so the two are compared in these. They are the same only without
-// CROSS JOIN, which JSON has as a comma.
+// viewChanges returns the statements that change the views to their declarations. DuckDB stores a view
+// in a normalized form, so the declaration is normalized by a conversion to JSON and back before it is
+// compared. This does not work for CROSS JOIN, which the conversion turns into a comma.
 func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 	if len(views) == 0 {
 		return nil, nil
@@ -292,8 +294,8 @@ func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 	return viewAlterations(views, have), nil
 }
 
-// viewAlterations are the statements that make the views that a file does not have as declared, and bring
-// comments to their declarations. have has the comments of views and columns by name.
+// viewAlterations returns the statements that create missing views and update comments. have has the
+// comments of the views and of their columns by name.
 func viewAlterations(views []View, have map[string]string) (ddl []string) {
 	for _, v := range views {
 		if _, ok := have[v.Name]; !ok {

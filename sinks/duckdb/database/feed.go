@@ -5,11 +5,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// feed is an [array.RecordReader] that can be given rows again once it has come to its end.
+// feed is an [array.RecordReader] of one record, which can be replaced after it was read.
 type feed struct {
 	schema *arrow.Schema
 	rows   arrow.RecordBatch // nil if there are none
-	shown  bool              // they were read
+	shown  bool              // whether rows were read
 }
 
 var _ array.RecordReader = (*feed)(nil)
@@ -27,7 +27,7 @@ func (f *feed) take() {
 	}
 }
 
-// Retain and Release do nothing: the rows are retained while they are offered.
+// Retain and Release do nothing: give retains the rows, and take releases them.
 func (f *feed) Retain()  {}
 func (f *feed) Release() {}
 

@@ -8,12 +8,12 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// starved is how DuckDB says that memory ran out. Only some of these errors have a type
-// of their own: a checkpoint that fails is an error of the transaction, or of the disk,
-// and the cause stands in its words.
+// starved matches DuckDB's messages about a lack of memory. Only some of these errors have their own
+// type: a failed checkpoint, for example, is a transaction or disk error whose message contains the
+// cause.
 var starved = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
 
-// OutOfMemory reports whether DuckDB had too little memory.
+// OutOfMemory reports whether err means that DuckDB reached its memory limit.
 func OutOfMemory(err error) bool {
 	if err == nil {
 		return false
@@ -22,15 +22,15 @@ func OutOfMemory(err error) bool {
 	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || starved.MatchString(err.Error())
 }
 
-// torn is how DuckDB says that a block does not have its checksum. The block at location 0 is the
-// file's first header, which is written once, when the file is made: no kill tears it later, and
-// in a file of a newer version of DuckDB it may look like this.
+// torn matches DuckDB's message about a block with a wrong checksum. It does not match the block at
+// location 0, the main header: that is written once, when the file is created, so a kill cannot damage
+// it later. A file of a newer version of DuckDB may cause this message too.
 var torn = regexp.MustCompile(`Corrupt database file.* in block at location [1-9]`)
 
-// Damaged reports whether DuckDB found a block of a file damaged, as a kill may leave it.
+// Damaged reports whether err means that DuckDB found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
 	return err != nil && torn.MatchString(err.Error())
 }
 
-// Megabytes writes a number of bytes as DuckDB takes it.
+// Megabytes formats a number of bytes for DuckDB's settings, in units of 2^20 bytes: "64MB".
 func Megabytes(n int64) string { return fmt.Sprintf("%dMB", n>>20) }

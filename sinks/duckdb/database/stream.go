@@ -6,7 +6,7 @@ package database
 #include <stdint.h>
 #include <stdlib.h>
 
-// The C interface of Arrow, as far as these lines need it.
+// The part of Arrow's C stream interface that is used here.
 struct ArrowSchema {
 	const char *format, *name, *metadata;
 	int64_t flags, n_children;
@@ -24,7 +24,7 @@ struct ArrowArrayStream {
 };
 
 struct stream {
-	struct ArrowArrayStream shown; // what DuckDB has
+	struct ArrowArrayStream shown; // the stream that DuckDB reads
 	struct ArrowArrayStream rows;
 	struct ArrowSchema schema;
 };
@@ -44,7 +44,7 @@ static const char *lastError(struct ArrowArrayStream *shown) {
 	return rows->get_last_error(rows);
 }
 
-static void keep(struct ArrowArrayStream *shown) {} // [stream.release] does it
+static void keep(struct ArrowArrayStream *shown) {} // [stream.release] releases it
 
 static struct stream *newStream(void) {
 	struct stream *s = calloc(1, sizeof *s);
@@ -68,29 +68,28 @@ import (
 	"github.com/duckdb/duckdb-go/v2/mapping"
 )
 
-// # Streams
+// stream is a stream of Arrow's C interface, by which DuckDB reads rows of a feed.
 //
-// DuckDB reads rows of Go through a stream of Arrow's C interface. It asks a stream for its schema
-// several times when a view of it is registered, and again with each read. It never releases a
-// schema, because it takes it for granted that each time it gets the same one. The driver's
-// RegisterView exports it anew each time, which leaves 15 KB behind for each batch of hits: a daemon
-// would grow by hundreds of MB in a month. So the stream is ours. It has one schema, which goes with
-// the instance. The driver has no way to register such a stream, but the bindings below it have.
+// DuckDB requests the schema of a stream several times when a view of it is registered, and again for
+// each read. It never releases a schema, because it assumes that it always gets the same one. The
+// driver's RegisterView exports a new schema each time, which leaks 15 KB per batch of hits: hundreds
+// of MB a month in a daemon. A stream therefore has one schema, which is released with the instance.
+// The driver cannot register such a stream, but its low-level bindings can.
 type stream struct{ c *C.struct_stream }
 
 func newStream(f *feed) (*stream, error) {
 	s := &stream{c: C.newStream()}
 	if s.c == nil {
-		return nil, errors.New("std::bad_alloc") // as DuckDB says it
+		return nil, errors.New("std::bad_alloc") // like DuckDB, so that [OutOfMemory] matches it
 	}
 	cdata.ExportArrowSchema(f.schema, (*cdata.CArrowSchema)(unsafe.Pointer(&s.c.schema)))
 	cdata.ExportRecordReader(f, (*cdata.CArrowArrayStream)(unsafe.Pointer(&s.c.rows)))
 	return s, nil
 }
 
-// register makes the stream readable as a view.
+// register creates a view that reads the stream.
 func (s *stream) register(db *DB, view string) error {
-	handle := reflect.ValueOf(db.conn).Elem().FieldByName("conn").FieldByName("Ptr") // which the driver keeps to itself
+	handle := reflect.ValueOf(db.conn).Elem().FieldByName("conn").FieldByName("Ptr") // the driver does not export it
 	state := arrowmapping.ArrowScan(mapping.Connection{Ptr: handle.UnsafePointer()}, view, arrowmapping.ArrowStream{Ptr: unsafe.Pointer(&s.c.shown)})
 	if state == mapping.StateError {
 		return fmt.Errorf("DuckDB refused the columns of view %s", view)
@@ -98,14 +97,14 @@ func (s *stream) register(db *DB, view string) error {
 	return nil
 }
 
-// release is called after the instance has ended.
+// release frees the stream. It must be called after the instance was closed.
 func (s *stream) release() {
 	cdata.ReleaseCArrowArrayStream((*cdata.CArrowArrayStream)(unsafe.Pointer(&s.c.rows)))
 	cdata.ReleaseCArrowSchema((*cdata.CArrowSchema)(unsafe.Pointer(&s.c.schema)))
 	C.free(unsafe.Pointer(s.c))
 }
 
-// feed registers a view that shows what it is given.
+// feed creates a view that reads the rows of the returned feed.
 func (db *DB) feed(view string, schema *arrow.Schema) (*feed, error) {
 	f := &feed{schema: schema}
 	s, err := newStream(f)

@@ -16,7 +16,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// private is the memory of this process that is in no file, in bytes.
+// private returns the anonymous resident memory of this process, in bytes.
 func private(t *testing.T) (bytes int) {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -34,11 +34,11 @@ func private(t *testing.T) (bytes int) {
 	return bytes << 10
 }
 
-// TestBatchesLeaveNoMemoryBehind: what DuckDB is told of the columns for a batch, and for a view
-// that is registered, is freed. What leaks does so each time; what the allocator keeps for later
-// is spread over up to five times as many.
+// TestBatchesLeaveNoMemoryBehind: the schemas that DuckDB receives for batches and for views are freed.
+// A leak grows with every repetition. Memory that the allocator keeps does not, so the steps are
+// repeated up to five times as often before the test fails.
 func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
-	const columns, most = 250, 250 // kB that each may leave behind
+	const columns, most = 250, 250 // most: kB that each may leave behind
 	var fields []arrow.Field
 	for i := range columns { // 500 kB, several times for each view
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02000d", i), Type: arrow.PrimitiveTypes.Int64})
@@ -82,7 +82,7 @@ func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
 			}
 		}},
 	} {
-		c.do() // some is kept once
+		c.do() // some memory is kept after the first time
 		before, each, done := private(t), 0, 0
 		for done < 5*c.times && (done == 0 || each > most) {
 			for range c.times {

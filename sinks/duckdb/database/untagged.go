@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// Records says which build tag is missing.
+// Records returns an error that names the missing build tag.
 func (*DB) Records(context.Context, string, func(arrow.RecordBatch)) error {
 	return errors.New("this program cannot read DuckDB files as records: build with -tags duckdb_arrow")
 }

@@ -6,21 +6,21 @@ import (
 	"outlierd/schema"
 )
 
-// View is a view that the files hold beside the tables that it reads.
+// View is a view that is created in the file together with the tables that it reads.
 type View struct {
 	Name    string // with its schema: "ops.query_yield"
 	Comment string
 	Columns []ViewColumn // in the order of the SELECT
-	SQL     string       // the SELECT
+	SQL     string       // one SELECT
 
 	reads []*schema.Table
 }
 
-// ViewColumn is what a column of a view means.
+// ViewColumn is a column of a view. Comment gives its meaning and unit.
 type ViewColumn struct{ Name, Comment string }
 
-// Views lists the views: over the data, and over the operations, which answer what is asked of
-// the money: what it brought, what it left, and when it went.
+// Views returns all views: those of the data, and those of the operations tables, which show what
+// credits were spent on and what searches found.
 func Views() []View {
 	return []View{
 		growth, growthCurve, newThisWeek, weeklyTop, scores, recurrence, titleChanges,
@@ -30,7 +30,7 @@ func Views() []View {
 	}
 }
 
-// viewsOf are the views that can be had over these tables.
+// viewsOf returns the views that read only these tables.
 func viewsOf(tables []*schema.Table) []View {
 	return slices.DeleteFunc(Views(), func(v View) bool {
 		return slices.ContainsFunc(v.reads, func(t *schema.Table) bool { return !slices.Contains(tables, t) })

@@ -2,8 +2,7 @@ package database
 
 import "outlierd/schema"
 
-// oneHitChannels has the channels whose average misleads: one video lifts it, so that the
-// ratio of that video is high and says nothing of the channel.
+// oneHitChannels has the channels whose average is misleading, because a few videos raise it.
 var oneHitChannels = View{
 	Name: "main.one_hit_channels",
 	Comment: "Channels with outliers of which few videos have most views: their variation coefficient is above 1.5. " +
@@ -64,7 +63,7 @@ var leaderboard = View{
 		WHERE channel_id IS NOT NULL GROUP BY channel_id`,
 }
 
-// followed tells the jobs that name channels by their calls: only such runs make calls about
+// followed recognizes the jobs that name channels by their calls: only their runs make calls about
 // channels without a search.
 var followed = View{
 	Name: "main.followed",
@@ -87,8 +86,8 @@ var followed = View{
 		GROUP BY r.job, r.entity`,
 }
 
-// gone needs no column of its own: missing has the answers, and loses them when the service
-// has the thing again.
+// gone reads the table missing, from which a row is deleted when the service returns the video or
+// channel again.
 var gone = View{
 	Name: "main.gone",
 	Comment: "Videos and channels that the service had, and does not have any more. " +

@@ -7,7 +7,7 @@ import (
 	"outlierd/schema"
 )
 
-// coverage has each search once: as it stands after the last run that bought its rest.
+// coverage has one row per search, as of the last run that fetched pages of it.
 var coverage = View{
 	Name: "ops.coverage",
 	Comment: "What each search has seen of what the service counts, a run of a job at a time, with the runs that " +
@@ -40,9 +40,8 @@ var coverage = View{
 		FROM ops.searches WHERE operation <> 'start_scan' AND (pages > 0 OR rest_of IS NOT NULL) GROUP BY coalesce(rest_of, id)`,
 }
 
-// queryYield counts ids in the history, since a search tells only how many of its
-// hits were new. Job, queries, seeds and item say which search brought a hit; each
-// of them may be NULL.
+// queryYield counts ids in the histories, because ops.searches has only the number of new hits. Hits
+// are matched to searches by job, queries, seeds and item, each of which may be NULL.
 var queryYield = View{
 	Name:    "ops.query_yield",
 	Comment: "What each query brought for its credits, over all runs.",
@@ -82,8 +81,8 @@ var queryYield = View{
 			AND i.seeds IS NOT DISTINCT FROM s.seeds AND i.item IS NOT DISTINCT FROM s.item`,
 }
 
-// spendByDay keeps adjustments apart, as `outlierd budget` does: they have either sign,
-// belong to a cycle, and no call of that day caused them.
+// spendByDay has adjustments in columns of their own, like `outlierd budget`: they may be negative,
+// belong to a cycle, and are not caused by calls of that day.
 var spendByDay = View{
 	Name:    "ops.spend_by_day",
 	Comment: "The ledger by day.",
@@ -151,8 +150,8 @@ var saturation = View{
 		WINDOW searched AS (PARTITION BY job, operation, item, queries, seeds ORDER BY id)`,
 }
 
-// freshness counts each table, which costs little even where there are many rows: DuckDB knows
-// how many there are, and times take a byte or two.
+// freshness counts the rows of each table. This is cheap also for large tables, because DuckDB stores
+// the number of rows, and compresses times to one or two bytes.
 var freshness = View{
 	Name:    "main.freshness",
 	Comment: "How many rows each table has, from when to when they were observed, and how far it is behind the newest of all.",

@@ -26,8 +26,8 @@ var commentSearch = View{
 			LEFT JOIN main.videos AS v ON v.video_id = c.video_id LEFT JOIN main.outliers AS o ON o.video_id = c.video_id`,
 }
 
-// commentsSeen tells vanishing from being left out: an answer has the last 100 comments at most,
-// so one with fewer has all that there are.
+// commentsSeen distinguishes deleted comments from those that newer ones have displaced: an answer has
+// at most 100 comments, so one with fewer has all of them.
 var commentsSeen = View{
 	Name: "main.comments_seen",
 	Comment: "Each comment that was ever seen, also of those that are gone: when, how its likes grew, and since when answers lack it. " +

@@ -6,15 +6,14 @@ import (
 	"outlierd/schema"
 )
 
-// The views over the data read no clock: what they call recent is so beside the newest answer
-// in the file. The same file thus gives the same rows at any time, also one that was kept.
-
+// The views of the data do not read the clock: "recent" is relative to the newest answer in the file.
+// So an old file always returns the same rows.
 //
-// They count in microseconds and days since 1970, which every build of DuckDB can: its
-// arithmetic on times with a zone is in an extension that not all of them have.
+// They calculate with microseconds and days since 1970. DuckDB's arithmetic on times with a zone is in
+// an extension that not all builds include.
 
-// growth is in the current tables, which the sinks keep: asked of the history it takes
-// seconds for ten million sightings.
+// growth reads the current tables, in which the sinks keep the previous sighting: computing it from the
+// history takes seconds for ten million sightings.
 var growth = View{
 	Name: "main.growth",
 	Comment: "How fast each video grows: from the last time it was seen on an earlier day to the last time it was seen. " +
@@ -87,8 +86,8 @@ var growthCurve = View{
 		FROM steps`,
 }
 
-// newThisWeek asks the current table first, which is small, and then the history of these
-// videos alone.
+// newThisWeek selects videos in the current table, which is small, and then reads the history of these
+// videos only.
 var newThisWeek = View{
 	Name: "main.new_this_week",
 	Comment: "Videos that a search brought for the first time in the seven days up to the newest answer, " +
@@ -154,8 +153,8 @@ var weeklyTop = View{
 		FROM placed AS p LEFT JOIN main.outliers AS o ON o.video_id = p.video_id WHERE p.place <= 10`,
 }
 
-// scores halves a score every thirty days after publication: what rose long ago says little
-// of what works now.
+// scores halves the score for every 30 days since publication, because old successes say little about
+// what works now.
 var scores = View{
 	Name:    "main.scores",
 	Comment: "Each outlier video with what ranks it: tier, a score that decays with age, and views per subscriber and per day.",
@@ -219,8 +218,8 @@ var recurrence = View{
 		FROM brought AS b LEFT JOIN main.outliers AS o ON o.video_id = b.video_id`,
 }
 
-// titleChanges compares sightings of one table only: a search and the details may have one
-// title in two languages.
+// titleChanges compares sightings within one table only, because a search and the details may return
+// the title in different languages.
 var titleChanges = View{
 	Name:    "main.title_changes",
 	Comment: "Titles and thumbnails that changed from one sighting of a video to the next, in searches or in details.",
@@ -254,18 +253,18 @@ var titleChanges = View{
 			observed_at, views_before, view_count, seen_in FROM pairs WHERE thumbnail <> thumbnail_before`,
 }
 
-// newest is the time of the newest answer of a search.
+// newest is the SQL for the time of the newest answer of a search.
 const newest = `(SELECT max(last_seen_at) FROM main.outliers)`
 
-// days are those from one time to another.
+// days returns the SQL for the days between two times, with fractions.
 func days(from, to string) string {
 	return fmt.Sprintf("((epoch_us(%s) - epoch_us(%s)) / 86400000000)", to, from)
 }
 
-// day is the date of a time, in UTC.
+// day returns the SQL for the date of a time, in UTC.
 func day(of string) string {
 	return "(DATE '1970-01-01' + (epoch_us(" + of + ") // 86400000000)::INTEGER)"
 }
 
-// link is the address of a video, as outlierd prints it everywhere.
+// link returns the SQL for the URL of a video, in the form that outlierd prints everywhere.
 func link(id string) string { return `'https://youtu.be/' || ` + id }

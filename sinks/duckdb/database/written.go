@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Write is one that DuckDB has made to a file.
+// Write is a write of DuckDB to a file: its offset and its length, in bytes.
 type Write struct{ At, Bytes int64 }
 
-// recordBuffer is how many entries DuckDB gathers before it writes them to the record. By default it
-// would write and sync them after each statement.
+// recordBuffer is the number of entries that DuckDB buffers before it writes them to the log file. By
+// default it writes and syncs the file after each statement.
 const recordBuffer = 2048
 
-// RecordWrites lets DuckDB note in the file at record, which is made anew, what it writes into files
-// that are attached from now on. DuckDB could keep the record in memory, too, but not when memory is
-// short: it then waits for itself for ever, while it notes that it writes its notes to disk.
+// RecordWrites makes DuckDB log its writes to files that are attached from now on. It replaces the log
+// file at record. A log in memory is not an option: when memory is short, DuckDB deadlocks when it logs
+// that it writes the log to disk.
 func (db *DB) RecordWrites(ctx context.Context, record string) error {
 	if err := os.Remove(record); err != nil && !os.IsNotExist(err) {
 		return err
@@ -30,7 +30,7 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 	return nil
 }
 
-// Written is what DuckDB has written into the file that was attached by path, according to the record.
+// Written reads the log file at record, and returns the writes to the file that was attached by path.
 func (db *DB) Written(ctx context.Context, record, path string) (writes []Write, err error) {
 	fill := fmt.Sprintf("SELECT count(write_log('', level := 'trace', log_type := 'FileSystem')) FROM range(%d)", recordBuffer)
 	if _, err := db.Exec(ctx, fill); err != nil {
@@ -41,7 +41,7 @@ func (db *DB) Written(ctx context.Context, record, path string) (writes []Write,
 		return nil, err
 	}
 	defer f.Close()
-	// A line of the record is CSV, and ends with JSON.
+	// A line of the log is CSV whose last field is JSON.
 	entry := `"{""fs"":""LocalFileSystem"",""path"":""` + strings.ReplaceAll(path, `"`, `""`) + `"",""op"":""WRITE"",""bytes"":""`
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)

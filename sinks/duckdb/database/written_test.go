@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestRecordHasEveryWriteOfANewFile writes more than fits into memory, so that DuckDB's temporary
-// files are in the record, too.
+// TestRecordHasEveryWriteOfANewFile writes more than fits into memory, so that the log also has writes
+// to temporary files.
 func TestRecordHasEveryWriteOfANewFile(t *testing.T) {
 	dir := t.TempDir()
 	path, record := filepath.Join(dir, `it's a "file" of, mine.duckdb`), filepath.Join(dir, "writes.csv")

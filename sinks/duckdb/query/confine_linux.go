@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processMemory is what SQL of the user's may take in a process of its own, with what
-// DuckDB does not count.
+// processMemory is how much memory, in bytes, user SQL may allocate in a process of its own, including
+// memory that DuckDB does not count.
 const processMemory = 1536 << 20
 
-// processFile is how many bytes a file may have that such a process writes: a download, or what
-// of it does not fit into memory.
+// processFile is the maximum size of a file that such a process writes, in bytes: a download or a
+// temporary file.
 const processFile = 2 << 30
 
-// Confine limits this process's memory to what it has and processMemory more, the size of its
-// files, and its time on the processor, in case the process that started it is gone.
+// Confine limits the resources of this process: its memory to processMemory more than it has now, the
+// size of its files, and its CPU time, which ends it even if its parent is gone.
 func Confine() error {
 	held, err := heldMemory()
 	if err == nil {
@@ -34,7 +34,7 @@ func Confine() error {
 	return nil
 }
 
-// heldMemory is what the limit of data counts, in bytes.
+// heldMemory returns the memory that RLIMIT_DATA counts, in bytes.
 func heldMemory() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -47,7 +47,7 @@ func heldMemory() (uint64, error) {
 	return data * uint64(os.Getpagesize()), nil
 }
 
-// lower takes a limit down for good, unless it is lower.
+// lower lowers the soft and the hard limit of a resource, unless they are lower already.
 func lower(resource int, to uint64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(resource, &limit); err != nil {

@@ -2,5 +2,5 @@
 
 package query
 
-// Confine leaves memory to DuckDB's own limit: elsewhere none can be set that holds.
+// Confine does nothing: only on Linux are there reliable limits. DuckDB's own memory limit applies.
 func Confine() error { return nil }

@@ -14,20 +14,19 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// SQL of the user's that a schedule runs gets an instance of its own, in which there
-// are tables to be read, and nothing else. Order matters: whatever opens a file comes
-// first, then the settings that confine it, which cannot be changed again, then the SQL.
+// User SQL of jobs runs in an instance of its own that allows only reading tables. The order of the
+// steps matters: first all files are opened, then external access is disabled and the configuration is
+// locked, then the SQL runs.
 
-// maxMemory is the most memory that such SQL gets.
+// maxMemory is the memory limit for user SQL, in bytes.
 const maxMemory = 1 << 30
 
-// Bind checks SQL of the user's against the declared tables and the views over them,
-// all empty, and gives the columns of its result. It must be one SELECT that needs no
-// file, no network and no parameters. The error has DuckDB's words and the line within
-// the SQL.
+// Bind checks user SQL against the declared tables and views, which are empty, and returns the columns
+// of its result. The SQL must be one SELECT that uses no files, no network and no parameters. An error
+// has DuckDB's message and the line within the SQL.
 //
-// Binding looks at no rows, but DuckDB computes constants on the way, however large:
-// ask it [Process].
+// Binding reads no rows, but DuckDB evaluates constant expressions, however expensive. Use
+// [Process.Bind] for untrusted SQL.
 func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field, error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
@@ -60,14 +59,14 @@ func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields [
 	return fields, err
 }
 
-// Query runs SQL of the user's, which [Bind] would accept, over the published file
-// and gives the values of the wanted column as text, in order and as often as they
-// come, without the NULLs. The file is opened for this query, read-only, and closed.
-// Time and memory are limited, as far as DuckDB lets them be: ask it [Process].
+// Query runs user SQL that [Bind] accepts on the published file, and returns the values of the selected
+// column as texts: in the order of the result, with duplicates, without NULLs. It opens the file
+// read-only for this query. Time and memory are limited as far as DuckDB allows. Use [Process.Query]
+// for untrusted SQL.
 //
-// A given Now is also the meaning of today(), current_timestamp and the other names
-// for the present; its time zone, if it has a name, is that of dates. Only age(t),
-// with one argument, goes on looking at the real clock.
+// If Now is set, today(), current_timestamp and the other functions for the current time return it, and
+// dates are in its time zone if that has a name. Only age(t) with one argument still uses the real
+// clock.
 func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	if _, err := os.Stat(s.Path); os.IsNotExist(err) {
 		return nil, s.bind(ctx, sql)
@@ -85,7 +84,7 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	return values, nil
 }
 
-// reason says which limit SQL has met, or in DuckDB's words what else is wrong with it.
+// reason returns the error for the limit that SQL exceeded, or DuckDB's own message.
 func reason(ctx, limited context.Context, err error, limit time.Duration, memory int64) error {
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
@@ -96,7 +95,7 @@ func reason(ctx, limited context.Context, err error, limit time.Duration, memory
 	return explain(err)
 }
 
-// bind finds the mistakes in SQL for which there is no file yet.
+// bind checks SQL while nothing is published yet.
 func (s IDs) bind(ctx context.Context, sql string) error {
 	fields, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
 	if err != nil {
@@ -150,9 +149,8 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 	return values, err
 }
 
-// admit prepares for SQL of the user's, if it is one SELECT: it leaves the attached
-// tables to be read, by their plain names, and nothing else: no file, no network, no
-// extension, no setting.
+// admit checks that sql is one SELECT, and confines the instance: SQL may read the attached tables by
+// their plain names, but use no files, network, extensions or settings.
 func admit(ctx context.Context, db *database.DB, sql string) error {
 	_, err := db.Exec(ctx, `USE warehouse;
 		SET allow_community_extensions = false;
@@ -164,8 +162,8 @@ func admit(ctx context.Context, db *database.DB, sql string) error {
 	return oneSelect(ctx, db, sql)
 }
 
-// pretend makes it now. The words current_date and the like are functions of these
-// names to DuckDB.
+// pretend sets the current time by macros, since DuckDB resolves current_date and the like to functions
+// of these names.
 func pretend(ctx context.Context, db *database.DB, now time.Time) error {
 	if now.IsZero() {
 		return nil

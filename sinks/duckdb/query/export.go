@@ -12,16 +12,16 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// exportMemory is what DuckDB's buffers may take while it writes a result to disk.
+// exportMemory is the limit of DuckDB's buffers during an export, in bytes.
 const exportMemory = 512 << 20
 
-// exportBatch is how many rows of a result are in memory at a time.
+// exportBatch is the number of rows of a result that are in memory at a time.
 const exportBatch = 20_000
 
-// Spool is [Run] for a result of any size. The result is first kept in a temporary table, which
-// goes to the folder temp where it does not fit into memory; then its rows are handed over in
-// their order. columns gets the number of rows, too. Two columns of the same name are told apart
-// as DuckDB does it. The query must be one SELECT.
+// Spool is [Run] for a result of any size. It first writes the result to a temporary table, which
+// DuckDB moves to the folder temp if it does not fit into memory. Then it calls columns once, with the
+// number of rows, and row for each row in order. DuckDB renames duplicate columns. The query must be
+// one SELECT.
 func Spool(
 	ctx context.Context, path, text, temp string,
 	columns func(fields []Field, rows int64) error, row func([]any) error,
@@ -47,7 +47,7 @@ func Spool(
 	})
 }
 
-// shape gives the columns and the number of rows of the temporary table.
+// shape returns the columns and the number of rows of the temporary table.
 func shape(ctx context.Context, conn driver.Conn) (fields []Field, rows int64, err error) {
 	err = read(ctx, conn, "DESCRIBE temp.result", nil, func(row []any) error {
 		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
@@ -63,25 +63,26 @@ func shape(ctx context.Context, conn driver.Conn) (fields []Field, rows int64, e
 	return fields, rows, err
 }
 
-// Parquet writes the result of a query into the new Parquet file to, with the types that DuckDB
-// gives them, and counts its rows. What does not fit into memory goes to the folder temp.
-// The query must be one SELECT.
+// Parquet writes the result of a query to a new Parquet file, with the types of DuckDB, and returns the
+// number of rows. Data that does not fit into memory goes to the folder temp. The query must be one
+// SELECT.
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
 	err = export(ctx, path, text, temp, to, func(conn driver.Conn) error {
-		// A view takes the query as it is, with a semicolon or a comment at its end.
+		// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
 		if err := execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text); err != nil {
 			return err
 		}
 		var err error
 		if rows, err = copyTo(ctx, conn, to, 122_880); database.OutOfMemory(err) {
-			rows, err = copyTo(ctx, conn, to, 4096) // long texts
+			rows, err = copyTo(ctx, conn, to, 4096) // for rows with long texts
 		}
 		return err
 	})
 	return rows, err
 }
 
-// copyTo writes the view into a Parquet file. DuckDB holds a group of rows at a time.
+// copyTo writes the view to a Parquet file with row groups of group rows. DuckDB has one row group per
+// thread in memory.
 func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64, error) {
 	copied, err := conn.(driver.ExecerContext).ExecContext(ctx, fmt.Sprintf(
 		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d)", database.Text(to), group), nil)
@@ -91,14 +92,13 @@ func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64,
 	return copied.RowsAffected()
 }
 
-// export opens the published file for a query whose result goes elsewhere. The query may use
-// nothing but the tables; DuckDB itself may write the file to and the folder temp, unless they
-// are "".
+// export opens the published file and calls work, which runs a query. The query may read only the
+// tables. DuckDB may write to the file to and to the folder temp, unless they are "".
 func export(ctx context.Context, path, text, temp, to string, work func(driver.Conn) error) error {
 	settings := []string{
 		fmt.Sprintf("SET memory_limit = '%dB'", int64(exportMemory)),
 		"SET temp_directory = " + database.Text(temp),
-		"SET threads = 2", // each may hold a group of rows
+		"SET threads = 2", // each may have a row group in memory
 	}
 	if to != "" {
 		settings = append(settings, "SET allowed_paths = ["+database.Text(to)+"]")
@@ -125,10 +125,11 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 	return err
 }
 
-// ErrNoSelect refuses to export what has no rows, or is more than one statement to DuckDB.
+// ErrNoSelect is returned for an export of SQL that is not one SELECT. DuckDB splits a PIVOT without
+// values into several statements.
 var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: ON column IN (…))")
 
-// selects refuses what is no SELECT.
+// selects returns [ErrNoSelect] if text is not one SELECT.
 func selects(conn driver.Conn, text string) error {
 	stmt, err := conn.Prepare(text)
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
@@ -149,7 +150,7 @@ func execute(ctx context.Context, conn driver.Conn, sql string) error {
 	return err
 }
 
-// Table is the query of all rows of a table or view: "ops.runs" is runs in the schema ops.
+// Table returns a query of all rows of a table or view: "ops.runs" is runs in the schema ops.
 func Table(name string) string {
 	if space, table, ok := strings.Cut(name, "."); ok {
 		return "FROM " + database.Name(space) + "." + database.Name(table)

@@ -10,7 +10,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestSpoolHandsOverEveryRowInOrder, across batches, and Parquet has as many.
+// TestSpoolHandsOverEveryRowInOrder exports more rows than one batch has. Parquet must write as many
+// rows.
 func TestSpoolHandsOverEveryRowInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,11 +13,11 @@ import (
 	"outlierd/schema"
 )
 
-// IDs are ids, or other values, that the user's SQL finds in the published file.
+// IDs are the options of a query by which user SQL finds ids or other values in the published file.
 type IDs struct {
-	Path    string        // the published file; one that does not exist yet has no rows
-	Column  string        // whose values are wanted, see [Column]; "" means the first
-	Now     time.Time     // what now() and current_date mean; zero means the real clock, in UTC
+	Path    string        // the published file; if it does not exist, there are no values
+	Column  string        // the column to return, see [Column]; "" means the first
+	Now     time.Time     // the value of now() and current_date; zero means the real clock, in UTC
 	Timeout time.Duration // 0 means 30 s
 	Limit   int           // more values than this are an error; 0 means 100,000
 }
@@ -27,7 +27,7 @@ const (
 	maxValues = 100_000
 )
 
-// slow says that SQL met the limit of time.
+// slow returns the error for SQL that exceeded its time limit.
 func slow(limit time.Duration) error {
 	return fmt.Errorf("the SQL took longer than %v: make it read fewer rows", limit)
 }
@@ -35,12 +35,13 @@ func slow(limit time.Duration) error {
 // Field is a column of a result.
 type Field struct {
 	Name string
-	Kind string // its type, as DuckDB writes it; "" where it is not known yet
+	Kind string // its type in DuckDB; "" if it is not known yet
 }
 
-// Column is the place of the wanted column among those of a result: the one of that
-// name, or the only one there is, unless it is known to be something else. Without a
-// wish it is the first. Its type must have a text, and an id's must be one.
+// Column returns the index of the column want in a result: the column with that name, else the only
+// column, unless its name shows that it contains something else. If want is "", it is the first column.
+// It returns an error if there is no such column, or its type cannot be converted to text; an id must
+// be a text.
 func Column(fields []Field, want string) (int, error) {
 	i := slices.IndexFunc(fields, func(f Field) bool { return strings.EqualFold(f.Name, want) })
 	switch {
@@ -57,7 +58,7 @@ func Column(fields []Field, want string) (int, error) {
 		want, strings.Join(names, ", "))
 }
 
-// suits says why a column cannot be what is wanted, as far as its name and type tell.
+// suits returns an error if the name or type of a column shows that it does not contain want.
 func (f Field) suits(want string) error {
 	id := strings.HasSuffix(want, "_id")
 	switch {
@@ -71,8 +72,8 @@ func (f Field) suits(want string) error {
 	return nil
 }
 
-// otherwise reports whether the tables have a column of this name, and it holds something
-// else than is wanted. Ids have names that end alike: author_channel_id is a channel_id.
+// otherwise reports whether the tables have a column with the name of f that does not contain want. Ids
+// of one kind have the same suffix: author_channel_id is a channel_id.
 func (f Field) otherwise(want string) bool {
 	name := strings.ToLower(f.Name)
 	if strings.HasSuffix(name, want) || strings.HasSuffix(want, name) {
@@ -84,11 +85,12 @@ func (f Field) otherwise(want string) bool {
 }
 
 var (
-	mute    = regexp.MustCompile(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`) // have no one text
-	literal = regexp.MustCompile(`^(VARCHAR|JSON|ENUM\(.*)$`)                                                         // are text
+	// mute matches types whose values have no unique text, and literal types that are texts.
+	mute    = regexp.MustCompile(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`)
+	literal = regexp.MustCompile(`^(VARCHAR|JSON|ENUM\(.*)$`)
 )
 
-// remedy is what to select instead of a column.
+// remedy returns what to select instead of a column.
 func remedy(column, want string) string {
 	if want == "" {
 		return column + "::VARCHAR"
@@ -100,8 +102,8 @@ func holdsLists(column string) error {
 	return fmt.Errorf("column %s holds lists: select unnest(%[1]s) to have one value in a row", column)
 }
 
-// seed is a value as the text that a request takes. What has no one text, or none
-// without loss, is refused.
+// seed converts a value to the text that is sent in a request. It returns an error for a value without
+// a unique, lossless text.
 func seed(v any, column string) (string, error) {
 	switch v := v.(type) {
 	case string:

@@ -45,7 +45,7 @@ func TestBindGivesTheColumnsOfTheResult(t *testing.T) {
 	}
 }
 
-// mistakes are refused before a query has rows to run over.
+// mistakes are queries that Bind refuses.
 var mistakes = map[string]struct{ sql, want string }{
 	"unknown column":   {"select\n  vidoe_id\nfrom outliers", `line 2 of the SQL: Binder Error: Referenced column "vidoe_id" not found in FROM clause! Candidate bindings: "video_id"`},
 	"unknown table":    {"select video_id from outlirs", `line 1 of the SQL: Catalog Error: Table with name outlirs does not exist! Did you mean "outliers"?`},
@@ -83,7 +83,7 @@ func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
 	}
 }
 
-// open opens a sink with all tables; it has published them when open returns.
+// open opens a sink with all tables, which publishes empty tables.
 func open(t *testing.T, dir string) *duckdb.Sink {
 	t.Helper()
 	s, err := duckdb.Open(t.Context(), duckdb.Options{
@@ -104,7 +104,7 @@ func open(t *testing.T, dir string) *duckdb.Sink {
 	return s
 }
 
-// empty is a published file without rows.
+// empty publishes a file without rows.
 func empty(t *testing.T) IDs {
 	t.Helper()
 	dir := t.TempDir()
@@ -308,7 +308,8 @@ func TestSeedsLookAtVirtualTimeWhenToldTo(t *testing.T) {
 	})
 }
 
-// What stands for the present has the type of what it stands for.
+// TestNowHasTheTypesItHasWithoutUs: the macros for the current time have the types of the functions
+// that they replace.
 func TestNowHasTheTypesItHasWithoutUs(t *testing.T) {
 	s := empty(t)
 	const sql = "select typeof(now()) || typeof(current_timestamp) || typeof(current_date) || typeof(localtimestamp) || typeof(localtime) || typeof(current_time)"
@@ -337,7 +338,8 @@ func TestEndlessSeedsAreStopped(t *testing.T) {
 	}
 }
 
-// The little memory that suffices as a rule is not the end.
+// TestSeedsMayTakeMoreMemoryThanUsual: a query that exceeds the default memory limit is repeated with a
+// higher one.
 func TestSeedsMayTakeMoreMemoryThanUsual(t *testing.T) {
 	got, err := empty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
 	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {

@@ -8,9 +8,9 @@ import (
 // Finder runs SQL over the published file and returns one column of its result.
 type Finder func(ctx context.Context, sql, column string) ([]string, error)
 
-// Once runs each SQL once while the file at path stays the same, which a run may replace. A
-// price and the run that follows it are then about the same values, and a slow query is waited
-// for once.
+// Once returns a Finder that caches the results of find until the file at path is replaced. So a run
+// uses the values that its price was calculated from, and a slow query runs once only. Cancelled
+// queries are not cached.
 func (find Finder) Once(path string) Finder {
 	type question struct{ sql, column string }
 	type answer struct {
@@ -20,7 +20,7 @@ func (find Finder) Once(path string) Finder {
 	var asked os.FileInfo
 	known := map[question]answer{}
 	return func(ctx context.Context, sql, column string) ([]string, error) {
-		if now, _ := os.Stat(path); !sameFile(now, asked) { // what is wrong with it, the SQL tells
+		if now, _ := os.Stat(path); !sameFile(now, asked) { // if Stat fails, the query returns the error
 			clear(known)
 			asked = now
 		}
@@ -36,7 +36,7 @@ func (find Finder) Once(path string) Finder {
 	}
 }
 
-// sameFile reports whether no other file was swapped in; nil is no file.
+// sameFile reports whether a and b describe the same, unchanged file. nil means that there is no file.
 func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

@@ -8,22 +8,21 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Outliers says which outliers are wanted, and in which order. Texts that are "" and numbers that are 0
-// want nothing in particular.
+// Outliers are filters, an order and a page of outliers. Filters with the zero value are not applied.
 type Outliers struct {
-	Query, Job, Channel, Kind, Language string // a channel by its id, its handle or a part of its title
+	Query, Job, Channel, Kind, Language string // Channel is an id, a handle or a part of a title
 
-	Ratio float64   // the least views, as a multiple of the channel's average
-	Since time.Time // published then or later
-	Order string    // a column, of which the greatest values come first
+	Ratio float64   // minimum of views, as a multiple of the channel's average
+	Since time.Time // earliest time of publication
+	Order string    // column to sort by, descending
 
-	Skip, Most int // so many rows are left out, and so many come
+	Skip, Most int // offset and limit, rows
 }
 
-// SQL asks for the number of all outliers that are wanted, and beside it the columns video_id, title, link,
-// channel_id, channel, kind, language, view_count, average_views_ratio, z_score, published_at and first_seen_at of each
-// row. Without any row there is one, in which all but the number is NULL. Where two rows are equal
-// their ids decide, so that none comes twice after another Skip.
+// SQL returns a query for a page of outliers. Its columns are the total number of matching outliers,
+// video_id, title, link, channel_id, channel, kind, language, view_count, average_views_ratio, z_score,
+// published_at and first_seen_at. If the page is empty, the result has one row, in which all columns
+// but the total are NULL. Equal rows are sorted by id, so that pages do not overlap.
 func (o Outliers) SQL() string {
 	where := []string{"true"}
 	want := func(condition, value string) {
@@ -42,8 +41,8 @@ func (o Outliers) SQL() string {
 	if !o.Since.IsZero() {
 		where = append(where, "t.published_at >= "+database.Text(o.Since.UTC().Format(time.RFC3339))+"::TIMESTAMPTZ")
 	}
-	// What is dear to find is found once, and what is cheap is counted and sorted where it lies. The
-	// wide rows are fetched for the page alone.
+	// The query needs the matching rows twice, for the total and for the page. If they are expensive to
+	// find, it materializes them. All other columns are read for the page only.
 	once := "NOT MATERIALIZED"
 	if o.Query != "" || o.Job != "" || o.Channel != "" {
 		once = "MATERIALIZED"

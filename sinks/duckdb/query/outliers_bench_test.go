@@ -17,7 +17,8 @@ import (
 
 var outliers = flag.Int("outliers", 100_000, "how many outliers BenchmarkOutliers finds some among, each seen three times")
 
-// BenchmarkOutliers asks a published file for fifty outliers, as the page in the browser does.
+// BenchmarkOutliers queries a published file for 50 outliers, as a page in the browser does, and runs
+// the other queries of these pages.
 func BenchmarkOutliers(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "outliers.duckdb")
 	db, err := database.Open(b.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: b.TempDir()})

@@ -9,18 +9,18 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// What a page in a browser shows of one video or channel, and of the outliers in its list. Every
-// function gives the SQL for it, with its values quoted: ids come from an address that anybody
-// may have made up.
+// This file has the queries for the pages of a video, a channel and the list of outliers in the
+// browser. Each function returns SQL with quoted values, because ids come from URLs that anybody may
+// have written.
 
-// Question is one of several about the same publication.
+// Question is one of several queries of the same published file.
 type Question struct {
 	SQL string
-	Row func([]any) error // gets each row; its slice is used again
+	Row func([]any) error // called for each row; the slice is reused
 }
 
-// RunAll asks questions of this program one after another, as [Run] does. No publication comes
-// between them.
+// RunAll runs trusted queries one after another, like [Run], all on the same published file. It stops
+// at the first error.
 func RunAll(ctx context.Context, path string, questions ...Question) error {
 	return opened(ctx, path, func(conn driver.Conn) error {
 		for _, q := range questions {
@@ -32,15 +32,16 @@ func RunAll(ctx context.Context, path string, questions ...Question) error {
 	})
 }
 
-// seen are all sightings of videos by their ids: video_id, observed_at and view_count.
+// seen returns a query for all sightings of videos: video_id, observed_at and view_count. ids is a list
+// of SQL literals.
 func seen(ids string) string {
 	const table = "SELECT video_id, observed_at, view_count FROM %s WHERE video_id IN (%s) AND view_count IS NOT NULL"
 	return fmt.Sprintf(table+" UNION ALL "+table+" UNION ALL "+table,
 		"outliers_history", ids, "videos_history", ids, "channel_uploads_history", ids)
 }
 
-// Curves asks for the views of videos at their last sightings, at most so many: video_id, and a
-// list of numbers, oldest first.
+// Curves returns a query for the views of videos at their last sightings: video_id, and a list of at
+// most most numbers, oldest first.
 func Curves(ids []string, most int) string {
 	var list []string
 	for _, id := range ids {
@@ -50,16 +51,17 @@ func Curves(ids []string, most int) string {
 		most, seen(strings.Join(list, ", ")))
 }
 
-// Curve asks for the views of a video over its last sightings, at most so many, oldest first:
-// observed_at and view_count.
+// Curve returns a query for the views of a video at its last sightings: observed_at and view_count, at
+// most most rows, oldest first.
 func Curve(id string, most int) string {
 	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) ORDER BY observed_at",
 		seen(database.Text(id)), most)
 }
 
-// Video asks for what is known of a video: title, link, channel_id, channel_title, kind, language,
-// duration in seconds, published_at, view_count, like_count, comment_count, average_views_ratio,
-// z_score, first_seen_at, last_seen_at and description. There is no row of one that is not known.
+// Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,
+// language, duration in seconds, published_at, view_count, like_count, comment_count,
+// average_views_ratio, z_score, first_seen_at, last_seen_at and description. The result is empty if the
+// video is unknown.
 func Video(id string) string {
 	return fmt.Sprintf(`SELECT coalesce(v.title, o.title, u.title), %[2]s, coalesce(v.channel_id, o.channel_id, u.channel_id),
 			coalesce(v.channel_title, o.channel_title), coalesce(v.kind, o.kind, u.kind), coalesce(o.language, v.default_audio_language),
@@ -76,28 +78,30 @@ func Video(id string) string {
 		WHERE coalesce(o.video_id, v.video_id, u.video_id) IS NOT NULL`, database.Text(id), VideoLink)
 }
 
-// Sightings asks which searches found a video, newest first: observed_at, the job, the run, what
-// was searched for, page and rank, both from 1.
+// Sightings returns a query for the searches that found a video: observed_at, the job, the run, what
+// was searched for, page and rank, both from 1. It has at most most rows, newest first.
 func Sightings(id string, most int) string {
 	return fmt.Sprintf(`SELECT observed_at, _job, _run_id, coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
 			page + 1, rank FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }
 
-// Changes asks for the changes of a video's title, newest first: changed_by, before and after.
+// Changes returns a query for the changes of a video's title: changed_by, before and after. It has at
+// most 50 rows, newest first.
 func Changes(id string) string {
 	return fmt.Sprintf("SELECT changed_by, before, after FROM title_changes WHERE video_id = %s AND what = 'title' ORDER BY changed_by DESC LIMIT 50",
 		database.Text(id))
 }
 
-// Comments asks for the comments of a video, the best liked first: author, text, published_at,
-// likes_count, reply_count, and whether the channel's owner wrote it.
+// Comments returns a query for the comments of a video, sorted by likes, most first: author, text,
+// published_at, likes_count, reply_count, and whether the author owns the channel.
 func Comments(id string) string {
 	return fmt.Sprintf(`SELECT author_text, "text", published_at, likes_count, reply_count, author_is_channel_owner FROM comments
 		WHERE video_id = %s ORDER BY likes_count DESC NULLS LAST, position`, database.Text(id))
 }
 
-// Lines asks for lines of a video's transcript in their order, those with some words or, for "",
-// all: how many there are of them, start_ms and the text. Without any there is one row, with 0.
+// Lines returns a query for lines of a video's transcript, in order: the total number of matching
+// lines, start_ms and the text. A line matches if it contains words; "" matches all. If there are none,
+// the result has one row with the total.
 func Lines(id, words string, skip, most int) string {
 	where := "video_id = " + database.Text(id)
 	if words != "" {
@@ -108,9 +112,9 @@ func Lines(id, words string, skip, most int) string {
 			LEFT JOIN (FROM wanted ORDER BY position LIMIT %d OFFSET %d) AS l ON true ORDER BY l.position`, where, most, skip)
 }
 
-// Channel asks for what is known of a channel: title, handle, description, subscribers, videos,
-// median views, outliers among its sampled uploads, last_seen_at. There is no row of one that is
-// not known.
+// Channel returns a query for the data of a channel: title, handle, description, subscribers, videos,
+// median views, outliers among its sampled uploads, and last_seen_at. The result is empty if the
+// channel is unknown.
 func Channel(id string) string {
 	return fmt.Sprintf(`SELECT coalesce(c.title, o.channel_title), coalesce(c.handle, ltrim(o.channel_handle, '@')), c.description,
 			coalesce(s.subscriber_count, o.channel_subscribers), s.videos_count, s.median_views_estimate, s.positive_outliers_count,
@@ -121,8 +125,8 @@ func Channel(id string) string {
 		WHERE coalesce(c.channel_id, o.channel_id) IS NOT NULL`, database.Text(id))
 }
 
-// Subscribers asks for the subscribers of a channel over its last sightings, at most so many,
-// oldest first: observed_at and their number.
+// Subscribers returns a query for the subscribers of a channel at its last sightings: observed_at and
+// their number, at most most rows, oldest first.
 func Subscribers(id string, most int) string {
 	return fmt.Sprintf(`FROM (SELECT observed_at, n FROM (
 			SELECT observed_at, subscriber_count AS n FROM channel_statistics_history WHERE channel_id = %[1]s
@@ -130,9 +134,9 @@ func Subscribers(id string, most int) string {
 			WHERE n IS NOT NULL ORDER BY observed_at DESC LIMIT %[2]d) ORDER BY observed_at`, database.Text(id), most)
 }
 
-// Uploads asks for the videos of a channel, from searches, details and its sampled uploads, newest
-// first: how many there are, video_id, title, kind, published_at, view_count, average_views_ratio
-// and z_score. Without any there is one row, with 0.
+// Uploads returns a query for the videos of a channel from searches, details and its sampled uploads,
+// newest first: the total number, video_id, title, kind, published_at, view_count, average_views_ratio
+// and z_score. If there are none, the result has one row with the total.
 func Uploads(id string, skip, most int) string {
 	return fmt.Sprintf(`WITH found AS (
 			SELECT video_id, title, kind, published_at, view_count, average_views_ratio, z_score, last_seen_at FROM outliers WHERE channel_id = %[1]s

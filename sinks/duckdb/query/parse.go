@@ -15,8 +15,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// oneSelect parses SQL and runs nothing: the driver would run all statements but the
-// last while it prepares them.
+// oneSelect returns an error if SQL is not one SELECT, or calls a table function that is not allowed.
+// It only parses the SQL: the driver's Prepare would run all statements but the last.
 func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 	rows, err := db.Query(ctx, "SELECT json_serialize_sql("+database.Text(sql)+")::VARCHAR")
 	if err != nil {
@@ -26,7 +26,7 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 		Statements []any  `json:"statements"`
 		Type       string `json:"error_type"`
 		Message    string `json:"error_message"`
-		Position   string `json:"position"` // a number of bytes
+		Position   string `json:"position"` // offset, in bytes
 	}
 	if err := json.Unmarshal([]byte(rows[0][0].(string)), &parsed); err != nil {
 		return fmt.Errorf("parse SQL: %w", err)
@@ -49,18 +49,18 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 func syntaxError(sql, message, position string) error {
 	at, err := strconv.Atoi(position)
 	if err != nil {
-		return fmt.Errorf("the SQL: %s", flat(message)) // nowhere in particular
+		return fmt.Errorf("the SQL: %s", flat(message)) // without a position
 	}
 	return fmt.Errorf("line %d of the SQL: %s", 1+strings.Count(sql[:min(at, len(sql))], "\n"), flat(message))
 }
 
-// tableFunctionsAllowed are the functions that SQL may call in a FROM. Others read files, run SQL
-// from texts, or change DuckDB itself although they stand in a SELECT: one that makes
-// it log into a file, which its settings forbid, takes the whole process down.
+// tableFunctionsAllowed are the functions that user SQL may call in FROM. Others read files, run SQL
+// from texts, or change DuckDB although they are called in a SELECT. One of them even ends the process:
+// it makes DuckDB log to a file, which the settings forbid.
 var tableFunctionsAllowed = []string{"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"}
 
-// tableFunctions are the names in a parsed statement of the functions that it calls
-// in a FROM, at whatever depth.
+// tableFunctions returns the names of all functions that a parsed statement calls in FROM, including
+// subqueries.
 func tableFunctions(tree any) (names []string) {
 	switch tree := tree.(type) {
 	case []any:
@@ -83,7 +83,7 @@ func tableFunctions(tree any) (names []string) {
 
 var place = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
 
-// explain puts DuckDB's words into one line, and the place in front.
+// explain puts DuckDB's message on one line, after the line number in the SQL.
 func explain(err error) error {
 	failed, ok := errors.AsType[*duckdb.Error](err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestPathsOfAllNames reads published files whose paths would be something else as a URL, as SQL or
-// as DuckDB's own names.
+// TestPathsOfAllNames reads published files whose paths have a special meaning in URLs, in SQL, or as
+// names of DuckDB's own databases.
 func TestPathsOfAllNames(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	db, err := database.Open(t.Context(), database.Options{})

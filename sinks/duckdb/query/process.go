@@ -15,17 +15,17 @@ import (
 	"outlierd/schema"
 )
 
-// Process asks SQL of the user's in processes of their own. DuckDB cannot be trusted to
-// stop: it looks for interruptions between chunks of rows, counts no memory of single
-// values, and computes constants while it binds. A process can be ended whatever it
-// does, has a limit of memory on Linux, and its crash ends no other process.
+// Process runs user SQL in a separate process per query. DuckDB itself does not stop reliably: it
+// checks for interrupts only between chunks of rows, does not count the memory of single values, and
+// evaluates constants while binding. A process can always be killed, has a memory limit on Linux, and a
+// crash affects only this query.
 type Process struct {
-	Command func(context.Context) *exec.Cmd // makes a process that calls [Serve] on its standard input and output
+	Command func(context.Context) *exec.Cmd // creates a process that calls [Serve] with its stdin and stdout
 	Timeout time.Duration                   // 0 means 30 s
 }
 
-// question is what such a process is asked: what the SQL gives of the published file, as ids or
-// as rows, or, without either, whether it can be bound. A time in JSON loses the name of its zone.
+// question is the request to the process: run the SQL for IDs or for First, or only bind it if both are
+// nil. Zone is the time zone of IDs.Now, whose name JSON does not preserve.
 type question struct {
 	SQL   string
 	IDs   *IDs
@@ -40,13 +40,13 @@ type answer struct {
 	Problem string
 }
 
-// Bind is [Bind] with the tables that this program declares.
+// Bind is [Bind] in a separate process, with all declared tables.
 func (a Process) Bind(ctx context.Context, sql string) ([]Field, error) {
 	got, err := a.ask(ctx, question{SQL: sql})
 	return got.Fields, err
 }
 
-// Query is [IDs.Query].
+// Query is [IDs.Query] in a separate process.
 func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
 	got, err := a.ask(ctx, question{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
 	return got.Values, err
@@ -78,8 +78,8 @@ func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 	return got, nil
 }
 
-// died says why a process gave no answer. Where memory cannot be had DuckDB may still
-// say so; the rest of a program is ended by that.
+// died returns the error for a process that exited without an answer. This is often a lack of memory:
+// DuckDB may report it, but it ends the Go runtime.
 func died(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		said, _, _ := bytes.Cut(exit.Stderr, []byte("\n"))
@@ -90,8 +90,9 @@ func died(err error) error {
 	return fmt.Errorf("run SQL in another process: %w", err)
 }
 
-// Serve answers one question of a [Process] and confines this process
-// to what that may take. It returns an error if there was no question, or the answer could not be written.
+// Serve reads one request of a [Process] from in, confines this process, runs the SQL, and writes the
+// answer to out. It returns an error if the request cannot be read or the answer cannot be written.
+// Errors of the SQL are in the answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var q question
 	if err := json.NewDecoder(in).Decode(&q); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// role is the variable that makes the test binary the process that answers.
+// role is the environment variable that makes the test binary call [Serve].
 const role = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// apart asks SQL in the test binary's other role.
+// apart returns a Process that runs SQL in a child process of the test binary.
 func apart(timeout time.Duration) Process {
 	return Process{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
 		c := exec.CommandContext(ctx, os.Args[0])
@@ -57,8 +57,8 @@ func TestApartGivesTheSameAnswers(t *testing.T) {
 	refuses(t, `Referenced column "nosuch"`, func() error { _, err := a.Query(t.Context(), s, "select nosuch from outliers"); return err })
 }
 
-// bombs are short, and take time or memory without an end. DuckDB hears of an
-// interruption late in some of them, and counts the memory of few.
+// bombs are short queries that need almost unlimited time or memory. DuckDB is slow to stop some of
+// them when interrupted, and does not count the memory of most.
 var bombs = map[string]string{
 	"sorted list":    "select video_id from outliers where 1 = (select count(*) from (select unnest(range(400000000)) x order by x))",
 	"constant":       "select video_id from outliers limit len(range(400000000))",
@@ -75,7 +75,8 @@ var bombs = map[string]string{
 		"select max(len(t)) from r",
 }
 
-// A value of gigabytes is refused at once, and one of megabytes is not.
+// TestMemoryThatDuckDBDoesNotCountIsLimited: a value of gigabytes is refused, one of megabytes is
+// allowed.
 func TestMemoryThatDuckDBDoesNotCountIsLimited(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no limit of memory")

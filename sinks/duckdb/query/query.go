@@ -19,18 +19,17 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Run queries a published file. It calls columns, unless that is nil, once with the names of the
-// result's columns, and then row with each row. The file is opened read-only for this query and closed
-// after it: one that stayed open would go on showing the file from before the next publication.
+// Run queries a published file. It calls columns once, unless it is nil, with the names of the columns
+// of the result, and then row for each row. The file is opened read-only for each query, so that every
+// query reads the latest publication.
 //
-// Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT
-// and its like, json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE,
-// []byte for BLOB, []any for lists and map[string]any for structs. A map marshals
-// itself into JSON in its own order. Everything else, such as a DATE, an INTERVAL, a
-// UUID or what is no finite number, is a string as SQL writes it.
+// Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT and UHUGEINT,
+// json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE, []byte for BLOB, []any for lists and
+// map[string]any for structs. A map is a value that marshals to JSON in the order of its entries. All
+// other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
 //
-// The query may read and write no other file, and change no setting: what a person pastes
-// may come from a stranger. See [RunUnsafe].
+// The query may not read or write other files, or change settings, because people paste SQL from
+// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe].
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	err := run(ctx, path, text, func(conn driver.Conn) error {
 		const confined = `SET enable_external_access = false; SET lock_configuration = true`
@@ -45,27 +44,27 @@ func Run(ctx context.Context, path, text string, columns func([]string) error, r
 	return err
 }
 
-// RunUnsafe is [Run] for a query that may read and write other files, as the user may.
+// RunUnsafe is [Run] for a query that may read and write other files, with the permissions of the user.
 func RunUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	return run(ctx, path, text, func(driver.Conn) error { return nil }, columns, row)
 }
 
-// DeniedError is about a query that needs more than the published file.
+// DeniedError is the error of a query that uses more than the published tables.
 type DeniedError struct{ Cause error }
 
 func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the query may use nothing but the published tables: %v", e.Cause)
 }
 
-// Unwrap gives DuckDB's error.
+// Unwrap returns DuckDB's error.
 func (e *DeniedError) Unwrap() error { return e.Cause }
 
-// writing are the words without which no statement writes a file.
+// writing matches the keywords of all statements that write files.
 var writing = regexp.MustCompile(`(?i)\b(?:copy|export)\b`)
 
-// noWriting refuses statements that write files. DuckDB's own confinement lets them write the very file
-// that is open, and the log beside it. Only DuckDB can tell these from a query that looks for
-// the words, as it nests comments.
+// noWriting returns an error for statements that write files: even without external access, DuckDB lets
+// them write to the open file and its log. The statement type comes from DuckDB, because a query may
+// contain the keywords in texts and nested comments.
 func noWriting(conn driver.Conn, text string) error {
 	if !writing.MatchString(text) {
 		return nil
@@ -74,7 +73,7 @@ func noWriting(conn driver.Conn, text string) error {
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
 		return err
 	}
-	kind := duckdb.STATEMENT_TYPE_INVALID // as of several statements
+	kind := duckdb.STATEMENT_TYPE_INVALID // also if there are several statements
 	if err == nil {
 		kind, err = stmt.(*duckdb.Stmt).StatementType()
 		err = errors.Join(err, stmt.Close())
@@ -85,7 +84,7 @@ func noWriting(conn driver.Conn, text string) error {
 	return nil
 }
 
-// run runs a query after what confines it, which comes when the file is open.
+// run opens the file, calls confine, and then runs the query.
 func run(
 	ctx context.Context, path, text string, confine func(driver.Conn) error,
 	columns func([]string) error, row func([]any) error,
@@ -104,7 +103,7 @@ func run(
 	})
 }
 
-// opened opens the published file read-only for some work, and closes it.
+// opened opens the published file read-only, calls work, and closes the file.
 func opened(ctx context.Context, path string, work func(driver.Conn) error) (err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,11 +121,11 @@ func opened(ctx context.Context, path string, work func(driver.Conn) error) (err
 		return fmt.Errorf("start DuckDB: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	// The driver reads a path as a URL, and so loses what follows a # in it, such as that the file is
-	// opened read-only. The file is attached under the name that DuckDB would give it.
+	// The driver parses a path as a URL, and would drop what follows a #, including the option to open
+	// the file read-only. So the file is attached instead, under its default name in DuckDB.
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	switch strings.ToLower(name) {
-	case "", "memory", "temp", "system": // which are taken
+	case "", "memory", "temp", "system": // reserved by DuckDB
 		name += "_db"
 	}
 	attach := fmt.Sprintf("ATTACH %s AS %s (READ_ONLY); USE %[2]s", database.Text(path), database.Name(name))
@@ -136,18 +135,19 @@ func opened(ctx context.Context, path string, work func(driver.Conn) error) (err
 	return work(conn)
 }
 
-// The errors about what stands in the place of the published file. Opening a pipe there might
-// take forever.
+// Errors for a path that is not a published file. Other files are not opened, because opening a pipe
+// may block forever.
 var (
 	ErrNotPublished = errors.New("nothing is published yet")
 	ErrNotRegular   = errors.New("not a regular file")
 )
 
-// ErrSeveral refuses several statements at once: only the last one's result would be shown.
+// ErrSeveral is returned for several statements, because only the result of the last one would be
+// returned.
 var ErrSeveral = errors.New("the SQL has several statements, and one result is printed at a time; run each by itself")
 
-// single refuses more than one statement. DuckDB's own count does not help: it makes several of
-// one PIVOT.
+// single returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
+// one PIVOT into several statements.
 func single(text string) error {
 	bare := inert.ReplaceAllStringFunc(text, func(token string) string {
 		if strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*") {
@@ -161,10 +161,11 @@ func single(text string) error {
 	return nil
 }
 
-// inert are the parts of SQL in which a semicolon ends nothing: comments, literals and names.
+// inert matches the parts of SQL in which a semicolon does not end a statement: comments, literals and
+// quoted names.
 var inert = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
 
-// read runs a query for [Run]. The slice that row gets is used again.
+// read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error) (err error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Named is SQL with a name.
 type Named struct{ Name, SQL string }
 
-// Questions are what people ask most. Each needs nothing but the published tables.
+// Questions are sample queries for common questions. They read only the published tables.
 var Questions = []Named{
 	{"Best of this week, by query", `SELECT query, place, title, channel_title, average_views_ratio, view_count, 'https://youtu.be/' || video_id AS link
 FROM weekly_top WHERE week = date_trunc('week', current_date)
@@ -31,11 +31,11 @@ FROM ops.spend_by_day ORDER BY day`},
 
 // Readable is a table or view of the published file, with its columns.
 type Readable struct {
-	Name    string // without the schema main, which needs no mention
+	Name    string // without the schema main, which is the default
 	Columns []string
 }
 
-// Catalog are the tables and views of the published file: the views first, which answer questions.
+// Catalog returns the views and tables of the published file, views first.
 func Catalog() (all []Readable) {
 	for _, v := range database.Views() {
 		r := Readable{Name: strings.TrimPrefix(v.Name, "main.")}

@@ -9,17 +9,17 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// What the commands show of the record where they may not read the state, or of rows that are
-// known by their ids. Every function gives the SQL for it, with its values quoted: ids come
-// from the service, and from people.
+// This file has the queries of commands that read the published file because they may not read the
+// state, or because they need rows by id. Functions return SQL with quoted values, because ids come
+// from the service and from users.
 
-// VideoLink is the column link, where a video is watched; of an id in another form than known,
-// the id. It is about a table t.
+// VideoLink is the SQL of the column link of a table t: the URL of the video, or the id if that has an
+// unknown form.
 const VideoLink = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') " +
 	"then 'https://youtu.be/' || t.video_id else t.video_id end as link"
 
-// RowsOf asks for columns of the rows of a table t whose key is one of ids, in the order of the
-// ids. order goes on for the rows of one id, as ", t.position".
+// RowsOf returns a query for columns of the rows of a table t whose key is one of ids, in the order of
+// ids. order sorts the rows of one id further, such as ", t.position".
 func RowsOf(table, key, columns, order string, ids []string) string {
 	if len(ids) == 0 {
 		return fmt.Sprintf("select %s from %s as t where false", columns, table)
@@ -32,8 +32,8 @@ func RowsOf(table, key, columns, order string, ids []string) string {
 		columns, table, strings.Join(places, ", "), key, order)
 }
 
-// Missing gives those of ids that the service does not have, with the operation that asked and
-// the time of its answer.
+// Missing calls each for each of ids that the service does not have, with the operation that requested
+// it and the time of the answer.
 func Missing(ctx context.Context, path string, ids []string, each func(operation, id, at any)) error {
 	text := RowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
 	return Run(ctx, path, text, nil, func(values []any) error {
@@ -42,8 +42,8 @@ func Missing(ctx context.Context, path string, ids []string, each func(operation
 	})
 }
 
-// TitleOf is the title of a video or channel and, of a video, its channel's; nil where the
-// tables do not have it.
+// TitleOf returns the title of a video and of its channel, or the title of a channel. They are nil if
+// the tables do not have them.
 func TitleOf(ctx context.Context, path, id string) (title, channel any, err error) {
 	text := fmt.Sprintf(`select title, channel_title from outliers where video_id = %[1]s
 		union all select title, channel_title from videos where video_id = %[1]s
@@ -55,20 +55,20 @@ func TitleOf(ctx context.Context, path, id string) (title, channel any, err erro
 	return title, channel, err
 }
 
-// Spending is what the published ledger has of a period, in credits.
+// Spending has the credits of a period in the published ledger, by outcome.
 type Spending struct {
 	Spent, Unknown, Reserved, Refunded outlier.Credits
-	Adjusted                           outlier.Credits // booked by hand
+	Adjusted                           outlier.Credits // manual adjustments
 }
 
 // Ledger is the spending of a billing cycle and a day.
 type Ledger struct {
 	Cycle, Day Spending
-	Jobs       map[string]Spending // in the cycle, of the jobs that bought something in it
+	Jobs       map[string]Spending // in the cycle, by job; only jobs with calls
 }
 
-// ReadLedger reads the published ledger for the keys of a cycle and of a day. A row without a
-// run was booked by hand.
+// ReadLedger reads the published ledger for the period keys of a cycle and of a day. A row without a
+// run is a manual adjustment.
 func ReadLedger(ctx context.Context, path, cycle, day string) (Ledger, error) {
 	const sums = `coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint,
 	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint,
@@ -106,8 +106,8 @@ from ops.credits where `
 const RunsColumns = `run_id, job, status, trigger, due_at, started_at, ended_at, pages, hits, new_hits, requests, credits, refunded,
 	missing, failures, waited_s, rest_of, error`
 
-// NewestRuns asks for the runs of a job with a status, or of all for "", newest first; a limit of
-// 0 means all.
+// NewestRuns returns a query for at most limit runs of a job with a status, newest first. "" and 0 mean
+// all.
 func NewestRuns(job, status string, limit int) string {
 	text := "select " + RunsColumns + " from ops.runs where true" + ofJob("job", job)
 	if status != "" {
@@ -120,13 +120,13 @@ func NewestRuns(job, status string, limit int) string {
 	return text
 }
 
-// RunNamed asks for the runs whose ids begin with a text.
+// RunNamed returns a query for the runs whose ids begin with prefix.
 func RunNamed(prefix string) string {
 	return "select " + RunsColumns + ", rows from ops.runs where starts_with(run_id, " + database.Text(prefix) + ") order by id"
 }
 
-// LastRuns asks for the newest run of each job, and how many of its runs, one after another, have
-// ended with the same status.
+// LastRuns returns a query for the newest run of each job. streak is the number of consecutive runs up
+// to it that have the same status.
 func LastRuns() string {
 	return `with numbered as (
 	select *, row_number() over w as n, first_value(status) over w as newest from ops.runs window w as (partition by job order by id desc)
@@ -137,8 +137,8 @@ select job, status, started_at, ended_at, hits, new_hits, credits, streak, error
 where n = 1 order by started_at desc`
 }
 
-// Unfinished asks what the last run of each job, or of one, has left. Queued data calls are not
-// published.
+// Unfinished returns a query for the unfinished searches and failed calls of the last run of a job, or
+// of each job for "". It does not have queued calls, which are not published.
 func Unfinished(job string) string {
 	return `select r.job, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
 	s.left_pages as pages_left, r.failures as failed_calls, r.status, r.started_at as since, r.run_id
@@ -147,20 +147,22 @@ from (from ops.runs qualify row_number() over (partition by job order by id desc
 where (s.id is not null or r.failures > 0)` + ofJob("r.job", job) + ` order by r.started_at desc, s.id`
 }
 
-// Cursors asks for the last search of each kind, of all jobs or of one, that ended by itself.
+// Cursors returns a query for the last search of each kind that was not cut short, of a job, or of all
+// jobs for "".
 func Cursors(job string) string {
 	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
 from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known') and coalesce(unreadable, 0) = 0` +
 		ofJob("job", job) + ` group by all order by 1, 2, 3`
 }
 
-// Scans asks for the scans that runs have started.
+// Scans returns a query for the scans that runs have started, newest first.
 func Scans() string {
 	return `select s.job, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at, s.run_id
 from ops.searches s where s.operation = ` + database.Text(string(outlier.OpStartScan)) + ` order by s.id desc`
 }
 
-// Origin asks what brought an id, and for the calls about it and its channel.
+// Origin returns a query for the searches that found an id, and for the calls about it and its channel,
+// oldest first.
 func Origin(id string) string {
 	return fmt.Sprintf(`select h.observed_at as at, h._job as job, 'brought it' as outcome, h.source as operation,
 	coalesce(h.item, array_to_string(coalesce(h.queries, h.seeds), ', ')) as about, h.page + 1 as page, h.rank,

@@ -11,24 +11,25 @@ import (
 	"unicode/utf8"
 )
 
-// Rows are the first rows of a result, as texts for a person to look at.
+// Rows are the first rows of a result, as texts for display.
 type Rows struct {
 	Columns []Field
-	Rows    [][]*string // nil is NULL; times with a zone are in RFC 3339, numbers as Go writes them
-	More    bool        // there are further rows
+	Rows    [][]*string // nil is NULL; times with a zone are in RFC 3339, numbers in the format of Go
+	More    bool        // whether the result has more rows
 }
 
-// first asks for the first rows of what SQL of a person's gives of a published file.
+// first is a request for the first rows of a result.
 type first struct {
-	Path string
-	Most int // rows
+	Path string // the published file
+	Most int    // rows
 }
 
-// mostText is how many bytes of a text are shown.
+// mostText is the maximum length of a text, in bytes. Longer ones are truncated.
 const mostText = 2000
 
-// First asks a published file for the first rows of what one SELECT gives. The SQL may read the
-// published tables and nothing else, takes no room on disk, and little memory and time.
+// First runs user SQL on a published file in a separate process, and returns at most most rows. The SQL
+// must be one SELECT that reads only the published tables. It may use no disk space; time and memory
+// are limited.
 func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
 	got, err := a.ask(ctx, question{SQL: sql, First: &first{path, most}})
 	return got.First, err
@@ -39,7 +40,7 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	err := export(limited, f.Path, sql, "", "", func(conn driver.Conn) error {
-		// A view takes the query as it is, with a semicolon or a comment at its end.
+		// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
 		if err := execute(limited, conn, "CREATE TEMP VIEW result AS "+sql); err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 	return got, nil
 }
 
-// text is a value of [Run] as a text; nil for NULL.
+// text converts a value of [Run] to a text; nil is NULL.
 func text(v any) *string {
 	var s string
 	switch v := v.(type) {

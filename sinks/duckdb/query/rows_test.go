@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shownAs is the first row of what SQL gives, with "NULL" for nil.
+// shownAs returns the first row of a result, with "NULL" for nil.
 func shownAs(t *testing.T, path, sql string) (row []string) {
 	t.Helper()
 	got, err := apart(0).First(t.Context(), path, sql, 1)
@@ -55,7 +55,7 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	}
 }
 
-// TestFirstRowsNeedNothingButTheTables: the SQL may come from an address that a stranger made up.
+// TestFirstRowsNeedNothingButTheTables: the SQL may come from a URL that anybody has written.
 func TestFirstRowsNeedNothingButTheTables(t *testing.T) {
 	t.Parallel()
 	path := empty(t).Path

@@ -11,11 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// plain turns a value of the driver into one of the types that [Run] promises.
-// kind is the type of its column in the words of DuckDB. It matters where one Go
-// type stands for several of DuckDB's: a date, a time of day and a moment are all
-// time.Time. Inside lists and structs, whose kinds are not taken apart, only the
-// driver's own types are replaced.
+// plain converts a value of the driver to one of the types that [Run] documents. kind is DuckDB's type
+// of the column. It is needed where several types of DuckDB have the same Go type: the driver returns
+// DATE, TIME and TIMESTAMP as time.Time. kind is not parsed for the elements of lists and structs, so
+// only the driver's own types are converted there.
 func plain(v any, kind string) any {
 	switch v := v.(type) {
 	case time.Time:
@@ -48,9 +47,9 @@ func plain(v any, kind string) any {
 	return v
 }
 
-// moment leaves a TIMESTAMP WITH TIME ZONE as it is and writes the others without a
-// zone, as they have none. Times beyond the year 9999 (DuckDB's infinity is one)
-// become text too, since JSON has no other form for them.
+// moment returns a TIMESTAMP WITH TIME ZONE unchanged, and other times as texts without a zone. Times
+// after the year 9999, such as DuckDB's infinity, become texts too, because they cannot be marshalled
+// to JSON.
 func moment(at time.Time, kind string) any {
 	const date, clock = "2006-01-02", "15:04:05.999999999"
 	switch {
@@ -66,8 +65,8 @@ func moment(at time.Time, kind string) any {
 	return at
 }
 
-// finite leaves numbers alone; others are the text by which SQL knows them,
-// because JSON cannot write it otherwise.
+// finite returns finite numbers unchanged, and NaN and infinity as the texts of SQL, because JSON has
+// no numbers for them.
 func finite(v any, f float64) any {
 	switch {
 	case math.IsNaN(f):
@@ -80,7 +79,7 @@ func finite(v any, f float64) any {
 	return v
 }
 
-// decimal keeps every digit, the zeros at the end included.
+// decimal keeps all digits, including trailing zeros.
 func decimal(d duckdb.Decimal) json.Number {
 	digits, sign := d.Value.String(), ""
 	if d.Value.Sign() < 0 {
@@ -94,8 +93,7 @@ func decimal(d duckdb.Decimal) json.Number {
 	return json.Number(sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:])
 }
 
-// interval is written in DuckDB's words: "1 month 3 days 00:00:01.5", as SQL reads
-// them back.
+// interval formats an interval like DuckDB, so that SQL can parse it: "1 month 3 days 00:00:01.5".
 func interval(i duckdb.Interval) string {
 	var parts []string
 	for _, part := range []struct {
@@ -119,14 +117,14 @@ func interval(i duckdb.Interval) string {
 func hours(micros int64) string {
 	sign, n := "", uint64(micros)
 	if micros < 0 {
-		sign, n = "-", -n // also for the smallest of all
+		sign, n = "-", -n // unsigned, so that it is correct for MinInt64 too
 	}
 	seconds := n / 1e6
 	text := fmt.Sprintf("%s%02d:%02d:%02d.%06d", sign, seconds/3600, seconds/60%60, seconds%60, n%1e6)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// entries is a map in its order, with plain values.
+// entries converts the values of a map and keeps its order.
 func entries(m duckdb.OrderedMap) *duckdb.OrderedMap {
 	ordered := &duckdb.OrderedMap{}
 	values := m.Values()
