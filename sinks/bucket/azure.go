@@ -34,16 +34,16 @@ import (
 type azure struct {
 	container *container.Client
 	expires   time.Time // of the SAS token; zero if there is none
-	again     string    // what happens after a fault that passes, for people
+	again     string    // end of messages about transient errors: when the request is repeated
 }
 
-// azurePermissions are what the credentials must be allowed to do, as Azure calls it.
+// azurePermissions are the permissions that the credentials need, for messages.
 const azurePermissions = "to read, write, delete and list blobs: the role Storage Blob Data Contributor, or a SAS token with sp=rwdl"
 
 const (
-	retryAfter   = 200 * time.Millisecond // by the library, doubled for each request
-	mostPatience = 5 * time.Second        // with a store that says when to ask again
-	partsAtOnce  = 2                      // of each upload: their parts are in memory
+	retryAfter   = 200 * time.Millisecond // first delay of a retry by the library; it doubles
+	mostPatience = 5 * time.Second        // maximum delay, also if the store requests a longer one
+	partsAtOnce  = 2                      // per upload; the parts are in memory
 )
 
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (client, error) {
@@ -57,22 +57,23 @@ func openAzure(bucket string, env func(string) (string, bool), transport http.Ro
 	}
 	address, err := sas.ParseURL(found.URL())
 	if err != nil {
-		return nil, errAddress // the library's has the address, and so the token
+		return nil, errAddress // the library's error has the URL with the token
 	}
 	return &azure{found, address.SAS.ExpiryTime(), again}, nil
 }
 
-// sender is a transport as the library wants it. Unlike a [http.Client], it puts no address, which
-// may have a token, in an error.
+// sender adapts a transport to the library. Unlike [http.Client], it puts no URL in errors, which may
+// have a token.
 type sender struct{ http.RoundTripper }
 
 // Do implements [policy.Transporter].
 func (s sender) Do(r *http.Request) (*http.Response, error) { return s.RoundTrip(r) }
 
-// accountName matches the name of a storage account, and nothing that changes the address around it.
+// accountName matches names of storage accounts. Other texts could change the URL that contains the
+// name.
 var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 
-// The errors of variables do not quote them: any may hold a key by mistake.
+// Errors about variables do not quote their values, since any of them may contain a key by mistake.
 var (
 	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys of the storage account")
 	errNoAccount  = errors.New("AZURE_STORAGE_ACCOUNT must be the name of a storage account, or AZURE_STORAGE_CONNECTION_STRING be set")
@@ -81,8 +82,8 @@ var (
 	errService    = errors.New("AZURE_STORAGE_SERVICE_ENDPOINT must be an address such as https://acme.blob.core.windows.net")
 )
 
-// openContainer finds the account and credentials as Azure's tools do: a connection string, a key, a
-// SAS token, or an identity.
+// openContainer finds the account and credentials like Azure's tools: from a connection string, a key,
+// a SAS token, or an identity, in this order.
 func openContainer(name string, env func(string) (string, bool), o policy.ClientOptions) (*container.Client, error) {
 	options := &container.ClientOptions{ClientOptions: o}
 	if text := first(env, "AZURE_STORAGE_CONNECTION_STRING"); text != "" {
@@ -118,7 +119,7 @@ func openContainer(name string, env func(string) (string, bool), o policy.Client
 	return container.NewClient(address, identity{found}, options)
 }
 
-// serviceOf is the address of an account's containers.
+// serviceOf returns the URL of the blob service of an account.
 func serviceOf(account string, env func(string) (string, bool)) (string, error) {
 	text := first(env, "AZURE_STORAGE_SERVICE_ENDPOINT")
 	if text == "" {
@@ -131,7 +132,7 @@ func serviceOf(account string, env func(string) (string, bool)) (string, error) 
 	return strings.TrimRight(text, "/"), nil
 }
 
-// AzureAccount is the name of the storage account that the environment names, or "".
+// AzureAccount returns the name of the storage account in the environment, or "".
 func AzureAccount(env func(string) (string, bool)) string {
 	name := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
 	for part := range strings.SplitSeq(first(env, "AZURE_STORAGE_CONNECTION_STRING"), ";") {
@@ -145,15 +146,15 @@ func AzureAccount(env func(string) (string, bool)) string {
 	return name
 }
 
-// identity is that of the process: a service principal, a workload, the machine, or who has signed
-// in with Azure's command line.
+// identity is the identity of the process: a service principal, a workload identity, a managed
+// identity, or the user that is signed in with Azure's command line.
 type identity struct{ credential azcore.TokenCredential }
 
 // entraCode matches the code of an error of Microsoft Entra.
 var entraCode = regexp.MustCompile(`AADSTS\d+`)
 
-// GetToken implements [azcore.TokenCredential]. Of the library's error, which has whole answers, it
-// keeps the code.
+// GetToken implements [azcore.TokenCredential]. It keeps only the code of the library's errors, which
+// contain whole responses.
 func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := i.credential.GetToken(ctx, o)
 	if err == nil || ctx.Err() != nil {
@@ -162,7 +163,7 @@ func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 	return token, unidentified{entraCode.FindString(err.Error())}
 }
 
-// unidentified is the error where no identity was accepted.
+// unidentified is the error if no identity was found or accepted.
 type unidentified struct{ code string }
 
 func (u unidentified) Error() string {
@@ -173,7 +174,7 @@ func (u unidentified) Error() string {
 		"or give this machine an identity"
 }
 
-// NonRetriable tells the library that another request would end the same.
+// NonRetriable tells the library not to retry.
 func (unidentified) NonRetriable() {}
 
 func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
@@ -184,7 +185,7 @@ func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, err
 	return content{answer.Body, a.explain}, string(what(answer.ETag)), nil
 }
 
-// what is what a pointer of the library is to; the zero value for none.
+// what returns the value of a pointer, or the zero value for nil.
 func what[T any](pointer *T) (value T) {
 	if pointer != nil {
 		value = *pointer
@@ -192,7 +193,7 @@ func what[T any](pointer *T) (value T) {
 	return value
 }
 
-// put sends each part with its checksum, and the store puts together what it has, or refuses.
+// put uploads each part with its checksum. The store rejects the list of parts if it lacks one.
 func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
 	metadata := map[string]*string{}
 	if sha256 != "" {
@@ -211,7 +212,8 @@ func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, 
 	parts, during := errgroup.WithContext(ctx)
 	parts.SetLimit(partsAtOnce)
 	for at := int64(0); at < size; at += part {
-		// Of two uploads at once, neither puts together parts of the other. All names must be as long.
+		// The prefix keeps concurrent uploads from using each other's parts. All ids must have the same
+		// length.
 		id := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s-%05d", upload, len(ids)))
 		ids = append(ids, id)
 		parts.Go(func() error {
@@ -233,14 +235,14 @@ func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, 
 	return a.explain(err)
 }
 
-// section is a part of a file, of a size in bytes.
+// section reads size bytes of a file, from offset at.
 func section(file *os.File, at, size int64) ([]byte, error) {
 	content := make([]byte, size)
 	_, err := io.ReadFull(io.NewSectionReader(file, at, size), content)
 	return content, err
 }
 
-// upload writes an object in one request.
+// upload writes an object by one request.
 func (a *azure) upload(ctx context.Context, key string, content []byte, o blockblob.UploadOptions) (etag string, err error) {
 	sum := md5.Sum(content)
 	o.TransactionalValidation = blob.TransferValidationTypeMD5(sum[:])
@@ -277,7 +279,7 @@ func (a *azure) list(ctx context.Context, below string, deep bool) iter.Seq2[lis
 	return items(ctx, a, pages, func(page container.ListBlobsHierarchyResponse) []*container.BlobItem { return page.Segment.BlobItems })
 }
 
-// items are those of all pages of a listing.
+// items iterates over the items of all pages of a listing.
 func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of func(P) []*container.BlobItem) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		for pages.More() {
@@ -295,7 +297,7 @@ func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of fun
 	}
 }
 
-// unended finds none: the store itself removes parts after a week, or when their object is uploaded
+// unended finds nothing: the store itself deletes parts after a week, or when their object is uploaded
 // again.
 func (a *azure) unended(context.Context, string, bool) iter.Seq2[string, error] {
 	return func(func(string, error) bool) {}
@@ -303,7 +305,7 @@ func (a *azure) unended(context.Context, string, bool) iter.Seq2[string, error] 
 
 func (a *azure) removeUnended(context.Context, string) error { return nil }
 
-// explain words an error of the library.
+// explain converts an error of the library to one with a remedy and without secrets.
 func (a *azure) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -323,7 +325,7 @@ func (a *azure) explain(err error) error {
 	return refused(answer.ErrorCode, answer.StatusCode, remedy, azurePermissions, a.again)
 }
 
-// remedy is what to do about a code; "" if others have the same.
+// remedy returns what to do about an error code; "" if [refused] knows it from the status.
 func (a *azure) remedy(code bloberror.Code) string {
 	switch code {
 	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:

@@ -9,19 +9,19 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// Report is what was found in a bucket.
+// Report is the result of [Copy.Check].
 type Report struct {
 	Address  string   `json:"address"`
-	Answers  int64    `json:"answers"`   // the last one that it holds
-	Objects  int      `json:"objects"`   // that the manifest names
-	Copied   string   `json:"copied_at"` // "" if nothing was copied yet
-	Behind   bool     `json:"behind"`    // the folder has something else by now
-	ReadData bool     `json:"read_data"` // the content of all objects was compared with their checksums
+	Answers  int64    `json:"answers"`   // id of the last answer in the bucket
+	Objects  int      `json:"objects"`   // number of objects in the manifest
+	Copied   string   `json:"copied_at"` // RFC 3339; "" if nothing was copied yet
+	Behind   bool     `json:"behind"`    // whether the folder has changed since
+	ReadData bool     `json:"read_data"` // whether the content of all objects was compared with their checksums
 	Problems []string `json:"problems"`
 }
 
-// Check looks whether a bucket has what its manifest names. With readData it reads all of it.
-// Nothing is changed.
+// Check checks that the bucket has all objects of its manifest, with the right sizes. With readData it
+// also downloads them and compares their checksums. It changes nothing.
 func (c *Copy) Check(ctx context.Context, readData bool) (Report, error) {
 	r, err := c.check(ctx, readData)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
 	return r, nil
 }
 
-// problem says what is wrong with an object; "" if nothing is.
+// problem describes what is wrong with an object; "" if it is intact.
 func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, readData bool) (string, error) {
 	size, there := sizes[o.Name]
 	switch {

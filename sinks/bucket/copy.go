@@ -14,39 +14,39 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// Grace is how long an object stays that the manifest names no longer: readers who began with the
-// manifest before may still fetch it.
+// Grace is how long an object is kept after it was removed from the manifest, for readers that have
+// read an earlier manifest.
 const Grace = time.Hour
 
-// atOnce is how many objects are uploaded or deleted at a time.
+// atOnce is the number of concurrent uploads or deletions.
 const atOnce = 4
 
-// triedAgain is what happens to a copy after a fault that passes.
+// triedAgain is the end of messages about transient errors of a copy.
 const triedAgain = "it is tried again"
 
 // Copy keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
 type Copy struct {
 	dir     string
 	options Options
-	there   *there // nil before the first update, and after one that failed
+	there   *there // cached; nil before the first update and after a failed one
 
-	now func() time.Time // tests set it
+	now func() time.Time // the clock; tests replace it
 }
 
-// there is what a bucket has.
+// there is the content of a bucket.
 type there struct {
 	store  *store
 	record record
-	root   manifest         // the zero value if there is none
-	etag   string           // of the root; "" if there is none
-	sizes  map[string]int64 // of our objects
+	root   manifest         // the manifest; the zero value if there is none
+	etag   string           // of the manifest; "" if there is none
+	sizes  map[string]int64 // object → bytes, of objects of this package
 }
 
-// NewCopy is the copy of the folder dir. It does not use the network.
+// NewCopy returns the copy of the folder dir. It does not use the network.
 func NewCopy(dir string, o Options) *Copy { return &Copy{dir: dir, options: o, now: time.Now} }
 
-// Update makes the bucket hold what the folder has published. Objects that are in it no longer
-// are deleted once grace has gone by.
+// Update copies what the folder has published to the bucket. Objects that are no longer published are
+// deleted after grace.
 func (c *Copy) Update(ctx context.Context, grace time.Duration) error {
 	err := c.update(ctx, grace)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Copy) update(ctx context.Context, grace time.Duration) error {
 	return c.remove(ctx, surplus)
 }
 
-// look reads what the bucket has, and refuses one that another data folder writes to.
+// look reads the content of the bucket. It returns an error if another data folder writes to it.
 func (c *Copy) look(ctx context.Context) (t *there, err error) {
 	t = &there{}
 	if t.record, err = readRecord(c.options.Record); err != nil {
@@ -108,7 +108,7 @@ func (c *Copy) look(ctx context.Context) (t *there, err error) {
 	return t, t.store.removeIncomplete(ctx)
 }
 
-// owned refuses the manifest of another data folder, or of a copy of this one.
+// owned returns an error if another data folder, or a copy of this one, has written the manifest.
 func (c *Copy) owned(root manifest, r record) error {
 	const remedy = "use another prefix, or, if no other outlierd writes there, delete %s there and run again"
 	switch {
@@ -123,7 +123,8 @@ func (c *Copy) owned(root manifest, r record) error {
 	return nil
 }
 
-// superseded are the objects that wait to be deleted once next is the manifest.
+// superseded returns the objects that are not in the manifest next, but are kept because grace has not
+// passed.
 func (t *there) superseded(next manifest, now time.Time, grace time.Duration) (all []superseded) {
 	wanted, since := next.names(), map[string]time.Time{}
 	for name := range t.root.names() {
@@ -142,7 +143,7 @@ func (t *there) superseded(next manifest, now time.Time, grace time.Duration) (a
 	return all
 }
 
-// missing are the objects of a manifest that are not there whole.
+// missing returns the objects of a manifest that the bucket lacks or has with another size.
 func (t *there) missing(next manifest) (all []object) {
 	wanted := next.names()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -153,7 +154,8 @@ func (t *there) missing(next manifest) (all []object) {
 	return all
 }
 
-// surplus are the objects that go: those whose time is over, and those that no manifest named.
+// surplus returns the objects to delete: all that are neither in the manifest next nor kept as
+// superseded.
 func (t *there) surplus(next manifest) (names []string) {
 	stay := map[string]bool{}
 	for name := range next.names() {
@@ -170,7 +172,8 @@ func (t *there) surplus(next manifest) (names []string) {
 	return names
 }
 
-// same reports whether two manifests tell readers the same. The names have the checksums.
+// same reports whether two manifests have the same objects and watermark. Comparing names suffices,
+// because they contain checksums.
 func (m *manifest) same(other manifest) bool {
 	same := func(a, b object) bool { return a.Name == b.Name }
 	return m.Version == other.Version && m.Watermark == other.Watermark && maps.EqualFunc(m.names(), other.names(), same)
@@ -196,7 +199,8 @@ func (c *Copy) upload(ctx context.Context, objects []object) error {
 	return nil
 }
 
-// commit replaces the manifest, after it is on record that this may have happened.
+// commit replaces the manifest. It writes the commit number to the record first, so that the record is
+// never behind the bucket, even after a kill.
 func (c *Copy) commit(ctx context.Context, next manifest) error {
 	text, err := json.Marshal(next)
 	if err != nil {

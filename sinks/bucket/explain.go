@@ -11,21 +11,22 @@ import (
 	"outlierd/excerpt"
 )
 
-// mostOfCode is how much is quoted of the word that a store gives for an error.
+// mostOfCode is the maximum length of an error code in a message, in characters.
 const mostOfCode = 60
 
-// Refused is an answer of the store that is an error. No text of the store's is quoted but the
-// code: a message may repeat what was sent.
+// Refused is an error response of the store. It has the store's error code but not its message, which
+// may repeat what was sent.
 type Refused struct {
 	Code   string // such as AccessDenied
-	Status int    // of HTTP
+	Status int    // HTTP status
 
 	remedy string
 }
 
 const partLost = "a part of the upload was lost or damaged on its way; "
 
-// refused words an answer. The remedy is that of the kind of store, or "" for one that all have.
+// refused returns the error for a response. remedy is specific to the kind of store; for "" it depends
+// on the status.
 func refused(code string, status int, remedy, permissions, again string) *Refused {
 	r := &Refused{excerpt.Runes(code, mostOfCode), status, remedy}
 	switch {
@@ -42,7 +43,7 @@ func refused(code string, status int, remedy, permissions, again string) *Refuse
 	return r
 }
 
-// Is lets errors.Is find what a file system would have answered.
+// Is reports whether the error means the same as [fs.ErrNotExist] or [fs.ErrExist].
 func (e *Refused) Is(target error) bool {
 	switch e.Code {
 	case minio.NoSuchKey, string(bloberror.BlobNotFound):

@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// Files are files directly below the prefix of a bucket. They are the place of a backup, as
-// package sync/backup wants it.
+// Files are files directly below the prefix of a bucket. They implement the storage of a backup, see
+// package sync/backup.
 type Files struct {
 	store   *store
 	address string
 	temp    string
 }
 
-// OpenFiles does not use the network. Files that are put there are prepared in the folder temp.
+// OpenFiles does not use the network. temp is a local folder in which files are prepared for upload.
 func OpenFiles(o Options, temp string) (*Files, error) {
 	s, err := openStore(o, "run the command again")
 	if err != nil {
@@ -30,16 +30,16 @@ func OpenFiles(o Options, temp string) (*Files, error) {
 	return &Files{s, o.Address, temp}, nil
 }
 
-// String is the address.
+// String returns the address of the bucket.
 func (f *Files) String() string { return f.address }
 
-// Temp is a folder of this machine.
+// Temp returns the local folder in which files are prepared for upload.
 func (f *Files) Temp() string { return f.temp }
 
-// Hold does nothing: a bucket has no locks. Who replaces a file second is refused.
+// Hold does nothing, because a bucket has no locks. Replace detects concurrent writers instead.
 func (f *Files) Hold() (release func() error, err error) { return func() error { return nil }, nil }
 
-// Names are those of the files that are there, and of uploads that were not ended.
+// Names returns the names of the files, and of incomplete uploads, sorted.
 func (f *Files) Names(ctx context.Context) ([]string, error) {
 	s, names := f.store, map[string]bool{}
 	for o, err := range s.client.list(ctx, s.below(), false) {
@@ -58,7 +58,8 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// Open begins to read a file. The version is that of its content, for Replace.
+// Open opens a file for reading. version identifies its content, for Replace. The error is
+// [fs.ErrNotExist] if it does not exist.
 func (f *Files) Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error) {
 	from, version, err := f.store.client.get(ctx, f.store.key(name))
 	if err != nil {
@@ -71,7 +72,7 @@ func (f *Files) unread(name string, err error) error {
 	return fmt.Errorf("read %s/%s: %w", f, name, err)
 }
 
-// reading is the content of a file, whose errors name it.
+// reading is the content of a file. Its errors name the file.
 type reading struct {
 	io.ReadCloser
 	files *Files
@@ -87,7 +88,7 @@ func (r *reading) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Put uploads a file of this machine.
+// Put uploads the local file at path.
 func (f *Files) Put(ctx context.Context, path, name string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -104,12 +105,13 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 	return nil
 }
 
-// Replace writes a small file in one step, if it still has the given version, or if there is none and
-// the version is empty. Otherwise the error is [fs.ErrExist].
+// Replace writes a small file atomically if it has the given version, or if it does not exist and the
+// version is "". Otherwise the error is [fs.ErrExist].
 func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
 	_, err := f.store.client.replace(ctx, f.store.key(name), text, version)
 	if errors.Is(err, fs.ErrExist) {
-		// The store may have done it, and the answer been lost: then the library has asked again.
+		// The first request may have succeeded although its response was lost, so that the library's
+		// retry failed.
 		has, unread := f.has(ctx, name, text)
 		if has || unread != nil {
 			return unread
@@ -131,7 +133,7 @@ func (f *Files) has(ctx context.Context, name string, text []byte) (bool, error)
 	return bytes.Equal(there, text), errors.Join(err, file.Close())
 }
 
-// Remove removes a file, and what uploads of it that were not ended have left.
+// Remove deletes a file and the parts of its incomplete uploads.
 func (f *Files) Remove(ctx context.Context, name string) error {
 	s := f.store
 	err := s.remove(ctx, name)

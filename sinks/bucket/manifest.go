@@ -13,18 +13,18 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// manifest is what a bucket has, as readers see it.
+// manifest is the content of _manifest/latest.json: the objects that readers should read.
 type manifest struct {
 	Version   int    `json:"version"`
-	Owner     string `json:"owner"`     // the data folder that writes here
-	Commit    int64  `json:"commit"`    // counts up
-	Instance  string `json:"instance"`  // of the folder of Parquet files, and in each file
-	Watermark int64  `json:"watermark"` // journal id
-	Copied    string `json:"copied_at"`
+	Owner     string `json:"owner"`     // id of the data folder that writes to the bucket
+	Commit    int64  `json:"commit"`    // number of the commit, ascending
+	Instance  string `json:"instance"`  // of the Parquet folder; also in each file
+	Watermark int64  `json:"watermark"` // id of the last answer
+	Copied    string `json:"copied_at"` // RFC 3339
 
 	Tables map[string][]object `json:"tables"`
 
-	Superseded []superseded `json:"superseded"` // objects of earlier manifests that are still there
+	Superseded []superseded `json:"superseded"` // objects of earlier manifests that are kept
 }
 
 // object is a file of a table in the bucket.
@@ -33,13 +33,13 @@ type object struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	Lo     int64  `json:"lo"` // as in [parquet.File]
+	Lo     int64  `json:"lo"` // see [parquet.File]
 	Hi     int64  `json:"hi"`
 
-	file string // its name in the folder, below the table's
+	file string // path in the Parquet folder, with slashes
 }
 
-// superseded is an object that manifests name no longer.
+// superseded is an object that was removed from the manifest at the time Since.
 type superseded struct {
 	Name  string    `json:"name"`
 	Since time.Time `json:"since"`
@@ -50,16 +50,16 @@ const (
 	manifestName    = "_manifest/latest.json"
 )
 
-// objectName matches what this package writes, and deletes. Other objects are never touched.
+// objectName matches the objects that this package writes and deletes. It never touches others.
 var objectName = regexp.MustCompile(
 	`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?(part-\d{12,}-\d{12,}|current|open)-[0-9a-f]{16}\.parquet$`)
 
-// nameOf is the name of a file's object.
+// nameOf returns the name of the object for a file.
 func nameOf(table string, f parquet.File) string {
 	return path.Join(table, strings.TrimSuffix(f.Name, ".parquet")+"-"+f.SHA256[:16]+".parquet")
 }
 
-// objectsOf are the objects of a folder's files.
+// objectsOf returns the objects for the files of a folder, by table.
 func objectsOf(folder *parquet.Published) map[string][]object {
 	tables := map[string][]object{}
 	for table, files := range folder.Tables {
@@ -81,7 +81,7 @@ func parseManifest(text []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// names are the objects that a manifest names for readers, by name.
+// names returns the objects of all tables, by name.
 func (m *manifest) names() map[string]object {
 	all := map[string]object{}
 	for _, table := range slices.Sorted(maps.Keys(m.Tables)) {

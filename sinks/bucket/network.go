@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	attempts = 3                // of each request, by the libraries
-	patience = 20 * time.Second // without a byte, after which the store is given up
+	attempts = 3                // per request, including retries by the libraries
+	patience = 20 * time.Second // idle timeout of a connection
 )
 
-// network is a transport that fails once nothing has moved for a while, however long a whole
-// request takes.
+// network returns a transport with an idle timeout: a request fails if no byte was transferred for
+// patience, but may take any time in total.
 func network(patience time.Duration) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: patience}
 	return &mortal{transport: &http.Transport{
@@ -31,8 +31,8 @@ func network(patience time.Duration) http.RoundTripper {
 	}}
 }
 
-// mortal is a transport that sends nothing more after a time-out. The library would repeat the
-// request, and who waits for the copy would wait again; the sink is tried again later.
+// mortal is a transport that fails all requests after a timeout, so that retries of the library do not
+// wait for the timeout again. The sink itself is retried later, with a new transport.
 type mortal struct {
 	transport http.RoundTripper
 	ended     atomic.Bool
@@ -44,7 +44,7 @@ type silent struct{}
 
 func (silent) Error() string { return "the store does not answer" }
 
-// NonRetriable tells the library for Azure not to wait before it gives up; that for S3 does not.
+// NonRetriable tells the Azure library not to retry. The S3 library does not retry this error anyway.
 func (silent) NonRetriable() {}
 
 // RoundTrip implements [http.RoundTripper].
@@ -59,7 +59,7 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// watched is a connection that has to move.
+// watched is a connection with an idle timeout.
 type watched struct {
 	net.Conn
 	patience time.Duration
@@ -68,7 +68,7 @@ type watched struct {
 // Read implements [net.Conn].
 func (w watched) Read(into []byte) (int, error) { return w.move(w.Conn.Read, into) }
 
-// Write implements [net.Conn]. It also gives a read more time that waits for the answer.
+// Write implements [net.Conn]. It also extends the deadline of a concurrent read.
 func (w watched) Write(some []byte) (int, error) { return w.move(w.Conn.Write, some) }
 
 func (w watched) move(do func([]byte) (int, error), some []byte) (int, error) {

@@ -13,20 +13,20 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Objects are all objects of a bucket by their keys, for a program that knows what they are.
+// Objects gives access to all objects of an S3 bucket by their keys.
 type Objects struct {
 	store *s3
 	name  string
 }
 
-// Object is what a listing tells of an object.
+// Object is an object in a listing.
 type Object struct {
 	Key      string
 	Bytes    int64
 	Modified time.Time
 }
 
-// OpenObjects does not use the network. The address is that of the bucket alone: s3://bucket.
+// OpenObjects does not use the network. The address must be a bucket without a prefix: s3://bucket.
 func OpenObjects(o Options) (*Objects, error) {
 	transport := o.Transport
 	if transport == nil {
@@ -46,13 +46,14 @@ func (b *Objects) failed(what, key string, err error) error {
 	return fmt.Errorf("%s %s/%s: %w", what, b.name, key, b.store.explain(err))
 }
 
-// Stat tells of one object. Without it the error is [fs.ErrNotExist], as for all that read.
+// Stat returns the size and time of an object. The error is [fs.ErrNotExist] if it does not exist.
 func (b *Objects) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.store.client.StatObject(ctx, b.store.bucket, key, minio.StatObjectOptions{})
 	return Object{key, info.Size, info.LastModified}, b.failed("look for", key, err)
 }
 
-// Get begins to read bytes of an object, up to its end if count is negative.
+// Get reads count bytes of an object from offset from, or up to its end if count is negative. The error
+// is [fs.ErrNotExist] if it does not exist.
 func (b *Objects) Get(ctx context.Context, key string, from, count int64) (io.ReadCloser, error) {
 	var o minio.GetObjectOptions
 	if count == 0 {
@@ -75,7 +76,7 @@ func (b *Objects) Get(ctx context.Context, key string, from, count int64) (io.Re
 	return content, nil
 }
 
-// Put uploads a file of this machine as an object.
+// Put uploads a whole local file as an object.
 func (b *Objects) Put(ctx context.Context, f *os.File, key string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -89,12 +90,12 @@ func (b *Objects) Put(ctx context.Context, f *os.File, key string) error {
 	return b.failed("write", key, err)
 }
 
-// Remove removes an object, if it is there.
+// Remove deletes an object. It is not an error if the object does not exist.
 func (b *Objects) Remove(ctx context.Context, key string) error {
 	return b.failed("delete", key, b.store.client.RemoveObject(ctx, b.store.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-// List lists the objects whose keys begin so.
+// List iterates over the objects whose keys begin with prefix. It ends after an error.
 func (b *Objects) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for o := range b.store.client.ListObjectsIter(ctx, b.store.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {

@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 )
 
-// record is what a data folder knows of the buckets that it has written to. It is no part of the
-// folder of Parquet files, which may be rebuilt.
+// record has the commits of a data folder to buckets. It is not stored in the folder of Parquet files,
+// which may be rebuilt.
 type record struct {
-	Owner   string           `json:"owner"`
-	Commits map[string]int64 `json:"commits"` // by address: the last one that was begun
+	Owner   string           `json:"owner"`   // random id of the data folder
+	Commits map[string]int64 `json:"commits"` // address of the bucket → number of the last commit that was started
 }
 
-// readRecord makes the owner's name if there is no record yet.
+// readRecord reads the record at path. If there is none, it returns one with a new owner, which write
+// stores.
 func readRecord(path string) (r record, err error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -38,7 +39,7 @@ func readRecord(path string) (r record, err error) {
 	return r, nil
 }
 
-// write replaces the record, durably: a commit that is in a bucket is always in it.
+// write replaces the record durably, before the commit to the bucket.
 func (r record) write(path string) (err error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3 is a bucket of a store that speaks S3.
+// s3 is a bucket of an S3-compatible store.
 type s3 struct {
 	client *minio.Client
 	bucket string
-	again  string // what happens after a fault that passes, for people
+	again  string // end of messages about transient errors: when the request is repeated
 }
 
-// s3Permissions are what the credentials must be allowed to do, as AWS calls it.
+// s3Permissions are the permissions that the credentials need, for messages.
 const s3Permissions = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, " +
 	"s3:ListBucketMultipartUploads, s3:AbortMultipartUpload"
 
@@ -39,7 +39,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 	}
 	region := first(env, "AWS_REGION", "AWS_DEFAULT_REGION")
 	if region == "" && host != amazon {
-		region = "us-east-1" // what stores assume that have no regions
+		region = "us-east-1" // the default of stores without regions
 	}
 	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: attempts})
 	if err != nil {
@@ -50,7 +50,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 
 const amazon = "s3.amazonaws.com"
 
-// endpoint is the host of the store.
+// endpoint returns the host and port of the store, and whether to use TLS.
 func endpoint(env func(string) (string, bool)) (host string, secure bool, err error) {
 	text := first(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if text == "" {
@@ -63,11 +63,11 @@ func endpoint(env func(string) (string, bool)) (host string, secure bool, err er
 	return u.Host, u.Scheme == "https", nil
 }
 
-// errNoKeys is the error where no credentials are found.
+// errNoKeys is the error if no credentials are found.
 var errNoKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 
-// credentialsOf finds credentials as AWS's tools do: in the environment, in their files, and from
-// the machine's role.
+// credentialsOf finds credentials like AWS's tools: in the environment, in their files, or from the
+// role of the machine, in this order.
 func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, error) {
 	id, secret, token := first(env, "AWS_ACCESS_KEY_ID"), first(env, "AWS_SECRET_ACCESS_KEY"), first(env, "AWS_SESSION_TOKEN")
 	switch {
@@ -91,7 +91,7 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 	return keys, nil
 }
 
-// get uses a request whose errors tell their code, which those of a HEAD do not.
+// get sends a GET without a HEAD first, because responses to a HEAD have no error code.
 func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
 	core := minio.Core{Client: s.client}
 	from, info, _, err := core.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
@@ -108,7 +108,7 @@ func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha
 	}
 	_, err := s.client.PutObject(ctx, s.bucket, key, file, size, o)
 	if err != nil || size <= partBytes {
-		return s.explain(err) // of one part, which the store has checked
+		return s.explain(err) // the store has verified the checksum of a single part
 	}
 	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err == nil && info.Size != size {
@@ -146,7 +146,7 @@ func (s *s3) list(ctx context.Context, below string, deep bool) iter.Seq2[listed
 func (s *s3) unended(ctx context.Context, below string, deep bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the listing, if it is not read to its end
+		defer cancel() // stops the listing if the caller stops early
 		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, deep) {
 			if !yield(found.Key, s.explain(found.Err)) {
 				return
@@ -159,7 +159,7 @@ func (s *s3) removeUnended(ctx context.Context, key string) error {
 	return s.explain(s.client.RemoveIncompleteUpload(ctx, s.bucket, key))
 }
 
-// explain words an error of the library.
+// explain converts an error of the library to one with a remedy and without secrets.
 func (s *s3) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -167,14 +167,14 @@ func (s *s3) explain(err error) error {
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
 	if !answered {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the address has the names of objects and uploads
+			err = u.Err // without the URL, which is long
 		}
 		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, s.again)
 	}
 	return refused(answer.Code, answer.StatusCode, s.remedy(answer.Code), s3Permissions, s.again)
 }
 
-// remedy is what to do about a code; "" if others have the same.
+// remedy returns what to do about an error code; "" if [refused] knows it from the status.
 func (s *s3) remedy(code string) string {
 	switch code {
 	case "NoSuchBucket":

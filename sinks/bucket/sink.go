@@ -8,34 +8,35 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// Options say where a bucket is and how to reach it.
+// Options are the location of a bucket, and how to access it.
 type Options struct {
-	Address string // s3://bucket, s3://bucket/prefix or, of Azure, az://container/prefix
-	Record  string // the file in which the data folder notes what it has written there
+	Address string // s3://bucket, s3://bucket/prefix, az://container or az://container/prefix
+	Record  string // path of the file in which the data folder records its commits
 
-	// Env is the environment, with the variables of AWS's own tools: AWS_ACCESS_KEY_ID and the
-	// others of credentials, AWS_REGION, AWS_ENDPOINT_URL; or those of Azure's:
-	// AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT and the others of credentials.
+	// Env looks up environment variables. S3 uses those of the AWS tools: AWS_ACCESS_KEY_ID and the
+	// other credentials, AWS_REGION, AWS_ENDPOINT_URL. Azure uses those of its tools:
+	// AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT and the other credentials.
 	Env func(string) (string, bool)
 
-	Transport http.RoundTripper // nil is the network
+	Transport http.RoundTripper // nil means the network
 }
 
 var _ sinks.Adopter = (*Sink)(nil)
 
-// Sink is a Parquet sink whose published files are copied to a bucket. What is published is in
-// the bucket: without it, publishing fails, and is made up for later.
+// Sink is a Parquet sink that copies its published files to a bucket. If the copy fails, Publish
+// returns an error, and the next Publish completes the copy.
 type Sink struct {
 	*parquet.Sink
 	copy *Copy
 }
 
-// Open puts a bucket behind the sink of a folder. It does not use the network.
+// Open returns a sink that copies what sink publishes in the folder dir to a bucket. It does not use
+// the network.
 func Open(sink *parquet.Sink, dir string, o Options) *Sink {
 	return &Sink{Sink: sink, copy: NewCopy(dir, o)}
 }
 
-// Publish implements [sinks.Sink].
+// Publish implements [sinks.Sink]. It publishes the folder first, and then copies it.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	if err := s.Sink.Publish(ctx, ops); err != nil {
 		return err

@@ -14,31 +14,31 @@ import (
 	"strings"
 )
 
-// client is a bucket as its kind of store has it. Keys are those of the bucket. An answer that is
-// an error is a [Refused]; it is [fs.ErrNotExist] or [fs.ErrExist] where a file system says so.
+// client is a bucket of one kind of store. Keys include the prefix. An error response of the store is a
+// [Refused]; it matches [fs.ErrNotExist] or [fs.ErrExist] where these apply.
 type client interface {
-	// get begins to read an object. The tag is that of its content.
+	// get opens an object for reading. etag identifies its content.
 	get(ctx context.Context, key string) (content io.ReadCloser, etag string, err error)
 
-	// put uploads a file of a size in bytes, in parts above partBytes, and makes sure that all of it
-	// has arrived. A checksum that is not "" is noted with the object.
+	// put uploads a file of size bytes, in several parts if it is larger than partBytes, and verifies
+	// that all of it has arrived. A sha256 other than "" is stored as metadata of the object.
 	put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error
 
-	// replace writes a small object if it still has the tag, or if there is none and the tag is "".
+	// replace writes a small object if it has the given etag, or if it does not exist and etag is "".
 	// Otherwise the error is [fs.ErrExist].
 	replace(ctx context.Context, key string, text []byte, etag string) (newETag string, err error)
 
-	// remove removes an object, if it is there.
+	// remove deletes an object. It is not an error if the object does not exist.
 	remove(ctx context.Context, key string) error
 
-	// list finds the objects whose keys begin with below. Unless it is deep, those with a slash after
-	// that may be left out.
+	// list iterates over the objects whose keys begin with below. Unless deep, objects with a slash in
+	// the rest of the key may be omitted.
 	list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error]
 
-	// unended finds the keys of uploads that were cut short and whose parts stay, as list does.
+	// unended iterates over the keys of incomplete uploads, like list.
 	unended(ctx context.Context, below string, deep bool) iter.Seq2[string, error]
 
-	// removeUnended removes the parts that uploads of an object have left.
+	// removeUnended deletes the parts of incomplete uploads of an object.
 	removeUnended(ctx context.Context, key string) error
 }
 
@@ -48,15 +48,16 @@ type listed struct {
 	bytes int64
 }
 
-const partBytes = 8 << 20 // of an object that is uploaded in parts, at least
+// partBytes is the minimum size of the parts of an upload, in bytes.
+const partBytes = 8 << 20
 
-// store is a place in a bucket. Names are below its prefix.
+// store is a prefix in a bucket. Names are relative to the prefix.
 type store struct {
 	client client
 	prefix string
 }
 
-// openStore does not use the network. What happens after a fault that passes is told by again.
+// openStore does not use the network. again is the end of messages about transient errors.
 func openStore(o Options, again string) (*store, error) {
 	scheme, path, _ := strings.Cut(o.Address, "://")
 	bucket, prefix, _ := strings.Cut(path, "/")
@@ -77,7 +78,7 @@ func openStore(o Options, again string) (*store, error) {
 	return &store{c, prefix}, nil
 }
 
-// first is the value of the first variable that has one.
+// first returns the value of the first variable that is not empty.
 func first(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if value, _ := env(name); value != "" {
@@ -89,7 +90,7 @@ func first(env func(string) (string, bool), names ...string) string {
 
 func (s *store) key(name string) string { return path.Join(s.prefix, name) }
 
-// below is what the keys of all names begin with.
+// below returns the beginning of the keys of all names.
 func (s *store) below() string {
 	if s.prefix == "" {
 		return ""
@@ -97,7 +98,7 @@ func (s *store) below() string {
 	return s.prefix + "/"
 }
 
-// content is an object's, whose errors are worded as those of requests.
+// content is the content of an object. Its errors are explained like those of requests.
 type content struct {
 	io.ReadCloser
 	explain func(error) error
@@ -112,10 +113,10 @@ func (c content) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// mostOfManifest bounds what is read of an object of that name. A million files have 250 MB.
+// mostOfManifest is the maximum size of a manifest, in bytes. One with a million files has 250 MB.
 const mostOfManifest = 256 << 20
 
-// readManifest is the zero value if there is none.
+// readManifest returns the manifest and its etag. They are the zero values if there is none.
 func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err error) {
 	from, etag, err := s.client.get(ctx, s.key(manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +134,7 @@ func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err 
 	return m, etag, err
 }
 
-// sum is the checksum of an object's content.
+// sum downloads an object and returns the SHA-256 of its content, in hex.
 func (s *store) sum(ctx context.Context, name string) (string, error) {
 	from, _, err := s.client.get(ctx, s.key(name))
 	if err != nil {
@@ -147,12 +148,13 @@ func (s *store) sum(ctx context.Context, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// replaceManifest fails if the manifest is not the one with the given tag any more; "" is none.
+// replaceManifest replaces the manifest with the given etag; "" means that there is none. The error is
+// [fs.ErrExist] if it has another etag. It returns the new etag.
 func (s *store) replaceManifest(ctx context.Context, text []byte, etag string) (string, error) {
 	return s.client.replace(ctx, s.key(manifestName), text, etag)
 }
 
-// list finds the sizes of our objects.
+// list returns the sizes, in bytes, of the objects of this package, by name.
 func (s *store) list(ctx context.Context) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for o, err := range s.client.list(ctx, s.below(), true) {
@@ -166,7 +168,8 @@ func (s *store) list(ctx context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// removeIncomplete removes the parts of uploads that a kill has cut short, which cost as much as objects.
+// removeIncomplete deletes the parts of incomplete uploads, which the store would charge for. A kill
+// leaves them behind.
 func (s *store) removeIncomplete(ctx context.Context) error {
 	for key, err := range s.client.unended(ctx, s.below(), true) {
 		if err != nil {
@@ -182,7 +185,8 @@ func (s *store) removeIncomplete(ctx context.Context) error {
 	return nil
 }
 
-// upload puts a file there, whose content must be what the manifest says.
+// upload uploads a file as the object o. It returns an error if the file does not have the checksum of
+// o.
 func (s *store) upload(ctx context.Context, file string, o object) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -202,7 +206,7 @@ func (s *store) upload(ctx context.Context, file string, o object) error {
 	return s.client.put(ctx, s.key(o.Name), f, o.Bytes, o.SHA256)
 }
 
-// contentType is what readers over HTTP are told of an object.
+// contentType returns the media type of an object.
 func contentType(key string) string {
 	switch path.Ext(key) {
 	case ".parquet":
@@ -213,7 +217,8 @@ func contentType(key string) string {
 	return "application/octet-stream"
 }
 
-// partSize is the size of an upload's parts, of which there may be 10,000.
+// partSize returns the size of the parts, in bytes, for an upload of bytes. Stores allow at most 10,000
+// parts.
 func partSize(bytes int64) int64 {
 	size := int64(partBytes)
 	for size*10_000 < bytes {

@@ -20,17 +20,17 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Source is where the tables of a sink are read.
+// Source is the location of the tables of a sink: a DuckDB file or Parquet files.
 type Source struct {
-	Name    string                         // as messages call it
-	File    string                         // the DuckDB file that has the tables; "" if Parquet files do
-	Parquet func(t *schema.Table) []string // the files of a table
+	Name    string                         // in messages
+	File    string                         // path of the DuckDB file; "" for Parquet files
+	Parquet func(t *schema.Table) []string // returns the paths of the files of a table
 
-	// Within are those of them that may have rows of the answers (lo, hi]; nil names all.
+	// Within returns those files that may have rows of the answers (lo, hi]. nil means all files.
 	Within func(t *schema.Table, lo, hi int64) []string
 }
 
-// from is how a table stands in FROM; "" if it has no files yet.
+// from returns the SQL of a table in FROM; "" if it has no files.
 func (s Source) from(t *schema.Table) string {
 	if s.File != "" {
 		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
@@ -38,7 +38,7 @@ func (s Source) from(t *schema.Table) string {
 	return parquetFrom(s.Parquet(t))
 }
 
-// within is from where the rows of the answers (lo, hi] are, and perhaps others.
+// within is from, restricted to files that may have rows of the answers (lo, hi].
 func (s Source) within(t *schema.Table, lo, hi int64) string {
 	if s.File != "" || s.Within == nil {
 		return s.from(t)
@@ -53,7 +53,7 @@ func parquetFrom(paths []string) string {
 	return "read_parquet(" + filesOf(paths) + ", union_by_name = true, hive_partitioning = false)"
 }
 
-// files lists the Parquet files of a table.
+// files returns the SQL list of the Parquet files of a table.
 func (s Source) files(t *schema.Table) string { return filesOf(s.Parquet(t)) }
 
 func filesOf(paths []string) string {
@@ -64,22 +64,23 @@ func filesOf(paths []string) string {
 	return "[" + strings.Join(files, ", ") + "]"
 }
 
-// memoryForReading is what DuckDB's buffers may take, in bytes.
+// memoryForReading is the limit of DuckDB's buffers, in bytes.
 const memoryForReading = 256 << 20
 
-// Reader reads tables. After an error it starts over, as DuckDB refuses all work once it has
-// met a damaged block.
+// Reader reads tables. After an error it restarts DuckDB, because a damaged block makes an instance
+// unusable.
 type Reader struct {
 	options database.Options
 	db      *database.DB
 }
 
-// Open makes a reader; what does not fit into memory goes into the folder temp.
+// Open returns a reader. It starts DuckDB when it is first used. Data that does not fit into memory
+// goes to the folder temp.
 func Open(temp string) *Reader {
 	return &Reader{options: database.Options{Memory: memoryForReading, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
 }
 
-// Close ends DuckDB.
+// Close stops DuckDB.
 func (r *Reader) Close() error {
 	if r.db == nil {
 		return nil
@@ -89,7 +90,7 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// query asks about sources.
+// query attaches the files of sources, runs a query, and closes DuckDB after an error.
 func (r *Reader) query(ctx context.Context, sql string, of ...Source) ([][]driver.Value, error) {
 	rows, err := r.ask(ctx, sql, of)
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *Reader) ask(ctx context.Context, sql string, of []Source) ([][]driver.V
 	return r.db.Query(ctx, sql)
 }
 
-// attach starts DuckDB, if need be, and opens the files of sources.
+// attach starts DuckDB, unless it runs, and attaches the files of sources.
 func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 	if r.db == nil {
 		if r.db, err = database.Open(ctx, r.options); err != nil {
@@ -124,12 +125,12 @@ func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 	return nil
 }
 
-// Watermark is the last answer that a DuckDB file holds.
+// Watermark returns the id of the last answer in a DuckDB file.
 func (r *Reader) Watermark(ctx context.Context, s Source) (int64, error) {
 	return r.mark(ctx, s, database.Journal)
 }
 
-// OpsVersion is the version of the operations tables that a DuckDB file holds.
+// OpsVersion returns the version of the operations tables in a DuckDB file.
 func (r *Reader) OpsVersion(ctx context.Context, s Source) (int64, error) {
 	return r.mark(ctx, s, database.Operations)
 }
@@ -147,10 +148,11 @@ func (r *Reader) mark(ctx context.Context, s Source, name string) (int64, error)
 	return 0, fmt.Errorf("%s does not record its watermark", s.Name)
 }
 
-// Rows are the rows of a table, and the answers that they come from.
+// Rows has the number of rows of a table, and the ids of the first and last answer that they come from.
+// All are 0 for an empty table.
 type Rows struct{ Count, First, Last int64 }
 
-// Rows counts the rows of a table.
+// Rows counts the rows of a table that is derived from the journal.
 func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, err error) {
 	from := s.from(t)
 	if from == "" {
@@ -163,8 +165,8 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 	return n, err
 }
 
-// Stale counts the keys of a history whose last observation is not that of the current table:
-// those that it lacks, those that have an older one, and those of which there are several rows.
+// Stale counts the keys whose row in the current table is not the last observation in its history: keys
+// without a row, with several rows, or with a row of another answer.
 func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n int64, err error) {
 	now, history := s.from(current), s.from(current.History)
 	if now == "" || history == "" {
@@ -172,7 +174,7 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n 
 		more, again := r.Rows(ctx, s, current.History)
 		return min(n.Count+more.Count, 1), errors.Join(err, again)
 	}
-	newer := "h.last <> c.last" // of a history that keeps every observation
+	newer := "h.last <> c.last" // if the history has every observation
 	if current.History.Kind == schema.Changes {
 		newer = "h.last > c.last"
 	}
@@ -188,9 +190,9 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n 
 	return n, err
 }
 
-// StaleComments counts the videos whose comments are not those of their last answer in the history. A
-// later answer may have had no comments at all. A history that a later version of the program added begins
-// with the answers that came since: comments of older ones are not looked at.
+// StaleComments counts the videos whose comments differ from those of their last answer in the history.
+// It ignores videos without comments if a later answer had none. It also ignores comments that are
+// older than the history, which a later version of the program has added.
 func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err error) {
 	now, history, counts := s.from(schema.Comments), s.from(schema.CommentsHistory), s.from(schema.CommentCounts)
 	if now == "" || history == "" || counts == "" {
@@ -211,12 +213,12 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 	return n, err
 }
 
-// Count counts the rows of a table of any kind, operations tables included.
+// Count counts the rows of any table, including operations tables.
 func (r *Reader) Count(ctx context.Context, s Source, t *schema.Table) (int64, error) {
 	return r.count(ctx, s, t, "true")
 }
 
-// count counts the rows that meet a condition.
+// count counts the rows that match a condition.
 func (r *Reader) count(ctx context.Context, s Source, t *schema.Table, where string) (int64, error) {
 	from := s.from(t)
 	if from == "" {
@@ -229,25 +231,25 @@ func (r *Reader) count(ctx context.Context, s Source, t *schema.Table, where str
 	return rows[0][0].(int64), nil
 }
 
-// Difference is what two tables do not have in common.
+// Difference is the result of the comparison of a table with the expected rows.
 type Difference struct {
-	Rows     int64    // that there should be
-	Missing  int64    // rows that should be there
-	Surplus  int64    // rows that should not
-	Changed  int64    // rows with other values than they should have
-	Examples []string // of each kind the first
+	Rows     int64    // number of expected rows
+	Missing  int64    // expected rows that the table lacks
+	Surplus  int64    // rows that are not expected
+	Changed  int64    // rows with other values than expected
+	Examples []string // the first differences: their kind and key
 
-	// Added are columns that the sink got after it had stored rows. That these have no values in them
-	// is no difference.
+	// Added are columns that were added after the sink had stored rows, and that lack values in these
+	// rows. This is not counted as a difference.
 	Added []string
 
-	of string // what the rows should be those of
+	of string // where the expected rows come from, for messages: "journal" or "state"
 }
 
 // Any reports whether there is a difference.
 func (d Difference) Any() bool { return d.Missing+d.Surplus+d.Changed > 0 }
 
-// String says how many rows differ.
+// String returns the numbers of differences: "2 missing, 1 changed".
 func (d Difference) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -261,10 +263,11 @@ func (d Difference) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// rangeOf is how many answers a range has, or rows of an operations table.
+// rangeOf is the size of a range: in answers, or in rows of an operations table.
 const rangeOf = 1000
 
-// numberOf is the column by whose numbers a table is compared: of answers, or of the rows of an operations table.
+// numberOf returns the column that divides a table into ranges: the id of the answer, or of the row in
+// an operations table.
 func numberOf(t *schema.Table) string {
 	if operations(t) {
 		return t.Key[0]
@@ -272,21 +275,24 @@ func numberOf(t *schema.Table) string {
 	return "_response_id"
 }
 
-// operations reports whether a table follows the state, and not the journal.
+// operations reports whether a table is an operations table, which is derived from the state and not
+// from the journal.
 func operations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
 
-// Compare finds the differences between a table as it should be and as it is.
+// Compare compares a table of have with the expected rows of want. It returns an error if the columns
+// or their types differ.
 func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (Difference, error) {
 	return r.compare(ctx, want, have, t, "true", Difference{of: "journal"})
 }
 
-// CompareOperations is Compare for an operations table, whose rows are those of the state. Rows with the given
-// numbers, which ascend, are left out.
+// CompareOperations is Compare for an operations table. It ignores the rows with the ids in but, which
+// must be in ascending order.
 func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table, but []int64) (Difference, error) {
 	return r.compare(ctx, want, have, t, without(t.Key[0], but), Difference{of: "state"})
 }
 
-// without is the SQL condition that a column has none of these numbers.
+// without returns the SQL condition that a column has none of these numbers, which are in ascending
+// order.
 func without(column string, numbers []int64) string {
 	all := []string{"true"}
 	for len(numbers) > 0 {
@@ -300,7 +306,7 @@ func without(column string, numbers []int64) string {
 	return strings.Join(all, " AND ")
 }
 
-// compare adds to d what differs among the rows that meet a condition.
+// compare adds to d the differences among the rows that match a condition.
 func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table, where string, d Difference) (Difference, error) {
 	wanted, found := want.from(t), have.from(t)
 	var err error
@@ -319,7 +325,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 	if err != nil {
 		return d, err
 	}
-	if d.Rows == 0 { // as most tables have none
+	if d.Rows == 0 { // both are often empty, which is cheap to check
 		if n, err := r.count(ctx, have, t, where); err != nil || n == 0 {
 			return d, err
 		}
@@ -358,11 +364,11 @@ func (d *Difference) add(o Difference) {
 	}
 }
 
-// mostExamples are shown of a table.
+// mostExamples is the maximum number of examples per table.
 const mostExamples = 3
 
-// columns finds those that were added later. It refuses a table that lacks a column or has one of
-// another type.
+// columns returns the columns that were added later. It returns an error if the table lacks another
+// column, or has a column of another type.
 func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) (later, error) {
 	wanted, err := r.describe(ctx, want, t)
 	if err != nil {

@@ -18,40 +18,41 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// # Rows that the journal does not have any more
+// # Rows of pruned answers
 //
-// Where the journal is pruned up to an answer, a sink cannot be built from it alone. First [Reader.Copy] brings
-// the older rows of histories over from another sink. Then the sink takes the answers of the journal, as
-// always. What its current tables lack after that [Reader.Carry] brings: rows that no later answer has
-// replaced, and what rows carry on of older ones, such as first_seen_at. All else in a row that the journal
-// still has comes from the journal.
+// If the journal is pruned up to an answer, a sink cannot be rebuilt from the journal alone. First
+// [Reader.Copy] copies the older rows of append-only tables from another sink. Then the sink loads the
+// answers of the journal as usual. Finally [Reader.Carry] completes the current tables: it adds the
+// rows that no later answer has replaced, and the columns that depend on older rows, such as
+// first_seen_at. All other columns of a row whose answer is in the journal come from the journal.
 
-// Copying is a copy of older rows.
+// Copying are the options of a copy of older rows.
 type Copying struct {
-	From Source // has published all answers of the journal
-	UpTo int64  // the last answer whose rows are copied
+	From Source // a sink that has published all answers of the journal
+	UpTo int64  // id of the last answer whose rows are copied
 
-	Erase *Erasing // what is not copied; nil for nothing
+	Erase *Erasing // ids to erase from the copied rows; nil for none
 }
 
-// copiedRows is about how many rows are copied at a time, and partOf into how many answers the tables are
-// cut for that.
+// Rows are copied in batches of about copiedRows rows. To find the bounds of the batches, rows are
+// counted per partOf answers.
 const (
 	copiedRows = 20_000
 	partOf     = 50
 )
 
-// appended reports whether a table keeps rows that no later answer changes, beside those that it replaces whole.
+// appended reports whether later answers leave the rows of a table unchanged, so that [Reader.Copy]
+// copies them.
 func appended(t *schema.Table) bool { return t.Kind != schema.Current && t.Kind != schema.Children }
 
-// Copy writes the older rows of histories and the like into a new sink, whose watermark is then the last of
-// these answers.
+// Copy copies the rows of append-only tables up to c.UpTo into a new sink. The watermark of the sink is
+// then c.UpTo.
 func (r *Reader) Copy(ctx context.Context, c Copying, into sinks.Sink) error {
 	ends, err := r.ends(ctx, c)
 	if err != nil {
 		return err
 	}
-	columns := map[string]string{} // by what stands in FROM
+	columns := map[string]string{} // by the SQL in FROM
 	lo := int64(0)
 	for _, hi := range append(ends, c.UpTo) {
 		if err := context.Cause(ctx); err != nil {
@@ -68,7 +69,7 @@ func (r *Reader) Copy(ctx context.Context, c Copying, into sinks.Sink) error {
 	return nil
 }
 
-// ends are the last answers of ranges that have about as many rows as are copied at a time.
+// ends returns the last answers of the batches except the last, so that each has about copiedRows rows.
 func (r *Reader) ends(ctx context.Context, c Copying) (ends []int64, err error) {
 	parts := map[int64]int64{}
 	for _, t := range schema.Tables() {
@@ -138,8 +139,8 @@ func (r *Reader) copyRange(ctx context.Context, c Copying, lo, hi int64, columns
 	return into.Write(ctx, batch)
 }
 
-// Carry completes the current tables of a sink that [Reader.Copy] has filled, and that has taken and published
-// the answers of the journal since. made is where it has published them. What Carry changes is not published.
+// Carry completes the current tables of a sink after [Reader.Copy], and after the sink has loaded and
+// published the answers of the journal. made is where it has published them. Carry does not publish.
 func (r *Reader) Carry(ctx context.Context, c Copying, made Source, into sinks.Adopter) error {
 	for _, t := range schema.Tables() {
 		if appended(t) {
@@ -164,8 +165,8 @@ func (r *Reader) Carry(ctx context.Context, c Copying, made Source, into sinks.A
 	return nil
 }
 
-// carried asks for all rows of a current table: the older ones from the sink that is copied, the others from the
-// one that was made, with what they carry on.
+// carried returns a query for all rows of a current table: older ones from the sink that is copied,
+// newer ones from the sink that was built, with the columns that depend on older rows.
 func (r *Reader) carried(ctx context.Context, c Copying, made Source, t *schema.Table) (query string, err error) {
 	old, err := r.stored(ctx, c.From, c.From.from(t), t)
 	if err != nil {
@@ -196,7 +197,8 @@ func (r *Reader) carried(ctx context.Context, c Copying, made Source, t *schema.
 		older, strings.Join(columns, ", "), newer, old, c.From.from(t), same("m.", "c.", t.Key)), nil
 }
 
-// records gives the rows of a query in the columns of a table, some thousand at a time.
+// records calls put with the rows of a query, in the columns of a table, in records of about copiedRows
+// rows.
 func (r *Reader) records(
 	ctx context.Context, query string, t *schema.Table, erase *Erasing,
 	put func(arrow.RecordBatch) error, of ...Source,
@@ -259,7 +261,7 @@ func (r *Reader) records(
 	return failed
 }
 
-// typed gives rows of a query the columns of a table, which they have in that order.
+// typed converts rows of a query to the columns of a table. They must be in the same order.
 func typed(t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var columns []arrow.Array
 	defer func() {
@@ -269,7 +271,7 @@ func typed(t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	}()
 	for i, f := range t.Stored().Fields() {
 		have := rows.Column(i)
-		if have.NullN() == have.Len() { // perhaps a column that the sink does not have yet, and so of any type
+		if have.NullN() == have.Len() { // a column that the sink lacks is NULL, of any type
 			columns = append(columns, array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, have.Len()))
 			continue
 		}
@@ -282,7 +284,7 @@ func typed(t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(t.Stored(), columns, rows.NumRows()), nil
 }
 
-// stored lists the columns of a table in their order; one that is not there yet is NULL.
+// stored returns the SQL of the columns of a table, in their order. Columns that it lacks are NULL.
 func (r *Reader) stored(ctx context.Context, s Source, from string, t *schema.Table) (string, error) {
 	is, err := r.describeAt(ctx, s, from)
 	if err != nil {

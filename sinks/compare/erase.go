@@ -17,15 +17,15 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Erasing takes out of rows what they tell about ids, as [outlier.Redact] does with answers: a row that has one
-// in its key or in a field of its answer goes, and elsewhere another text takes its place.
+// Erasing erases ids from rows, as [outlier.Redact] does from answers. A row is removed if its key or a
+// field of its answer is one of the ids. In other texts the id is replaced.
 type Erasing struct {
 	Mentions outlier.Mention
 	IDs      [][]byte
-	Erased   string // what takes the place of an id
+	Erased   string // replacement of an id
 }
 
-// apply takes over rows of a table.
+// apply returns the rows of a table without the ids. It releases rows; the caller releases the result.
 func (e *Erasing) apply(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
 	var stay []int
@@ -62,7 +62,7 @@ func (e *Erasing) apply(ctx context.Context, t *schema.Table, rows arrow.RecordB
 	return clean, nil
 }
 
-// names reports whether a row is about one of the ids.
+// names reports whether the key or a field of the answer of row i is one of the ids.
 func (e *Erasing) names(t *schema.Table, rows arrow.RecordBatch, i int) bool {
 	for n, c := range t.All() {
 		column, ok := rows.Column(n).(*array.String)
@@ -77,7 +77,7 @@ func (e *Erasing) names(t *schema.Table, rows arrow.RecordBatch, i int) bool {
 	return false
 }
 
-// texts are those of a column without the ids.
+// texts returns a column without the ids.
 func (e *Erasing) texts(c schema.Column, of *array.String) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
@@ -94,13 +94,13 @@ func (e *Erasing) texts(c schema.Column, of *array.String) arrow.Array {
 		case c.Path == "":
 			b.Append(e.without(of.Value(i)))
 		default:
-			b.Append(of.Value(i)) // a text that is one has no row any more
+			b.Append(of.Value(i)) // rows in which this is an id are removed
 		}
 	}
 	return b.NewArray()
 }
 
-// json is a JSON text without the ids, if anything of it stays.
+// json returns a JSON text without the ids, or false if nothing remains of it.
 func (e *Erasing) json(text []byte) ([]byte, bool) {
 	clean, _, err := outlier.Redact(text, e.Mentions, nil)
 	return clean, err == nil && clean != nil
@@ -135,7 +135,8 @@ func (e *Erasing) lists(of *array.List) arrow.Array {
 	return b.NewArray()
 }
 
-// VideosOf finds the videos of channels, in all tables that have both.
+// VideosOf returns the ids of all videos of channels, sorted. It reads all tables that have both
+// columns.
 func (r *Reader) VideosOf(ctx context.Context, s Source, channels []string) (videos []string, err error) {
 	var of []string
 	for _, channel := range channels {

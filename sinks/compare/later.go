@@ -9,21 +9,21 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// later are columns that a sink got after it had stored rows, as a new version of the program adds
-// some. They have no values before an answer.
+// later has the columns that a new version of the program has added to a table with rows: name → id of
+// the first answer with a value, or the maximum if no row has one.
 type later map[string]int64
 
-// found is a table of a sink as it is: its columns in their order, and their types.
+// found has the columns of a table as they are in a sink.
 type found struct {
-	columns []string
-	types   map[string]string
+	columns []string          // in their order
+	types   map[string]string // column → DuckDB type, with VARCHAR for JSON
 }
 
 func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f found, err error) {
 	return r.describeAt(ctx, s, s.from(t))
 }
 
-// describeAt describes what stands in FROM.
+// describeAt describes the result of a FROM clause.
 func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f found, err error) {
 	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+from+")", s)
 	f.types = map[string]string{}
@@ -34,9 +34,8 @@ func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f found
 	return f, err
 }
 
-// addedTo finds the columns that a sink got later, and from which answer on they have values.
-// In a DuckDB file such a column stands behind those that it would stand before in a new one; of Parquet
-// files some do not have it.
+// addedTo finds the columns that were added to a table later. In a DuckDB file such a column is after
+// columns that it precedes in the declaration. Of the Parquet files some lack it.
 func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is found) (later, error) {
 	var names []string
 	if s.File != "" {
@@ -50,7 +49,7 @@ func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is foun
 	added := later{}
 	for _, name := range names {
 		added[name] = math.MaxInt64
-		if is.types[name] == "" || operations(t) { // whose older rows may be written anew at any time
+		if is.types[name] == "" || operations(t) { // rows of operations tables may be rewritten at any time
 			continue
 		}
 		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL", s.from(t), database.Name(name)), s)
@@ -64,7 +63,7 @@ func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is foun
 	return added, nil
 }
 
-// outOfOrder are the columns that stand behind one that comes after them in the declaration.
+// outOfOrder returns the columns that are after a column which they precede in the declaration.
 func outOfOrder(t *schema.Table, have []string) (names []string) {
 	place := map[string]int{}
 	for i, c := range t.All() {
@@ -81,8 +80,8 @@ func outOfOrder(t *schema.Table, have []string) (names []string) {
 	return names
 }
 
-// notInAll are the columns that some Parquet files do not have, of the table or of its history: the
-// file of a current table is written anew where the history keeps the old files.
+// notInAll returns the columns that some Parquet files of the table or of its history lack. The history
+// matters because the file of a current table is rewritten, while the history keeps old files.
 func (r *Reader) notInAll(ctx context.Context, s Source, t *schema.Table) (names []string, err error) {
 	lacking := map[string]bool{}
 	for _, of := range []*schema.Table{t, t.History} {
@@ -105,7 +104,7 @@ func (r *Reader) notInAll(ctx context.Context, s Source, t *schema.Table) (names
 	return names, nil
 }
 
-// inAll are the columns that all Parquet files of a table have.
+// inAll returns the columns that all Parquet files of a table have.
 func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[string]bool, error) {
 	rows, err := r.query(ctx, fmt.Sprintf("SELECT name FROM parquet_schema(%s) GROUP BY name HAVING count(DISTINCT file_name) = %d",
 		s.files(t), len(s.Parquet(t))), s)
@@ -116,7 +115,8 @@ func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[stri
 	return names, err
 }
 
-// empty are the columns that lack values which they should have.
+// empty returns the added columns that lack values, because the expected rows have values before the
+// first answer with one.
 func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added later) (names []string, err error) {
 	for _, c := range t.All() {
 		first, ok := added[c.Name]

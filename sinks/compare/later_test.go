@@ -9,7 +9,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// parquetOf writes Parquet files of a table, one for each query.
+// parquetOf writes a Parquet file of a table for each query.
 func parquetOf(t *testing.T, r *Reader, of *schema.Table, queries ...string) Source {
 	t.Helper()
 	var files []string
@@ -29,8 +29,8 @@ func parquetOf(t *testing.T, r *Reader, of *schema.Table, queries ...string) Sou
 	}}
 }
 
-// TestColumnAddedLaterIsNoDifference compares Parquet files of which some do not have a column that a
-// later version added: its values are missing there, and a difference everywhere else.
+// TestColumnAddedLaterIsNoDifference: missing values of a column are a difference, except in Parquet
+// files that lack the column because a later version of the program has added it.
 func TestColumnAddedLaterIsNoDifference(t *testing.T) {
 	r := Open(t.TempDir())
 	defer func() {
@@ -77,7 +77,8 @@ func TestStaleComments(t *testing.T) {
 		}
 	}()
 	const columns = " AS t(video_id, comment_key, _response_id)"
-	// Of a the second answer has another comment, of b it has none; c was asked about once.
+	// The second answer about a has another comment, and that about b has none. There is one answer
+	// about c.
 	const history = "FROM (VALUES ('a', 'x', 5), ('a', 'x', 7), ('a', 'y', 7), ('b', 'x', 6), ('c', 'z', 9))" + columns
 	const counts = "FROM (VALUES ('a', 7), ('b', 8), ('c', 9), ('old', 2)) AS t(video_id, _response_id)"
 	for name, c := range map[string]struct {

@@ -27,8 +27,8 @@ func same(a, b string, columns []string) string {
 	return strings.Join(equal, " AND ")
 }
 
-// columnsOf lists the columns of a table so that they have the same types in every sink:
-// Parquet knows JSON as text. Columns that were added later are NULL before they have values.
+// columnsOf returns the SQL of the columns of a table, with the same types in every sink: JSON is cast
+// to text, as in Parquet. Columns that were added later are NULL before their first value.
 func columnsOf(t *schema.Table, added later) string {
 	var list []string
 	for _, c := range t.All() {
@@ -57,7 +57,7 @@ func columnNames(t *schema.Table) (names []string) {
 	return names
 }
 
-// words names a row by its key: video_id=abc, _response_id=17.
+// words returns the SQL of a text with the key of a row: "video_id=abc, _response_id=17".
 func words(key []string) string {
 	var parts []string
 	for _, c := range key {
@@ -67,7 +67,7 @@ func words(key []string) string {
 	return strings.Join(parts, " || ', ' || ")
 }
 
-// number reads a sum, which DuckDB makes a HUGEINT.
+// number converts a sum, which DuckDB returns as HUGEINT, to int64.
 func number(v driver.Value) int64 {
 	switch v := v.(type) {
 	case int64:
