@@ -15,8 +15,8 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// BenchmarkWrite flushes batches of 20,000 rows. cpu-s/10krows counts all threads
-// of the process; publishing is not part of it.
+// BenchmarkWrite measures Write of batches of 20,000 rows, without Publish. cpu-s/10krows is the CPU
+// time of all threads of the process.
 func BenchmarkWrite(b *testing.B) {
 	for _, sink := range []struct {
 		name string

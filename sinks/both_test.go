@@ -16,8 +16,8 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// Each sink is compared with the model elsewhere. Here they are compared with one
-// another, by the program that analysts read both with.
+// TestBothSinksHoldTheSameRows compares the published rows of two sinks by DuckDB, as analysts read
+// them. Each sink is also compared with the model, by package sinktest.
 func TestBothSinksHoldTheSameRows(t *testing.T) {
 	dir := t.TempDir()
 	published, folder := filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "parquet")
@@ -36,7 +36,7 @@ func TestBothSinksHoldTheSameRows(t *testing.T) {
 	defer other.Close()
 	j := sinktest.Sample(40)
 	fill(t, one, j, 7)
-	fill(t, other, j, 3) // the batches need not be the same
+	fill(t, other, j, 3) // in other batches
 
 	db, err := sql.Open("duckdb", published+"?access_mode=READ_ONLY")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestBothSinksHoldTheSameRows(t *testing.T) {
 	}
 }
 
-// fill writes j in batches of so many answers, and publishes halfway and at the end.
+// fill writes j in batches of the given number of answers, and publishes halfway and at the end.
 func fill(t *testing.T, s sinks.Sink, j sinktest.Journal, answers int64) {
 	t.Helper()
 	end := int64(len(j))
@@ -76,7 +76,7 @@ func publish(t *testing.T, s sinks.Sink, hi int64) {
 	}
 }
 
-// compare takes the difference both ways.
+// compare checks that a published table in db and its Parquet files have the same rows.
 func compare(t *testing.T, db *sql.DB, table *schema.Table, files string) {
 	t.Helper()
 	var columns []string

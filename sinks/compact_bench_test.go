@@ -16,9 +16,9 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// BenchmarkCompact makes one file a day of 400 parts, and lets DuckDB's COPY write the same rows.
-// bytes is the size of the compacted files as a share of that of the parts, and of-copy the CPU time as a
-// share of that of COPY.
+// BenchmarkCompact compacts 400 parts to one file per day, and compares this with DuckDB's COPY of the
+// same rows. bytes is the ratio of the size of the compacted files to that of the parts. of-copy is the
+// ratio of the CPU time to that of COPY.
 func BenchmarkCompact(b *testing.B) {
 	const batches = 400
 	for _, rows := range []struct {
@@ -64,7 +64,7 @@ func BenchmarkCompact(b *testing.B) {
 	}
 }
 
-// size is how many bytes the files of a table have that readers find.
+// size returns the size of the published files of a table, in bytes.
 func size(b *testing.B, dir string, t *schema.Table) (bytes int64) {
 	b.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, t.FileName(), "date=*", "*.parquet"))

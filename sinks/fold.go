@@ -17,7 +17,7 @@ import (
 	"outlierd/schema"
 )
 
-// The columns that decide which row stands.
+// Columns by which sinks decide which rows to keep.
 const (
 	ResponseID  = "_response_id"
 	ObservedAt  = "observed_at"
@@ -26,22 +26,22 @@ const (
 	TimesSeen   = "times_seen"
 )
 
-// Fold is what a part amounts to before the sink's own rows are looked at: rows in the
-// columns of [schema.Table.Stored], and the identities, each once, all of whose stored
-// rows go whether or not there are new ones.
+// Fold reduces a part to the rows that a sink must write, independent of the rows that the sink has.
+// rows have the columns of [schema.Table.Stored]:
 //
-//   - Current: each key's last row. Its times_seen counts the batch's observations
-//     and its first_seen_at is the first one's, so that folded rows can be folded
-//     again into older ones: keep the older first_seen_at, add up times_seen. Where
-//     previous_seen_at is null, all of the batch's observations are of one day: what is
-//     previous is then the older row's last, if that is of an [EarlierDay] than first_seen_at,
-//     else the older row's previous.
-//   - Children, Once: each parent's rows of its highest _response_id.
-//   - other kinds: the rows themselves. (Changes depend on the sink's rows, see [Changes].)
+//   - Current: the last row of each key. times_seen is the number of observations in the part,
+//     and first_seen_at the time of the first one. To combine the row with an older row of the
+//     sink, keep the older first_seen_at and add up times_seen. A null previous_seen_at means that
+//     all observations in the part are of one day. Then the previous values are the older row's
+//     last values, if these are of an [EarlierDay] than first_seen_at, else the older row's
+//     previous values.
+//   - Children, Once: the rows of each parent that have its highest _response_id.
+//   - other kinds: all rows. For kind Changes see also [Changes].
 //
-// A row that is older than the answer by which its identity is gone does not count at all,
-// so that nothing depends on whether both are in one batch. The caller releases both; gone
-// is nil if there is none.
+// gone has the identities, each once, whose stored rows must be deleted, whether or not there are new
+// ones. It is nil if there are none. Rows that are older than the deletion of their identity are
+// dropped, so the result does not depend on whether both are in one batch. The caller releases both
+// records.
 func Fold(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
 	if part.Gone == nil {
 		rows, err = fold(ctx, part.Table, part.Rows)
@@ -70,7 +70,7 @@ func fold(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.R
 	return rows, nil
 }
 
-// foldCurrent keeps each key's last row, in the order of those rows.
+// foldCurrent returns the last row of each key, in the order of these rows.
 func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	type observations struct{ first, last, times, previous int }
 	seen := make(map[string]*observations, rows.NumRows())
@@ -120,7 +120,7 @@ func EarlierDay(a, b arrow.Timestamp) bool {
 	return int64(a)/day < int64(b)/day
 }
 
-// before are times and numbers of the named rows, null for -1.
+// before returns two columns with the times and numbers of the given rows. Row -1 is null.
 func before(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.Array {
 	times, numbers := newTimes(len(rows)), array.NewInt64Builder(memory.DefaultAllocator)
 	for _, i := range rows {
@@ -139,7 +139,7 @@ func before(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.A
 	return []arrow.Array{times.NewArray(), numbers.NewArray()}
 }
 
-// lastAnswers picks the rows that stand when a parent was answered more than once.
+// lastAnswers returns the indices of the rows that have the highest _response_id of their parent.
 func lastAnswers(t *schema.Table, rows arrow.RecordBatch) []int {
 	parents := KeysOf(rows, t.Key[:1])
 	answers := column(rows, ResponseID).(*array.Int64)
@@ -165,7 +165,8 @@ func lastAnswers(t *schema.Table, rows arrow.RecordBatch) []int {
 	return kept
 }
 
-// Pick returns the named rows, which are in ascending order; all of them at no cost.
+// Pick returns the rows with the given indices, which must be in ascending order. It does not copy if
+// these are all rows. The caller releases the result.
 func Pick(ctx context.Context, rows arrow.RecordBatch, which []int) (arrow.RecordBatch, error) {
 	if int64(len(which)) == rows.NumRows() {
 		rows.Retain()
@@ -186,7 +187,7 @@ func Pick(ctx context.Context, rows arrow.RecordBatch, which []int) (arrow.Recor
 	return picked.(*compute.RecordDatum).Value, nil
 }
 
-// extend adds columns, which it takes over, on the right of rows.
+// extend appends columns to rows, and releases the columns.
 func extend(rows arrow.RecordBatch, to *arrow.Schema, more ...arrow.Array) arrow.RecordBatch {
 	columns := append(rows.Columns()[:rows.NumCols():rows.NumCols()], more...)
 	extended := array.NewRecordBatch(to, columns, rows.NumRows())
@@ -210,8 +211,8 @@ func appendTime(b *array.TimestampBuilder, from *array.Timestamp, i int) {
 	b.Append(from.Value(i))
 }
 
-// column finds a column by name. A table without a column that its kind needs is a
-// mistake in its declaration.
+// column returns a column by name. It panics if the column is missing, which is an error in the
+// declaration of the table.
 func column(rows arrow.RecordBatch, name string) arrow.Array {
 	at := rows.Schema().FieldIndices(name)
 	if len(at) != 1 {
@@ -220,14 +221,15 @@ func column(rows arrow.RecordBatch, name string) arrow.Array {
 	return rows.Column(at[0])
 }
 
-// Keys reads the values of some columns as bytes that are equal exactly when the
-// values are; null equals null.
+// Keys encodes the values of some columns as bytes. Two keys are equal if and only if all values are
+// equal; null equals null.
 type Keys struct {
 	columns []arrow.Array
 	buf     []byte
 }
 
-// KeysOf reads the named columns of rows, which outlive the Keys.
+// KeysOf returns the keys of the named columns. The caller must not release rows before the last use of
+// the Keys.
 func KeysOf(rows arrow.RecordBatch, names []string) *Keys {
 	k := &Keys{}
 	for _, name := range names {
@@ -236,7 +238,7 @@ func KeysOf(rows arrow.RecordBatch, names []string) *Keys {
 	return k
 }
 
-// At is the key of row i, valid until the next call.
+// At returns the key of row i. It is valid until the next call.
 func (k *Keys) At(i int) []byte {
 	k.buf = k.buf[:0]
 	for _, c := range k.columns {
@@ -245,8 +247,8 @@ func (k *Keys) At(i int) []byte {
 	return k.buf
 }
 
-// Again reports whether row i has the key of the row before it. The rows of an answer come one
-// after another, and comparing two of them costs much less than looking one up.
+// Again reports whether row i has the same key as the row before it. Rows of an answer are adjacent,
+// and this comparison is much cheaper than a lookup.
 func (k *Keys) Again(i int) bool {
 	return i > 0 && !slices.ContainsFunc(k.columns, func(c arrow.Array) bool { return !equal(c, i-1, i) })
 }
@@ -259,7 +261,8 @@ func equal(a arrow.Array, i, j int) bool {
 	return bytes.Equal(appendValue(nil, a, i), appendValue(nil, a, j))
 }
 
-// appendValue encodes a value such that no two different ones share a prefix.
+// appendValue appends an encoding of a value. No encoding is a prefix of another one, so that
+// concatenated encodings are unique too.
 func appendValue(buf []byte, a arrow.Array, i int) []byte {
 	if a.IsNull(i) {
 		return append(buf, 0)

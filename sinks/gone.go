@@ -9,8 +9,7 @@ import (
 	"outlierd/schema"
 )
 
-// lastGone finds for each identity the last answer by which it is gone, and the row of gone
-// that says so.
+// lastGone returns the last answer that deletes each identity, and the indices of these rows of gone.
 func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64, rows []int) {
 	answers = map[string]int64{}
 	last := map[string]int{}
@@ -28,13 +27,13 @@ func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64
 	return answers, rows
 }
 
-// dropEnded drops the rows that are older than the answer by which their identity is gone,
-// and returns these identities, each once.
+// dropEnded returns the rows of a part without those that are older than the deletion of their
+// identity, and the deleted identities, each once. The caller releases both.
 func dropEnded(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
 	answers, last := lastGone(part.Table, part.Gone)
 	standing := make([]int, 0, part.Rows.NumRows())
 	keys, responses := KeysOf(part.Rows, part.Table.Identity()), column(part.Rows, ResponseID).(*array.Int64)
-	answer, ended := int64(0), false // of the row's identity
+	answer, ended := int64(0), false // of the identity of the row
 	for i := range int(part.Rows.NumRows()) {
 		if !keys.Again(i) {
 			answer, ended = answers[string(keys.At(i))]
@@ -54,7 +53,7 @@ func dropEnded(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBa
 	return rows, Project(picked, part.Table.Identity()), nil
 }
 
-// Project keeps the named columns.
+// Project returns rows with the named columns only. The caller releases the result.
 func Project(rows arrow.RecordBatch, names []string) arrow.RecordBatch {
 	var fields []arrow.Field
 	var columns []arrow.Array

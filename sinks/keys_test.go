@@ -23,7 +23,7 @@ import (
 
 const video, channel = "dQw4w9WgXcQ", "UCaaaaaaaaaaaaaaaaaaaaaa"
 
-// repeating are answers that list things twice, and answers that come again.
+// repeating has answers that list items twice, and several answers about the same items.
 var repeating = []struct {
 	op   outlier.Operation
 	id   string
@@ -44,7 +44,7 @@ var repeating = []struct {
 
 func twice(item string) string { return `{"items":[` + item + `,` + item + `]}` }
 
-// TestAgainComparesWithTheRowBefore: null equals null and nothing else, least of all the empty text.
+// TestAgainComparesWithTheRowBefore: null equals only null, and not the empty text.
 func TestAgainComparesWithTheRowBefore(t *testing.T) {
 	var rows []sinktest.Row
 	for _, id := range []any{nil, nil, "", "", nil, "a", "a", "ab"} {
@@ -66,7 +66,8 @@ func TestAgainComparesWithTheRowBefore(t *testing.T) {
 	}
 }
 
-// TestKeysAreUniqueWhateverTheServiceSends: in histories a key has one row per answer.
+// TestKeysAreUniqueWhateverTheServiceSends: a key has one row, in histories one row per answer,
+// although answers list items twice.
 func TestKeysAreUniqueWhateverTheServiceSends(t *testing.T) {
 	for _, answers := range []int{1, 3, len(repeating)} {
 		dir := t.TempDir()
@@ -93,7 +94,7 @@ func TestKeysAreUniqueWhateverTheServiceSends(t *testing.T) {
 		defer db.Close()
 		for _, table := range schema.Tables() {
 			if table == schema.Scans || table == schema.TrendingFormats || table == schema.Missing {
-				continue // of which no answer here has rows
+				continue // no answer here has rows of these
 			}
 			in := fmt.Sprintf("read_parquet('%s/%s/**/*.parquet')", folder, table.FileName())
 			compare(t, db, table, in)
@@ -120,7 +121,8 @@ func unique(t *testing.T, db *sql.DB, table *schema.Table, from string) {
 	}
 }
 
-// load decodes the answers above and writes them in batches of so many.
+// load decodes the answers in repeating, writes them in batches of the given number of answers, and
+// publishes.
 func load(t *testing.T, answers int, all ...sinks.Sink) {
 	t.Helper()
 	d := schema.NewDecoder(memory.DefaultAllocator)

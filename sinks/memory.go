@@ -9,17 +9,17 @@ import (
 	"outlierd/schema"
 )
 
-// Changes remembers the last kept row of every key of a table of kind Changes. A
-// sink teaches it its stored rows when it first needs it, and forgets it after an
-// error, because it may then be ahead of what was committed.
+// Changes has hashes of the last row of every key of a table of kind Changes. A sink adds its stored
+// rows by Recall before the first use. It must discard Changes after an error, because they may then be
+// ahead of what was committed.
 type Changes struct {
 	key, compared []string
 	seed          maphash.Seed
-	last          map[uint64]uint64 // hash of the key → hash of the compared columns, of which the key is one
-	answers       map[uint64]int64  // hash of the key → the answer of that row, until rows are learned
+	last          map[uint64]uint64 // hash of the key → hash of the compared columns, including the key
+	answers       map[uint64]int64  // hash of the key → the answer of that row; nil after the first Learn
 }
 
-// NewChanges remembers nothing.
+// NewChanges returns empty Changes of a table.
 func NewChanges(t *schema.Table) *Changes {
 	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[uint64]uint64{}, answers: map[uint64]int64{}}
 	for _, column := range t.Columns {
@@ -28,8 +28,8 @@ func NewChanges(t *schema.Table) *Changes {
 	return c
 }
 
-// Recall takes in stored rows in the order of files, of which one may begin before another has ended in the
-// journal: of each key, the row with the highest _response_id stands.
+// Recall adds stored rows, in any order of answers: for each key it keeps the row with the highest
+// _response_id. It must not be called after Learn.
 func (c *Changes) Recall(rows arrow.RecordBatch) {
 	keys, values, answers := KeysOf(rows, c.key), KeysOf(rows, c.compared), column(rows, ResponseID).(*array.Int64)
 	for i := range int(rows.NumRows()) {
@@ -41,8 +41,8 @@ func (c *Changes) Recall(rows arrow.RecordBatch) {
 	}
 }
 
-// Learn takes in rows in the order of the journal and tells which of them differ
-// from their key's row before.
+// Learn adds rows in the order of the journal, and returns the indices of those that differ from the
+// previous row of their key.
 func (c *Changes) Learn(rows arrow.RecordBatch) []int {
 	c.answers = nil
 	var changed []int
@@ -59,23 +59,23 @@ func (c *Changes) Learn(rows arrow.RecordBatch) []int {
 	return changed
 }
 
-// Parents remembers which identities have rows in a table (of children and the like:
-// which parents), so that appending the first answer about one, which is nearly every
-// one, need not look for rows to replace: that look costs in proportion to the table. It
-// holds hashes; two identities that share one cost a needless look and nothing else.
+// Parents has the identities that have rows in a table: in a Children table, the parents. A sink uses
+// it to skip the search for rows to replace when the first answer about an identity is written, which
+// is the most common case. That search takes time proportional to the size of the table. Parents stores
+// hashes. Two identities with the same hash only cause an unnecessary search.
 type Parents struct {
 	identity []string
 	seed     maphash.Seed
 	known    map[uint64]struct{}
 }
 
-// NewParents remembers nothing.
+// NewParents returns empty Parents of a table.
 func NewParents(t *schema.Table) *Parents {
 	return &Parents{identity: t.Identity(), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
 }
 
-// Learn takes in the identities of rows and returns, for each that may have been
-// known, the index of its first row.
+// Learn adds the identities of rows. It returns the index of the first row of each identity that may
+// have been known before.
 func (p *Parents) Learn(rows arrow.RecordBatch) []int {
 	again := p.Known(rows)
 	parents := KeysOf(rows, p.identity)
@@ -87,7 +87,7 @@ func (p *Parents) Learn(rows arrow.RecordBatch) []int {
 	return again
 }
 
-// Known returns, for each identity of rows that may be known, the index of its first row.
+// Known returns the index of the first row of each identity that may be known.
 func (p *Parents) Known(rows arrow.RecordBatch) []int {
 	parents := KeysOf(rows, p.identity)
 	met := map[string]struct{}{}

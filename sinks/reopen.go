@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Reopening is a sink that is opened when it is first used and, after a call has failed,
-// closed and opened anew by the next one: what stood in its way may be gone, and what it
-// remembers may be wrong.
+// Reopening returns a sink that is opened on first use. After a failed call it is closed, and the next
+// call opens it again, because the cause may have been removed, and the cached state may be wrong.
 func Reopening(name string, open func(context.Context) (Sink, error)) Sink {
 	return &reopening{name: name, open: open}
 }
@@ -19,7 +18,7 @@ type reopening struct {
 	sink Sink // nil while it is closed
 }
 
-// use calls the sink.
+// use opens the sink, unless it is open, and calls it. It closes the sink if the call fails.
 func (r *reopening) use(ctx context.Context, call func(Sink) error) error {
 	if r.sink == nil {
 		sink, err := r.open(ctx)

@@ -13,8 +13,8 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestSinkIsOpenedAnewAfterItFailed: its folder is in the way of a file first, and is
-// removed while the sink is in use later.
+// TestSinkIsOpenedAnewAfterItFailed: first there is a file in the place of the folder, and later the
+// folder is removed while the sink is open.
 func TestSinkIsOpenedAnewAfterItFailed(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "parquet")
 	if err := os.WriteFile(folder, []byte("mine"), 0o600); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Retype gives an array the wanted type, which differs at most in notes and in the
-// names of list elements.
+// Retype returns an array with the type to, without copying. It returns an error if the types differ in
+// more than metadata and the names of list elements.
 func Retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
 	if data.DataType().ID() != to.ID() {
 		return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
@@ -39,7 +39,8 @@ func Retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
 	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
 }
 
-// Concatenate copies rows of the same columns into one record.
+// Concatenate copies records with the same columns into one record. all must not be empty. The caller
+// releases the result.
 func Concatenate(all []arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var columns []arrow.Array
 	defer func() {

@@ -26,7 +26,8 @@ import (
 
 var warehouses = flag.String("warehouses", "", "sizes in MB of further DuckDB files that are built from nothing, as 500,2000")
 
-// filling is the variable that has this binary fill the sinks: "megabytes folder".
+// filling is the environment variable that makes this binary fill the sinks. Its value is "megabytes
+// folder".
 const filling = "OUTLIERD_SINKS_FILLING"
 
 func TestMain(m *testing.M) {
@@ -40,9 +41,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestWarehousesAreBuiltWithinTheirMemory fills both sinks from nothing, as after their
-// files were deleted, in a process of its own, and compares its peak with what
-// docs/querying.md names.
+// TestWarehousesAreBuiltWithinTheirMemory fills both sinks from scratch, in a process of its own, and
+// compares its peak memory with the numbers in docs/querying.md.
 func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the peak is read from /proc")
@@ -93,8 +93,8 @@ func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 	}
 }
 
-// fillWarehouse builds a DuckDB file of so many megabytes, and Parquet beside it, with
-// Go's memory limited as in the program, and prints this process's peak in bytes.
+// fillWarehouse fills a DuckDB file of about size megabytes, and Parquet files with the same rows, with
+// Go's memory limits of the program. It prints the peak memory of this process, in bytes.
 func fillWarehouse(size, dir string) (err error) {
 	debug.SetMemoryLimit(48 << 20)
 	debug.SetGCPercent(400)

@@ -56,7 +56,7 @@ func optionsOf(dir string, server *buckettest.Server) Options {
 func eachStore(t *testing.T, test func(t *testing.T, blank func() *buckettest.Server)) {
 	for _, blank := range []func(bucket string) *buckettest.Server{buckettest.New, buckettest.NewAzure} {
 		t.Run(blank("").Scheme, func(t *testing.T) {
-			t.Parallel() // most of the time is the disk's
+			t.Parallel() // most of the time is spent on disk I/O
 			test(t, func() *buckettest.Server { return blank("outliers") })
 		})
 	}
@@ -72,13 +72,13 @@ func openSink(t testing.TB, dir string, server *buckettest.Server) *Sink {
 	return Open(local, folder, optionsOf(dir, server))
 }
 
-// later lets time pass for a sink.
+// later moves the clock of a sink forward.
 func later(s *Sink, d time.Duration) {
 	now := s.copy.now
 	s.copy.now = func() time.Time { return now().Add(d) }
 }
 
-// found is what a reader finds who takes the names from the manifest.
+// found returns the manifest and the content of its objects, like a reader. It checks their checksums.
 func found(t testing.TB, server *buckettest.Server) (manifest, map[string][]byte) {
 	t.Helper()
 	objects := server.Objects()
@@ -98,7 +98,7 @@ func found(t testing.TB, server *buckettest.Server) (manifest, map[string][]byte
 }
 
 func suite(blank func() *buckettest.Server) sinktest.Sink {
-	var servers sync.Map // the stores of the suite's folders
+	var servers sync.Map // folder of the suite → store
 	return sinktest.Sink{
 		Open: func(t testing.TB, dir string) sinks.Sink {
 			server, _ := servers.LoadOrStore(dir, blank())
@@ -119,7 +119,7 @@ func suite(blank func() *buckettest.Server) sinktest.Sink {
 	}
 }
 
-// decode reads a file in the columns of a table.
+// decode reads a Parquet file with the columns of a table.
 func decode(t testing.TB, table *schema.Table, content []byte) (rows []arrow.RecordBatch) {
 	t.Helper()
 	in, err := file.NewParquetReader(bytes.NewReader(content))
@@ -150,7 +150,7 @@ func TestSinkKeepsItsPromises(t *testing.T) {
 	eachStore(t, func(t *testing.T, blank func() *buckettest.Server) { sinktest.Run(t, suite(blank)) })
 }
 
-// write brings some more of a journal, and publishes.
+// write writes the journal from the watermark to hi, and publishes.
 func write(t testing.TB, s *Sink, j sinktest.Journal, hi int64) error {
 	t.Helper()
 	lo, err := s.Watermark(t.Context())
@@ -171,7 +171,7 @@ func write(t testing.TB, s *Sink, j sinktest.Journal, hi int64) error {
 	return s.Publish(t.Context(), sinktest.Runs(version, hi))
 }
 
-// checkCopy compares a bucket with the folder that it is a copy of.
+// checkCopy compares a bucket with the folder that was copied to it.
 func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	t.Helper()
 	folder, err := parquet.ReadPublished(filepath.Join(dir, "parquet"))
@@ -188,8 +188,9 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 
 var everyRequest = flag.Bool("every-request", false, "let each request be the last one of a process, in place of one in five by chance")
 
-// Each request in turn is the last one of a process. Readers always find what a manifest names,
-// and the next process completes the copy and leaves nothing over.
+// TestCopyIsWholeWhereverItIsCutShort stops a process after each request in turn. Readers must always
+// find the objects of the manifest, and the next process must complete the copy and delete all other
+// objects.
 func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 	eachStore(t, testCopyIsWholeWhereverItIsCutShort)
 }
@@ -322,7 +323,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 			t.Fatalf("%s: %v", of, err)
 		}
 	}
-	// A copy of the folder, of which the other one has gone on.
+	// A copy of the folder, which stays behind the original.
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -345,8 +346,8 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	checkCopy(t, dir, server)
 }
 
-// A store that denies, throttles or has forgotten the credentials is named with the remedy. The
-// folder goes on, and the copy is made up for later.
+// TestRefusalsAreNamed: errors of a store about permissions, load and credentials have a remedy. The
+// folder is written nevertheless, and the copy is completed later.
 func TestRefusalsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		blank      func(bucket string) *buckettest.Server
@@ -439,7 +440,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	}
 }
 
-// What is damaged on its way to a store is not kept.
+// TestDamagedUploadIsRefused: a store does not keep an upload that was damaged during the transfer.
 func TestDamagedUploadIsRefused(t *testing.T) { eachStore(t, testDamagedUploadIsRefused) }
 
 func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
@@ -468,7 +469,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 	}
 }
 
-// damaging is the network to a store, which changes a byte of each upload.
+// damaging is a transport that changes a byte of each upload.
 type damaging struct{ server *buckettest.Server }
 
 func (d damaging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -485,8 +486,8 @@ func (d damaging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.server.RoundTrip(r)
 }
 
-// realStore is s3 or az for a store with a bucket named outliers, whose address and credentials are
-// in the environment. Without it a play is for the stores in memory.
+// realStore makes TestStoreBehaves use a real store with a bucket named outliers, whose address and
+// credentials are in the environment. By default it uses the stores in memory.
 var realStore = flag.String("store", "", "s3 or az: the kind of a store that the environment names")
 
 func TestStoreBehaves(t *testing.T) {
@@ -500,8 +501,8 @@ func TestStoreBehaves(t *testing.T) {
 	})
 }
 
-// What the rest relies on: an upload in parts arrives whole, a listing has all pages, a manifest is
-// replaced only if nobody else has done so, and what is deleted is gone.
+// storeBehaves tests what this package requires of a store: multipart uploads arrive whole, a listing
+// has all pages, a manifest is replaced only if it has not changed, and deleted objects are gone.
 func storeBehaves(t *testing.T, scheme string, o Options) {
 	o.Address = fmt.Sprintf("%s://outliers/behaves-%d", scheme, time.Now().UnixNano())
 	there, err := openStore(o, triedAgain)
@@ -567,7 +568,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	}
 }
 
-// A damaged file of the folder does not reach the bucket.
+// TestDamagedFileStays: a damaged file of the folder is not uploaded.
 func TestDamagedFileStays(t *testing.T) { eachStore(t, testDamagedFileStays) }
 
 func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
@@ -607,7 +608,7 @@ func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 	}
 }
 
-// A store that takes a request and never answers is given up.
+// TestHangingStore: a request to a store that never responds fails, and is not retried.
 func TestHangingStore(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -665,7 +666,8 @@ func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
 	}
 }
 
-// A store words in several ways that a SAS token has expired; the token says so itself.
+// TestExpiredTokenIsNamed: stores have several error codes for an expired SAS token, so the expiry is
+// read from the token.
 func TestExpiredTokenIsNamed(t *testing.T) {
 	for _, code := range []string{"AuthenticationFailed", "AuthorizationFailure"} {
 		server := buckettest.NewAzure("outliers")
@@ -691,7 +693,8 @@ func TestExpiredTokenIsNamed(t *testing.T) {
 	}
 }
 
-// An identity signs in at Microsoft Entra, and its token goes with each request.
+// TestAzureKnowsIdentities: an identity signs in to Microsoft Entra, and its token is sent with each
+// request.
 func TestAzureKnowsIdentities(t *testing.T) {
 	for name, value := range map[string]string{
 		"AZURE_TENANT_ID": "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID": "66666666-2222-3333-4444-555555555555",
@@ -721,7 +724,7 @@ func TestAzureKnowsIdentities(t *testing.T) {
 	}
 }
 
-// entra signs in who asks, and hands a server the requests with the token.
+// entra is a transport that simulates Microsoft Entra, and passes requests with its token to a server.
 type entra struct {
 	server *buckettest.Server
 	answer string

@@ -44,7 +44,7 @@ type silent struct{}
 
 func (silent) Error() string { return "the store does not answer" }
 
-// NonRetriable tells the Azure library not to retry. The S3 library does not retry this error anyway.
+// NonRetriable tells the Azure library to fail without a delay. The S3 library needs no such hint.
 func (silent) NonRetriable() {}
 
 // RoundTrip implements [http.RoundTripper].

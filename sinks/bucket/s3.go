@@ -167,7 +167,7 @@ func (s *s3) explain(err error) error {
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
 	if !answered {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // without the URL, which is long
+			err = u.Err // without the URL, which has the names of objects and uploads
 		}
 		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, s.again)
 	}

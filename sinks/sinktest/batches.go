@@ -10,8 +10,7 @@ import (
 	"outlierd/schema"
 )
 
-// Here are the promises that hold for every kind of table: whatever the batches, the
-// tables are what the journal amounts to.
+// This file has the tests for all kinds of tables: the tables must not depend on the batches.
 
 func newSink(t *testing.T, k Sink) {
 	dir := t.TempDir()
@@ -74,8 +73,8 @@ func refusedBatch(t *testing.T, k Sink) {
 	k.Check(t, dir, j, 6)
 }
 
-// few asks for ten checks where the command line asks for no number: each opens
-// files many times.
+// few sets the number of rapid checks to ten, unless it is set on the command line, because each check
+// opens files many times.
 func few(t *testing.T) {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
@@ -87,8 +86,8 @@ func few(t *testing.T) {
 	}
 }
 
-// anyBatches is the heart of the suite: any journal, cut anywhere, published at any
-// time, reopened at any time.
+// anyBatches writes random journals in random batches, and publishes and reopens the sink at random
+// times.
 func anyBatches(t *testing.T, k Sink) {
 	few(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -105,7 +104,7 @@ func anyBatches(t *testing.T, k Sink) {
 				publish(t, s)
 				for _, table := range Tables() {
 					if diff := k.diff(t, dir, table, j, hi); diff != "" {
-						r.Error(diff) // to r, which looks for a smaller journal
+						r.Error(diff) // not t.Error, so that rapid shrinks the journal
 					}
 				}
 			}

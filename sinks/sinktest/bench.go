@@ -11,8 +11,8 @@ import (
 	"outlierd/sinks"
 )
 
-// Hits is the answers (lo, hi] as search pages of 40 hits each, as large and as
-// varied as the service's: nearly all videos are new.
+// Hits returns the answers (lo, hi] as search pages of 40 hits each, similar to those of the service in
+// size and variety. Nearly all videos are new.
 func Hits(lo, hi int64) sinks.Batch {
 	var rows []Row
 	r := rand.New(rand.NewPCG(uint64(lo), 1))
@@ -60,7 +60,7 @@ func image(video, name string, width int64) Row {
 	return Row{"url": "https://img.example.com/vi/" + video + "/" + name + ".jpg", "width": width, "height": width * 3 / 4}
 }
 
-// Events is the answers (lo, hi] as transcripts of 200 events each, all of new videos.
+// Events returns the answers (lo, hi] as transcripts of 200 events each, all of new videos.
 func Events(lo, hi int64) sinks.Batch {
 	var rows []Row
 	r := rand.New(rand.NewPCG(uint64(lo), 2))

@@ -15,8 +15,8 @@ import (
 	"outlierd/sinks"
 )
 
-// Tables has a table of every kind that follows the journal, with keys of one and
-// of two columns; together they have every type in use but maps.
+// Tables returns tables of all kinds that are derived from the journal, with keys of one and of two
+// columns. Together they have all column types except maps.
 func Tables() []*schema.Table {
 	return []*schema.Table{
 		schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.ChannelsHistory,
@@ -24,27 +24,27 @@ func Tables() []*schema.Table {
 	}
 }
 
-// Ops has two operations tables, one of them with a map.
+// Ops returns two operations tables, one of them with a map.
 func Ops() []*schema.Table { return []*schema.Table{schema.OpsRuns, schema.OpsLimits} }
 
-// Row is a row by column. Times are time.Time in UTC, lists []any, structs
-// map[string]any, maps []entry, and what is absent is NULL.
+// Row is a row: column → value. Times are time.Time in UTC, lists []any, structs map[string]any, and
+// maps []any of entry. A missing column is NULL.
 type Row = map[string]any
 
 type entry struct{ Key, Value any }
 
-// Answer is what one answer of the journal amounts to.
+// Answer has the decoded rows of one answer of the journal.
 type Answer struct {
 	ID   int64
 	At   time.Time
 	Rows map[*schema.Table][]Row
-	Gone map[*schema.Table][]Row // identities of which nothing older stands
+	Gone map[*schema.Table][]Row // identities whose older rows are deleted
 }
 
-// Journal is answers with the ids 1, 2, 3 …
+// Journal is a list of answers with the ids 1, 2, 3 …
 type Journal []Answer
 
-// Batch is what the answers (lo, hi] amount to. The caller releases its parts.
+// Batch returns the rows of the answers (lo, hi]. The caller releases its parts.
 func (j Journal) Batch(lo, hi int64) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}
 	for _, table := range Tables() {
@@ -64,7 +64,7 @@ func (j Journal) Batch(lo, hi int64) sinks.Batch {
 	return b
 }
 
-// Only leaves out the rows of other tables.
+// Only returns a copy of the journal with the rows of these tables only.
 func (j Journal) Only(tables ...*schema.Table) Journal {
 	less := slices.Clone(j)
 	for i := range less {
@@ -76,14 +76,14 @@ func (j Journal) Only(tables ...*schema.Table) Journal {
 	return less
 }
 
-// Release gives up a batch.
+// Release releases the parts of a batch.
 func Release(b sinks.Batch) {
 	for _, part := range b.Parts {
 		part.Release()
 	}
 }
 
-// add puts a row into the answer, with the lineage that its table has.
+// add adds a row to the answer, with the lineage columns of its table.
 func (a *Answer) add(table *schema.Table, row Row) {
 	lineage := Row{"_run_id": "run", "_job": "job", sinks.ResponseID: a.ID, sinks.ObservedAt: a.At}
 	for name, v := range lineage {
@@ -94,7 +94,7 @@ func (a *Answer) add(table *schema.Table, row Row) {
 	a.Rows[table] = append(a.Rows[table], row)
 }
 
-// identity is the schema of [schema.Part].Gone.
+// identity returns the schema of Gone in [schema.Part].
 func identity(table *schema.Table) *arrow.Schema {
 	var fields []arrow.Field
 	for _, f := range table.Schema().Fields() {
@@ -105,13 +105,13 @@ func identity(table *schema.Table) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// end says that nothing older stands of an identity.
+// end deletes the older rows of an identity.
 func (a *Answer) end(table *schema.Table, identity Row) {
 	identity[sinks.ResponseID] = a.ID
 	a.Gone[table] = append(a.Gone[table], identity)
 }
 
-// endSome ends identities of which the answer has no row.
+// endSome deletes the older rows of random identities without a row in the answer.
 func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
 	if table != schema.Comments && table != schema.Missing {
 		return
@@ -128,8 +128,8 @@ func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
 	}
 }
 
-// Generate makes a journal of n answers in which keys and parents come again and
-// again; pick chooses one of n.
+// Generate returns a journal of n answers in which keys and parents are repeated often. pick returns a
+// number in [0, n).
 func Generate(n int, pick func(n int) int) Journal {
 	var j Journal
 	for i := range n {
@@ -154,7 +154,7 @@ func Generate(n int, pick func(n int) int) Journal {
 	return j
 }
 
-// Sample is a journal that is the same every time.
+// Sample returns a pseudo-random journal of n answers, which depends on n only.
 func Sample(n int) Journal {
 	state := uint64(n)
 	return Generate(n, func(n int) int {
@@ -163,10 +163,10 @@ func Sample(n int) Journal {
 	})
 }
 
-// began lets a journal of twenty answers span two dates.
+// began is the time of the first answer, late enough that a journal of twenty answers spans two dates.
 var began = time.Date(2026, 3, 1, 23, 0, 0, 123_000, time.UTC)
 
-// keys are as hostile as texts: ids come from outside.
+// keys are ids, some of them hostile, since ids come from the service.
 var keys = []any{"v1", "v2", "it's", `"; DROP TABLE outliers; --`, "nul\x00", "🎬"}
 
 func second(table *schema.Table, k int) any {
@@ -176,8 +176,7 @@ func second(table *schema.Table, k int) any {
 	return keys[k]
 }
 
-// variant fills every column with a value that follows from n, so that equal
-// variants are equal rows.
+// variant returns a row with a value in every column, which depends on n only.
 func variant(table *schema.Table, n int) Row {
 	row := Row{}
 	for i, c := range table.Columns {
@@ -202,7 +201,7 @@ var (
 	times     = []any{time.UnixMicro(0).UTC(), nil, time.Date(1899, 12, 31, 23, 59, 59, 999_999_000, time.UTC), time.Date(2100, 2, 28, 1, 2, 3, 4_000, time.UTC)}
 )
 
-// values are the values of a type that tests use, null among them.
+// values returns test values of a type, including null.
 func values(t arrow.DataType) []any {
 	switch t := t.(type) {
 	case *arrow.StringType:
@@ -231,7 +230,7 @@ func values(t arrow.DataType) []any {
 	panic(fmt.Sprintf("sinktest: no values of type %v", t))
 }
 
-// Record makes an Arrow record of rows.
+// Record converts rows to an Arrow record.
 func Record(to *arrow.Schema, rows []Row) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, to)
 	defer b.Release()
@@ -280,7 +279,7 @@ func appendValue(b array.Builder, v any) {
 	}
 }
 
-// Rows reads an Arrow record.
+// Rows converts an Arrow record to rows.
 func Rows(rec arrow.RecordBatch) []Row {
 	rows := make([]Row, rec.NumRows())
 	for i := range rows {

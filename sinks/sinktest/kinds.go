@@ -12,9 +12,10 @@ import (
 	"outlierd/sinks"
 )
 
-// Here each kind of table has a story, told in batches of several sizes.
+// This file has a test for each kind of table, with a journal that is written in batches of several
+// sizes.
 
-// story makes a journal by hand: one answer per line, one row per column.
+// story returns a journal with the given rows of each answer. The answers are a day apart.
 func story(table *schema.Table, answers ...[]Row) Journal {
 	var j Journal
 	for i, rows := range answers {
@@ -27,7 +28,7 @@ func story(table *schema.Table, answers ...[]Row) Journal {
 	return j
 }
 
-// tell writes a story in batches that end at his, and picks columns of the result.
+// tell writes a journal in batches that end at his, and returns columns of the published rows, sorted.
 func (k Sink) tell(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +62,8 @@ func lastWins(t *testing.T, k Sink) {
 	}
 }
 
-// grows: what is previous is of an earlier day, whatever comes twice a day, and however the
-// answers are cut into batches.
+// grows: the previous value is of an earlier day, also if a key is seen twice a day, and whatever the
+// batches.
 func grows(t *testing.T, k Sink) {
 	video := func(id string, views any) Row { return Row{"video_id": id, "view_count": views} }
 	j := story(schema.Outliers,
@@ -71,7 +72,7 @@ func grows(t *testing.T, k Sink) {
 		[]Row{video("a", int64(3)), video("a", int64(4))},
 		[]Row{video("b", nil)},
 		[]Row{video("a", int64(5))})
-	j[1].At = j[0].At.Add(time.Minute) // two searches of a day
+	j[1].At = j[0].At.Add(time.Minute) // two searches on one day
 	for _, row := range j[1].Rows[schema.Outliers] {
 		row[sinks.ObservedAt] = j[1].At
 	}
@@ -103,7 +104,8 @@ func replacedWhole(t *testing.T, k Sink) {
 	}
 }
 
-// goneForGood: comments that an answer no longer has, and what turns out to be there.
+// goneForGood: comments are deleted when an answer no longer has them, and missing ids when an answer
+// has them.
 func goneForGood(t *testing.T, k Sink) {
 	comment := func(video, text string) Row { return Row{"video_id": video, "comment_key": text, "text": text} }
 	j := story(schema.Comments,
@@ -133,7 +135,7 @@ func goneForGood(t *testing.T, k Sink) {
 	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "a"})
 	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
 	j[2].end(schema.Missing, Row{"endpoint": "comments", "id": "c"})
-	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing anew
+	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing again
 	for _, batches := range everyCut(4) {
 		got := k.tell(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -142,7 +144,7 @@ func goneForGood(t *testing.T, k Sink) {
 	}
 }
 
-// everyCut are all ways to cut n answers into batches, by the ends of these.
+// everyCut returns all ways to divide n answers into batches, each as the ends of the batches.
 func everyCut(n int64) (all [][]int64) {
 	for cuts := range 1 << (n - 1) {
 		var his []int64

@@ -11,8 +11,8 @@ import (
 	"outlierd/sinks"
 )
 
-// Want is what a table holds after the answers up to hi: the meaning of the kinds,
-// said as plainly as possible.
+// Want returns the expected rows of a table after the answers up to hi. It is the reference
+// implementation of the kinds of tables.
 func (j Journal) Want(table *schema.Table, hi int64) []Row {
 	var kept []Row
 	for _, a := range j[:hi] {
@@ -50,7 +50,7 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 	return kept
 }
 
-// previous says in a row what it was on an earlier day, as far as the row before it knows.
+// previous sets the columns of a row with the value of an earlier day, from the row before it.
 func previous(table *schema.Table, row, before Row) {
 	const day = 24 * time.Hour
 	at, last := row[sinks.LastSeenAt].(time.Time), before[sinks.LastSeenAt].(time.Time)
@@ -61,7 +61,7 @@ func previous(table *schema.Table, row, before Row) {
 	}
 }
 
-// byOthers finds the rows of row's parent that another answer brought.
+// byOthers returns a function that matches the rows of row's parent from other answers.
 func byOthers(row Row, table *schema.Table) func(Row) bool {
 	return func(old Row) bool {
 		return key(old, table.Key[:1]) == key(row, table.Key[:1]) && old[sinks.ResponseID] != row[sinks.ResponseID]
@@ -94,7 +94,7 @@ func key(row Row, names []string) string {
 	return text
 }
 
-// lines are rows as text in an order of their own: tables have none.
+// lines formats rows as texts and sorts them, because tables have no order.
 func lines(rows []Row) []string {
 	var all []string
 	for _, row := range rows {
@@ -104,7 +104,7 @@ func lines(rows []Row) []string {
 	return all
 }
 
-// printable quotes what a plain print would blur, and leaves out what is NULL.
+// printable returns a value for comparison: with texts quoted and shortened, and without NULLs.
 func printable(v any) any {
 	switch v := v.(type) {
 	case Row:

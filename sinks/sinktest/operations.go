@@ -13,9 +13,10 @@ import (
 	"outlierd/sinks"
 )
 
-// Here are the promises about the operations tables, which follow the state.
+// This file has the tests of operations tables, which are derived from the state.
 
-// News are rows of operations tables, told in batches of at most so many rows of a table.
+// News returns changes with the given rows of operations tables, in batches of at most most rows per
+// table.
 func News(since, version int64, all bool, rows map[*schema.Table][]Row, most int) *sinks.Ops {
 	return &sinks.Ops{Since: since, Version: version, All: all, Batches: batches(rows, most)}
 }
@@ -45,7 +46,7 @@ func batches(rows map[*schema.Table][]Row, most int) iter.Seq2[sinks.OpsBatch, e
 	}
 }
 
-// Runs are all runs up to hi, as news of a version of that number.
+// Runs returns changes with the runs (since, hi] and the version hi. Since 0 they replace all rows.
 func Runs(since, hi int64) *sinks.Ops {
 	all := map[*schema.Table][]Row{}
 	for id := since + 1; id <= hi; id++ {
@@ -54,22 +55,21 @@ func Runs(since, hi int64) *sinks.Ops {
 	return News(since, hi, since == 0, all, 1000)
 }
 
-// operation is a version of a row of an operations table.
+// operation returns a row of an operations table, with values that depend on id and version.
 func operation(table *schema.Table, id, version int64) Row {
 	row := variant(table, int(id+version))
 	row["id"] = id
 	return row
 }
 
-// ledger is what the operations tables of the state hold, and in which version each row
-// has changed last.
+// ledger simulates the operations tables of the state.
 type ledger struct {
 	version int64
 	rows    map[*schema.Table][]Row
-	changed map[*schema.Table][]int64
+	changed map[*schema.Table][]int64 // the version in which each row was changed last
 }
 
-// change appends a row to a table, or changes one that is there.
+// change changes the row at an index of a table, or appends one if there is none.
 func (l *ledger) change(table *schema.Table, at int) {
 	l.version++
 	if at >= len(l.rows[table]) {
@@ -80,7 +80,7 @@ func (l *ledger) change(table *schema.Table, at int) {
 	l.rows[table][at], l.changed[table][at] = operation(table, int64(2*at+1), l.version), l.version
 }
 
-// since are the rows that have changed since a version; all of them since 0.
+// since returns the rows that were changed after a version; all rows for 0.
 func (l *ledger) since(version int64, most int) *sinks.Ops {
 	news := map[*schema.Table][]Row{}
 	for table, rows := range l.rows {
@@ -97,8 +97,8 @@ func newLedger() *ledger {
 	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}}
 }
 
-// operations: whatever changes, whenever it is told and in whatever batches, readers
-// find what the state has.
+// operations publishes random changes in random batches. After each publication readers must find the
+// rows of the state.
 func operations(t *testing.T, k Sink) {
 	few(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -141,7 +141,7 @@ func operations(t *testing.T, k Sink) {
 
 var errBrokenOff = errors.New("the state cannot be read")
 
-// brokenOff are news that end with an error after their first batch.
+// brokenOff returns changes that end with an error after the first batch.
 func brokenOff(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		for batch, err := range news {
@@ -154,7 +154,7 @@ func brokenOff(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, 
 	}
 }
 
-// manyOperations: the newest rows gather until they are many, and old ones change then.
+// manyOperations adds many rows over several publications, and changes old ones.
 func manyOperations(t *testing.T, k Sink) {
 	dir := t.TempDir()
 	s := k.Open(t, dir)
@@ -175,7 +175,8 @@ func manyOperations(t *testing.T, k Sink) {
 	}
 }
 
-// refusedNews: news that do not follow would leave out what lies between.
+// refusedNews: changes since another version than the sink's are refused, because changes in between
+// would be lost.
 func refusedNews(t *testing.T, k Sink) {
 	dir := t.TempDir()
 	s := k.Open(t, dir)

@@ -16,18 +16,17 @@ import (
 	"outlierd/sinks"
 )
 
-// Sink is how the tests get at a sink whose files are all below one folder.
+// Sink gives the tests access to a sink whose files are all below one folder.
 type Sink struct {
 	// Open opens the sink with [Tables] and [Ops].
 	Open func(t testing.TB, dir string) sinks.Sink
 
-	// Read reads all rows that readers find in a table, in records that the caller
-	// releases; it is called while the sink is open.
+	// Read returns all published rows of a table. The caller releases the records. It is called while
+	// the sink is open.
 	Read func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch
 }
 
-// Run runs the suite. A random journal is tried ten times, unless the flag
-// -rapid.checks says otherwise.
+// Run runs the suite. Random tests run ten times, unless the flag -rapid.checks is set.
 func Run(t *testing.T, sink Sink) {
 	for name, test := range map[string]func(*testing.T, Sink){
 		"a new sink is empty and readable":            newSink,
@@ -62,7 +61,7 @@ func write(t testing.TB, s sinks.Sink, j Journal, lo, hi int64) {
 	}
 }
 
-// publish tells news at most once.
+// publish publishes, with at most one set of changes.
 func publish(t testing.TB, s sinks.Sink, news ...*sinks.Ops) {
 	t.Helper()
 	var ops *sinks.Ops
@@ -100,7 +99,7 @@ func (k Sink) rows(t testing.TB, dir string, table *schema.Table) []Row {
 	return rows
 }
 
-// Check compares what readers find with the journal up to hi.
+// Check compares all published tables with the journal up to hi.
 func (k Sink) Check(t testing.TB, dir string, j Journal, hi int64) {
 	t.Helper()
 	for _, table := range Tables() {
@@ -108,7 +107,7 @@ func (k Sink) Check(t testing.TB, dir string, j Journal, hi int64) {
 	}
 }
 
-// CheckTable is Check of one table.
+// CheckTable is Check for one table.
 func (k Sink) CheckTable(t testing.TB, dir string, table *schema.Table, j Journal, hi int64) {
 	t.Helper()
 	if diff := k.diff(t, dir, table, j, hi); diff != "" {
@@ -116,7 +115,7 @@ func (k Sink) CheckTable(t testing.TB, dir string, table *schema.Table, j Journa
 	}
 }
 
-// diff is "" if readers find in a table what the journal up to hi amounts to.
+// diff compares a published table with the journal up to hi. It returns "" if they are equal.
 func (k Sink) diff(t testing.TB, dir string, table *schema.Table, j Journal, hi int64) string {
 	t.Helper()
 	diff := cmp.Diff(lines(j.Want(table, hi)), lines(k.rows(t, dir, table)))

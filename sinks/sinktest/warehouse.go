@@ -13,19 +13,19 @@ import (
 	"outlierd/sinks"
 )
 
-// perVideo is how many rows each table gets for one video: most rows are lines of
-// transcripts, and most columns are in tables with few rows, as in practice.
+// perVideo is the number of rows per video in each table. As in practice, most rows are lines of
+// transcripts, and most columns are in tables with few rows.
 var perVideo = map[string]int{
 	"outliers": 4, "outliers_history": 5, "videos": 1, "videos_history": 2, "comments": 20, "comment_counts": 1,
 	"comment_counts_history": 1, "transcripts": 1, "transcript_events": 150, "channel_uploads": 8, "channel_uploads_history": 9,
 	"channels": 1, "channels_history": 1, "channel_statistics": 1, "channel_statistics_history": 1,
 }
 
-// WarehouseAnswer is about what one answer of [Warehouse] takes of a DuckDB file, in bytes.
+// WarehouseAnswer is the approximate size of one answer of [Warehouse] in a DuckDB file, in bytes.
 const WarehouseAnswer = 18_000
 
-// Warehouse is the answers (lo, hi], each all that is known of one video: about 200 rows
-// in 15 tables. Every key is new.
+// Warehouse returns the answers (lo, hi]. Each has all data of one video: about 200 rows in 15 tables.
+// All keys are new.
 func Warehouse(lo, hi int64) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}
 	for _, t := range schema.Tables() {
@@ -36,7 +36,7 @@ func Warehouse(lo, hi int64) sinks.Batch {
 	return b
 }
 
-// invented makes n rows of every answer.
+// invented returns a record with n rows per answer.
 func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
 	defer b.Release()
@@ -66,7 +66,7 @@ func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// invent appends a value that compresses as real ones do, by its type alone.
+// invent appends a random value of the builder's type that compresses about as well as real ones.
 func invent(b array.Builder, r *rand.Rand) {
 	switch b := b.(type) {
 	case *array.StringBuilder:

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// NewAzure is an empty store that speaks the interface of Azure Blob Storage. Its bucket is a
-// container of whatever account.
+// NewAzure returns an empty store with the API of Azure Blob Storage. It has one container, and accepts
+// any account.
 func NewAzure(container string) *Server {
 	s := New(container)
 	s.Scheme, s.blocks = "az", map[string]map[string][]byte{}
 	return s
 }
 
-// azure answers a request to Azure.
+// azure handles a request to Azure.
 func (s *Server) azure(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	query := r.URL.Query()
 	switch {
@@ -51,11 +51,11 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("Last-Modified", "Mon, 02 Nov 2026 00:00:00 GMT")
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(content) // to a client that may have gone
+		_, _ = w.Write(content) // fails if the client has disconnected
 	}
 }
 
-// putBlob replaces a blob, on the conditions of the request. Blocks that wait to be put together go.
+// putBlob replaces a blob if the conditions of the request are met. It discards uncommitted blocks.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, key string, content []byte) {
 	old, there := s.objects[key]
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
@@ -89,7 +89,7 @@ func (s *Server) putBlock(w http.ResponseWriter, key, id string, body []byte) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// putBlockList makes a blob of blocks.
+// putBlockList creates a blob from blocks.
 func (s *Server) putBlockList(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	var list struct {
 		Latest []string
@@ -142,7 +142,7 @@ func (s *Server) listBlobs(w http.ResponseWriter, prefix, delimiter, after strin
 	write(w, result)
 }
 
-// Blocks is how many blocks wait to be put together.
+// Blocks returns the number of uncommitted blocks.
 func (s *Server) Blocks() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,23 +21,24 @@ import (
 	"sync"
 )
 
-// Server is a store with one bucket. As a [http.RoundTripper] it needs no socket.
+// Server is a store with one bucket. It is a [http.Handler], and a [http.RoundTripper] that needs no
+// socket.
 type Server struct {
 	Scheme string // of its addresses: s3 or az
 	Bucket string
 
-	// Fault answers a request in the store's place if it reports true.
+	// Fault is called for each request. If it returns true, it has written the response.
 	Fault func(w http.ResponseWriter, r *http.Request) bool
 
 	// Loses reports whether a part of an upload is lost although the store confirms it.
 	Loses func(part int) bool
 
 	mu      sync.Mutex
-	objects map[string][]byte
-	uploads map[string]*upload
-	blocks  map[string]map[string][]byte // of Azure: by key and id
-	last    int
-	asked   []string // the requests
+	objects map[string][]byte            // by key
+	uploads map[string]*upload           // by id
+	blocks  map[string]map[string][]byte // of Azure: by key and block id
+	last    int                          // id of the last upload
+	asked   []string                     // the requests: method and key
 }
 
 type upload struct {
@@ -45,7 +46,7 @@ type upload struct {
 	parts map[int][]byte
 }
 
-// New is an empty store that speaks S3.
+// New returns an empty S3 store.
 func New(bucket string) *Server {
 	return &Server{Scheme: "s3", Bucket: bucket, objects: map[string][]byte{}, uploads: map[string]*upload{}}
 }
@@ -62,7 +63,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	asked.Header = http.Header{}
 	for name, values := range r.Header {
-		asked.Header[http.CanonicalHeaderKey(name)] = values // as a socket would
+		asked.Header[http.CanonicalHeaderKey(name)] = values // like a server with a socket
 	}
 	s.ServeHTTP(w, asked)
 	answer := w.Result()
@@ -74,7 +75,8 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, asked.Body.Close()
 }
 
-// Refuse writes an error as S3 does, and Azure, which also names it in a header.
+// Refuse writes an error response of S3, which is also valid for Azure: that needs the code in a
+// header.
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("X-Ms-Error-Code", code)
@@ -137,7 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// content is the body of a request, out of the chunks that some come in.
+// content returns the body of a request, without the encoding of chunks that some have.
 func content(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil && strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
@@ -154,7 +156,7 @@ func content(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// dechunk reads the chunks of a body that is signed piece by piece.
+// dechunk decodes a body with signed chunks.
 func dechunk(body []byte) (all []byte, err error) {
 	in := bufio.NewReader(bytes.NewReader(body))
 	for {
@@ -167,7 +169,7 @@ func dechunk(body []byte) (all []byte, err error) {
 		if err != nil || n == 0 {
 			return all, err
 		}
-		some := make([]byte, n+2) // with the end of the line
+		some := make([]byte, n+2) // with the line end
 		if _, err := io.ReadFull(in, some); err != nil {
 			return nil, err
 		}
@@ -194,7 +196,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("Last-Modified", "Mon, 02 Nov 2026 00:00:00 GMT")
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(content) // to a client that may have gone
+		_, _ = w.Write(content) // fails if the client has disconnected
 	}
 }
 
@@ -209,7 +211,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, body []
 	w.Header().Set("Etag", tag(body))
 }
 
-// part answers what concerns an upload in parts.
+// part handles the requests of a multipart upload.
 func (s *Server) part(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	id := r.URL.Query().Get("uploadId")
 	u := s.uploads[id]
@@ -244,7 +246,8 @@ func (s *Server) part(w http.ResponseWriter, r *http.Request, key string, body [
 	}
 }
 
-// page is how many objects a listing has at most, few enough that tests see several.
+// page is the maximum number of objects in a page of a listing, small enough that tests read several
+// pages.
 const page = 20
 
 type listed struct {
@@ -299,17 +302,17 @@ func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
 
 func write(w http.ResponseWriter, result any) {
 	w.Header().Set("Content-Type", "application/xml")
-	_ = xml.NewEncoder(w).Encode(result) // to a client that may have gone
+	_ = xml.NewEncoder(w).Encode(result) // fails if the client has disconnected
 }
 
-// Objects are the objects, by key.
+// Objects returns the content of all objects, by key.
 func (s *Server) Objects() map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.objects)
 }
 
-// Put puts an object there; nil removes it.
+// Put writes an object; nil deletes it.
 func (s *Server) Put(key string, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,28 +321,28 @@ func (s *Server) Put(key string, content []byte) {
 	}
 }
 
-// Uploads is how many uploads were begun and not ended.
+// Uploads returns the number of incomplete uploads.
 func (s *Server) Uploads() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.uploads)
 }
 
-// SetFault replaces Fault while requests may be under way.
+// SetFault replaces Fault. It may be called during requests.
 func (s *Server) SetFault(fault func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Fault = fault
 }
 
-// SetLoses replaces Loses while requests may be under way.
+// SetLoses replaces Loses. It may be called during requests.
 func (s *Server) SetLoses(loses func(part int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Loses = loses
 }
 
-// Asked returns the requests since it was called last.
+// Asked returns the requests since its last call, each as method and key.
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
