@@ -240,6 +240,9 @@ func Restore(ctx context.Context, from Place, to string, o state.Options, settle
 	}
 	_, err = restored.Check(ctx)
 	if err == nil {
+		err = restored.Restored()
+	}
+	if err == nil {
 		err = settle(restored, m)
 	}
 	if err := errors.Join(err, restored.Close()); err != nil {

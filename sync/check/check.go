@@ -85,6 +85,15 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		r.problem("it holds answers up to %d, but the journal ends at %d", s.Mark, c.End)
 		return r, nil
 	}
+	restores, err := c.State.Restores()
+	if err != nil {
+		return r, err
+	}
+	if lost := restores.LostWith(s.Ops, s.Mark); lost != nil {
+		r.problem("it holds answers %d to %d of the state that was lost, and the journal of the restored one has others with these numbers",
+			lost.Answers+1, s.Mark)
+		return r, nil
+	}
 	if s.Mark < c.Pruned {
 		r.problem("it holds answers up to %d, and the journal is pruned up to %d", s.Mark, c.Pruned)
 		return r, nil

@@ -45,6 +45,9 @@ func (l *Loader) ask(ctx context.Context, s *sinkState) error {
 	if mark > end {
 		return &AheadError{Sink: s.Name(), Mark: mark, End: end}
 	}
+	if err := l.lostWith(ctx, s, mark); err != nil {
+		return l.disable(s, err)
+	}
 	pruned, err := l.store.Journal.Pruned()
 	if err != nil {
 		return err
@@ -54,6 +57,36 @@ func (l *Loader) ask(ctx context.Context, s *sinkState) error {
 	}
 	s.mark, s.err, l.answered = mark, nil, true
 	return nil
+}
+
+// lostWith returns a [*LostStateError] if a sink was filled by a state that was lost, and was not read
+// before the restored one had as many answers.
+func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
+	restores, err := l.store.Restores()
+	if err != nil || len(restores) == 0 {
+		return err
+	}
+	version, err := s.OpsVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err)
+	}
+	if lost := restores.LostWith(version, mark); lost != nil {
+		return &LostStateError{Sink: s.Name(), Mark: mark, Backup: lost.Answers}
+	}
+	return nil
+}
+
+// LostStateError is the error if a sink has answers of a state that was lost, while the journal of the
+// restored one has other answers with the same numbers.
+type LostStateError struct {
+	Sink         string
+	Mark, Backup int64
+}
+
+func (e *LostStateError) Error() string {
+	return fmt.Sprintf("sink %s holds answers %d to %d of the state that was lost, and the journal of the restored one has others "+
+		"with these numbers: to keep their rows, move its tables away; then stop outlierd, and 'outlierd rebuild %s' fills it from the journal",
+		e.Sink, e.Backup+1, e.Mark, e.Sink)
 }
 
 // PrunedError is the error if a sink lacks rows of answers whose bodies were pruned from the journal.

@@ -67,13 +67,17 @@ func Since(db *store.Store, since int64) (News, error) {
 // Seen is [Since] for a state opened read-only.
 func Seen(db *store.Store, since int64) (News, error) {
 	news := News{changed: map[string][]int64{}}
-	err := db.View(func(tx *store.Tx) error {
-		err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := db.View(func(tx *store.Tx) (err error) {
+		if news.Version, err = version(tx); err != nil {
 			return err
 		}
 		forgotten, err := readForgotten(tx)
-		if news.All = since == 0 || since < forgotten || since > news.Version; err != nil || news.All {
+		if err != nil {
+			return err
+		}
+		skipped, err := readSkipped(tx)
+		lost := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.has(since) })
+		if news.All = since == 0 || since < forgotten || since > news.Version || lost; err != nil || news.All {
 			return err
 		}
 		type change struct {
@@ -91,6 +95,15 @@ func Seen(db *store.Store, since int64) (News, error) {
 		return News{}, fmt.Errorf("look for changes of the operations tables: %w", err)
 	}
 	return news, nil
+}
+
+// version is the number of the last change.
+func version(tx *store.Tx) (version int64, err error) {
+	err = tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, err
 }
 
 func readForgotten(tx *store.Tx) (int64, error) {

@@ -206,3 +206,50 @@ func TestLimitIsKeptWhenItChanges(t *testing.T) {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }
+
+// TestRestoredStateSkipsVersions: a sink that has a version of the state that was lost gets all rows,
+// and one of the backup, or of the restored state, only the changes.
+func TestRestoredStateSkipsVersions(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	history(t, s)
+	see := func(since int64) ops.News {
+		t.Helper()
+		news, err := ops.Since(s.DB, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return news
+	}
+	end, err := s.Journal.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup := see(0).Version
+	if err := s.Restored(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ledger.Adjust(1, "spent after the backup"); err != nil {
+		t.Fatal(err)
+	}
+	now := see(0).Version
+	for since, all := range map[int64]bool{backup: false, backup + 1: true, backup + 99: true, now - 1: false, now: false, now + 1: true} {
+		if news := see(since); news.All != all || news.None() != (since == now) {
+			t.Errorf("since %d (backup %d, now %d): all %v, none %v", since, backup, now, news.All, news.None())
+		}
+	}
+	restores, err := s.Restores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		version, mark int64
+		lost          bool
+	}{
+		{backup, end, false}, {backup + 1, end, false}, {backup + 1, end + 1, true}, {now, end + 1, false}, {0, 0, false},
+	} {
+		if lost := restores.LostWith(c.version, c.mark); (lost != nil) != c.lost {
+			t.Errorf("version %d, answers up to %d: %v, want lost %v", c.version, c.mark, lost, c.lost)
+		}
+	}
+}

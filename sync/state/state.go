@@ -389,6 +389,22 @@ func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bo
 	return news.Changed(t), !news.All, err
 }
 
+// Restored records that the state was just restored from a backup, so that what sinks have of the state
+// that was lost is told from what they have of this one; see [ops.Skip].
+func (s *Store) Restored() error {
+	end, err := s.Journal.End()
+	if err == nil {
+		err = s.DB.Update(func(tx *store.Tx) error { return ops.Skip(tx, end) })
+	}
+	if err != nil {
+		return fmt.Errorf("record that the state was restored: %w", err)
+	}
+	return nil
+}
+
+// Restores returns what [Store.Restored] has recorded.
+func (s *Store) Restores() (ops.Restores, error) { return ops.ReadRestores(s.DB) }
+
 // JournalOf yields the journal's answers to a run's calls, up to and including upTo. It reads no
 // answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
