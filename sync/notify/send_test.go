@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -252,6 +254,13 @@ func TestACommandReadsTheEventFromStandardInput(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			t.Errorf("a word became a command: there is %s", name)
 		}
+	}
+	leaving := targetOf(t, `{command: [/bin/sh, -c, "echo $$ > pid; sleep 1000 & exit 0"]}`)
+	if err := s.Send(t.Context(), leaving, breakout()); err != nil {
+		t.Errorf("a program that ended with 0 and left another one running: %v", err)
+	}
+	if group, err := strconv.Atoi(strings.TrimSpace(read("pid"))); err != nil || syscall.Kill(-group, syscall.SIGKILL) != nil {
+		t.Errorf("the program that was left did not run: %v", err)
 	}
 	failing := targetOf(t, `{command: [/bin/sh, -c, "echo no bell >&2; exit 3"]}`)
 	if err := s.Send(t.Context(), failing, breakout()); err == nil || err.Error() != "/bin/sh: exit status 3: no bell" {
