@@ -2,7 +2,9 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 
 	"github.com/wneessen/go-mail"
 
@@ -40,9 +42,9 @@ func mailOptions(m *job.Mail) []mail.Option {
 	case job.MailTLS:
 		options = append(options, mail.WithSSL())
 	case job.MailPlain:
-		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS), mail.WithDialContextFunc(dialBounded))
 	default:
-		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dialBounded))
 	}
 	if m.User != "" {
 		auth := mail.SMTPAuthAutoDiscover
@@ -53,4 +55,33 @@ func mailOptions(m *job.Mail) []mail.Option {
 			mail.WithUsername(m.User), mail.WithPassword(m.Password.Reveal()))
 	}
 	return options
+}
+
+// mostOfMail is how many bytes a mail server may send in one attempt. A dialogue has a few thousand.
+const mostOfMail = 1 << 20
+
+// dialBounded connects to a server that has not yet shown a certificate, and may be anything: the
+// mail library would keep a line in memory however long it is.
+func dialBounded(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &bounded{Conn: c, left: mostOfMail}, nil
+}
+
+// bounded is a connection from which a limited number of bytes can be read.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+// Read implements [net.Conn].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, errors.New("it sent more than 1 MiB, which no mail server does")
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }

@@ -173,3 +173,38 @@ func TestMailErrorsShowNoPassword(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What answers at the address may be no mail server, and never end its first line.
+func TestMailServerThatNeverEndsALineIsGivenUp(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan int)
+	go func() {
+		n, line := 0, make([]byte, 64<<10)
+		defer func() { sent <- n }()
+		c, err := listener.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		for err == nil && n < 100<<20 {
+			var some int
+			some, err = c.Write(line)
+			n += some
+		}
+	}()
+	target := targetOf(t, `{mail: {server: "`+listener.Addr().String()+`", from: o@example.org, to: a@example.org}}`)
+	err = sender().Send(t.Context(), target, breakout())
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Errorf("got %v", err)
+	}
+	if n := <-sent; n >= 100<<20 {
+		t.Errorf("%d MiB were read", n>>20)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+}
