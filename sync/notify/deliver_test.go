@@ -309,6 +309,45 @@ func TestATargetThatFailsNowAndThenIsLoggedOnceAnHour(t *testing.T) {
 	})
 }
 
+// The clock was more than a year ahead, and is right when the next process begins: an event that was
+// tried and one that was not arrive at once, and one that no target accepts is dropped after 7 days.
+func TestEventsOfAClockThatWasAheadArrive(t *testing.T) {
+	dir := t.TempDir()
+	down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(400 * 24 * time.Hour)
+		w := &world{T: t, config: parse(t, ""), dir: dir}
+		w.open()
+		w.put("tried")
+		w.deliverer(down).Flush(t.Context())
+		w.put("new")
+		w.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, config: parse(t, ""), dir: dir}
+		w.open()
+		var got []string
+		stop := w.start(func(a http.ResponseWriter, r *http.Request) {
+			if r.URL.Hostname() == "hook.example" {
+				got = append(got, idIn(t, r))
+				return
+			}
+			down(a, r)
+		})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if strings.Join(got, " ") != "tried new" {
+			t.Errorf("got %v after 10 s", got)
+		}
+		time.Sleep(8 * 24 * time.Hour)
+		stop()
+		if n := w.waiting(); n != 0 {
+			t.Errorf("%d events wait after 8 days", n)
+		}
+		w.close()
+	})
+}
+
 func TestTheOutboxIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")

@@ -105,13 +105,16 @@ type waiting struct {
 }
 
 // nextFor is the oldest event that waits for a target and may be tried at the given time, or
-// else the one that may be tried first; nil if none waits.
+// else the one that may be tried first; nil if none waits. An event that was never tried may be, and
+// so may one that would wait for longer than any back-off: the clock was ahead when it was recorded.
 func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 	var w waiting
 	var payload string
 	var next int64
-	err := tx.Row(`SELECT id, payload, tries, next_try FROM notify_outbox WHERE delivered = 0 AND target = ?1
-		ORDER BY next_try > ?2, iif(next_try > ?2, next_try, id), id LIMIT 1`, target, store.Micros(now)).
+	err := tx.Row(`SELECT id, payload, tries, iif(tries = 0 OR next_try > ?3, 0, next_try) AS next
+		FROM notify_outbox WHERE delivered = 0 AND target = ?1
+		ORDER BY next > ?2, iif(next > ?2, next, id), id LIMIT 1`,
+		target, store.Micros(now), store.Micros(now.Add(maxBackoff))).
 		Scan(&w.id, &payload, &w.tries, &next)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -137,9 +140,14 @@ func postpone(tx *store.Tx, id int64, until time.Time) error {
 	return err
 }
 
-// expire forgets what is too old. It returns how many events no target has taken.
+// expire forgets what is too old. It returns how many events no target has taken. Those that a clock
+// dated in the future count as new.
 func expire(tx *store.Tx) (lost int64, err error) {
 	now := tx.Now()
+	if _, err := tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`,
+		store.Micros(now)); err != nil {
+		return 0, err
+	}
 	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
 		store.Micros(now.Add(-keepWaiting)))
 	if err != nil {
