@@ -186,7 +186,7 @@ func (n *notifier) lookSoon() {
 // tables were published since the last time.
 func (n *notifier) look(ctx context.Context) {
 	e := n.engine
-	switch err := n.watcher.Look(e.Store); {
+	switch err := n.watcher.Check(e.Store); {
 	case err == nil:
 		n.logged = ""
 	case n.logged != err.Error():

@@ -14,20 +14,20 @@ import (
 	"outlierd/sync/store"
 )
 
-// Alerts asks the SQL of alerts and tells their new rows.
+// Alerts runs the SQL of alerts, and puts their new rows in the outbox.
 type Alerts struct {
 	Watcher *Watcher
 	Store   *store.Store
 	Log     *slog.Logger
 
-	// Ask gives the first column of a query's result, as text.
+	// Ask runs a query and returns the first column of its result, as text.
 	Ask func(ctx context.Context, sql string) ([]string, error)
 
-	failed map[string]string // what was logged of an alert's last failure, by its name
+	failed map[string]string // the last failure that was logged, by the alert's name
 }
 
-// Evaluate asks every alert once. One that fails is logged, and keeps no other from being
-// asked; the same failure is logged once.
+// Evaluate runs every alert once. If one fails, that is logged, and the others still run. A failure
+// that repeats is logged once.
 func (a *Alerts) Evaluate(ctx context.Context) {
 	for _, alert := range a.Watcher.config.Alerts {
 		err := a.evaluate(ctx, alert)
@@ -67,24 +67,24 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 	}
 	fresh := slices.DeleteFunc(rows, func(r keyed) bool {
 		known := seen[r.hash]
-		seen[r.hash] = true // of two rows with one key the first is told
+		seen[r.hash] = true // of several rows with one key the first counts
 		return known
 	})
 	if len(fresh) == 0 && !first {
 		return nil
 	}
-	return a.Store.Update(func(tx *store.Tx) error { return a.tell(tx, alert, fresh, first) })
+	return a.Store.Update(func(tx *store.Tx) error { return a.record(tx, alert, fresh, first) })
 }
 
-// subject is under which the definition of an alert is remembered.
+// subject is the key of an alert's definition in the database.
 func subject(alert job.Alert) string { return "alert/" + alert.Name }
 
-// definition tells two alerts of one name apart that are not about the same rows.
+// definition identifies the SQL and the key of an alert: if either changes, its rows are new.
 func definition(alert job.Alert) string { return idOf(append([]string{alert.SQL}, alert.Key...)...) }
 
-// seen are those of an alert's rows that were seen before, by the hash of their key. The first
-// time that an alert is asked, or after its SQL or its key has changed, there are none. The cost
-// follows the rows of the result, and not all that were ever seen.
+// seen returns which of an alert's rows were seen before, by the hash of their key. There are none
+// the first time that an alert runs, and after a change of its SQL or its key. The cost depends on
+// the rows of the result, and not on how many were ever seen.
 func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
 	hashes = map[string]bool{}
 	asked := make([]string, 0, len(rows))
@@ -113,8 +113,8 @@ func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, fi
 const seenBefore = `SELECT r.key FROM json_each(?2) AS asked CROSS JOIN alert_rows AS r
 	ON r.alert = ?1 AND r.key = asked.value`
 
-// tell records new rows and, except the first time, puts them in the outbox.
-func (a *Alerts) tell(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
+// record records new rows and, except the first time, puts them in the outbox.
+func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
 	if first {
 		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
 			return err

@@ -28,13 +28,13 @@ func upTo(n int) (ids []int) {
 	return ids
 }
 
-func TestEachNewRowOfAnAlertIsToldOnce(t *testing.T) {
+func TestAlertSendsEachNewRowOnce(t *testing.T) {
 	w := newWorld(t, rivalAlert)
 	var rows []string
 	var failure error
 	a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(_ context.Context, sql string) ([]string, error) {
 		if !strings.Contains(sql, "select 1 -- all\n)") {
-			t.Errorf("asked %s", sql)
+			t.Errorf("the query is %s, want the alert's SQL in parentheses on lines of its own", sql)
 		}
 		return rows, failure
 	}}
@@ -42,12 +42,12 @@ func TestEachNewRowOfAnAlertIsToldOnce(t *testing.T) {
 		t.Helper()
 		rows = found(ids...)
 		a.Evaluate(t.Context())
-		told := 0
+		sent := 0
 		for _, e := range w.events("hook") {
-			told += len(e.Rows)
+			sent += len(e.Rows)
 		}
-		if told != want {
-			t.Errorf("after %d rows %d are told, want %d", len(ids), told, want)
+		if sent != want {
+			t.Errorf("after a result of %d rows, %d rows were sent in total, want %d", len(ids), sent, want)
 		}
 	}
 	evaluate(0, 1, 2, 2)
@@ -58,7 +58,7 @@ func TestEachNewRowOfAnAlertIsToldOnce(t *testing.T) {
 	e := w.events("hook")[0]
 	if r := e.Rows[0]; e.Title != "A rival: Title 3 <!channel>" || e.Kind != Alert || e.Alert != "rival-hit" ||
 		r.Link != "" || fmt.Sprint(r.Values["z_score"]) != "5.25" {
-		t.Errorf("got %+v", e)
+		t.Errorf("event %+v, want the alert's row 3", e)
 	}
 	evaluate(100, upTo(102)...) // 0 and 4 to 101 are new
 	if n := len(w.events("hook")); n != 1+5 {
@@ -68,24 +68,24 @@ func TestEachNewRowOfAnAlertIsToldOnce(t *testing.T) {
 	failure = errors.New("no such table")
 	evaluate(100)
 	evaluate(100)
-	if said := w.log.String(); strings.Count(said, "alert failed") != 1 {
-		t.Errorf("the log says:\n%s", said)
+	if log := w.log.String(); strings.Count(log, "alert failed") != 1 {
+		t.Errorf("log, want one failure of the alert:\n%s", log)
 	}
 	failure = nil
 
-	// Another key means other rows: they are recorded again.
+	// With another key all rows are new: the first result is recorded again.
 	w.config.Alerts[0].Key = []string{"title"}
 	evaluate(100, upTo(103)...)
 	evaluate(101, 103)
 	w.config.Alerts[0].Key = []string{"nothing"}
 	evaluate(101, 104)
-	if said := w.log.String(); !strings.Contains(said, "no column nothing") {
-		t.Errorf("the log says:\n%s", said)
+	if log := w.log.String(); !strings.Contains(log, "no column nothing") {
+		t.Errorf("log, want an error about the missing column:\n%s", log)
 	}
 	w.close()
 }
 
-// TestSeenRowsAreLookedUp: an alert that has told many rows costs no more than one that is new.
+// TestSeenRowsAreLookedUp: an alert with many rows in its history costs no more than a new one.
 func TestSeenRowsAreLookedUp(t *testing.T) {
 	w := newWorld(t, rivalAlert)
 	err := w.state.DB.View(func(tx *store.Tx) error {
@@ -93,7 +93,7 @@ func TestSeenRowsAreLookedUp(t *testing.T) {
 			"EXPLAIN QUERY PLAN "+seenBefore, "rival-hit", `["a"]`)
 		got := fmt.Sprint(plan)
 		if err == nil && !strings.Contains(got, "SEARCH r USING PRIMARY KEY (alert=? AND key=?)") {
-			t.Errorf("the rows are found by %s", got)
+			t.Errorf("the query plan is %s, want a search by the primary key", got)
 		}
 		return err
 	})
@@ -103,13 +103,13 @@ func TestSeenRowsAreLookedUp(t *testing.T) {
 	w.close()
 }
 
-// step is one of how SQLite performs a query.
+// step is one step of SQLite's query plan.
 type step struct {
 	id, parent, unused int64
 	does               string
 }
 
-func TestARowLeadsToItsVideo(t *testing.T) {
+func TestRowLinksToItsVideo(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"video_id":"dQw4w9WgXcQ"}`:                              "https://youtu.be/dQw4w9WgXcQ",
 		`{"video_id":"dQw4w9WgXcQ","link":"https://a.example/1"}`: "https://a.example/1",
@@ -117,7 +117,7 @@ func TestARowLeadsToItsVideo(t *testing.T) {
 		`{"VIDEO_ID":"dQw4w9WgXcQ"}`:                              "https://youtu.be/dQw4w9WgXcQ",
 	} {
 		if k, err := readRow(text, nil); err != nil || k.row.Link != want {
-			t.Errorf("%s leads to %q (%v)", text, k.row.Link, err)
+			t.Errorf("the link of %s is %q (error %v), want %q", text, k.row.Link, err, want)
 		}
 	}
 }

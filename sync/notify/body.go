@@ -60,7 +60,7 @@ func write(t *job.Target, e Event) (message, error) {
 
 func nothing(s string) string { return s }
 
-// wantsJSON reports whether a body is meant to be JSON.
+// wantsJSON reports whether a template is for a body of JSON.
 func wantsJSON(body string) bool {
 	body = strings.TrimSpace(body)
 	return strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")
@@ -74,7 +74,7 @@ func jsonMessage(v any, err error) (message, error) {
 	return message{body: body, contentType: "application/json"}, err
 }
 
-// chat is the text of a chat message. Whatever escape makes harmless is what others wrote.
+// chat returns the text of a chat message. Its untrusted parts are escaped by escape.
 func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
 	if t.Body != "" {
 		return fill(t.Body, e, escape)
@@ -86,27 +86,27 @@ func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
 	return text, nil
 }
 
-// mention is what chats read as a call to people: @everyone, @here, @name.
+// mention matches what chats read as a mention: @everyone, @here, @name.
 var mention = regexp.MustCompile(`@(\w)`)
 
-// unmentioned breaks mentions by a space of no width.
+// unmentioned breaks mentions by a zero-width space.
 func unmentioned(s string) string { return mention.ReplaceAllString(s, "@\u200b$1") }
 
-// escapeSlack is what Slack asks for. Its mentions, such as <!channel>, and its links stand
-// in angle brackets.
+// escapeSlack escapes as Slack's documentation says. Slack's mentions, such as <!channel>, and its
+// links are in angle brackets.
 func escapeSlack(s string) string {
 	return unmentioned(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s))
 }
 
 var discordMarkup = regexp.MustCompile("[\\\\*_~`|>\\[\\]()#<-]")
 
-// escapeDiscord takes the meaning of all signs that Discord reads as Markdown. A mention rings
-// for no one in any case, as allowed_mentions is empty.
+// escapeDiscord escapes all characters that Discord reads as Markdown. Mentions notify no one in any
+// case, because allowed_mentions is empty.
 func escapeDiscord(s string) string {
 	return unmentioned(discordMarkup.ReplaceAllString(s, `\$0`))
 }
 
-// ntfy is a message of ntfy: its body is shown as it is, and the rest is in headers.
+// ntfy returns a message for ntfy: its body is shown unchanged, and the rest is in headers.
 func ntfy(t *job.Target, e Event) (message, error) {
 	text, err := e.about(nothing), error(nil)
 	if t.Body != "" {
@@ -125,18 +125,18 @@ func ntfy(t *job.Target, e Event) (message, error) {
 	return m, err
 }
 
-// urgent reports whether an event keeps data from being bought until a person acts.
+// urgent reports whether calls stop until a person acts.
 func urgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskLow || k == SinkBehind }
 
-// fields are what a template sees of an event. Texts that others wrote are escaped for
-// the format of the target.
+// fields are the fields of an event in a template. Untrusted texts are escaped for the format of
+// the target.
 type fields struct {
 	ID, Event, Time, Job, Run, Alert, Title, Text string
 	Counts                                        map[string]int64
 	Rows                                          []Row
 }
 
-// fill carries out a template.
+// fill executes a template.
 func fill(body string, e Event, escape func(string) string) (string, error) {
 	parsed, err := parseBody(body)
 	if err != nil {
@@ -172,7 +172,7 @@ func parseBody(body string) (*template.Template, error) {
 	return parsed, nil
 }
 
-// asJSON is a value as JSON, for templates.
+// asJSON encodes a value as JSON, for templates.
 func asJSON(v any) (string, error) {
 	var out bytes.Buffer
 	w := json.NewEncoder(&out)
@@ -181,10 +181,10 @@ func asJSON(v any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// place is how text/template begins its errors: "template: body:1:23: executing …".
+// place matches the beginning of an error of text/template: "template: body:1:23: executing …".
 var place = regexp.MustCompile(`^template: body:(\d+)(?::(\d+))?: (?:executing "body" at )?`)
 
-// templateError words a mistake in a template with its line in the template.
+// templateError rewrites an error of text/template as "line 1: …".
 func templateError(err error) error {
 	text := err.Error()
 	if m := place.FindStringSubmatch(text); m != nil {
@@ -193,9 +193,8 @@ func templateError(err error) error {
 	return err
 }
 
-// CheckBody says what is wrong with the template of a webhook's body. It fills it in with
-// events that have every sign in their titles that could be taken for markup, with rows and
-// without.
+// CheckBody returns what is wrong with the template of a webhook's body. It executes the template
+// for events with and without rows, whose titles have all characters that could be markup.
 func CheckBody(t *job.Target) error {
 	if t.Body == "" {
 		return nil

@@ -14,12 +14,12 @@ import (
 	"outlierd/sync/job"
 )
 
-// passedOn are the variables that a command gets of the program's own. The others, among
-// which the service's key may be, it does not get.
+// passedOn are the environment variables that a command inherits. Others could hold secrets, such as
+// the service's key.
 var passedOn = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR"}
 
-// command starts a target's program without a shell, and hands it the event on its standard
-// input, and the names in it that are safe as words in its environment.
+// command starts a target's program without a shell. It passes the event on standard input, and its
+// main fields in the environment.
 func (s *Sender) command(ctx context.Context, t *job.Target, e Event) error {
 	input, err := encode(e)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Sender) command(ctx context.Context, t *job.Target, e Event) error {
 		"OUTLIERD_JOB="+e.Job, "OUTLIERD_TITLE="+e.Title)
 	said := &firstBytes{most: 4 << 10}
 	c.Stderr = said
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it has started ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its child processes end with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	err = c.Run()

@@ -11,11 +11,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// Deliverer sends what is in the outbox, to each target in the order in which it was put in.
-// A target that fails is left alone for a minute, then for two, up to six hours; others go on.
+// Deliverer sends the events of the outbox, to each target in the order in which they were written.
+// After a failure a target is retried in a minute, then in two, and so on up to six hours. The other
+// targets are not delayed.
 //
 // An event is sent at least once. It is sent twice if the process is killed after the target has
-// taken it and before that is on record.
+// accepted it and before that is recorded.
 type Deliverer struct {
 	Store   *store.Store
 	Targets []job.Target
@@ -24,26 +25,25 @@ type Deliverer struct {
 	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing anew
 
 	mu    sync.Mutex
-	taken map[int64]bool // events that a target has taken, where that could not be recorded yet
+	taken map[int64]bool // events that were accepted, which could not be recorded yet
 }
 
-// Health is which targets fail. The log has a line when one begins to fail and another when it
-// works again, at most once in [warnEvery] for each target, as one may do so in turns.
+// Health records which targets fail. A line is logged when a target begins to fail, and one when it
+// works again, at most once in [warnEvery] for each target, because a target may fail now and then.
 type Health struct {
 	mu  sync.Mutex
 	ill map[string]*illness // by target
 }
 
 type illness struct {
-	failed int       // attempts one after another
-	warned bool      // the log has that they fail
-	last   time.Time // when it had such a line last
+	failed int       // consecutive attempts
+	warned bool      // the failure was logged
+	last   time.Time // when a failure was logged last
 }
 
 const warnEvery = time.Hour
 
-// The deliverer looks for new events this often, and ends an attempt so long after it
-// was told to stop.
+// How often the deliverer polls for new events, and how long an attempt may still take when it stops.
 const (
 	lookEvery = 5 * time.Second
 	grace     = 2 * time.Second
@@ -74,7 +74,7 @@ func (d *Deliverer) serve(ctx context.Context, t *job.Target) {
 		next := d.pass(ctx, t)
 		wait := lookEvery
 		if until := time.Until(next); until > wait {
-			wait = until // others that wait for the target would meet the same
+			wait = until // other events of this target would fail, too
 		}
 		if !sleep(ctx, wait) {
 			return
@@ -82,8 +82,8 @@ func (d *Deliverer) serve(ctx context.Context, t *job.Target) {
 	}
 }
 
-// Flush makes one attempt at everything that may be tried now, for a process that is about to
-// end. What fails stays for the next one.
+// Flush attempts once to send every event that is due, for a process that is about to end. Events
+// that fail are left for the next process.
 func (d *Deliverer) Flush(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range d.Targets {
@@ -94,8 +94,8 @@ func (d *Deliverer) Flush(ctx context.Context) {
 	all.Wait()
 }
 
-// pass sends what waits for a target until nothing does or an attempt fails that others would
-// fail like. It returns until when the target is left alone; zero for now.
+// pass sends the waiting events of a target until none is left or the target itself fails. It
+// returns when the target may be tried again; zero for now.
 func (d *Deliverer) pass(ctx context.Context, t *job.Target) time.Time {
 	for ctx.Err() == nil {
 		var w *waiting
@@ -118,8 +118,8 @@ func (d *Deliverer) pass(ctx context.Context, t *job.Target) time.Time {
 	return time.Time{}
 }
 
-// attempt sends one event and records what became of that. It returns until when the target is
-// left alone; zero if the next event may follow.
+// attempt sends one event and records the result. It returns when the target may be tried again;
+// zero if the next event may follow.
 func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time.Time {
 	var err error
 	if !d.isTaken(w.id) {
@@ -135,7 +135,7 @@ func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time
 			return time.Now().Add(time.Minute)
 		}
 		d.set(w.id, false)
-		d.well(t)
+		d.logRecovery(t)
 		return time.Time{}
 	}
 	wait := backoff(w.tries)
@@ -144,19 +144,19 @@ func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time
 		wait = max(wait, refused.After)
 	}
 	until := time.Now().Add(wait)
-	d.unwell(t, w, err, until)
+	d.logFailure(t, w, err, until)
 	if err := d.Store.UpdateSoon(func(tx *store.Tx) error { return postpone(tx, w.id, until) }); err != nil {
 		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 		return until
 	}
 	if isRefusal && !refused.busy() {
-		return time.Time{} // it is about this event: another may be taken
+		return time.Time{} // the target refused this event, and may accept others
 	}
 	return until
 }
 
-// send is [Sender.Send]. An attempt that is under way when ctx ends may finish shortly after,
-// since the target may have taken the event already.
+// send is [Sender.Send]. An attempt may still finish shortly after ctx ends, because the target may
+// already have accepted the event.
 func (d *Deliverer) send(ctx context.Context, t *job.Target, e Event) error {
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -185,8 +185,8 @@ func (d *Deliverer) set(id int64, taken bool) {
 	}
 }
 
-// unwell logs that a target fails, unless the log has had that within the hour.
-func (d *Deliverer) unwell(t *job.Target, w *waiting, err error, until time.Time) {
+// logFailure logs that a target fails, unless that was logged within the hour.
+func (d *Deliverer) logFailure(t *job.Target, w *waiting, err error, until time.Time) {
 	h := d.Health
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,8 +205,8 @@ func (d *Deliverer) unwell(t *job.Target, w *waiting, err error, until time.Time
 	}
 }
 
-// well logs that a target works again of which the log says that it fails.
-func (d *Deliverer) well(t *job.Target) {
+// logRecovery logs that a target works again, if its failure was logged.
+func (d *Deliverer) logRecovery(t *job.Target) {
 	h := d.Health
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,7 +234,7 @@ func (d *Deliverer) expire() {
 	}
 }
 
-// backoff is how long an event waits after so many attempts that failed before this one.
+// backoff returns how long to wait after a failure, given the number of failures before it.
 func backoff(tries int) time.Duration {
 	return min(time.Minute<<min(tries, 16), maxBackoff)
 }

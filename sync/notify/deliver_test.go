@@ -19,8 +19,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// handler serves requests without a network, in a bubble of virtual time. A handler that waits
-// for the end of its request stands for a server that never answers.
+// handler serves requests without a network, so that synctest's virtual time works. A handler that
+// waits for the end of its request simulates a server that never answers.
 type handler func(w http.ResponseWriter, r *http.Request)
 
 func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -32,7 +32,7 @@ func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// parse is a job file with two targets, hook and other.
+// parse returns a job file with the targets hook, other and check.
 func parse(t *testing.T, rest string) *job.Config {
 	t.Helper()
 	src := `version: 1
@@ -132,7 +132,7 @@ func (w *world) start(network handler) (stop func()) {
 	}
 }
 
-// idIn is the id of the event in a request.
+// idIn returns the id of the event in a request.
 func idIn(t *testing.T, r *http.Request) string {
 	t.Helper()
 	var e Event
@@ -142,8 +142,8 @@ func idIn(t *testing.T, r *http.Request) string {
 	return e.ID
 }
 
-// A receiver that fails three times gets every event, over restarts in between.
-func TestEveryEventArrivesThoughAReceiverFails(t *testing.T) {
+// Each event fails three times, and the process restarts in between.
+func TestFailedEventsAreRetriedAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		var mu sync.Mutex
@@ -159,7 +159,7 @@ func TestEveryEventArrivesThoughAReceiverFails(t *testing.T) {
 			arrived[id]++
 		})
 		w.put("a", "b", "c")
-		w.put("a", "b", "c") // which changes nothing
+		w.put("a", "b", "c") // has no effect
 		for range 40 {
 			stop := w.start(network)
 			time.Sleep(time.Minute)
@@ -170,7 +170,7 @@ func TestEveryEventArrivesThoughAReceiverFails(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			for _, host := range []string{"hook.example", "other.example"} {
 				if n := arrived[id+" at "+host]; n != 1 {
-					t.Errorf("%s arrived %d times at %s, after %d tries", id, n, host, tries[id+" at "+host])
+					t.Errorf("%s arrived %d times at %s after %d attempts, want once", id, n, host, tries[id+" at "+host])
 				}
 			}
 		}
@@ -178,9 +178,9 @@ func TestEveryEventArrivesThoughAReceiverFails(t *testing.T) {
 	})
 }
 
-// A target that is down for a day, in whatever way, gets everything in order when it is back, costs
-// few attempts and two lines of the log, and delays no other.
-func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
+// A target that is down for a day gets all events in order when it is back. Its outage costs few
+// attempts and two log lines, and delays no other target.
+func TestOutageOfATargetForADay(t *testing.T) {
 	for name, down := range map[string]handler{
 		"500": func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusInternalServerError) },
 		"redirect": func(a http.ResponseWriter, _ *http.Request) {
@@ -203,7 +203,7 @@ func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
 						return
 					}
 					if r.URL.Hostname() != "hook.example" {
-						t.Errorf("a request to %s", r.URL.Hostname())
+						t.Errorf("request to %s, want only hook.example and other.example", r.URL.Hostname())
 					}
 					attempts++
 					if time.Since(begin) < 24*time.Hour {
@@ -220,7 +220,7 @@ func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
 					synctest.Wait()
 					mu.Lock()
 					if len(other) != i+1 {
-						t.Errorf("after event %d other has %v", i, other)
+						t.Errorf("a minute after event %d other has %v, want all %d events", i, other, i+1)
 					}
 					mu.Unlock()
 					time.Sleep(time.Hour - time.Minute)
@@ -231,11 +231,12 @@ func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
 					t.Errorf("hook got %s, want %s", got, want)
 				}
 				if attempts > 24+15 {
-					t.Errorf("%d attempts", attempts)
+					t.Errorf("%d attempts for 24 events, want at most 39", attempts)
 				}
-				said := w.log.String()
-				if strings.Count(said, "\n") != 2 || !strings.Contains(said, "notification failed") || !strings.Contains(said, "delivered again") || strings.Contains(said, secret) {
-					t.Errorf("the log says:\n%s", said)
+				log := w.log.String()
+				if strings.Count(log, "\n") != 2 || !strings.Contains(log, "notification failed") ||
+					!strings.Contains(log, "delivered again") || strings.Contains(log, secret) {
+					t.Errorf("log, want a failure and a recovery, without the secret:\n%s", log)
 				}
 				w.close()
 			})
@@ -243,8 +244,7 @@ func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
 	}
 }
 
-// An event that a target refuses keeps no other from it.
-func TestARefusedEventKeepsNoOtherBack(t *testing.T) {
+func TestRefusedEventDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		var got []string
@@ -263,15 +263,15 @@ func TestARefusedEventKeepsNoOtherBack(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stop()
 		if len(got) != 1 || got[0] != "good" {
-			t.Errorf("got %v", got)
+			t.Errorf("hook accepted %v, want only good", got)
 		}
 		w.close()
 	})
 }
 
-// TestATargetThatFailsNowAndThenIsLoggedOnceAnHour, also over reloads, each of which has a new
-// deliverer; and one that stays down is logged although it had failed shortly before.
-func TestATargetThatFailsNowAndThenIsLoggedOnceAnHour(t *testing.T) {
+// TestFailuresAreLoggedOnceAnHour of a target that fails now and then, also over reloads, each of
+// which has a new deliverer. A target that stays down is logged although it failed shortly before.
+func TestFailuresAreLoggedOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		asked, down := 0, false
@@ -291,9 +291,10 @@ func TestATargetThatFailsNowAndThenIsLoggedOnceAnHour(t *testing.T) {
 			}
 			stop()
 		}
-		failed, again := strings.Count(w.log.String(), "notification failed"), strings.Count(w.log.String(), "delivered again")
+		failed := strings.Count(w.log.String(), "notification failed")
+		again := strings.Count(w.log.String(), "delivered again")
 		if failed < 4 || failed > 6 || again != failed || asked < 290 {
-			t.Errorf("of %d attempts in 5 hours the log says %d times that they fail, and %d times that they succeed:\n%s",
+			t.Errorf("%d attempts in 5 hours logged %d failures and %d recoveries, want 4 to 6 of each:\n%s",
 				asked, failed, again, w.log.String())
 		}
 		w.log.Reset()
@@ -302,8 +303,8 @@ func TestATargetThatFailsNowAndThenIsLoggedOnceAnHour(t *testing.T) {
 		w.put("last")
 		time.Sleep(4 * time.Hour)
 		stop()
-		if said := w.log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "notification failed") {
-			t.Errorf("of a target that stays down the log says:\n%s", said)
+		if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "notification failed") {
+			t.Errorf("log of a target that stays down, want one line about the failure:\n%s", log)
 		}
 		w.close()
 	})
@@ -337,18 +338,18 @@ func TestEventsOfAClockThatWasAheadArrive(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if strings.Join(got, " ") != "tried new" {
-			t.Errorf("got %v after 10 s", got)
+			t.Errorf("after 10 s hook has %v, want tried and new", got)
 		}
 		time.Sleep(8 * 24 * time.Hour)
 		stop()
 		if n := w.waiting(); n != 0 {
-			t.Errorf("%d events wait after 8 days", n)
+			t.Errorf("%d events wait after 8 days, want 0", n)
 		}
 		w.close()
 	})
 }
 
-func TestTheOutboxIsBounded(t *testing.T) {
+func TestOutboxIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
@@ -357,10 +358,10 @@ func TestTheOutboxIsBounded(t *testing.T) {
 		time.Sleep(8 * 24 * time.Hour)
 		stop()
 		if n := w.waiting(); n != 0 {
-			t.Errorf("%d events wait after 8 days", n)
+			t.Errorf("%d events wait after 8 days, want 0", n)
 		}
-		if said := w.log.String(); !strings.Contains(said, `msg="notifications dropped" events=4`) {
-			t.Errorf("the log says:\n%s", said)
+		if log := w.log.String(); !strings.Contains(log, `msg="notifications dropped" events=4`) {
+			t.Errorf("log, want 4 events dropped:\n%s", log)
 		}
 		var ids []string
 		for i := range mostWaiting + 5 {
@@ -387,7 +388,11 @@ func (w *world) waiting() (n int) {
 }
 
 func TestBackoffGrowsToSixHours(t *testing.T) {
-	if backoff(0) != time.Minute || backoff(3) != 8*time.Minute || backoff(9) != 6*time.Hour || backoff(1<<40) != 6*time.Hour {
-		t.Errorf("got %v %v %v %v", backoff(0), backoff(3), backoff(9), backoff(1<<40))
+	for tries, want := range map[int]time.Duration{
+		0: time.Minute, 3: 8 * time.Minute, 9: 6 * time.Hour, 1 << 40: 6 * time.Hour,
+	} {
+		if got := backoff(tries); got != want {
+			t.Errorf("backoff(%d) = %v, want %v", tries, got, want)
+		}
 	}
 }

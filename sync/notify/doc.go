@@ -1,25 +1,24 @@
-// Package notify knows who is told what about runs and data, and how it gets there.
+// Package notify decides which events the targets of the job file are notified of, and delivers them.
 //
 // # Sending
 //
 // [Sender.Send] sends one [Event] to one target of the job file: a webhook, a check of
-// Healthchecks, a command or a mail server. Titles, channel names and error texts were written
-// by others. They are data: control characters are removed, each format escapes what it would
-// read as markup or as a mention, a command reads them from its standard input, and a body
-// that looks like JSON has to be JSON whatever they hold. Addresses, headers and passwords
-// are secrets; an error names no more than the host.
+// Healthchecks, a command or a mail server. Titles, channel names and error texts are untrusted.
+// Control characters are removed from them, and each format escapes markup and mentions. A command
+// reads them from its standard input. A template of a JSON body is refused if such a text could
+// break the JSON. Addresses, headers and passwords are secrets: errors name only the host.
 //
 // # Once, and at least once
 //
-// What goes on, such as that a job fails, is told once until it is over: what is told follows
-// from what happens and from what was told last (episode.go). The events of a run are put in
-// the [Outbox] in the unit of work that records how the run stands, so a kill leaves both or
-// neither. A [Deliverer] sends them from there, each target apart from the others. An event is
-// sent twice only if the process is killed after its target has taken it and before that is on
-// record; its id is then the same.
+// A condition that lasts, such as a job that fails, is one event until it is over: the next event
+// depends only on the last one and on the current state (episode.go). The events of a run are
+// written to the [Outbox] in the transaction that records the run's status, so that a kill leaves
+// both or neither. A [Deliverer] sends them from there, and no target delays another. An event is
+// sent twice only if the process is killed after the target has accepted it and before that is
+// recorded. Its id is then the same.
 //
 // # Alerts
 //
-// An alert is SQL whose new rows are told ([Alerts]). A row is known by the columns of its key.
-// The first result of an alert is recorded and not told, as it would be told whole.
+// An alert is SQL whose new rows are events ([Alerts]). Rows are identified by the columns of the
+// alert's key. The rows of the first result are recorded and not sent.
 package notify

@@ -4,20 +4,18 @@ import (
 	"outlierd/sync/runs"
 )
 
-// An episode begins when something is told that goes on, such as that a job fails, and ends
-// when it is over. What is told follows from the episode that is open and from what happens
-// now, and from nothing else.
+// An episode is a condition that lasts, such as a job that fails. It is open from the event of its
+// beginning to the event of its end. Events depend only on the open episode and the current state.
 
-// afterRun is what the end of a run tells, given what was told of the job last ("" if its last
-// run was well), and what is open from then on. A run that only waits, or that was stopped,
-// tells nothing.
-func afterRun(open Kind, status runs.Status) (tell []Kind, next Kind) {
+// afterRun returns the events at the end of a run, given the job's open episode ("" for none), and
+// the episode that is open from then on. A run that was stopped or that still waits has no events.
+func afterRun(open Kind, status runs.Status) (events []Kind, next Kind) {
 	switch status {
 	case runs.OK, runs.OKEmpty:
 		if open != "" {
-			tell = append(tell, Recovered)
+			events = append(events, Recovered)
 		}
-		return append(tell, Published), ""
+		return append(events, Published), ""
 	case runs.Partial, runs.Failed, runs.PausedBudget:
 		if next = outcome(status); next == open {
 			return nil, open
@@ -27,7 +25,7 @@ func afterRun(open Kind, status runs.Status) (tell []Kind, next Kind) {
 	return nil, open
 }
 
-// outcome is the kind of a run's end, "" for one that is not at its end.
+// outcome returns the event of a run's end, "" for a run that has not ended.
 func outcome(status runs.Status) Kind {
 	switch status {
 	case runs.OK, runs.OKEmpty:
@@ -42,20 +40,20 @@ func outcome(status runs.Status) Kind {
 	return ""
 }
 
-// A condition holds or does not, such as that the key is refused.
+// A condition is a state that holds or does not, such as a refused key.
 type condition struct {
 	kind     Kind
-	of       string // what it is about, where several things have a condition of one kind; else ""
+	of       string // the object, if several objects have a condition of this kind; else ""
 	holds    bool
-	instance string // tells one time that it holds from the next; "" where it ends in between
-	lasting  bool   // it is told once for each instance, also if it ends in between, and its end is not told
-	baseline bool   // what holds at the first look is remembered and not told
+	instance string // distinguishes one time that it holds from the next; "" if it ends in between
+	lasting  bool   // one event for each instance, also if it ends in between, and none for its end
+	baseline bool   // no event for what holds at the first check
 	title    string
 	text     string
-	over     string // what is told when it ends
+	over     string // the title of the event of its end
 }
 
-// subject is under which it is remembered what was told.
+// subject is the key of its last state in the database.
 func (c condition) subject() string {
 	if c.of == "" {
 		return string(c.kind)
@@ -63,10 +61,9 @@ func (c condition) subject() string {
 	return string(c.kind) + "/" + c.of
 }
 
-// step is what a look at a condition tells, given the instance that was told last ("" for
-// none), and the instance that is remembered from then on. A look at "now" names an instance
-// that has no other name.
-func (c condition) step(last, now string) (tell bool, over bool, next string) {
+// step returns which event a check of the condition leads to, given the last instance with an event
+// ("" for none), and the instance to record. An instance without a name is named by the time, now.
+func (c condition) step(last, now string) (begins, ends bool, next string) {
 	instance := c.instance
 	if instance == "" {
 		instance = now

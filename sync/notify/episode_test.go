@@ -10,7 +10,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestWhatTheEndOfARunTells(t *testing.T) {
+func TestEventsAtTheEndOfARun(t *testing.T) {
 	for _, c := range []struct {
 		open   Kind
 		status runs.Status
@@ -38,69 +38,76 @@ func TestWhatTheEndOfARunTells(t *testing.T) {
 	}
 }
 
-// Whatever becomes of runs, trouble is told once until something else comes, its end once, and
-// every run that ended well.
-func TestTroubleIsToldOncePerEpisode(t *testing.T) {
-	statuses := []runs.Status{runs.Running, runs.OK, runs.OKEmpty, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Failed, runs.Interrupted}
+// For any sequence of runs, a failure has one event until the status changes, and its end has one.
+// Every successful run has an event.
+func TestOneEventPerEpisode(t *testing.T) {
+	statuses := []runs.Status{
+		runs.Running, runs.OK, runs.OKEmpty, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Failed, runs.Interrupted,
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		open, trouble, well := Kind(""), Kind(""), 0
+		open, failure, unsent := Kind(""), Kind(""), 0
 		for _, status := range rapid.SliceOf(rapid.SampledFrom(statuses)).Draw(t, "statuses") {
 			if status == runs.OK || status == runs.OKEmpty {
-				well++
+				unsent++
 			}
-			var tell []Kind
-			tell, open = afterRun(open, status)
-			for _, k := range tell {
+			var kinds []Kind
+			kinds, open = afterRun(open, status)
+			for _, k := range kinds {
 				switch {
 				case k == Published:
-					well--
-				case k == Recovered && trouble == "":
-					t.Fatal("an end is told of what was not told")
+					unsent--
+				case k == Recovered && failure == "":
+					t.Fatalf("event %s without a failure before it", k)
 				case k == Recovered:
-					trouble = ""
-				case k == trouble:
-					t.Fatalf("%s is told twice", k)
+					failure = ""
+				case k == failure:
+					t.Fatalf("event %s twice in one episode", k)
 				default:
-					trouble = k
+					failure = k
 				}
 			}
-			if open != trouble {
-				t.Fatalf("open is %q, told is %q", open, trouble)
+			if open != failure {
+				t.Fatalf("the open episode is %q, want that of the last event, %q", open, failure)
 			}
 		}
-		if well != 0 {
-			t.Fatalf("%d runs that ended well are not told", well)
+		if unsent != 0 {
+			t.Fatalf("%d successful runs without an event", unsent)
 		}
 	})
 }
 
-func TestAConditionIsToldOncePerInstance(t *testing.T) {
-	type look struct {
+func TestOneEventPerInstanceOfACondition(t *testing.T) {
+	type check struct {
 		holds    bool
 		instance string
 	}
 	for _, c := range []struct {
 		name              string
 		lasting, baseline bool
-		looks             []look
+		checks            []check
 		want              string
 	}{
-		{"refusals", false, false, []look{{false, ""}, {true, "a"}, {true, "a"}, {false, ""}, {false, ""}, {true, "b"}, {true, "c"}}, "- tell - over - tell tell"},
-		{"disk", false, false, []look{{true, ""}, {true, ""}, {false, ""}, {true, ""}}, "tell - over tell"},
-		{"budget", true, false, []look{{false, "11"}, {true, "11"}, {false, "11"}, {true, "11"}, {true, "12"}}, "- tell - - tell"},
-		{"drift", true, true, []look{{true, "3"}, {true, "3"}, {true, "4"}}, "- - tell"},
-		{"first drift", true, true, []look{{false, "0"}, {true, "1"}}, "- tell"},
+		{"refusals", false, false, []check{
+			{false, ""}, {true, "a"}, {true, "a"}, {false, ""}, {false, ""}, {true, "b"}, {true, "c"},
+		}, "- begins - ends - begins begins"},
+		{"disk", false, false, []check{{true, ""}, {true, ""}, {false, ""}, {true, ""}}, "begins - ends begins"},
+		{"budget", true, false, []check{
+			{false, "11"}, {true, "11"}, {false, "11"}, {true, "11"}, {true, "12"},
+		}, "- begins - - begins"},
+		{"drift", true, true, []check{{true, "3"}, {true, "3"}, {true, "4"}}, "- - begins"},
+		{"first drift", true, true, []check{{false, "0"}, {true, "1"}}, "- begins"},
 	} {
-		told, got := "", ""
-		for i, l := range c.looks {
-			tell, over, next := condition{holds: l.holds, instance: l.instance, lasting: c.lasting, baseline: c.baseline}.step(told, fmt.Sprint("at ", i))
-			switch told = next; {
-			case tell && over:
-				t.Errorf("%s: both told and over", c.name)
-			case tell:
-				got += " tell"
-			case over:
-				got += " over"
+		last, got := "", ""
+		for i, now := range c.checks {
+			state := condition{holds: now.holds, instance: now.instance, lasting: c.lasting, baseline: c.baseline}
+			begins, ends, next := state.step(last, fmt.Sprint("at ", i))
+			switch last = next; {
+			case begins && ends:
+				t.Errorf("%s: check %d both begins and ends", c.name, i)
+			case begins:
+				got += " begins"
+			case ends:
+				got += " ends"
 			default:
 				got += " -"
 			}

@@ -20,13 +20,13 @@ type Kind string
 
 // The kinds of events.
 const (
-	Published      Kind = "published"       // a run ended, and readers have what it brought
+	Published      Kind = "published"       // a run ended, and its data is published
 	Partial        Kind = "partial"         // a run ended, and some of its items failed
 	Failed         Kind = "failed"          // a run failed
-	Recovered      Kind = "recovered"       // what was told before is over
+	Recovered      Kind = "recovered"       // the condition of an earlier event is over
 	BudgetLow      Kind = "budget_low"      // little of the cycle's credits is left
 	BudgetPaused   Kind = "budget_paused"   // a cap or missing credits paused a run
-	UnknownOutcome Kind = "unknown_outcome" // a paid call was sent, and no answer says whether it was charged
+	UnknownOutcome Kind = "unknown_outcome" // a paid call was sent, and it is unknown whether it was charged
 	KeyRefused     Kind = "key_refused"     // the service refused the key
 	DiskLow        Kind = "disk_low"        // the disk has too little room to buy anything
 	SchemaDrift    Kind = "schema_drift"    // answers differ from the interface in a new way
@@ -34,7 +34,7 @@ const (
 	FileRefused    Kind = "file_refused"    // an edit of the job file has a mistake, or needs a restart
 
 	Started Kind = "started" // a run began; for Healthchecks alone
-	Alert   Kind = "alert"   // an alert's SQL gave new rows; goes to the alert's own targets
+	Alert   Kind = "alert"   // an alert's SQL returned new rows; sent to the alert's own targets
 	Test    Kind = "test"    // `outlierd notify test`
 )
 
@@ -46,7 +46,7 @@ var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPause
 // removed or given another meaning, and not when one is added.
 const Version = 1
 
-// Event is one thing that is told. Its JSON form is what a webhook and a command receive.
+// Event is one notification. Webhooks and commands receive its JSON form.
 type Event struct {
 	Version int              `json:"version"`
 	ID      string           `json:"id"` // the same whenever the event is sent again
@@ -76,8 +76,8 @@ const (
 	maxValue = 300  // characters of one value of a row
 )
 
-// clean makes an event fit to be sent: texts of others lose what is invisible or would
-// steer a terminal, and what is too long is cut. redact takes the service's key out.
+// clean prepares an event to be sent. It removes invisible characters and terminal control sequences,
+// cuts long texts, and removes the service's key with redact.
 func (e Event) clean(redact func(string) string) Event {
 	line := func(s string, most int) string { return excerpt.Runes(oneLine(redact(s)), most) }
 	e.Version, e.Time = Version, e.Time.UTC()
@@ -107,14 +107,14 @@ func cleanValue(value any, line func(string) string) any {
 		return v
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // a value that came from JSON can always be written
+	if err != nil { // a value that came from JSON can be encoded again
 		return line(fmt.Sprint(value))
 	}
 	return line(string(text))
 }
 
-// plain is a text without what is invisible: control characters other than line breaks, and
-// the marks that change the direction of writing.
+// plain removes invisible characters: control characters other than line breaks, and marks that
+// change the direction of writing.
 func plain(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
@@ -131,7 +131,7 @@ func plain(s string) string {
 
 func oneLine(s string) string { return strings.ReplaceAll(plain(s), "\n", " ") }
 
-// webLink is an address that a reader may be sent to, or "".
+// webLink returns an address of http or https, or "".
 func webLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(s) > 2000 {
@@ -140,8 +140,8 @@ func webLink(s string) string {
 	return u.String()
 }
 
-// about is the event in words: its text, and a line for each row. shown escapes what
-// others have written; links are given as they are.
+// about returns the event's text and a line for each row. shown escapes untrusted texts; links are
+// not escaped.
 func (e *Event) about(shown func(string) string) string {
 	var lines []string
 	if e.Text != "" {
@@ -160,7 +160,7 @@ func (e *Event) about(shown func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// values are the columns of a row beside its title and its link, by name.
+// values lists the columns of a row, except its title and its link.
 func (r *Row) values() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
@@ -173,7 +173,7 @@ func (r *Row) values() string {
 	return strings.Join(all, ", ")
 }
 
-// Sample is what `outlierd notify test` sends.
+// Sample returns the event that `outlierd notify test` sends.
 func Sample(id string, now time.Time) Event {
 	return Event{
 		Version: Version, ID: id, Kind: Test, Time: now.UTC(),

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Variables that make the test binary the process that delivers and is killed.
+// Environment variables that make the test binary deliver events until it is killed.
 const (
 	childDir     = "OUTLIERD_TEST_NOTIFY_DIR"
 	childAddress = "OUTLIERD_TEST_NOTIFY_ADDRESS"
@@ -69,9 +69,9 @@ func deliverAll(dir, address string) error {
 	return opened.Close()
 }
 
-// A process that is killed before its receiver has answered, or after, loses no event. It
-// sends one twice only if it was killed after the answer.
-func TestEveryEventArrivesOverKills(t *testing.T) {
+// A process that is killed before or after its receiver answers loses no event. It sends an event
+// twice only if it was killed after the answer.
+func TestEveryEventArrivesDespiteKills(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
 	var child *exec.Cmd
@@ -116,13 +116,13 @@ func TestEveryEventArrivesOverKills(t *testing.T) {
 			break
 		}
 		if child.ProcessState.ExitCode() != -1 {
-			t.Fatalf("the process ended by itself: %v", err)
+			t.Fatalf("the process failed before it was killed: %v", err)
 		}
 		killed++
 	}
-	server.Close() // the last answers have been counted
+	server.Close() // waits until the last requests are counted
 	if killed == 0 {
-		t.Error("nothing was killed: this test shows nothing")
+		t.Error("no process was killed, want at least one")
 	}
 	sum := 0
 	for i := range childEvents {
@@ -132,7 +132,7 @@ func TestEveryEventArrivesOverKills(t *testing.T) {
 		}
 	}
 	if sum > childEvents+3 {
-		t.Errorf("%d events arrived, of which %d may have come twice", sum, 3)
+		t.Errorf("%d deliveries of %d events, want at most 3 that are repeated", sum, childEvents)
 	}
 	t.Logf("killed %d times; %d deliveries of %d events", killed, sum, childEvents)
 }

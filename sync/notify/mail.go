@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// sendMail sends an event by SMTP. The id of the event is that of the message, by which a mail
-// program recognizes one that was sent twice.
+// sendMail sends an event by SMTP. The event's id is the message's id, so that mail programs recognize
+// one that was sent twice.
 func sendMail(ctx context.Context, m *job.Mail, e Event) error {
 	msg := mail.NewMsg()
 	if err := msg.From(m.From); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// mailbox is an SMTP server on this machine, with what it has received.
+// mailbox is an SMTP server on loopback that keeps what it receives.
 type mailbox struct {
 	encrypted bool // the connection of the newest session
 	login     string
@@ -72,8 +72,8 @@ func (m *mailbox) Data(r io.Reader) error {
 // certified has a certificate for 127.0.0.1, which the tests of this package trust.
 var certified = httptest.NewTLSServer(http.NotFoundHandler())
 
-// trust makes a server's certificate the only one that this process trusts, as the certificates
-// of a machine are trusted. They are read once, so it has to come first.
+// trust makes a server's certificate the only system certificate of this process. System certificates
+// are read once, so it must be called first.
 func trust(server *httptest.Server) error {
 	dir, err := os.MkdirTemp("", "roots")
 	if err != nil {
@@ -131,7 +131,7 @@ func TestMailArrivesAtAServer(t *testing.T) {
 	}
 }
 
-// Over STARTTLS, which is what a target has that says nothing of encryption.
+// By STARTTLS, which is the default.
 func TestMailArrivesEncrypted(t *testing.T) {
 	var m mailbox
 	address := m.serve(t, certified.TLS.Certificates...)
@@ -144,8 +144,8 @@ func TestMailArrivesEncrypted(t *testing.T) {
 	}
 }
 
-// A server that another one's certificate names gets neither password nor mail.
-func TestMailIsNotSentToAServerThatIsNotTrusted(t *testing.T) {
+// A server whose certificate has another name gets neither password nor mail.
+func TestMailIsNotSentToAnUntrustedServer(t *testing.T) {
 	var m mailbox
 	address := m.serve(t, certified.TLS.Certificates...)
 	address = strings.Replace(address, "127.0.0.1", "localhost", 1) // which the certificate does not name
@@ -155,7 +155,7 @@ func TestMailIsNotSentToAServerThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestMailIsNotSentWithoutTheEncryptionAskedFor(t *testing.T) {
+func TestMailIsNotSentWithoutRequiredEncryption(t *testing.T) {
 	var m mailbox
 	address := m.serve(t)
 	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())

@@ -16,25 +16,25 @@ import (
 	"outlierd/sync/store"
 )
 
-// The outbox is bounded: what a target has not taken for so long, or beyond so many that
-// wait for it, is dropped with a line in the log. What was taken is remembered for a while, so that
-// it is not put in again.
+// The outbox is bounded. Events that a target has not accepted for so long, and the oldest beyond so
+// many, are dropped, which is logged. Delivered events are kept for a while, so that they are not
+// written again.
 const (
 	keepWaiting   = 7 * 24 * time.Hour
 	keepDelivered = 30 * 24 * time.Hour
 	mostWaiting   = 1000 // per target
 )
 
-// An Outbox keeps events until their targets have taken them. It writes in the unit of work in
-// which that happens of which an event tells, so that neither is there without the other.
+// An Outbox keeps events until their targets have accepted them. It writes them in the transaction
+// that records what they are about, so that neither is there without the other.
 type Outbox struct {
 	targets []job.Target
 	redact  func(string) string
 	log     *slog.Logger
 }
 
-// put puts an event in for those of the named targets that want it. An event that was put in
-// before, by its id, is not put in again.
+// put writes an event for those of the named targets that want it. An event whose id is already there
+// is not written again.
 func (o *Outbox) put(tx *store.Tx, e Event, names []string) error {
 	e = e.clean(o.redact)
 	payload, err := json.Marshal(e)
@@ -90,7 +90,7 @@ func wants(t *job.Target, k Kind) bool {
 	return slices.Contains(t.Events, string(k))
 }
 
-// idOf is the id of an event: the same for the same parts, which say what it is about.
+// idOf returns the id of an event: a hash of parts that say what it is about.
 func idOf(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
@@ -104,9 +104,9 @@ type waiting struct {
 	next  time.Time
 }
 
-// nextFor is the oldest event that waits for a target and may be tried at the given time, or
-// else the one that may be tried first; nil if none waits. An event that was never tried may be, and
-// so may one that would wait for longer than any back-off: the clock was ahead when it was recorded.
+// nextFor returns the oldest event of a target that is due now, or else the one that is due first; nil
+// if none waits. An event that was never tried is due. So is one that would wait for longer than any
+// back-off: the clock was ahead when it was recorded.
 func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 	var w waiting
 	var payload string
@@ -126,7 +126,7 @@ func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 	return &w, json.Unmarshal([]byte(payload), &w.event)
 }
 
-// settle records that a target has taken an event.
+// settle records that a target has accepted an event.
 func settle(tx *store.Tx, id int64) error {
 	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(tx.Now()), id)
@@ -140,8 +140,8 @@ func postpone(tx *store.Tx, id int64, until time.Time) error {
 	return err
 }
 
-// expire forgets what is too old. It returns how many events no target has taken. Those that a clock
-// dated in the future count as new.
+// expire deletes old events. It returns how many of them were not delivered. Events with a time in the
+// future, recorded while the clock was ahead, count as new.
 func expire(tx *store.Tx) (lost int64, err error) {
 	now := tx.Now()
 	if _, err := tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`,
@@ -161,7 +161,7 @@ func expire(tx *store.Tx) (lost int64, err error) {
 	return lost, err
 }
 
-// lastState is the state of a subject that targets were notified of last, "" for none, and since when.
+// lastState returns the last state of a subject that targets were notified of, "" for none, and since when.
 func lastState(tx *store.Tx, subject string) (state string, since time.Time, err error) {
 	var at int64
 	err = tx.Row(`SELECT state, since FROM notify_episodes WHERE subject = ?`, subject).Scan(&state, &at)

@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestRecentEventsAreToldOnceEach with all their targets, and whether one has still to take them.
-func TestRecentEventsAreToldOnceEach(t *testing.T) {
+// TestRecentListsEachEventOnce with all its targets, and whether one has not accepted it yet.
+func TestRecentListsEachEventOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		begin := time.Now()
@@ -39,8 +39,8 @@ func TestRecentEventsAreToldOnceEach(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			for _, told := range recent {
-				fmt.Fprintf(&got, "%s %s %t; ", told.Title, told.Targets, told.Waits)
+			for _, n := range recent {
+				fmt.Fprintf(&got, "%s %s %t; ", n.Title, n.Targets, n.Waits)
 			}
 			if got.String() != c.want {
 				t.Errorf("since %s, at most %d: %q, want %q", c.since.Sub(begin), c.most, got.String(), c.want)

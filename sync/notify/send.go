@@ -35,8 +35,8 @@ type Sender struct {
 // timeout is how long one attempt may take, whatever the kind of target.
 const timeout = 20 * time.Second
 
-// RefusedError says that a target took an event's request and refused it. Other events may
-// be taken.
+// RefusedError is the error of a target that answered a request with a refusal. It may accept other
+// events.
 type RefusedError struct {
 	Host   string
 	Status int    // of HTTP
@@ -85,7 +85,7 @@ func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	return withoutSecrets(err, t)
 }
 
-// withoutSecrets is err, or what it says without the target's secrets if it has one.
+// withoutSecrets returns err, or an error without the target's secrets if its text has one.
 func withoutSecrets(err error, t *job.Target) error {
 	if err == nil {
 		return nil
@@ -131,7 +131,7 @@ func (s *Sender) do(r *http.Request, host string) error {
 	answer, err := client.Do(r)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // the rest of its text is the address
+			err = wrapped.Err // the rest of its text is the address, which is a secret
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %d s", int(timeout.Seconds()))
@@ -158,11 +158,11 @@ func (s *Sender) do(r *http.Request, host string) error {
 // maxBackoff bounds the time between two attempts.
 const maxBackoff = 6 * time.Hour
 
-// headerText is a text as the value of a header: ASCII stays as it is.
+// headerText encodes a text as the value of a header; ASCII is unchanged.
 func headerText(s string) string { return mime.BEncoding.Encode("utf-8", oneLine(s)) }
 
-// pings is what a check of Healthchecks is told of an event: the end of its address, and
-// whether there is anything to tell.
+// pings returns how Healthchecks is notified of an event: the end of the address, and false for an
+// event that it is not notified of.
 func pings(k Kind) (suffix string, ok bool) {
 	switch k {
 	case Started:
@@ -195,9 +195,8 @@ func (s *Sender) healthchecks(ctx context.Context, t *job.Target, e Event) error
 
 var notSlug = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// pingURL is the address to ping. One that ends in the id of a check is that check's. One that
-// does not is that of a project, and the job's name is added, which the project
-// creates a check for where it is new.
+// pingURL returns the address to ping. An address that ends in the id of a check is used as it is. Any
+// other is a project's, and the job's name is added: the project creates a check for a new name.
 func pingURL(text, suffix string, e Event) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -218,7 +217,7 @@ func pingURL(text, suffix string, e Event) (string, error) {
 	return u.String(), nil
 }
 
-// Describe is what a person may see of a target: its kind and where it leads, without secrets.
+// Describe describes a target without its secrets: its kind and where it leads.
 func Describe(t *job.Target) string {
 	switch t.Kind {
 	case job.TargetWebhook:
@@ -231,7 +230,7 @@ func Describe(t *job.Target) string {
 	return t.Kind + " " + strings.Join(t.Command[:min(len(t.Command), 1)], "")
 }
 
-// encode is the JSON form of an event with a line break at its end.
+// encode returns the JSON form of an event, with a line break at its end.
 func encode(e Event) ([]byte, error) {
 	text, err := json.Marshal(e)
 	return append(text, '\n'), err

@@ -19,10 +19,10 @@ import (
 
 const secret = "CANARY-4711"
 
-// hostile is a title as strangers would write it.
+// hostile is a title of an attacker.
 const hostile = "Breakout\"} \\ {{.Job}} ${HOME} $(touch x) `y` <!channel> <@U1> @everyone [here](https://evil.example)\r\nBcc: a@evil.example\x1b[31m\u202e"
 
-// targetOf is the target t of a job file with this entry.
+// targetOf returns the target that a job file defines with this entry.
 func targetOf(t *testing.T, entry string) *job.Target {
 	t.Helper()
 	src := "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {search: {query: x}}}\nnotify:\n  t: " + entry + "\n"
@@ -36,14 +36,14 @@ func targetOf(t *testing.T, entry string) *job.Target {
 	return config.Target("t")
 }
 
-// request is what a receiver got.
+// request is a request that a receiver got.
 type request struct {
 	path, query string
 	header      http.Header
 	body        string
 }
 
-// receiver is a server that keeps what it gets and answers with a status.
+// receiver starts a server that keeps the requests it gets and answers with a status.
 func receiver(t *testing.T, status int) (address string, got *[]request) {
 	t.Helper()
 	got = &[]request{}
@@ -81,7 +81,7 @@ func breakout() Event {
 	}
 }
 
-func TestAWebhookGetsTheEventAsJSON(t *testing.T) {
+func TestWebhookGetsTheEventAsJSON(t *testing.T) {
 	address, got := receiver(t, http.StatusOK)
 	target := targetOf(t, `{webhook: "`+address+`/hook/${SECRET}", headers: {Authorization: "Bearer ${SECRET}"}}`)
 	if err := sender().Send(t.Context(), target, breakout()); err != nil {
@@ -106,7 +106,7 @@ func TestAWebhookGetsTheEventAsJSON(t *testing.T) {
 	}
 }
 
-// What others wrote rings for nobody, leads nowhere and breaks no format.
+// Untrusted texts are no mentions and no links, and break no format.
 func TestHostileTextsAreOnlyData(t *testing.T) {
 	for _, as := range []string{"slack", "discord"} {
 		for _, body := range []string{"", `, body: "{{.Title}}{{range .Rows}} {{.Title}}{{end}}"`} {
@@ -137,7 +137,7 @@ func TestHostileTextsAreOnlyData(t *testing.T) {
 	}
 }
 
-func TestNtfyHasTheTitleInAHeaderOfOneLine(t *testing.T) {
+func TestNtfyTitleIsOneLineOfAHeader(t *testing.T) {
 	address, got := receiver(t, http.StatusOK)
 	e := breakout()
 	e.Rows = e.Rows[:1]
@@ -157,8 +157,8 @@ func TestNtfyHasTheTitleInAHeaderOfOneLine(t *testing.T) {
 	}
 }
 
-// An error says what happened, and shows nothing of the address but its host.
-func TestErrorsShowTheHostAlone(t *testing.T) {
+// Errors say what happened, and show only the host of the address.
+func TestErrorsShowOnlyTheHost(t *testing.T) {
 	for status, want := range map[int]string{
 		http.StatusFound:               "127.0.0.1 answered 302 Found: redirects are not followed",
 		http.StatusInternalServerError: "127.0.0.1 answered 500 Internal Server Error: said ******** [31mred",
@@ -180,7 +180,7 @@ func TestErrorsShowTheHostAlone(t *testing.T) {
 	}
 }
 
-func TestATargetThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestRequestTimesOut(t *testing.T) {
 	never := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-never }))
 	defer server.Close()
@@ -193,7 +193,7 @@ func TestATargetThatNeverAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestHealthchecksGetsTheRunOfTheJob(t *testing.T) {
+func TestHealthchecksIsPingedForRuns(t *testing.T) {
 	const check, run = "6e1d8d3e-3d0a-4b8e-9a43-2b1f5d6a7c11", "0197a2b0-0000-7000-8000-000000000001"
 	for _, c := range []struct {
 		path string
@@ -223,7 +223,7 @@ func TestHealthchecksGetsTheRunOfTheJob(t *testing.T) {
 	}
 }
 
-func TestACommandReadsTheEventFromStandardInput(t *testing.T) {
+func TestCommandReadsTheEventFromStandardInput(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "KEY-0815")
 	dir := t.TempDir()
 	s := sender()
@@ -296,8 +296,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// The job file's schema has the words of this package.
-func TestTheSchemaNamesTheEvents(t *testing.T) {
+// The schema of the job file lists the kinds of events.
+func TestSchemaListsTheEvents(t *testing.T) {
 	var doc struct {
 		Definitions struct {
 			Receiver struct {

@@ -17,9 +17,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// Watcher turns what happens in a state folder into events. The end of a run puts its events
-// in the outbox in the unit of work that records it. Everything else is looked at now and
-// then, and told if it differs from what was told last. A nil one tells nothing of runs.
+// Watcher turns what happens in a state folder into events. The events of a run's end are put in the
+// outbox in the transaction that records it. All other conditions are checked periodically, and lead
+// to an event if they have changed since the last one. A nil Watcher has no events of runs.
 type Watcher struct {
 	config *job.Config
 	outbox Outbox
@@ -45,8 +45,8 @@ func (w *Watcher) targetsOf(name string) []string {
 	return nil
 }
 
-// everyone are the targets of the events of the whole file.
-func (w *Watcher) everyone() (names []string) {
+// fileTargets lists the targets of events that are not about one job.
+func (w *Watcher) fileTargets() (names []string) {
 	for _, t := range w.config.Targets {
 		if t.Kind != job.TargetHealthchecks {
 			names = append(names, t.Name)
@@ -67,7 +67,7 @@ func (w *Watcher) split(names []string) (healthchecks, others []string) {
 	return healthchecks, others
 }
 
-// RunBegan tells the checks of a job that a run begins.
+// RunBegan notifies the checks of a job that a run has started.
 func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	if w == nil || r.Status != runs.Running {
 		return nil
@@ -82,8 +82,8 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	}, checks)
 }
 
-// RunEnded tells how a run stands that was just recorded. With superseded set the run is not
-// continued; it may have been told of long ago.
+// RunEnded notifies the targets of a job of a run whose status is being recorded in tx. A superseded
+// run is not continued; targets may have been notified of it long ago.
 func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if w == nil {
 		return nil
@@ -102,8 +102,8 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if err := w.outbox.put(tx, runEvent(kind, r), checks); err != nil {
 		return err
 	}
-	tell, next := afterRun(Kind(open), r.Status)
-	for _, k := range tell {
+	kinds, next := afterRun(Kind(open), r.Status)
+	for _, k := range kinds {
 		if err := w.outbox.put(tx, runEvent(k, r), others); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	return setState(tx, subject, string(next))
 }
 
-// unknown tells of paid calls of a run whose outcome is not known.
+// unknown notifies of paid calls of a run whose outcome is unknown.
 func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
 	spent, _, err := ledger.Totals(tx, r.ID)
 	if err != nil || spent.Unknown == 0 {
@@ -127,13 +127,13 @@ func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
 	return w.outbox.put(tx, e, names)
 }
 
-// words are how the title of a run's event goes on after the job's name.
+// words follow the job's name in the title of a run's event.
 var words = map[Kind]string{
 	Published: "has new data", Partial: "ended with failures", Failed: "failed", Recovered: "works again",
 	BudgetPaused: "was paused by the budget",
 }
 
-// runEvent is what is told of the end of a run.
+// runEvent returns the event of the end of a run.
 func runEvent(k Kind, r runs.Run) Event {
 	text := []string{fmt.Sprintf("Pages: %d, hits: %d (%d new), requests: %d, credits: %d.",
 		r.Pages, r.Hits, r.NewHits, r.Requests, r.Credits)}
@@ -150,22 +150,22 @@ func runEvent(k Kind, r runs.Run) Event {
 	}
 }
 
-// Refused says why the job file on disk is not used; "" if it is.
+// Refused sets why the job file on disk is not used; "" if it is.
 func (w *Watcher) Refused(why string) {
 	if w != nil {
 		w.refused.Store(&why)
 	}
 }
 
-// Look tells what has changed of the conditions that hold for the whole file.
-func (w *Watcher) Look(s *state.Store) error {
+// Check notifies the targets of conditions that have changed and are not about one job.
+func (w *Watcher) Check(s *state.Store) error {
 	all, err := w.conditions(s)
 	if err != nil {
-		return fmt.Errorf("look for events to notify: %w", err)
+		return fmt.Errorf("check conditions for notifications: %w", err)
 	}
 	return s.DB.Update(func(tx *store.Tx) error {
 		for _, c := range all {
-			if err := w.tell(tx, c); err != nil {
+			if err := w.check(tx, c); err != nil {
 				return err
 			}
 		}
@@ -173,21 +173,21 @@ func (w *Watcher) Look(s *state.Store) error {
 	})
 }
 
-// tell takes one step of a condition.
-func (w *Watcher) tell(tx *store.Tx, c condition) error {
+// check puts the event of a condition in the outbox if it has begun or ended, and records its state.
+func (w *Watcher) check(tx *store.Tx, c condition) error {
 	subject := c.subject()
 	last, _, err := lastState(tx, subject)
 	if err != nil {
 		return err
 	}
 	now := strconv.FormatInt(store.Micros(tx.Now()), 10)
-	tell, over, next := c.step(last, now)
+	begins, ends, next := c.step(last, now)
 	e := Event{ID: idOf(subject, next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
-	if over {
+	if ends {
 		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
 	}
-	if tell || over {
-		if err := w.outbox.put(tx, e, w.everyone()); err != nil {
+	if begins || ends {
+		if err := w.outbox.put(tx, e, w.fileTargets()); err != nil {
 			return err
 		}
 	}
@@ -197,13 +197,13 @@ func (w *Watcher) tell(tx *store.Tx, c condition) error {
 	return setState(tx, subject, next)
 }
 
-// behindAfter is how long a sink may be disabled before that is told.
+// behindAfter is how long a sink may be disabled before targets are notified.
 const behindAfter = 5 * time.Minute
 
-// lowShare is the share of a cycle's credits, one in so many, below which little is left.
+// lowShare: the budget is low when less than one in so many of a cycle's credits is left.
 const lowShare = 5
 
-// conditions are how things stand now.
+// conditions returns the current conditions.
 func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	low, err := w.budgetLow(s)
 	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
@@ -235,7 +235,7 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	return append(append(all, w.file()), sinks...), nil
 }
 
-// file holds while the job file on disk is refused. A process that uses the file ends it.
+// file holds while the job file on disk is refused. It ends when a process uses the file.
 func (w *Watcher) file() condition {
 	c := condition{
 		kind:  FileRefused,
@@ -266,7 +266,7 @@ func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
 	return all, nil
 }
 
-// budgetLow is told once in a billing cycle.
+// budgetLow leads to one event in a billing cycle.
 func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	c := condition{kind: BudgetLow, lasting: true, title: "The budget is running low"}
 	most := w.config.Budget.PerMonth
@@ -282,8 +282,8 @@ func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	return c, err
 }
 
-// drift is told for each difference that is first seen. What was known when a file first had
-// a target is not told.
+// drift leads to an event for each new difference. Differences that were known when the job file first
+// had a target lead to none.
 func (w *Watcher) drift(s *state.Store) (condition, error) {
 	known, err := s.Journal.Drift()
 	c := condition{

@@ -16,8 +16,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// told is what waits for a target, in order: "failed recovered".
-func (w *world) told(target string) string {
+// kinds returns the events that wait for a target, in order: "failed recovered".
+func (w *world) kinds(target string) string {
 	w.Helper()
 	var kinds []string
 	err := w.state.DB.View(func(tx *store.Tx) (err error) {
@@ -31,7 +31,7 @@ func (w *world) told(target string) string {
 	return strings.Join(kinds, " ")
 }
 
-// events are what waits for a target.
+// events returns the events that wait for a target.
 func (w *world) events(target string) (all []Event) {
 	w.Helper()
 	err := w.state.DB.View(func(tx *store.Tx) error {
@@ -69,33 +69,37 @@ func (w *world) end(r runs.Run, status runs.Status) {
 	}
 }
 
-func TestRunsAreToldWithTheirRecord(t *testing.T) {
+func TestRunsHaveEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
-		for i, status := range []runs.Status{runs.Failed, runs.Failed, runs.PausedQuota, runs.Interrupted, runs.OK, runs.OK, runs.Partial} {
+		for i, status := range []runs.Status{
+			runs.Failed, runs.Failed, runs.PausedQuota, runs.Interrupted, runs.OK, runs.OK, runs.Partial,
+		} {
 			r := w.begin(fmt.Sprint("run-", i))
 			w.end(r, status)
-			w.end(r, status) // as of a run that went on
+			w.end(r, status) // again, as when a run was continued
 		}
-		if got := w.told("hook"); got != "failed recovered published published partial" {
-			t.Errorf("hook is told %s", got)
+		if got, want := w.kinds("hook"), "failed recovered published published partial"; got != want {
+			t.Errorf("events of hook: %s, want %s", got, want)
 		}
-		if got := w.told("check"); got != "started failed started failed started started started published started published started partial" {
-			t.Errorf("the check is told %s", got)
+		want := "started failed started failed started started started published started published started partial"
+		if got := w.kinds("check"); got != want {
+			t.Errorf("events of the check: %s, want %s", got, want)
 		}
-		if got := w.told("other"); got != "" {
-			t.Errorf("other, which the job does not name, is told %s", got)
+		if got := w.kinds("other"); got != "" {
+			t.Errorf("events of other, which the job does not name: %s, want none", got)
 		}
 		e := w.events("hook")[0]
-		if e.Job != "coffee" || e.Run != "run-0" || e.Title != "coffee failed" || !strings.HasSuffix(e.Text, "\nsaid [31mfailed") || len(e.ID) != 32 {
-			t.Errorf("got %+v", e)
+		if e.Job != "coffee" || e.Run != "run-0" || e.Title != "coffee failed" ||
+			!strings.HasSuffix(e.Text, "\nsaid [31mfailed") || len(e.ID) != 32 {
+			t.Errorf("event %+v, want the failure of run-0 without control characters", e)
 		}
 		w.close()
 	})
 }
 
-// A unit of work that fails leaves neither the run's end nor its events.
-func TestNoEventIsToldOfWhatDidNotHappen(t *testing.T) {
+// A transaction that fails leaves neither the run's end nor its events.
+func TestNoEventWithoutTheRunsRecord(t *testing.T) {
 	w := newWorld(t, "")
 	r := w.begin("run-1")
 	r.Status = runs.Failed
@@ -103,17 +107,17 @@ func TestNoEventIsToldOfWhatDidNotHappen(t *testing.T) {
 	err := w.state.DB.Update(func(tx *store.Tx) error {
 		return errors.Join(w.watcher.RunEnded(tx, r, false), undone)
 	})
-	if !errors.Is(err, undone) || w.told("hook") != "" {
-		t.Errorf("got %v, told %s", err, w.told("hook"))
+	if !errors.Is(err, undone) || w.kinds("hook") != "" {
+		t.Errorf("after a rollback: error %v, events %s; want %v, and no event", err, w.kinds("hook"), undone)
 	}
 	w.end(r, runs.Failed)
-	if got := w.told("hook"); got != "failed" {
-		t.Errorf("told %s", got)
+	if got := w.kinds("hook"); got != "failed" {
+		t.Errorf("events %s, want failed", got)
 	}
 	w.close()
 }
 
-func TestAnOldRunThatIsSupersededIsNotToldAgain(t *testing.T) {
+func TestSupersededRunHasNoSecondEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		old := w.begin("old")
@@ -124,64 +128,66 @@ func TestAnOldRunThatIsSupersededIsNotToldAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.end(w.begin("newer"), runs.OK)
-		unstarted := w.begin("unstarted") // one that could not start is recorded in this way
+		unstarted := w.begin("unstarted") // a run that cannot start is recorded in this way
 		unstarted.Status = runs.Failed
 		if err := w.state.Supersede(unstarted); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.told("hook"); got != "failed recovered published published failed" {
-			t.Errorf("told %s", got)
+		if got, want := w.kinds("hook"), "failed recovered published published failed"; got != want {
+			t.Errorf("events %s, want %s", got, want)
 		}
 		w.close()
 	})
 }
 
-func TestWhatHoldsForTheFileIsToldOncePerEpisode(t *testing.T) {
+func TestOneEventPerEpisodeOfAWholeFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "budget: {per_month: 100}\n")
 		w.config.Jobs[0].Notify = nil
-		look := func() {
+		check := func() {
 			t.Helper()
-			for range 2 { // the second look has nothing to tell
-				if err := w.watcher.Look(w.state); err != nil {
+			for range 2 { // the second check finds no change
+				if err := w.watcher.Check(w.state); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		drift := func(upTo int64, path string) {
 			w.update(func(tx *store.Tx) error {
-				seen := []journal.Drift{{Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now()}}
+				seen := []journal.Drift{{
+					Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now(),
+				}}
 				_, err := journal.NoteDrift(tx, seen, upTo)
 				return err
 			})
 		}
 		drift(1, "known.before")
-		look()
+		check()
 		time.Sleep(time.Hour)
 		drift(2, "a.b")
-		look()
+		check()
 		block := func() {
 			w.update(func(tx *store.Tx) error { return ledger.SetBlock(tx, ledger.BlockKey, "", "401", time.Time{}) })
 		}
 		block()
-		look()
+		check()
 		w.update(func(tx *store.Tx) error { return ledger.LiftBlock(tx, ledger.BlockKey, "") })
-		look()
+		check()
 		time.Sleep(time.Hour)
 		block()
-		look()
+		check()
 		if err := w.state.Ledger.Adjust(81, "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		look()
+		check()
 		if err := w.state.Ledger.Adjust(-50, "bought"); err != nil {
 			t.Fatal(err)
 		}
-		look()
+		check()
 		if err := w.state.Ledger.Adjust(50, "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		look()
+		check()
 		disable := func(sinks ...string) {
 			t.Helper()
 			for _, sink := range sinks {
@@ -197,41 +203,43 @@ func TestWhatHoldsForTheFileIsToldOncePerEpisode(t *testing.T) {
 			}
 		}
 		disable("parquet")
-		look()
-		if got := w.told("other"); strings.Contains(got, "sink_behind") {
-			t.Errorf("a sink that fails for a moment is told: %s", got)
+		check()
+		if got := w.kinds("other"); strings.Contains(got, "sink_behind") {
+			t.Errorf("events of a sink that fails for a moment: %s, want none", got)
 		}
 		time.Sleep(behindAfter)
-		look()
+		check()
 		if all := w.events("other"); !strings.Contains(all[len(all)-1].Text, "parquet is full") {
-			t.Errorf("told %+v", all[len(all)-1])
+			t.Errorf("the last event is %+v, want one about the sink parquet", all[len(all)-1])
 		}
 		disable("parquet", "duckdb")
 		time.Sleep(behindAfter)
-		look()
+		check()
 		publish("duckdb")
-		look()
+		check()
 		publish("parquet")
-		look()
-		disable("parquet", "duckdb") // in one moment
+		check()
+		disable("parquet", "duckdb") // at the same time
 		time.Sleep(behindAfter)
-		look()
+		check()
 		w.watcher.Refused("jobs.yaml:4:3: a mistake")
-		look()
+		check()
 		w.watcher.Refused("jobs.yaml:5:3: another mistake")
-		look()
+		check()
 		w.close()
-		w.open() // with a file that is valid, else it would not have started
-		look()
-		if got := w.told("other"); got != "schema_drift key_refused recovered key_refused budget_low "+
-			"sink_behind sink_behind recovered recovered sink_behind sink_behind file_refused recovered" {
-			t.Errorf("told %s", got)
+		w.open() // a process starts only with a valid file
+		check()
+		want := "schema_drift key_refused recovered key_refused budget_low " +
+			"sink_behind sink_behind recovered recovered sink_behind sink_behind file_refused recovered"
+		if got := w.kinds("other"); got != want {
+			t.Errorf("events of other: %s, want %s", got, want)
 		}
-		if got := w.told("hook"); got != "schema_drift recovered recovered recovered recovered" {
-			t.Errorf("hook, which chooses, is told %s", got)
+		want = "schema_drift recovered recovered recovered recovered"
+		if got := w.kinds("hook"); got != want {
+			t.Errorf("events of hook, which selects kinds: %s, want %s", got, want)
 		}
 		if e := w.events("other")[0]; !strings.Contains(e.Text, "a.b") {
-			t.Errorf("got %+v", e)
+			t.Errorf("first event %+v, want the difference at a.b", e)
 		}
 		w.close()
 	})

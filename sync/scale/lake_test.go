@@ -47,8 +47,8 @@ func lakeOf(t testing.TB, instance, dir, files string, env map[string]string) si
 	return s
 }
 
-// commitsIn counts the commits to each table, by its name in the tables: the files of its metadata have
-// numbers, of which the first is that of its creation.
+// commitsIn counts the commits to each table by its metadata files: they are numbered, and the first one
+// is written when the table is created.
 func commitsIn(t *testing.T, files string) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
@@ -110,8 +110,8 @@ func TestLakeCommits(t *testing.T) {
 		Put: asked[http.MethodPut], Get: asked[http.MethodGet] + asked[http.MethodHead], Delete: asked[http.MethodDelete]})
 }
 
-// BenchmarkLakeWriters is how many batches of two tables a lake takes a second, of so many writers at once. The catalog
-// is a SQLite file, and the files are on this machine.
+// BenchmarkLakeWriters measures how many batches of two tables a lake takes in a second, by the number of concurrent
+// writers. The catalog is a SQLite file, and the files are on this machine.
 func BenchmarkLakeWriters(b *testing.B) {
 	for _, writers := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {

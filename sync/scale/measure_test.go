@@ -8,10 +8,10 @@ import (
 // best is how many hits count as the best ones of a run: those that data is fetched for.
 const best = "30"
 
-// observe is what the answers of a play tell of the service.
+// observe measures the service by the answers of a play.
 func observe(ask func(sql string) map[string]float64) (m Service) {
 	calls := ask("select operation, count(*) from ops.requests group by all")
-	things := ask("select operation, count(distinct entity) from ops.requests group by all")
+	entities := ask("select operation, count(distinct entity) from ops.requests group by all")
 	bytes := ask("select operation, sum(bytes) from ops.requests group by all")
 	m.Answers = map[outlier.Operation]Answer{}
 	for op, n := range calls {
@@ -21,7 +21,7 @@ func observe(ask func(sql string) map[string]float64) (m Service) {
 		whole := table.Kind == schema.History || table.Kind == schema.Log
 		rows := ask("select operation, count(*) from " + table.Name + " join ops.requests on _response_id = response_id group by all")
 		for op, n := range rows {
-			of := things[op]
+			of := entities[op]
 			if whole || of == 0 {
 				of = calls[op]
 			}
@@ -44,7 +44,7 @@ func observe(ask func(sql string) map[string]float64) (m Service) {
 	return m
 }
 
-// measure is what two plays tell: one with few calls a day, and one with many.
+// measure combines two plays: one with few calls a day, and one with many.
 func measure(few, many *Played, lake *Asked) *Measured {
 	busy := many.Service
 	busy.New = few.Service.New // of which a single day tells nothing

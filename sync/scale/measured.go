@@ -13,8 +13,8 @@ type Measured struct {
 	Cost     Cost               `json:"cost"`
 }
 
-// Service is what the service answers. What was measured is the simulator: another service has other numbers,
-// which a reader may put in their place.
+// Service describes the answers of the service. The numbers are those of the simulator. For another service,
+// replace them.
 type Service struct {
 	Answers map[outlier.Operation]Answer `json:"answers"`
 
@@ -34,7 +34,7 @@ func (a Answer) hits() float64 {
 	return max(a.Rows["outliers_history"], a.Rows["found_channels_history"])
 }
 
-// Cost is what keeping answers takes.
+// Cost is what storing answers takes.
 type Cost struct {
 	StatePerCall     float64            `json:"state_per_call"`     // bytes of state.db, beside the body
 	ParquetPerRow    map[string]float64 `json:"parquet_per_row"`    // bytes, by table, once a day is compacted

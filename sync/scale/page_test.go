@@ -18,10 +18,10 @@ import (
 
 const page = "../../docs/design/scale.md"
 
-// keys are how many keys the columns of the page are for, each with a folder and a process of its own.
+// keys are the columns of the page: numbers of keys, each with a folder and a process of its own.
 var keys = []float64{1, 10, 100, 1000}
 
-// TestPage holds the tables of docs/design/scale.md against the model. -update writes them.
+// TestPage compares the tables of docs/design/scale.md with the model. -update writes them.
 func TestPage(t *testing.T) {
 	old, err := os.ReadFile(page)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 	if *update {
 		err = os.WriteFile(page, []byte(text), 0o644)
 	} else if text != string(old) {
-		err = fmt.Errorf("%s is not what the model says; -update writes it", page)
+		err = fmt.Errorf("%s differs from the model; -update writes it", page)
 	}
 	if err != nil {
 		t.Error(err)
@@ -76,7 +76,7 @@ func tableOf(head ...string) *strings.Builder {
 
 func row(b *strings.Builder, cells ...string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
 
-// monthTable is what a month of one key amounts to.
+// monthTable shows a month of one key.
 func monthTable(months map[string]*Month) string {
 	b := tableOf("In 30 days", "ordinary", "busy")
 	line := func(what string, of func(*Month) string) { row(b, what, of(months["ordinary"]), of(months["busy"])) }
@@ -112,7 +112,7 @@ func monthTable(months map[string]*Month) string {
 	return b.String()
 }
 
-// keysTable is what many keys do together.
+// keysTable shows a month of many keys together.
 func keysTable(months map[string]*Month) string {
 	b := tableOf("In 30 days", "1 key", "10 keys", "100 keys", "1,000 keys")
 	for _, use := range []string{"ordinary", "busy"} {
@@ -134,7 +134,7 @@ func keysTable(months map[string]*Month) string {
 	return b.String()
 }
 
-// billionTable is when a table has a billion rows.
+// billionTable shows when each table has a billion rows.
 func billionTable(months map[string]*Month) string {
 	b := tableOf("Table", "rows a month and key", "1 key", "10 keys", "100 keys", "1,000 keys")
 	for _, use := range []string{"ordinary", "busy"} {
@@ -154,7 +154,7 @@ func billionTable(months map[string]*Month) string {
 	return b.String()
 }
 
-// parquetTable is what current tables cost that are files of Parquet.
+// parquetTable shows what current tables cost as Parquet files.
 func parquetTable(m *Measured) string {
 	b := tableOf("Rows of current tables", "a publication takes", "readers see news every", "uploaded a day, at most")
 	const rewriting = 10e-6 // seconds of a row: BenchmarkPublishCurrent of sinks/parquet
@@ -167,7 +167,7 @@ func parquetTable(m *Measured) string {
 	return b.String()
 }
 
-// Prices are those of a bucket and of the database of a catalog.
+// Prices of a bucket and of a catalog's database.
 type Prices struct {
 	Put     float64 `json:"put"`     // of 1,000 requests that write or list
 	Get     float64 `json:"get"`     // of 1,000 that read
@@ -175,7 +175,7 @@ type Prices struct {
 	Catalog float64 `json:"catalog"` // a month
 }
 
-// askedTable is what a bucket and a catalog are asked for, and what that costs.
+// askedTable shows the requests to a bucket and a catalog, and what they cost.
 func askedTable(t *testing.T, months map[string]*Month) string {
 	var prices Prices
 	text, err := os.ReadFile(filepath.Join("testdata", "prices.json"))
@@ -214,7 +214,7 @@ func askedTable(t *testing.T, months map[string]*Month) string {
 	return b.String()
 }
 
-// few is a number that may be below one.
+// few formats a number that may be below one.
 func few(n float64) string {
 	if n >= 10 {
 		return number(n)
@@ -229,7 +229,7 @@ func price(p float64) string {
 	return number(p)
 }
 
-// errorTable is by how much the model is off the plays on record.
+// errorTable shows by how much the model differs from the recorded plays.
 func errorTable(t *testing.T) string {
 	b := tableOf("What", "compared", "at most off", "stated")
 	for _, group := range groups {
@@ -250,7 +250,7 @@ func errorTable(t *testing.T) string {
 	return b.String()
 }
 
-// givenTable is what the model takes as given.
+// givenTable shows what the model takes as given.
 func givenTable(m *Measured) string {
 	b := tableOf("Measured", "ordinary", "busy")
 	both := func(what string, of func(Service) string) {
@@ -282,7 +282,7 @@ func months(t *schema.Table) bool {
 	return t.Kind == schema.History || t.Kind == schema.Once || t.Name == "ops.requests"
 }
 
-// number is a number to two or three digits.
+// number formats a number with two or three digits.
 func number(n float64) string {
 	switch {
 	case n >= 999.5e6:
@@ -309,7 +309,7 @@ func size10(bytes float64) string {
 	return fmt.Sprintf("%.3g MB", bytes/1e6)
 }
 
-// span is a time that is given in months of 30 days.
+// span formats a number of months of 30 days.
 func span(months float64) string {
 	switch days := months * 30; {
 	case days < 2:

@@ -50,10 +50,10 @@ type Played struct {
 	CPU          float64                       `json:"cpu"`               // seconds, with those of the simulator
 	Commits      map[string]float64            `json:"commits,omitempty"` // to the lake, by table
 
-	Service Service `json:"service"` // as far as answers tell
+	Service Service `json:"service"` // as far as the answers show it
 }
 
-// Asked is what a bucket was asked for.
+// Asked counts the requests to a bucket.
 type Asked struct {
 	Put    float64            `json:"put"`
 	Get    float64            `json:"get"`
@@ -102,7 +102,7 @@ func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.wire.RoundTrip(r)
 }
 
-// openLake opens a lake, and returns what counts its commits by table. It is there with the build tag iceberg.
+// openLake opens a lake, and returns a function that counts its commits by table. The build tag iceberg sets it.
 var openLake = func(t *testing.T, dir string) (sinks.Sink, func() map[string]float64) {
 	t.Fatal("build with the tag iceberg")
 	return nil, nil
@@ -204,8 +204,8 @@ func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played
 	return p
 }
 
-// TestMain makes Arrow's one decompressor outside of any bubble of virtual time: it holds channels, which must
-// not belong to the first one.
+// TestMain makes Arrow's one decompressor outside of any synctest bubble: its channels would belong to the
+// first bubble that uses it, and fail in the others.
 func TestMain(m *testing.M) {
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
@@ -216,14 +216,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// emptyPools empties every sync.Pool, which takes two collections. Arrow keeps its compressors in one, and what
-// was made in a bubble of virtual time may be used in no other.
+// emptyPools empties every sync.Pool, which takes two garbage collections. Arrow pools its compressors, and one
+// that was made in a synctest bubble must not be used in another.
 func emptyPools() {
 	runtime.GC()
 	runtime.GC()
 }
 
-// swift is a folder in memory where there is such a thing: waiting for a disk would be most of a play.
+// swift returns a folder in memory where the system has one: a play would mostly wait for a disk.
 func swift(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "outlierd-")
 	if err != nil {
@@ -265,7 +265,7 @@ func closing(t *testing.T, stop func() error) {
 	}
 }
 
-// cpu is what the process has taken so far, in seconds.
+// cpu returns the CPU time of the process so far, in seconds.
 func cpu(t *testing.T) float64 {
 	t.Helper()
 	var u syscall.Rusage
@@ -275,8 +275,8 @@ func cpu(t *testing.T) float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// size is how many bytes the files of a folder have, or one file, and how many files that is, without
-// those that were replaced and wait to be deleted.
+// size returns the bytes and the number of files in a folder, or of one file, without files that were
+// replaced and are deleted later.
 func size(t *testing.T, path string) (bytes, files float64) {
 	t.Helper()
 	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
@@ -298,7 +298,7 @@ func size(t *testing.T, path string) (bytes, files float64) {
 	return bytes, files
 }
 
-// answers are the rows of SQL over the published file: a text and a number.
+// answers returns the rows of a query of the published file, each of a text and a number.
 func answers(t *testing.T, published, sql string) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}

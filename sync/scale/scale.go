@@ -1,14 +1,14 @@
 // Package scale computes what a month of use takes: calls, credits, rows, bytes, files, requests to
 // a bucket and a lake, CPU time and money. It generates the tables of docs/design/scale.md.
 //
-// [Count] is a function of a job file and of what was measured. It plans each job by package plan, as a run
-// does, and adds up what the runs of the month do. It knows three rules of the engine beside that: an answer
-// that is fresh is not asked for again, the calls of one kind follow each other in the queue, and readers
-// are shown the news about once a minute while calls are made.
+// [Count] computes it from a job file and measurements. It plans each job with package plan, as a run does,
+// and adds up the runs of the month. It also models three rules of the engine: a fresh answer is not
+// requested again, calls of one kind follow each other in the queue, and while calls are made, the sinks
+// publish about once a minute.
 //
-// What it takes as given stands in measured.json: what the service answers, and what storing that takes. The
-// tests of this package measure it, and play the engine for days or a month beside the model. They fail if
-// the two are further apart than the page says.
+// The measurements are in measured.json: what the service answers, and what storing that takes. The tests
+// of this package measure both, and compare the model with plays: days or a month of the engine in virtual
+// time. They fail if the two differ by more than the page says.
 package scale
 
 import (
@@ -46,7 +46,7 @@ type Month struct {
 	Credits        float64
 	Rows           map[string]float64 // that each table has in the end
 	Publications   float64            // how often readers are shown something new
-	Shown          map[string]float64 // in how many of them a table has news
+	Shown          map[string]float64 // in how many of them a table has new rows
 	Written        map[string]float64 // files of Parquet, by table
 	Bytes          Bytes
 	Files          float64  // of Parquet
@@ -58,20 +58,20 @@ type Month struct {
 	merged, single map[string]float64 // runs that leave several files of a table, and files of runs that leave one
 }
 
-// Bytes are what is on disk in the end.
+// Bytes are the sizes on disk at the end.
 type Bytes struct{ State, DuckDB, Parquet float64 }
 
 // Requests are those to a bucket.
 type Requests struct{ Put, Delete, Sent float64 } // Sent is in bytes
 
-// Lake is what a lake is asked for.
+// Lake counts what is sent to a lake.
 type Lake struct {
 	Commits          map[string]float64 // by table
 	Put, Get, Delete float64            // to its bucket
 }
 
-// Count is what a use amounts to. It refuses what it cannot count: scans, searches without an end, and more
-// calls than the pace has.
+// Count computes a month of a use. It returns an error for what it cannot count: scans, searches without an
+// end, and more calls than the pace allows.
 func Count(u Use, cost Cost) (*Month, error) {
 	month := &Month{
 		Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
@@ -104,18 +104,18 @@ func Count(u Use, cost Cost) (*Month, error) {
 	return month, nil
 }
 
-// A demand is what the runs of a job ask of one operation.
+// A demand is the calls of one operation that the runs of a job make.
 type demand struct {
 	op           outlier.Operation
 	runs         float64
 	first, later float64 // calls of the first run, and of each later one
-	things       float64 // about how many different things that is, over all runs
+	entities     float64 // about how many different entities that is, over all runs
 	paid         bool
 }
 
 func (d *demand) calls() float64 { return d.first + (d.runs-1)*d.later }
 
-// demands are those of a job that runs so often. It adds runs, searches and credits to the month.
+// demands returns the demands of a job with so many runs. It adds runs, searches and credits to the month.
 func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) {
 	if spec.Scan != nil || spec.Pages == job.AllPages {
 		return nil, fmt.Errorf("job %s: scans, and searches without an end, are not counted", spec.Name)
@@ -130,36 +130,38 @@ func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) 
 	month.Searches += n * float64(len(p.Steps))
 	month.Credits += n * float64(cost.Credits)
 	var all []demand
-	fresh := min(1, u.Service.New*apart) // the share of the best hits that an earlier run has not had
+	fresh := min(1, u.Service.New*apart) // the share of the best hits that no earlier run had
 	pages := float64(most)
 	if pages > 0 {
 		op := plan.PagedBy(p.Steps[0].Query.Op())
 		all = append(all, demand{op: op, runs: n, first: pages, later: pages, paid: true,
-			things: pages * u.Service.Answers[op].hits() * u.Service.Distinct * (1 + (n-1)*fresh)})
+			entities: pages * u.Service.Answers[op].hits() * u.Service.Distinct * (1 + (n-1)*fresh)})
 	}
 	for _, call := range p.Stored.Enrich {
-		things := min(float64(call.Most(most, len(p.Steps))), pages*u.Service.Answers[outlier.OpSearch].hits()*u.Service.Distinct)
+		hits := pages * u.Service.Answers[outlier.OpSearch].hits() * u.Service.Distinct
+		entities := min(float64(call.Most(most, len(p.Steps))), hits)
 		if aboutChannels(call.Op) {
-			things *= u.Service.Channels
+			entities *= u.Service.Channels
 		}
 		again := max(fresh, 1/(math.Floor(call.RefreshAfter.Hours()/24/apart)+1))
 		if call.RefreshAfter == plan.Once {
 			again = fresh
 		}
-		all = append(all, demand{op: call.Op, runs: n, first: things, later: things * again, things: things * (1 + (n-1)*fresh)})
+		all = append(all, demand{op: call.Op, runs: n, first: entities, later: entities * again,
+			entities: entities * (1 + (n-1)*fresh)})
 	}
 	for _, call := range p.Stored.Fetch {
-		things := float64(len(p.Stored.IDs))
-		later := things
+		entities := float64(len(p.Stored.IDs))
+		later := entities
 		if call.RefreshAfter == plan.Once {
 			later = 0
 		}
-		all = append(all, demand{op: call.Op, runs: n, first: things, later: later, things: things})
+		all = append(all, demand{op: call.Op, runs: n, first: entities, later: later, entities: entities})
 	}
 	return all, nil
 }
 
-// plan is what a run of the job would do. SQL finds made-up ids, as many as the use says.
+// plan plans a run of the job. Its SQL finds made-up ids, as many as the use says.
 func (u *Use) plan(spec *job.Spec) (*plan.Plan, error) {
 	reader := &facts.Reader{Config: u.Config, IDs: func(context.Context, string, string) (ids []string, err error) {
 		form := "%011d" // of a video
@@ -185,31 +187,31 @@ func aboutChannels(op outlier.Operation) bool {
 	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
 }
 
-// withinPace refuses what a key cannot be asked for in the time that there is.
+// withinPace returns an error if the calls of a month are more than the pace allows.
 func withinPace(month *Month, u Use) error {
 	calls, limit := sum(month.Calls), u.Config.Service.Limit
 	most := float64(limit.Requests) * float64(u.Days) * float64(24*time.Hour/limit.Window)
 	if calls > most {
-		return fmt.Errorf("%.0f calls in %d days are more than the pace of %s has: %.0f", calls, u.Days, limit, most)
+		return fmt.Errorf("%.0f calls in %d days are more than the pace of %s allows: %.0f", calls, u.Days, limit, most)
 	}
 	return nil
 }
 
-// perMinute is how many calls readers are shown at a time: those of a minute.
+// perMinute is how many calls are published at a time: those of a minute.
 const perMinute = 10
 
 // show adds the publications of a job: those of its first run, which fills the tables, and those of the others.
 func (month *Month) show(wants []demand, s *Service) {
 	month.showRuns(1, 0.5, wants, s, func(d *demand) (calls, fresh float64) { return d.first, d.first })
 	month.showRuns(wants[0].runs-1, 1, wants, s, func(d *demand) (calls, fresh float64) {
-		return d.later, max(0, d.things-d.first)
+		return d.later, max(0, d.entities-d.first)
 	})
 }
 
-// showRuns adds the publications of so many runs, and in how many of them each table has news. A run publishes
-// at its first call, each minute, once its pages are in, and at its end. size is that of the tables while it
-// does, as a share of what they have in the end; of tells how many calls each run makes, and about how many
-// things that are new all of them are.
+// showRuns adds the publications of so many runs, and in how many of them each table has new rows. A run
+// publishes at its first call, each minute, when its pages are loaded, and at its end. size is the size of the
+// tables at that time, as a share of their size at the end. of returns how many calls each run makes, and
+// about how many new entities all runs have.
 func (month *Month) showRuns(runs, size float64, wants []demand, s *Service, of func(*demand) (calls, fresh float64)) {
 	pages, data := 0.0, 0.0
 	for i := range wants {
@@ -246,22 +248,22 @@ func (month *Month) showRuns(runs, size float64, wants []demand, s *Service, of 
 	}
 	month.Publications += runs * each
 	month.Shown["ops.requests"] += runs * (each - 1)
-	month.Shown["ops.runs"] += runs * 2 // begun and ended
+	month.Shown["ops.runs"] += runs * 2 // started and ended
 	if pages > 0 {
 		month.Shown["ops.searches"] += runs * 2
 		month.Shown["ops.credits"] += runs * 2
 	}
 }
 
-// addRows adds the rows of each table. Histories have those of every answer, and other tables those of every
-// thing that was asked about.
+// addRows adds the rows of each table. Histories have the rows of every answer, other tables those of every
+// entity.
 func (month *Month) addRows(all []demand, s *Service) {
 	for _, table := range schema.Tables() {
 		whole := table.Kind == schema.History || table.Kind == schema.Log
 		for _, d := range all {
-			asked := d.things
+			asked := d.entities
 			if d.paid && !whole {
-				asked = d.things / max(1, s.Answers[d.op].hits())
+				asked = d.entities / max(1, s.Answers[d.op].hits())
 			} else if whole {
 				asked = d.calls()
 			}
@@ -277,7 +279,7 @@ func (month *Month) addRows(all []demand, s *Service) {
 	}
 }
 
-// store adds what keeping the rows takes.
+// store adds what storing the rows takes.
 func (month *Month) store(s *Service, cost Cost, days float64) {
 	for op, n := range inOrder(month.Calls) {
 		month.Bytes.State += n * (s.Answers[op].Bytes + cost.StatePerCall)
@@ -303,8 +305,8 @@ func (month *Month) store(s *Service, cost Cost, days float64) {
 	month.Bucket.Delete = max(0, month.Bucket.Put-month.Files) // all but what is there in the end
 	month.Bucket.Put += month.Publications                     // the manifest
 	month.Bucket.Sent += month.Publications * manifestPerFile * month.Files / 2
-	// A batch is a commit of each table that has news, and two of the table that has how far a writer has
-	// come: one for the answers and one for the operations tables.
+	// A batch is a commit of each table with new rows, and two of the table with the writer's positions:
+	// one for the answers and one for the operations tables.
 	month.Lake.Commits = maps.Clone(month.Shown)
 	month.Lake.Commits["outlierd_writers"] = 2 * month.Publications
 	commits := sum(month.Lake.Commits)
@@ -315,7 +317,7 @@ func (month *Month) store(s *Service, cost Cost, days float64) {
 // manifestPerFile is how many bytes the manifest of a bucket has for each file: see docs/buckets.md.
 const manifestPerFile = 230
 
-// rewritten reports whether the news of a table are written in a file that takes the place of another one.
+// rewritten reports whether new rows of a table are written by replacing its file.
 func rewritten(table string) bool {
 	for _, t := range schema.Tables() {
 		if t.Name == table {
@@ -332,7 +334,7 @@ func sum[K cmp.Ordered](all map[K]float64) (s float64) {
 	return s
 }
 
-// inOrder is a map by its keys: numbers that are added in another order differ in their last digit.
+// inOrder iterates over a map in the order of its keys: sums of floating-point numbers depend on the order.
 func inOrder[K cmp.Ordered](all map[K]float64) iter.Seq2[K, float64] {
 	return func(yield func(K, float64) bool) {
 		for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	again  = flag.String("play", "", "play one of the plays in testdata/plays again, and record it")
-	update = flag.Bool("update", false, "write measured.json and the tables of docs/design/scale.md anew, by the plays that are recorded")
+	again  = flag.String("play", "", "repeat one of the plays in testdata/plays, and record it")
+	update = flag.Bool("update", false, "write measured.json and the tables of docs/design/scale.md by the recorded plays")
 )
 
-// plays are those on record, each in a world of its own: the model takes what it needs from the first two, and is
-// held against the others.
+// plays are the recorded plays, each with a seed of its own. The model is measured by the first two and compared
+// with the others.
 var plays = map[string]struct {
 	use  string
 	seed uint64
@@ -34,10 +34,10 @@ var plays = map[string]struct {
 	"lake":     {"ordinary", 2, 5, true},
 }
 
-// TestPlayAgain plays a play on record again.
+// TestPlayAgain repeats a recorded play.
 func TestPlayAgain(t *testing.T) {
 	if *again == "" || *again == "commits" {
-		t.Skip("without -play, or of what TestLakeCommits counts")
+		t.Skip("needs -play with the name of a play that is not commits, which is for TestLakeCommits")
 	}
 	of, known := plays[*again]
 	if !known {
@@ -61,7 +61,7 @@ func write(t *testing.T, name string, p any) {
 
 func record(name string) string { return filepath.Join("testdata", "plays", name+".json") }
 
-// recorded is a play on record, or what was counted otherwise.
+// recorded reads a recorded play, or other measurements.
 func recorded[T any](t *testing.T, name string) *T {
 	t.Helper()
 	text, err := os.ReadFile(record(name))
@@ -75,13 +75,13 @@ func recorded[T any](t *testing.T, name string) *T {
 	return &p
 }
 
-// uses are those of the page, by their job files in testdata, with what their SQL finds in the plays.
+// uses are those of the page, by their job files in testdata, with the number of ids that their SQL finds.
 var uses = map[string]map[string]int{
 	"ordinary": {"rivals": 20, "weekly": 200},
 	"busy":     {"videos": 500, "channels": 250},
 }
 
-// counted is what the model says of a use.
+// counted returns what the model computes for a use.
 func counted(t *testing.T, name string, days int) *Month {
 	t.Helper()
 	m := given(t)
@@ -107,11 +107,11 @@ type comparison struct {
 	modelled, played float64
 }
 
-// off is by how much of the play the model is off.
+// off is the error of the model, as a share of what the play did.
 func (c comparison) off() float64 { return (c.modelled - c.played) / max(1, c.played) }
 
-// compare lists what a month and a play have in common. Tables and operations with few rows or calls are
-// left out: a single one more is a large part of them.
+// compare lists what a month and a play have in common. It leaves out tables and operations with few rows or
+// calls, where a single one makes a large difference.
 func compare(month *Month, p *Played) (all []comparison) {
 	add := func(group, what string, modelled, played float64) {
 		few := 50.0
@@ -148,26 +148,26 @@ func compare(month *Month, p *Played) (all []comparison) {
 	return all
 }
 
-// groups are what the model says, in the order of the page, and stated is by how much it may be off.
+// groups are the groups of numbers, in the order of the page. stated is the largest error of each, as a share.
 var (
 	groups = []string{"calls", "credits", "rows", "publications", "bytes", "files written", "bucket", "commits"}
 	stated = map[string]float64{"calls": 0.2, "credits": 0.01, "rows": 0.3, "publications": 0.1, "bytes": 0.2,
 		"files written": 0.25, "bucket": 0.35, "commits": 0.25}
 )
 
-// within fails where the model is further off than is stated.
+// within fails if the error of the model is larger than stated.
 func within(t *testing.T, use string, days int, p *Played) {
 	t.Helper()
 	for _, c := range compare(counted(t, use, days), p) {
 		t.Logf("%-9s %-13s %-28s model %12.0f  play %12.0f  %+6.1f %%", use, c.group, c.what, c.modelled, c.played, 100*c.off())
 		if most := stated[c.group]; math.Abs(c.off()) > most {
-			t.Errorf("%s in %d days: %s, %s: the model says %.0f, and the engine did %.0f; %.0f %% off are stated",
+			t.Errorf("%s in %d days: %s, %s: the model says %.0f, and the engine did %.0f; the stated error is %.0f %%",
 				use, days, c.group, c.what, c.modelled, c.played, 100*most)
 		}
 	}
 }
 
-// TestModelIsWithinItsError holds the model against a month and a day on record.
+// TestModelIsWithinItsError compares the model with a recorded month and a recorded day.
 func TestModelIsWithinItsError(t *testing.T) {
 	for _, use := range slices.Sorted(maps.Keys(uses)) {
 		within(t, use, plays[use].days, recorded[Played](t, use))
@@ -175,7 +175,7 @@ func TestModelIsWithinItsError(t *testing.T) {
 	within(t, "ordinary", plays["lake"].days, recorded[Played](t, "lake"))
 }
 
-// TestEngineDoesWhatTheModelSays plays four days, so that a change of the engine shows without a new record.
+// TestEngineDoesWhatTheModelSays plays four days, so that a change of the engine is noticed without a new record.
 func TestEngineDoesWhatTheModelSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays days")
@@ -184,8 +184,8 @@ func TestEngineDoesWhatTheModelSays(t *testing.T) {
 	within(t, "ordinary", 4, &p)
 }
 
-// TestMeasuredIsOfThePlays holds measured.json against the plays on record. -update writes it.
-func TestMeasuredIsOfThePlays(t *testing.T) {
+// TestMeasuredMatchesThePlays compares measured.json with the recorded plays. -update writes it.
+func TestMeasuredMatchesThePlays(t *testing.T) {
 	text, err := json.MarshalIndent(measure(recorded[Played](t, "few"), recorded[Played](t, "many"), recorded[Asked](t, "commits")), "", "\t")
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestMeasuredIsOfThePlays(t *testing.T) {
 	if *update {
 		err = os.WriteFile("measured.json", text, 0o644)
 	} else if string(text) != string(measured) {
-		err = fmt.Errorf("measured.json is not of the plays on record; -update writes it, and then the page")
+		err = fmt.Errorf("measured.json differs from the recorded plays; -update writes it, and then the page")
 	}
 	if err != nil {
 		t.Error(err)

@@ -80,12 +80,12 @@ type Lift struct{}
 
 func (Lift) path() string { return "/budget/resume" }
 
-// Lifted is what was in force.
+// Lifted lists the blocks that were in force.
 type Lifted struct {
 	Blocks []Block `json:"lifted"`
 }
 
-// Block is what kept calls from being made.
+// Block is a block of calls.
 type Block struct {
 	Kind   ledger.BlockKind `json:"block"`
 	Reason string           `json:"reason"`
@@ -101,7 +101,7 @@ func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
 	}
 	lifted.Blocks = Blocks(all)
 	if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) }); err != nil {
-		return Lifted{}, fmt.Errorf("lift what refuses calls: %w", err)
+		return Lifted{}, fmt.Errorf("lift the blocks of calls: %w", err)
 	}
 	return lifted, nil
 }
@@ -157,14 +157,14 @@ func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	return Nothing{}, e.Store.Runs.Unpause(c.Jobs)
 }
 
-// PollScan asks the service how a scan stands, which is free.
+// PollScan asks the service for the status of a scan, which is free.
 type PollScan struct {
 	Scan string `json:"scan_id"`
 }
 
 func (PollScan) path() string { return "/scans/poll" }
 
-// Polled is how a scan stands.
+// Polled is the status of a scan.
 type Polled struct {
 	Status    string `json:"status"`
 	Ended     bool   `json:"ended"`
@@ -185,7 +185,7 @@ type AdoptScan struct {
 
 func (AdoptScan) path() string { return "/scans/adopt" }
 
-// Adopted is the intent that the scan belongs to now.
+// Adopted is the intent that the scan was linked to.
 type Adopted struct {
 	Intent int64 `json:"intent"`
 }
@@ -206,7 +206,7 @@ type ResolveScan struct {
 
 func (ResolveScan) path() string { return "/scans/resolve" }
 
-// Refunded is what the start gives back.
+// Refunded is what is refunded for the start, in credits.
 type Refunded struct {
 	Credits outlier.Credits `json:"credits"`
 }

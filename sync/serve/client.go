@@ -18,16 +18,16 @@ import (
 	"outlierd/sync/engine"
 )
 
-// ErrNoDaemon is the error of [Dial] where no daemon serves a state folder.
+// ErrNoDaemon is the error of [Dial] if no daemon serves the state folder.
 var ErrNoDaemon = errors.New("no daemon listens")
 
-// ErrOtherVersion is the error of a daemon that is of another version.
+// ErrOtherVersion is the error of [Client.Understands] for a daemon with another version of the interface.
 var ErrOtherVersion = errors.New("another version")
 
-// answerTime is how long a daemon may take to say who it is. It does so at any time.
+// answerTime is how long a daemon may take to describe itself. It can do so at any time.
 const answerTime = 10 * time.Second
 
-// longestLine is the most that a daemon says at once: the progress of a run of many searches.
+// longestLine bounds one line from a daemon, in bytes. The longest is the progress of a run with many searches.
 const longestLine = 16 << 20
 
 // Client talks to the daemon that holds a state folder.
@@ -36,7 +36,7 @@ type Client struct {
 	http http.Client
 }
 
-// Dial finds the daemon of a state folder. Its error is [ErrNoDaemon] if there is none.
+// Dial connects to the daemon of a state folder. Its error is [ErrNoDaemon] if there is none.
 func Dial(ctx context.Context, dir string) (*Client, error) { return dial(ctx, dir, answerTime) }
 
 func dial(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
@@ -65,7 +65,7 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	return c, nil
 }
 
-// Understands reports whether the daemon is of a version that a program understands.
+// Understands returns an error if the daemon has another version of the interface than this program.
 func (c *Client) Understands(program string) error {
 	if c.Interface == Version {
 		return nil
@@ -74,7 +74,7 @@ func (c *Client) Understands(program string) error {
 		ErrOtherVersion, c.Name(), c.Program, c.Interface, program, Version)
 }
 
-// Send lets the daemon carry a change out.
+// Send lets the daemon make a change, and returns its result.
 func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
 	body, err := c.post(ctx, "/v1"+change.path(), change)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Client) Cancel(ctx context.Context, run string) error {
 	return body.Close()
 }
 
-// Login asks for a ticket.
+// Login requests a ticket.
 func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
 	body, err := c.post(ctx, "/v1/login", Nothing{})
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
 	return t, c.decode(body, &t)
 }
 
-// Watch is a run of the daemon's that is looked at. Closing it leaves the run as it is.
+// Watch follows a run of the daemon. Closing it does not end the run.
 type Watch struct {
 	Run    string
 	Joined bool // the run was under way
@@ -113,8 +113,8 @@ type Watch struct {
 	lines  *bufio.Scanner
 }
 
-// Order lets the daemon begin a run, or join one that is under way, and returns when it is on
-// record.
+// Order lets the daemon start a run, or joins one that is running. It returns once the run is recorded
+// in the state.
 func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
 	body, err := c.post(ctx, "/v1/runs", o)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
 	return w, nil
 }
 
-// LostError says that the daemon went away while a run was watched.
+// LostError is the error of a connection that was lost while a run was followed.
 type LostError struct {
 	Daemon, Run string
 	Cause       error
@@ -156,7 +156,7 @@ func (w *Watch) next() (e Event, err error) {
 	return e, nil
 }
 
-// Follow tells how the run goes on until it has ended, and returns how.
+// Follow calls show with the run's progress until the run has ended, and returns how it ended.
 func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 	for {
 		e, err := w.next()
@@ -178,7 +178,7 @@ func (e *Ended) Err() error { return received(e.Error) }
 // Close stops watching.
 func (w *Watch) Close() error { return w.body.Close() }
 
-// get asks for a document.
+// get requests a document and decodes it.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	body, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -235,7 +235,7 @@ func (c *Client) decode(body io.Reader, into any) error {
 	return nil
 }
 
-// foreign is the error of an answer that no daemon of ours gives.
+// foreign returns the error for an answer that this version of the daemon never gives.
 func (c *Client) foreign(err error) error {
 	return fmt.Errorf("read the daemon's answer: %w; is it another version of outlierd?", err)
 }

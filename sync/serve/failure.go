@@ -13,31 +13,31 @@ import (
 )
 
 var (
-	// ErrStopped is why a run ended that the daemon did not finish, as it was asked to stop.
+	// ErrStopped is the error of a run that the daemon did not finish because it was asked to stop.
 	ErrStopped = errors.New("the daemon is stopping")
 
-	// ErrBadRequest is the error of a request that the daemon cannot make sense of.
+	// ErrBadRequest is the error of a request that is malformed or cannot be served.
 	ErrBadRequest = errors.New("bad request")
 
-	// ErrOtherJobs is the error of an order for a job that is not the same in the daemon's
+	// ErrOtherJobs is the error of an order for a job that is missing or different in the daemon's
 	// job file.
 	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
 
-// Failure is an error on its way to a command. Kinds say what of it decides about exit codes
-// and remedies, so that a command that is told of it does what it does about its own errors.
+// Failure is an error in an answer to a command. Its kinds carry what decides about exit codes and
+// remedies, so that commands treat it like an error of their own.
 type Failure struct {
 	Message string   `json:"message"`
 	Kinds   []string `json:"kinds,omitempty"` // such as "long_wait" or "service:unauthorized"
 
-	causes []error // what the kinds stand for
+	causes []error // one for each kind
 }
 
 func (f *Failure) Error() string { return f.Message }
 
 func (f *Failure) Unwrap() []error { return f.causes }
 
-// kind is an error that commands know.
+// kind is a kind of error that commands distinguish.
 type kind struct {
 	name string
 	of   func(error) (detail string, is bool)
@@ -85,7 +85,7 @@ func sentinel(name string, err error) kind {
 	return kind{name, func(e error) (string, bool) { return "", errors.Is(e, err) }, func(string) error { return err }}
 }
 
-// failureOf is an error for the wire; nil for nil.
+// failureOf encodes an error; nil for nil.
 func failureOf(err error) *Failure {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ func failureOf(err error) *Failure {
 	return f
 }
 
-// received gives an error from the wire the causes that its kinds stand for.
+// received decodes an error: it gets the causes that its kinds name.
 func received(f *Failure) error {
 	if f == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Order is a run that a person asks for: POST /v1/runs.
+// Order requests a run: POST /v1/runs.
 type Order struct {
 	job.Asked
 	Hash    string         `json:"hash"`    // of the job as the command has read it; see [job.Spec]
@@ -28,16 +28,16 @@ type Order struct {
 // Event is one line of the answer to an order. Each has a run, and one of the others.
 type Event struct {
 	Run      string    `json:"run"`
-	Joined   bool      `json:"joined,omitempty"` // in the first one: the run was under way
+	Joined   bool      `json:"joined,omitempty"` // in the first one: the run was already running
 	Progress *Progress `json:"progress,omitempty"`
 	Ended    *Ended    `json:"ended,omitempty"` // the last one
 }
 
-// Ended is how a run ended, or how it stands when there is no need to wait any longer: one of
-// the schedule goes on after an outage, say. Its record is in the state.
+// Ended says how a run ended, or why there is no need to wait any longer: a scheduled run is continued
+// after an outage, say. The state has the run's record.
 type Ended struct {
 	Status runs.Status `json:"status,omitempty"` // "" if there is no record of it
-	Why    string      `json:"why,omitempty"`    // it has that status
+	Why    string      `json:"why,omitempty"`    // the reason for the status
 	Error  *Failure    `json:"error,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type search struct {
 	Stop    string            `json:"stop,omitempty"`
 }
 
-// fresh is how many calls were not made as there is an answer that is younger.
+// fresh is how many calls were not made because there is an answer younger than so many seconds.
 type fresh struct {
 	Seconds float64 `json:"seconds"`
 	Calls   int     `json:"calls"`
@@ -88,7 +88,7 @@ type limit struct {
 	Learned   bool      `json:"learned,omitempty"`
 }
 
-// progressOf is the engine's progress for the wire.
+// progressOf encodes the engine's progress.
 func progressOf(p engine.Progress) *Progress {
 	out := &Progress{
 		Job: p.Job, Started: p.Started, Pages: p.Pages, Calls: p.Tasks, Done: p.Done, Queued: p.Queued, Missing: p.Missing,
@@ -110,7 +110,7 @@ func progressOf(p engine.Progress) *Progress {
 	return out
 }
 
-// ofEngine is the progress as the engine of a command would tell it.
+// ofEngine decodes the progress as an engine of this process would report it.
 func (p *Progress) ofEngine(run string) engine.Progress {
 	out := engine.Progress{
 		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,

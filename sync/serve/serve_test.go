@@ -30,7 +30,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// listening is a server on the socket of a folder; its engine keeps no schedule.
+// listening starts a server on the socket of a folder. Its engine keeps no schedule.
 func listening(t *testing.T, dir string, patience time.Duration) *Server {
 	t.Helper()
 	l, err := Listen(dir, slog.New(slog.DiscardHandler))
@@ -48,7 +48,7 @@ func listening(t *testing.T, dir string, patience time.Duration) *Server {
 	return s
 }
 
-// connect is a connection of a client that need not be ours.
+// connect opens a raw connection, for clients that send anything.
 func connect(t *testing.T, dir string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", Socket(dir))
@@ -71,7 +71,7 @@ func mustDial(t *testing.T, dir string) *Client {
 	return c
 }
 
-func TestSocketOfAFolder(t *testing.T) {
+func TestSocketIsPrivateAndRemovedByClose(t *testing.T) {
 	short, long := t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("long/", 30))
 	for name, dir := range map[string]string{"short": short, "longer than a socket's path may be": long} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSocketOfAFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
-				t.Errorf("without a socket: %v", err)
+				t.Errorf("Dial without a socket: %v, want %v", err, ErrNoDaemon)
 			}
 			killed, err := Listen(dir, slog.New(slog.DiscardHandler))
 			if err != nil {
@@ -89,7 +89,7 @@ func TestSocketOfAFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNoDaemon) {
-				t.Errorf("with the socket of a process that was killed: %v", err)
+				t.Errorf("Dial the socket of a killed process: %v, want %v", err, ErrNoDaemon)
 			}
 			s := listening(t, dir, time.Minute)
 			if info, err := os.Stat(Socket(dir)); err != nil || info.Mode().Perm() != 0o600 {
@@ -98,13 +98,13 @@ func TestSocketOfAFolder(t *testing.T) {
 			c := mustDial(t, dir)
 			want := About{Interface: Version, Program: "1.2.3", PID: os.Getpid(), Config: "/etc/jobs.yaml", State: "starting"}
 			if diff := cmp.Diff(want, c.About, cmpopts.IgnoreFields(About{}, "Started")); diff != "" || c.Started.IsZero() {
-				t.Errorf("who answers (-want +got):\n%s", diff)
+				t.Errorf("about the daemon, started %s (-want +got):\n%s", c.Started, diff)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Lstat(Socket(dir)); !os.IsNotExist(err) {
-				t.Errorf("the socket is left: %v", err)
+				t.Errorf("the socket after Close: %v, want none", err)
 			}
 		})
 	}
@@ -193,31 +193,34 @@ func TestSocketOfAnotherDaemon(t *testing.T) {
 	mustDial(t, dir)
 }
 
-// TestBadClients: whatever a client sends, it is refused in words, and the next one is served.
-func TestBadClients(t *testing.T) {
+// TestMalformedRequestsAreRefused: with a message that names the mistake, and the next client is served.
+func TestMalformedRequestsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := listening(t, dir, time.Minute)
-	s.Stop() // so that what is well-formed is refused, too, and does not wait for a schedule
+	s.Stop() // so that well-formed requests are refused, too, and do not wait for a schedule
 	post := func(path, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: outlierd\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	}
 	for name, c := range map[string]struct{ sends, want string }{
-		"another protocol":         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400 Bad Request"},
-		"another version":          {"GET /v2/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "GET /v2/runs is not in version 1 of the interface, which outlierd 1.2.3 has"},
-		"another method":           {"GET /v1/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "404 Not Found"},
-		"no JSON":                  {post("/v1/budget/adjust", "credits=5"), "read the request: invalid character 'c'"},
-		"a key that is not known":  {post("/v1/runs", `{"jobs": "coffee"}`), `unknown field \"jobs\"`},
-		"another type":             {post("/v1/cursors/set", `{"job": 5}`), "cannot unmarshal number"},
-		"two documents":            {post("/v1/queue/clear", `{"job": "a"} {"job": "b"}`), "more than one document"},
-		"headers without an end":   {"GET /v1 HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000), "431 Request Header Fields Too Large"},
-		"hostile names":            {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon is stopping"},
-		"while the daemon stops":   {post("/v1/queue/clear", `{"job": "a"}`), "503 Service Unavailable"},
-		"an order while it stops":  {post("/v1/runs", `{"job": "a", "hash": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
-		"a body of a hundred megs": {"POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 104857600\r\n\r\n" + strings.Repeat("x", mostBody+1), "request body too large"},
+		"another protocol": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400 Bad Request"},
+		"another version": {"GET /v2/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n",
+			"GET /v2/runs is not in version 1 of the interface, which outlierd 1.2.3 has"},
+		"another method": {"GET /v1/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "404 Not Found"},
+		"not JSON":       {post("/v1/budget/adjust", "credits=5"), "read the request: invalid character 'c'"},
+		"unknown key":    {post("/v1/runs", `{"jobs": "coffee"}`), `unknown field \"jobs\"`},
+		"wrong type":     {post("/v1/cursors/set", `{"job": 5}`), "cannot unmarshal number"},
+		"two documents":  {post("/v1/queue/clear", `{"job": "a"} {"job": "b"}`), "more than one document"},
+		"too many headers": {"GET /v1 HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000),
+			"431 Request Header Fields Too Large"},
+		"hostile names":           {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon is stopping"},
+		"while the daemon stops":  {post("/v1/queue/clear", `{"job": "a"}`), "503 Service Unavailable"},
+		"an order while it stops": {post("/v1/runs", `{"job": "a", "hash": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
+		"a body of 100 MB": {"POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 104857600\r\n\r\n" +
+			strings.Repeat("x", mostBody+1), "request body too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := connect(t, dir)
-			go func() { _, _ = io.WriteString(conn, c.sends) }() // it may not be read to its end
+			go func() { _, _ = io.WriteString(conn, c.sends) }() // the server may not read all of it
 			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -232,14 +235,14 @@ func TestBadClients(t *testing.T) {
 	}
 }
 
-// TestSlowClients are closed after a while: one that sends nothing, half a head, half a body.
-func TestSlowClients(t *testing.T) {
+// TestSlowClientsAreDisconnected: those that send nothing, half a header or half a body.
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	dir := t.TempDir()
 	listening(t, dir, 50*time.Millisecond)
 	for name, sends := range map[string]string{
-		"nothing":     "",
-		"half a head": "POST /v1/runs HTTP/1.1\r\nHost:",
-		"half a body": "POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 100\r\n\r\n{\"job\":",
+		"nothing":       "",
+		"half a header": "POST /v1/runs HTTP/1.1\r\nHost:",
+		"half a body":   "POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 100\r\n\r\n{\"job\":",
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := connect(t, dir)
@@ -263,7 +266,7 @@ func TestTooManyConnections(t *testing.T) {
 	one := connect(t, dir)
 	if _, err := io.WriteString(one, "GET /v1 HTTP/1.1\r\nHost: outlierd\r\n\r\n"); err == nil {
 		if n, err := io.Copy(io.Discard, one); n > 0 || isTimeout(err) {
-			t.Errorf("connection %d is served: %d bytes, %v", mostConnections+1, n, err)
+			t.Errorf("connection %d received %d bytes (error %v), want it closed", mostConnections+1, n, err)
 		}
 	}
 }
@@ -281,10 +284,10 @@ func TestTooManyRequests(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d requests in a row are served", 3*requestsAtOnce)
+	t.Errorf("%d requests in a row were served, want fewer", 3*requestsAtOnce)
 }
 
-// served answers on the socket of a folder as a handler does, which need not be a daemon of ours.
+// served starts any HTTP handler on the socket of a folder, which it returns.
 func served(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -298,16 +301,24 @@ func served(t *testing.T, handler http.HandlerFunc) string {
 	return dir
 }
 
-func TestDaemonOfAnotherKind(t *testing.T) {
+func TestDialReportsForeignDaemons(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers http.HandlerFunc
 		want    string
 	}{
-		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is it another version of outlierd?"},
-		"no such":    {http.NotFound, "is it another version of outlierd?"},
-		"hangs":      {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "does not answer; stop it, and start it again"},
-		"drops":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "ended before it answered"},
-		"other JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[1]") }, "is it another version of outlierd?"},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<html>")
+		}, "is it another version of outlierd?"},
+		"no such path": {http.NotFound, "is it another version of outlierd?"},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, "does not answer; stop it, and start it again"},
+		"closes the connection": {func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, "ended before it answered"},
+		"other JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "[1]")
+		}, "is it another version of outlierd?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dial(t.Context(), served(t, c.answers), 100*time.Millisecond)
@@ -320,14 +331,15 @@ func TestDaemonOfAnotherKind(t *testing.T) {
 		answer(w, http.StatusOK, About{Interface: 2, Program: "9.0", PID: 77})
 	})
 	err := mustDial(t, newer).Understands("1.2.3")
-	want := "another version: 'outlierd up' (process 77) is outlierd 9.0 (interface 2), and this is outlierd 1.2.3 (interface 1); restart it with this version, or use that one"
+	want := "another version: 'outlierd up' (process 77) is outlierd 9.0 (interface 2), " +
+		"and this is outlierd 1.2.3 (interface 1); restart it with this version, or use that one"
 	if err == nil || err.Error() != want || !errors.Is(err, ErrOtherVersion) {
 		t.Errorf("Understands: %v\nwant %s", err, want)
 	}
 }
 
-// TestDaemonGoesAway: a run is begun, and the process that performs it is killed.
-func TestDaemonGoesAway(t *testing.T) {
+// TestFollowReportsALostDaemon: a run has started, and the process that performs it is killed.
+func TestFollowReportsALostDaemon(t *testing.T) {
 	dir := served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			answer(w, http.StatusOK, About{Interface: Version, PID: 77})
@@ -339,17 +351,17 @@ func TestDaemonGoesAway(t *testing.T) {
 	})
 	watch, err := mustDial(t, dir).Order(t.Context(), Order{})
 	if err != nil || watch.Run != "r1" || !watch.Joined {
-		t.Fatalf("Order: %v, %v", watch, err)
+		t.Fatalf("Order: %+v, error %v; want run r1, joined", watch, err)
 	}
 	_, err = watch.Follow(func(engine.Progress) {})
 	lost, ok := errors.AsType[*LostError](err)
 	if !ok || lost.Run != "r1" || lost.Daemon != "'outlierd up' (process 77)" {
-		t.Errorf("Follow: %v", err)
+		t.Errorf("Follow: %v, want a LostError of run r1 and its daemon", err)
 	}
 }
 
-// TestErrorsCrossTheSocket: what decides about exit codes and remedies arrives.
-func TestErrorsCrossTheSocket(t *testing.T) {
+// TestErrorsSurviveEncoding: with the kinds and details that decide about exit codes and remedies.
+func TestErrorsSurviveEncoding(t *testing.T) {
 	sent := fmt.Errorf("job a: %w", errors.Join(
 		&outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401},
 		&pace.LongWaitError{}, &runs.LiveScanError{Scan: runs.Scan{ScanID: "s1"}}, &store.LowSpaceError{Dir: "data"},
@@ -369,19 +381,19 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 	service, isService := errors.AsType[*outlier.Error](got)
 	scan, isScan := errors.AsType[*runs.LiveScanError](got)
 	if !isService || service.Kind != outlier.Unauthorized || !isScan || scan.Scan.ScanID != "s1" {
-		t.Errorf("details are lost: %v, %v", service, scan)
+		t.Errorf("service error %v and live scan %v, want kind %s and scan s1", service, scan, outlier.Unauthorized)
 	}
 	for i, is := range []bool{as[*pace.LongWaitError](got), as[*store.LowSpaceError](got), as[*load.AheadError](got),
 		as[*load.SinksDownError](got), errors.Is(got, ErrStopped), errors.Is(got, ErrOtherJobs)} {
 		if !is {
-			t.Errorf("kind %d is lost in %s", i, text)
+			t.Errorf("kind %d of those sent is missing in %s", i, text)
 		}
 	}
 	if as[*outlier.UnkeptError](got) || errors.Is(got, ErrBadRequest) || as[*engine.CancelledError](got) {
-		t.Errorf("more kinds than were sent: %s", text)
+		t.Errorf("kinds that were not sent are received from %s", text)
 	}
 	if failureOf(nil) != nil || received(nil) != nil {
-		t.Error("no error becomes one")
+		t.Errorf("nil is encoded as %v and decoded as %v, want nil", failureOf(nil), received(nil))
 	}
 }
 
@@ -390,13 +402,15 @@ func as[E error](err error) bool {
 	return is
 }
 
-// TestProgressCrossesTheSocket: all that a command shows arrives.
-func TestProgressCrossesTheSocket(t *testing.T) {
+// TestProgressSurvivesEncoding: in all that a command shows.
+func TestProgressSurvivesEncoding(t *testing.T) {
 	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
 	want := engine.Progress{
 		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4, Missing: 1, Failures: 2,
-		Searches: []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Queries: []string{"moka"}, Next: 2, Pages: 1, Hits: 40, NewHits: 12},
-			{Query: outlier.UncheckedQuery(outlier.OpRelated, ""), Item: "x", Seeds: []string{"v1"}, Stop: "short"}},
+		Searches: []runs.Step{
+			{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Queries: []string{"moka"}, Next: 2, Pages: 1, Hits: 40, NewHits: 12},
+			{Query: outlier.UncheckedQuery(outlier.OpRelated, ""), Item: "x", Seeds: []string{"v1"}, Stop: "short"},
+		},
 		Tasks: map[outlier.Operation]int{outlier.OpDetails: 3}, Fresh: map[time.Duration]int{36 * time.Hour: 5},
 		Spend: ledger.Spend{Charged: 2, Unknown: 2}, PerRun: new(outlier.Credits(40)), Doing: "details v1", Until: at.Add(time.Hour),
 		Left: 90 * time.Second,
@@ -415,31 +429,30 @@ func TestProgressCrossesTheSocket(t *testing.T) {
 	}
 }
 
-// TestPersonGoesAwayBeforeItBegins: nothing is waited for any longer.
-func TestPersonGoesAwayBeforeItBegins(t *testing.T) {
+func TestRequestsEndWithTheirContext(t *testing.T) {
 	dir := t.TempDir()
 	listening(t, dir, time.Minute)
 	c := mustDial(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := c.Order(ctx, Order{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Order: %v", err)
+		t.Errorf("Order: %v, want %v", err, context.Canceled)
 	}
 	if _, err := Send(ctx, c, ClearQueue{Job: "a"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Send: %v", err)
+		t.Errorf("Send: %v, want %v", err, context.Canceled)
 	}
 }
 
-// TestTicketsAreOfAPage: a daemon without one says so.
-func TestTicketsAreOfAPage(t *testing.T) {
+// TestLoginNeedsAPage: a daemon without one refuses tickets.
+func TestLoginNeedsAPage(t *testing.T) {
 	dir := t.TempDir()
 	s := listening(t, dir, time.Minute)
 	c := mustDial(t, dir)
 	if _, err := c.Login(t.Context()); !errors.Is(err, ErrBadRequest) {
-		t.Errorf("without a page: %v", err)
+		t.Errorf("login without a page: %v, want %v", err, ErrBadRequest)
 	}
 	s.LogIn(func() string { return "/login?ticket=1" })
 	if ticket, err := c.Login(t.Context()); err != nil || ticket.Path != "/login?ticket=1" {
-		t.Errorf("%+v, error %v", ticket, err)
+		t.Errorf("ticket %+v, error %v; want /login?ticket=1", ticket, err)
 	}
 }

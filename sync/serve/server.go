@@ -24,14 +24,14 @@ import (
 	"outlierd/sync/runs"
 )
 
-// What is admitted. Only its own user can reach the daemon, so these are limits against
-// mistakes: a script that runs wild, a client that hangs, a program that speaks something else.
+// Limits of the server. Only the daemon's user can reach it, so they guard against mistakes: a script
+// in an endless loop, a client that hangs, a program with another protocol.
 const (
 	mostConnections = 64
 	mostBody        = 1 << 20 // bytes
 	mostHeader      = 16 << 10
 	requestTime     = 10 * time.Second
-	closeTime       = 2 * time.Second // for answers that are on their way when the daemon stops
+	closeTime       = 2 * time.Second // for answers in progress when the daemon stops
 
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
@@ -58,7 +58,7 @@ type Server struct {
 	stop sync.Once
 }
 
-// New is a server for an engine that will keep a schedule. What comes before that waits for it.
+// New returns a server for an engine that will keep a schedule. Earlier requests wait until it does.
 func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTime) }
 
 func newServer(e *engine.Engine, program string, patience time.Duration) *Server {
@@ -80,7 +80,7 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 	return s
 }
 
-// routes are the paths of the interface. What changes the state and is no run is a [Change].
+// routes are the paths of the interface. All that change the state are a [Change], except runs.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1", s.who)
@@ -109,7 +109,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Refused says why the job file on disk is not used; "" if it is.
+// Refused sets why the job file on disk is not used; "" if it is.
 func (s *Server) Refused(why string) { s.refused.Store(&why) }
 
 // Compare lets the server say how the job file on disk compares with the one in use: see
@@ -120,10 +120,10 @@ func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
 // [Ticket]. The function is called by several goroutines.
 func (s *Server) LogIn(ticket func() (path string)) { s.ticket.Store(&ticket) }
 
-// Stop says that the engine takes no more orders. What it has begun it still tells the end of.
+// Stop refuses new orders. Clients that follow a run still receive its end.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
-// Close ends all answers, after those that are on their way to an end have reached it.
+// Close stops the server. Answers in progress have [closeTime] to finish.
 func (s *Server) Close() error {
 	s.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -134,12 +134,12 @@ func (s *Server) Close() error {
 	return s.http.Close()
 }
 
-// count refuses connections above the most by closing them.
+// count closes connections above the maximum.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.connections.Add(1) > mostConnections {
-			_ = c.Close() // the client reads that
+			_ = c.Close() // the client sees the connection end
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.connections.Add(-1)
@@ -199,13 +199,13 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// unknown answers for paths of other versions, and what is no path at all.
+// unknown answers requests for paths of other versions and unknown paths.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusNotFound, fmt.Errorf("%w: %s %s is not in version %d of the interface, which outlierd %s has",
 		ErrBadRequest, r.Method, r.URL.Path, Version, s.about.Program))
 }
 
-// answer writes one JSON document. A write that fails is the client's to notice.
+// answer writes one JSON document. It ignores failed writes, which only the client can act on.
 func answer(w http.ResponseWriter, status int, v any) {
 	if err, is := v.(error); is {
 		v = map[string]*Failure{"error": failureOf(err)}
@@ -215,7 +215,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// refuse answers with an error, and a status for those who look at nothing else.
+// refuse answers with an error, and an HTTP status for clients that read only that.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
@@ -229,7 +229,7 @@ func refuse(w http.ResponseWriter, err error) {
 	answer(w, status, err)
 }
 
-// read takes a request's body, which is one JSON document without keys that are not known.
+// read decodes a request's body, which must be one JSON document without unknown keys.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
@@ -246,10 +246,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return fmt.Errorf("%w: read the request: %w", ErrBadRequest, err)
 	}
-	return control.SetReadDeadline(time.Time{}) // else the client counts as gone when it has passed
+	return control.SetReadDeadline(time.Time{}) // or the request would be cancelled at the deadline
 }
 
-// between carries f out between two calls of the engine, once that takes orders.
+// between calls f between two calls of the engine, once the engine takes orders.
 func (s *Server) between(ctx context.Context, f func(context.Context) error) error {
 	return s.serving(ctx, func() error { return s.engine.Between(ctx, f) })
 }
@@ -270,7 +270,7 @@ func (s *Server) serving(ctx context.Context, f func() error) error {
 	return err
 }
 
-// change adds the path of a change.
+// change adds the route of a change.
 func change[C Change[R], R any](s *Server, mux *http.ServeMux) {
 	var none C
 	mux.HandleFunc("POST /v1"+none.path(), func(w http.ResponseWriter, r *http.Request) {
@@ -291,8 +291,8 @@ func change[C Change[R], R any](s *Server, mux *http.ServeMux) {
 	})
 }
 
-// order begins a run, or joins it, and tells how it goes on until it has ended. A client that
-// goes away leaves the run as it is.
+// order starts a run, or joins it, and sends its progress until it has ended. The run continues if the
+// client disconnects.
 func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	var o Order
 	err := s.read(w, r, &o)
@@ -319,11 +319,11 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s.tell(w, r, ordered)
+	s.follow(w, r, ordered)
 }
 
-// resolve finds what an order is about. It reads what the engine works with, and so is called
-// between two of its calls.
+// resolve translates an order for the engine. It reads the engine's state, so it must be called between
+// two of the engine's calls.
 func (s *Server) resolve(o *Order) (engine.Order, error) {
 	e := s.engine
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
@@ -341,7 +341,7 @@ func (s *Server) resolve(o *Order) (engine.Order, error) {
 	return asked, err
 }
 
-// unfinished is a run that an order goes on with, if it has not ended since the command looked.
+// unfinished returns the run that an order continues, if it has not ended since the command read the state.
 func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
 	all, err := s.engine.Facts().Unfinished(asked.Spec, asked.Due)
 	if err != nil {
@@ -354,7 +354,7 @@ func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
 	return &all[at], nil
 }
 
-// differs says what to do where a job is not what the command has read.
+// differs returns the error for a job that differs from the one that the command has read.
 func (s *Server) differs(o *Order, spec *job.Spec) error {
 	what := "with which the request is different"
 	switch {
@@ -367,7 +367,7 @@ func (s *Server) differs(o *Order, spec *job.Spec) error {
 		"with the same variables", ErrOtherJobs, s.about.Name(), s.about.Config, what)
 }
 
-// rest finds what a run has left.
+// rest resolves an order for the rest of a run.
 func (s *Server) rest(id string, asked *engine.Order) error {
 	row, err := recorded(s.engine, id)
 	if err != nil {
@@ -390,8 +390,8 @@ func recorded(e *engine.Engine, id string) (*runs.Run, error) {
 	return row, err
 }
 
-// tell writes what becomes of a run, a line for each event.
-func (s *Server) tell(w http.ResponseWriter, r *http.Request, o *engine.Ordered) {
+// follow sends the events of a run, one a line, until the run has ended or the client disconnects.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordered) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
 	send := func(e Event) bool {
@@ -428,7 +428,7 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, o *engine.Ordered)
 		case <-ticker.C:
 			p, err := o.Progress()
 			if err != nil {
-				continue // the run goes on, and its end will be told
+				continue // the run goes on, and its end is still sent
 			}
 			progress := progressOf(p)
 			text, err := json.Marshal(progress)

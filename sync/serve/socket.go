@@ -67,7 +67,7 @@ func bind(dir string) (l *net.UnixListener, file fs.FileInfo, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // by a path that may be good no longer
+	l.SetUnlinkOnClose(false) // by a path that may no longer be valid
 	err = os.Chmod(path, 0o600)
 	if err == nil {
 		file, err = os.Lstat(path)

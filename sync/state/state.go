@@ -229,7 +229,7 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledg
 	}
 	err = db.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) })
 	if err := errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("lift what refuses calls: %w", err)
+		return nil, fmt.Errorf("lift the blocks of calls: %w", err)
 	}
 	return lifted, nil
 }

@@ -21,10 +21,10 @@ import (
 //
 // It has to be written so that one mistake is one error: without oneOf and anyOf, with
 // lists of types and keywords that apply to one type each. Besides the standard's keywords,
-// its titles steer the messages: the title of a value completes the sentence "must be …".
+// its titles are part of messages: the title of a value completes the sentence "must be …".
 // A key whose schema is `not: {}` is one of a later version.
 type Schema struct {
-	doc   any // the schema as data, to take words from
+	doc   any // the schema as data, for the words of messages
 	parts map[string]*jsonschema.Schema
 }
 
@@ -35,15 +35,15 @@ type Advice struct {
 	Value   func(n *Node, wants string) string      // for a value of the wrong form
 }
 
-// CompileSchema compiles the text of a schema, to judge with it as a whole (the part "")
-// and with the parts that are named by JSON pointers. It panics if the text is no schema.
+// CompileSchema compiles the text of a schema: as a whole (the part "") and the parts that are
+// named by JSON pointers. It panics if the text is not a schema.
 func CompileSchema(name string, text []byte, parts ...string) *Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		panic("yamltree: " + name + ": " + err.Error())
 	}
 	c := jsonschema.NewCompiler()
-	// Without a scheme it would be a file in the working directory, whose name has its say then.
+	// Without a scheme the compiler would resolve the name as a path in the working directory.
 	url := "embedded:///" + name
 	if err := c.AddResource(url, doc); err != nil {
 		panic("yamltree: " + name + ": " + err.Error())
@@ -279,8 +279,7 @@ func (s *Schema) Keys(place string) []string {
 	return keys
 }
 
-// example says what to add where a key is missing: the schema's first example, as YAML
-// can be read from JSON.
+// example returns what to add where a key is missing: the schema's first example as JSON, which is also YAML.
 func (s *Schema) example(place, name string) string {
 	examples, _ := s.at(place + "/properties/" + name)["examples"].([]any)
 	if len(examples) == 0 {

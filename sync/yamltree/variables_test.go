@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// filler fills in from a few variables and from files in a folder of its own.
+// filler returns Variables with a few variables, and files in a temporary folder.
 func filler(t *testing.T) Variables {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestVariablesAndFilesAreFilledIn(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFilledInIsNamed(t *testing.T) {
+func TestErrorsNameTheReference(t *testing.T) {
 	v := filler(t)
 	for text, want := range map[string]string{
 		"${NONE}":            "the environment variable NONE is not set",
@@ -89,7 +89,7 @@ func TestWhatCannotBeFilledInIsNamed(t *testing.T) {
 	}
 }
 
-func TestTextWithoutBracesStaysAsItIs(t *testing.T) {
+func TestTextWithoutBracesIsUnchanged(t *testing.T) {
 	v := filler(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "${", "")
