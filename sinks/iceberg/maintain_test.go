@@ -4,8 +4,10 @@ package iceberg
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/iceberg-go/table"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -121,6 +124,41 @@ func TestManyCommitsLeaveFewFiles(t *testing.T) {
 			rows.Release()
 		}
 	}
+}
+
+// TestOldMetadataIsReleased: a table that has been committed to twice more does not keep the metadata of
+// before in memory.
+func TestOldMetadataIsReleased(t *testing.T) {
+	t.Parallel()
+	journal := sinktest.Sample(4)
+	s := openSink(t, t.TempDir(), "a")
+	defer s.Close()
+	fill(t, s, journal, 1)
+	old, released := map[*lakeTable]string{}, make(chan *lakeTable, len(s.tables))
+	for _, l := range s.tables {
+		if l.table != nil && l.table.CurrentSnapshot() != nil {
+			old[l] = l.table.MetadataLocation()
+			runtime.SetFinalizer(l.table.Metadata(), func(table.Metadata) { released <- l })
+		}
+	}
+	fill(t, s, journal, 4)
+	maps.DeleteFunc(old, func(l *lakeTable, location string) bool { return l.table.MetadataLocation() == location })
+	if len(old) < 3 {
+		t.Fatalf("%d tables have changed, want at least 3", len(old))
+	}
+	for len(old) > 0 {
+		runtime.GC()
+		select {
+		case l := <-released:
+			delete(old, l)
+		case <-time.After(5 * time.Second):
+			for l := range old {
+				t.Errorf("table %s still has its metadata of three answers ago in memory", l.name())
+			}
+			return
+		}
+	}
+	runtime.KeepAlive(s)
 }
 
 // TestOldSnapshotsAndOrphansGo: old snapshots and orphans are deleted, young orphans and all rows stay.

@@ -348,6 +348,9 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transact
 	}
 	committed, err := tx.Commit(ctx)
 	if err == nil {
+		if committed, err = l.detached(committed); err != nil {
+			return true, err
+		}
 		return true, l.take(ctx, committed)
 	}
 	if again := l.reload(context.WithoutCancel(ctx)); again != nil {
@@ -357,6 +360,23 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transact
 		return true, nil // committed, but the response was lost
 	}
 	return false, err
+}
+
+// detached returns a committed table without its past. The library's metadata of a committed table
+// points into the transaction that made its newest snapshot. The transaction has the metadata that it
+// was based on, and so on, so the memory of all commits would grow with the square of their number.
+func (l *lakeTable) detached(t *table.Table) (*table.Table, error) {
+	copied, err := table.MetadataBuilderFromBase(t.Metadata(), t.MetadataLocation())
+	if err != nil {
+		return nil, fmt.Errorf("copy the metadata of table %s: %w", l.name(), err)
+	}
+	metadata, err := copied.Build()
+	if err != nil {
+		return nil, fmt.Errorf("copy the metadata of table %s: %w", l.name(), err)
+	}
+	files := l.files
+	open := func(context.Context) (icebergio.IO, error) { return files, nil }
+	return table.New(t.Identifier(), metadata, t.MetadataLocation(), open, l.sink.place), nil
 }
 
 // columns returns the value of columnsName: the columns of the table, also those that a newer version
