@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,17 +34,39 @@ const (
 	// maintainedName is the property of outlierd_writers with the UTC date of the last daily
 	// maintenance by this writer.
 	maintainedName = "maintained"
+
+	// orphansName is the property of outlierd_writers with the UTC date on which one of the writers last
+	// looked for orphans.
+	orphansName = prefix + "orphans"
 )
 
+// retention says which snapshots of a table stay. Each commit reads and writes a list of all, so their
+// number is bounded as well as their age: a table with a commit a minute would have 10,000 in a week.
+type retention struct {
+	age   time.Duration // the maximum, for time travel
+	most  int           // when there are a quarter more than that, older ones expire
+	query time.Duration // but none before that age, because queries may be reading them
+}
+
+var kept = retention{age: 7 * 24 * time.Hour, most: 1000, query: time.Hour}
+
 // maintain keeps the cost of commits and of reading independent of the number of commits. Each call
-// merges the files of crowded tables that this process has written to. The first call of a UTC day also
-// merges the files of past days, expires snapshots, and deletes orphans.
+// merges the files of crowded tables that this process has written to, and expires snapshots of those
+// that have too many. The first call of a UTC day also merges the files of past days and expires old
+// snapshots. Orphans are looked for once a day by the writer that comes first, because that lists the
+// files of all writers.
 func (s *Sink) maintain(ctx context.Context) error {
 	all := slices.Concat(s.options.Tables, s.options.Ops)
 	for _, t := range all {
-		if l := s.tables[t]; !l.byDay() && l.crowded() {
+		l := s.tables[t]
+		if !l.byDay() && l.crowded() {
 			if err := l.merge(ctx, l.own.inOrder(l.orderID()), l.own.tombs()); err != nil {
 				return fmt.Errorf("merge the files of table %s: %w", l.name(), err)
+			}
+		}
+		if l.snapshots() > s.keep.most*5/4 {
+			if err := l.expire(ctx, s.keep.query, s.keep.most); err != nil {
+				return fmt.Errorf("maintain table %s: %w", l.name(), err)
 			}
 		}
 	}
@@ -51,23 +74,40 @@ func (s *Sink) maintain(ctx context.Context) error {
 		return err
 	}
 	today := s.now().UTC().Format(time.DateOnly)
-	if s.writers.table.Properties()[s.property(maintainedName)] == today {
-		return nil
-	}
-	for _, t := range all {
-		if err := s.tables[t].maintainDaily(ctx); err != nil {
-			return fmt.Errorf("maintain table %s: %w", t.Name, err)
+	if s.writers.table.Properties()[s.property(maintainedName)] != today {
+		for _, t := range all {
+			if err := s.tables[t].maintainDaily(ctx); err != nil {
+				return fmt.Errorf("maintain table %s: %w", t.Name, err)
+			}
+		}
+		if _, err := s.claim(ctx, s.property(maintainedName), today); err != nil {
+			return err
 		}
 	}
-	if err := s.writers.expire(ctx, snapshotsKept); err != nil {
+	claimed, err := s.claim(ctx, orphansName, today)
+	if err != nil || !claimed {
 		return err
 	}
-	if err := s.writers.removeOrphans(ctx, orphansKept); err != nil {
-		return fmt.Errorf("maintain table %s: %w", s.writers.name(), err)
+	for _, l := range append(slices.Collect(maps.Values(s.tables)), s.writers) {
+		if err := l.removeOrphans(ctx, orphansKept); err != nil {
+			return fmt.Errorf("maintain table %s: %w", l.name(), err)
+		}
 	}
-	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
-		return iceberg.Properties{s.property(maintainedName): today}, nil
+	return nil
+}
+
+// claim sets a property of outlierd_writers, and reports false if it had that value already.
+func (s *Sink) claim(ctx context.Context, property, value string) (claimed bool, err error) {
+	if s.writers.table.Properties()[property] == value {
+		return false, nil
+	}
+	err = s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
+		if claimed = s.writers.table.Properties()[property] != value; !claimed {
+			return nil, nil
+		}
+		return iceberg.Properties{property: value}, nil
 	})
+	return claimed, err
 }
 
 // crowded reports whether the files of this writer should be merged: if more than fewFiles exist, and
@@ -97,10 +137,7 @@ func (l *lakeTable) maintainDaily(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.expire(ctx, snapshotsKept); err != nil {
-		return err
-	}
-	return l.removeOrphans(ctx, orphansKept)
+	return l.expire(ctx, l.sink.keep.age, 1)
 }
 
 // closeDays merges the files of each past day.
@@ -180,19 +217,29 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 	return err
 }
 
-// expire removes snapshots that are older than age, except the newest snapshot, and deletes the files
-// that only they refer to.
-func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
+// snapshots counts the snapshots of the table, as far as it is loaded.
+func (l *lakeTable) snapshots() (n int) {
+	if l.table != nil {
+		for range l.table.Metadata().SnapshotLogs() {
+			n++
+		}
+	}
+	return n
+}
+
+// expire removes snapshots that are older than age, except the newest ones, least of them, and deletes
+// the files that only they refer to.
+func (l *lakeTable) expire(ctx context.Context, age time.Duration, least int) error {
 	if err := l.load(ctx); err != nil {
 		return err
 	}
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
 		all := l.table.Metadata().Snapshots()
 		expired := func(s table.Snapshot) bool { return time.Since(time.UnixMilli(s.TimestampMs)) >= age }
-		if len(all) < 2 || !slices.ContainsFunc(all, expired) {
+		if len(all) <= least || !slices.ContainsFunc(all[:len(all)-least], expired) {
 			return nil, nil
 		}
-		return iceberg.Properties{}, tx.ExpireSnapshots(table.WithOlderThan(age), table.WithRetainLast(1))
+		return iceberg.Properties{}, tx.ExpireSnapshots(table.WithOlderThan(age), table.WithRetainLast(least))
 	})
 	if err != nil {
 		return fmt.Errorf("expire snapshots: %w", err)
@@ -201,11 +248,15 @@ func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
 }
 
 // removeOrphans deletes files older than age that no snapshot refers to, such as those of killed
-// processes. It does nothing with a REST catalog, because that may have snapshots which the table
-// metadata does not list.
+// processes. The table is loaded again first: in metadata of some days ago, what other writers have
+// committed since would be orphans. It does nothing with a REST catalog, because that may have snapshots
+// which the table metadata does not list.
 func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
 	if catalog := l.sink.options.Catalog; strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
 		return nil
+	}
+	if err := l.reload(ctx); err != nil {
+		return err
 	}
 	if _, err := l.table.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age)); err != nil {
 		return fmt.Errorf("delete files that no snapshot has: %w", err)

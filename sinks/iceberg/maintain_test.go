@@ -196,7 +196,7 @@ func TestOldSnapshotsAndOrphansGo(t *testing.T) {
 	}
 	before := files(t, dir)
 	for _, l := range s.tables {
-		if err := l.expire(t.Context(), 0); err != nil {
+		if err := l.expire(t.Context(), 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(l.table.Metadata().Snapshots()); n > 1 {
@@ -208,6 +208,74 @@ func TestOldSnapshotsAndOrphansGo(t *testing.T) {
 	}
 	for _, table := range sinktest.Tables() {
 		suite.CheckTable(t, dir, table, journal, 6)
+	}
+}
+
+// TestManyCommitsLeaveFewSnapshots: the number of snapshots is bounded, and those that queries may be
+// reading stay.
+func TestManyCommitsLeaveFewSnapshots(t *testing.T) {
+	t.Parallel()
+	const answers = 12
+	for _, c := range []struct {
+		name string
+		keep retention
+		want int
+	}{
+		{"busy", retention{age: time.Hour, most: 4}, 5},
+		{"younger than a query may take", retention{age: time.Hour, most: 4, query: time.Minute}, answers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, journal := t.TempDir(), sinktest.Sample(answers)
+			s := openSink(t, dir, "a")
+			defer s.Close()
+			s.keep = c.keep
+			most := 0
+			for hi := range int64(answers) {
+				fill(t, s, journal, hi+1)
+				for _, of := range sinktest.Tables() {
+					most = max(most, s.tables[of].snapshots())
+				}
+			}
+			if most != c.want {
+				t.Errorf("a table had %d snapshots, want %d", most, c.want)
+			}
+			for _, of := range sinktest.Tables() {
+				suite.CheckTable(t, dir, of, journal, answers)
+			}
+		})
+	}
+}
+
+// TestFilesOfOtherWritersAreNoOrphans: a writer that has not looked at a table for days must not take
+// for orphans what another writer has committed meanwhile.
+func TestFilesOfOtherWritersAreNoOrphans(t *testing.T) {
+	t.Parallel()
+	const answers = 6
+	dir, journal := t.TempDir(), sinktest.Sample(answers)
+	a, b := openSink(t, dir, "a"), openSink(t, dir, "b")
+	defer a.Close()
+	defer b.Close()
+	if err := a.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b, journal, answers)
+	old := time.Now().Add(-orphansKept - time.Hour)
+	err := filepath.WalkDir(filepath.Join(dir, "lake"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			err = os.Chtimes(path, old, old)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.now = func() time.Time { return time.Now().Add(5 * 24 * time.Hour) }
+	if err := a.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	ofB := sinktest.Sink{Open: suite.Open, Read: readAs("b")}
+	for _, table := range sinktest.Tables() {
+		ofB.CheckTable(t, dir, table, journal, answers)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *Sink) replaceWith(ctx context.Context, dir string, made *parquet.Publis
 		return err
 	}
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
-		if err := s.tables[t].expire(ctx, 0); err != nil {
+		if err := s.tables[t].expire(ctx, 0, 1); err != nil {
 			return fmt.Errorf("table %s: remove what was replaced: %w", t.Name, err)
 		}
 	}

@@ -31,8 +31,10 @@ type Sink struct {
 	tables  map[*schema.Table]*lakeTable
 	anew    bool // during a rebuild: tables and columns that others dropped are created again
 
-	step func(what string) error // called before each commit; tests return errors from it
-	now  func() time.Time        // the clock; tests replace it
+	// Tests replace these.
+	step func(what string) error // called before each commit
+	now  func() time.Time        // the clock
+	keep retention
 }
 
 // writersTable is a table without rows. Its properties have the watermarks and the tables of each
@@ -48,9 +50,6 @@ const (
 	tablesName    = "tables"    // of outlierd_writers: name → UUID of the tables of the writer, as JSON
 	commitName    = "commit"    // unique token of the last commit of the writer
 )
-
-// snapshotsKept is how long snapshots are kept for time travel.
-const snapshotsKept = 7 * 24 * time.Hour
 
 // rebuild is the end of messages about tables that only a rebuild can repair.
 const rebuild = "'outlierd rebuild iceberg' fills the tables anew from the journal"
@@ -74,7 +73,10 @@ func open(ctx context.Context, o Options, adjust func(*Sink)) (*Sink, error) {
 }
 
 func newSink(o Options, p *place) *Sink {
-	s := &Sink{options: o, place: p, tables: map[*schema.Table]*lakeTable{}, step: func(string) error { return nil }, now: time.Now}
+	s := &Sink{
+		options: o, place: p, tables: map[*schema.Table]*lakeTable{},
+		step: func(string) error { return nil }, now: time.Now, keep: kept,
+	}
 	s.writers = s.tableOf(nil)
 	for _, t := range slices.Concat(o.Tables, o.Ops) {
 		s.tables[t] = s.tableOf(t)

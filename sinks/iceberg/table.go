@@ -93,7 +93,7 @@ var settings = iceberg.Properties{
 	"commit.manifest.min-count-to-merge":         "20",
 	"write.metadata.delete-after-commit.enabled": "true",
 	"write.metadata.previous-versions-max":       "20",
-	"history.expire.max-snapshot-age-ms":         strconv.FormatInt(snapshotsKept.Milliseconds(), 10),
+	"history.expire.max-snapshot-age-ms":         strconv.FormatInt(kept.age.Milliseconds(), 10),
 }
 
 // createTable creates the table. It is not an error if another writer has created it in the meantime.
