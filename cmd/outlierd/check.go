@@ -248,11 +248,13 @@ func provedOfOperations(o check.Operations) string {
 
 // sinksDiffer returns an error that names the sinks with problems, and what to do, or nil.
 func sinksDiffer(results []check.Result) error {
-	var ahead, differ []string
+	var ahead, away, differ []string
 	for _, r := range results {
 		switch {
 		case r.Ahead:
 			ahead = append(ahead, r.Sink)
+		case r.Away:
+			away = append(away, r.Sink)
 		case len(r.Problems) > 0:
 			differ = append(differ, r.Sink)
 		}
@@ -266,6 +268,9 @@ func sinksDiffer(results []check.Result) error {
 			"Restore its newest copy: a rebuild would lose these answers",
 			strings.Join(ahead, ", "))
 		differ = slices.DeleteFunc(differ, func(sink string) bool { return slices.Contains(ahead, sink) })
+	}
+	if len(away) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: not checked, because it cannot be used now", strings.Join(away, ", ")))
 	}
 	if len(differ) > 0 {
 		err = errors.Join(err, fmt.Errorf("%s: different from the state. To rebuild:\n  outlierd rebuild %s",
@@ -437,6 +442,7 @@ func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, fo
 	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
 	found, err := o.lookAtLake(ctx, config, s, folder)
 	if err != nil {
+		sink.Away = !errors.Is(err, iceberg.ErrRebuild)
 		return withProblem(sink, err)
 	}
 	sink.Mark, sink.Ops, sink.Waiting = found.Watermark, found.OpsVersion, found.Waiting

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"sinks/parquet":             {"schema", "sinks"},
 	"sinks/bucket":              {"excerpt", "sinks", "sinks/parquet"},
 	"sinks/bucket/buckettest":   {},
-	"sinks/iceberg":             {"schema", "sinks", "sinks/bucket", "sinks/parquet"},
+	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/parquet"},
 	"sinks/compare":             {"outlier", "schema", "sinks", "sinks/duckdb/database"},
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {"excerpt"},

@@ -105,15 +105,22 @@ func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 		return err
 	}
 	sink, err := o.openSink(ctx, p, s)
-	if err != nil {
-		p.Engine.Log.Warn("old sink unreadable", "sink", s.Kind, "err", err)
+	if err == nil {
+		var mark int64
+		mark, err = sink.Watermark(ctx)
+		if err == nil && mark > end {
+			return errors.Join(&load.AheadError{Sink: s.Kind, Mark: mark, End: end}, sink.Close())
+		}
+		err = errors.Join(err, sink.Close())
+	}
+	switch {
+	case err == nil:
 		return nil
+	case s.Lake != nil && !errors.Is(err, iceberg.ErrRebuild): // it may be away, with more answers than the journal
+		return err
 	}
-	mark, err := sink.Watermark(ctx)
-	if err == nil && mark > end {
-		err = &load.AheadError{Sink: s.Kind, Mark: mark, End: end}
-	}
-	return errors.Join(err, sink.Close())
+	p.Engine.Log.Warn("old sink unreadable", "sink", s.Kind, "err", err)
+	return nil
 }
 
 func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.Sink, error) {

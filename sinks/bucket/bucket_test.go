@@ -616,7 +616,7 @@ func TestHangingStore(t *testing.T) {
 	}
 	defer listener.Close()
 	for _, scheme := range []string{"s3", "az"} {
-		transport := network(20 * time.Millisecond)
+		transport := Network(20 * time.Millisecond)
 		there, err := openStore(Options{
 			Address: scheme + "://outliers/a/b", Transport: transport,
 			Env: func(name string) (string, bool) {

@@ -9,26 +9,30 @@ import (
 	"time"
 )
 
-const (
-	attempts = 3                // per request, including retries by the libraries
-	patience = 20 * time.Second // idle timeout of a connection
-)
+const attempts = 3 // per request, including retries by the libraries
 
-// network returns a transport with an idle timeout: a request fails if no byte was transferred for
-// patience, but may take any time in total.
-func network(patience time.Duration) http.RoundTripper {
-	dialer := &net.Dialer{Timeout: patience}
+// Patience is the idle timeout of connections.
+const Patience = 20 * time.Second
+
+// Network returns a transport with an idle timeout: a request fails if no byte was transferred for
+// patience, but may take any time in total. After a timeout, all other requests fail.
+func Network(patience time.Duration) http.RoundTripper {
 	return &mortal{transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return watched{conn, patience}, nil
-		},
+		Proxy: http.ProxyFromEnvironment, DialContext: Dial(patience),
 		MaxIdleConnsPerHost: atOnce, IdleConnTimeout: patience / 2, TLSHandshakeTimeout: patience,
 	}}
+}
+
+// Dial returns a function that opens connections with an idle timeout.
+func Dial(patience time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: patience}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return watched{conn, patience}, nil
+	}
 }
 
 // mortal is a transport that fails all requests after a timeout, so that retries of the library do not
@@ -42,7 +46,7 @@ var errSilent = silent{}
 
 type silent struct{}
 
-func (silent) Error() string { return "the store does not answer" }
+func (silent) Error() string { return "the server does not answer" }
 
 // NonRetriable tells the Azure library to fail without a delay. The S3 library needs no such hint.
 func (silent) NonRetriable() {}

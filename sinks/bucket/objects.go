@@ -30,7 +30,7 @@ type Object struct {
 func OpenObjects(o Options) (*Objects, error) {
 	transport := o.Transport
 	if transport == nil {
-		transport = network(patience)
+		transport = Network(Patience)
 	}
 	s, err := openS3(strings.TrimPrefix(o.Address, "s3://"), o.Env, transport, "it is tried again")
 	if err != nil {
@@ -39,41 +39,59 @@ func OpenObjects(o Options) (*Objects, error) {
 	return &Objects{s, o.Address}, nil
 }
 
-func (b *Objects) failed(what, key string, err error) error {
+// ObjectError is the error of a request about an object, or about the objects with a prefix.
+type ObjectError struct {
+	Request string // such as "read"
+	Object  string // its address
+	Err     error
+}
+
+func (e *ObjectError) Error() string { return e.Request + " " + e.Object + ": " + e.Err.Error() }
+
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+func (b *Objects) failed(request, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s/%s: %w", what, b.name, key, b.store.explain(err))
+	return &ObjectError{request, b.name + "/" + key, b.store.explain(err)}
 }
 
 // Stat returns the size and time of an object. The error is [fs.ErrNotExist] if it does not exist.
 func (b *Objects) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.store.client.StatObject(ctx, b.store.bucket, key, minio.StatObjectOptions{})
+	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok && answer.Code != minio.NoSuchKey {
+		var from io.ReadCloser // of a request whose errors tell their code, which those of a HEAD do not
+		core := minio.Core{Client: b.store.client}
+		if from, info, _, err = core.GetObject(ctx, b.store.bucket, key, minio.GetObjectOptions{}); err == nil {
+			err = from.Close()
+		}
+	}
 	return Object{key, info.Size, info.LastModified}, b.failed("look for", key, err)
 }
 
-// Get reads count bytes of an object from offset from, or up to its end if count is negative. The error
+// Get reads count bytes of an object from offset first, or up to its end if count is negative. The error
 // is [fs.ErrNotExist] if it does not exist.
-func (b *Objects) Get(ctx context.Context, key string, from, count int64) (io.ReadCloser, error) {
+func (b *Objects) Get(ctx context.Context, key string, first, count int64) (io.ReadCloser, error) {
 	var o minio.GetObjectOptions
 	if count == 0 {
 		return nil, errors.New("no bytes are to be read")
 	}
 	if count > 0 {
-		if err := o.SetRange(from, from+count-1); err != nil {
+		if err := o.SetRange(first, first+count-1); err != nil {
 			return nil, err
 		}
-	} else if from > 0 {
-		if err := o.SetRange(from, 0); err != nil {
+	} else if first > 0 {
+		if err := o.SetRange(first, 0); err != nil {
 			return nil, err
 		}
 	}
 	core := minio.Core{Client: b.store.client}
-	content, _, _, err := core.GetObject(ctx, b.store.bucket, key, o)
+	from, _, _, err := core.GetObject(ctx, b.store.bucket, key, o)
 	if err != nil {
 		return nil, b.failed("read", key, err)
 	}
-	return content, nil
+	return content{from, func(err error) error { return b.failed("read", key, err) }}, nil
 }
 
 // Put uploads a whole local file as an object.

@@ -63,7 +63,7 @@ func openStore(o Options, again string) (*store, error) {
 	bucket, prefix, _ := strings.Cut(path, "/")
 	transport := o.Transport
 	if transport == nil {
-		transport = network(patience)
+		transport = Network(Patience)
 	}
 	var c client
 	var err error

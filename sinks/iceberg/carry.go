@@ -157,7 +157,7 @@ func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []strin
 		return nil
 	})
 	if err == nil && next < len(rows) {
-		err = fmt.Errorf("%s has no row %d: %s", name, rows[next].old, rebuild)
+		err = fmt.Errorf("%s has no row %d: %w", name, rows[next].old, ErrRebuild)
 	}
 	return err
 }

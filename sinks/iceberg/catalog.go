@@ -3,21 +3,25 @@
 package iceberg
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/catalog/rest"
 	icebergsql "github.com/apache/iceberg-go/catalog/sql"
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
+
+	"outlierd/sinks/bucket"
 )
 
 // CatalogName is the name of the catalog within a SQL database. Engines must be configured with it.
@@ -29,6 +33,11 @@ type place struct {
 	root  string // URL below which tables are created; "" if the catalog chooses it
 	close func() error
 	name  string // of the catalog in messages, without the password
+
+	secrets  secrets  // which no message has
+	postgres bool     // the catalog is a PostgreSQL database
+	server   *guarded // of a REST catalog; nil for others
+	renew    string   // what to do when a REST catalog refuses the credentials
 }
 
 // openPlace opens the catalog. It sends a request only to a REST catalog; a SQL database is connected
@@ -39,34 +48,53 @@ func openPlace(ctx context.Context, o Options) (*place, error) {
 		return nil, err
 	}
 	p := &place{root: root, name: shown(o.Catalog)}
+	p.secrets.addAddress(o.Catalog)
 	switch kind, _, isAddress := strings.Cut(o.Catalog, "://"); {
 	case !isAddress:
 		err = p.openSQLite(o.Catalog)
 	case kind == "postgres" || kind == "postgresql":
-		err = p.openSQL("pgx", o.Catalog, icebergsql.Postgres)
+		err = p.openPostgres(o.Catalog, o.patience())
 	default:
 		err = p.openREST(ctx, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the catalog %s: %w", p.name, hide(o.Catalog, err))
+		return nil, p.explain("open the catalog", err)
 	}
 	return p, nil
 }
+
+func (o Options) patience() time.Duration { return cmp.Or(o.Patience, bucket.Patience) }
 
 func (p *place) openSQLite(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	address := url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"}
-	return p.openSQL("sqlite", address.String(), icebergsql.SQLite)
-}
-
-// openSQL opens a catalog in a SQL database.
-func (p *place) openSQL(driver, address string, dialect icebergsql.SupportedDialect) error {
-	db, err := sql.Open(driver, address)
+	db, err := sql.Open("sqlite", address.String())
 	if err != nil {
 		return err
 	}
+	return p.openSQL(db, icebergsql.SQLite)
+}
+
+// openPostgres opens a catalog in a PostgreSQL database. The library asks it with no time limit, so a
+// connection has one.
+func (p *place) openPostgres(address string, patience time.Duration) error {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return err
+	}
+	p.postgres = true
+	p.secrets.add(config.Password) // also from a file or a variable
+	config.DialFunc = bucket.Dial(patience)
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = patience
+	}
+	return p.openSQL(stdlib.OpenDB(*config), icebergsql.Postgres)
+}
+
+// openSQL opens a catalog in a SQL database, and takes that over.
+func (p *place) openSQL(db *sql.DB, dialect icebergsql.SupportedDialect) error {
 	db.SetMaxOpenConns(2)
 	c, err := icebergsql.NewCatalog(CatalogName, db, dialect, iceberg.Properties{"warehouse": p.root})
 	if err != nil {
@@ -77,14 +105,23 @@ func (p *place) openSQL(driver, address string, dialect icebergsql.SupportedDial
 }
 
 func (p *place) openREST(ctx context.Context, o Options) error {
-	var with []rest.Option
+	p.server = &guarded{RoundTripper: bucket.Network(o.patience()), secrets: &p.secrets}
+	with := []rest.Option{rest.WithCustomTransport(p.server)}
 	if o.Warehouse != "" {
 		with = append(with, rest.WithWarehouseLocation(o.Warehouse))
 	}
 	if token, _ := o.Env("ICEBERG_REST_TOKEN"); token != "" {
 		with = append(with, rest.WithOAuthToken(token))
+		p.secrets.add(token)
+		p.renew = "renew ICEBERG_REST_TOKEN"
 	} else if credential, _ := o.Env("ICEBERG_REST_CREDENTIAL"); credential != "" {
 		with = append(with, rest.WithCredential(credential))
+		_, secret, _ := strings.Cut(credential, ":")
+		p.secrets.add(credential)
+		p.secrets.add(secret)
+		p.renew = "renew ICEBERG_REST_CREDENTIAL"
+	} else {
+		p.renew = "set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL"
 	}
 	c, err := rest.NewCatalog(ctx, CatalogName, o.Catalog, with...)
 	if err != nil {
@@ -103,37 +140,3 @@ func shown(address string) string {
 	u.RawQuery = "" // may contain a password too
 	return u.Redacted()
 }
-
-// hide removes the address and its password from the text of an error, since drivers quote them.
-func hide(address string, err error) error {
-	u, unread := url.Parse(address)
-	if unread != nil || u.Scheme == "" {
-		return err
-	}
-	secrets := []string{address}
-	if password, set := u.User.Password(); set {
-		secrets = append(secrets, password, url.QueryEscape(password))
-	}
-	if password := u.Query().Get("password"); password != "" {
-		secrets = append(secrets, password)
-	}
-	return &hidden{err, secrets}
-}
-
-// hidden is an error whose text has secrets replaced.
-type hidden struct {
-	err     error
-	secrets []string
-}
-
-func (h *hidden) Error() string {
-	text := h.err.Error()
-	for _, s := range h.secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "xxxxx")
-		}
-	}
-	return text
-}
-
-func (h *hidden) Unwrap() error { return h.err }

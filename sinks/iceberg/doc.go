@@ -39,7 +39,16 @@
 // seconds even when it is not used.
 package iceberg
 
-import "outlierd/schema"
+import (
+	"errors"
+	"time"
+
+	"outlierd/schema"
+)
+
+// ErrRebuild is in the error of a table that only a rebuild can repair. Without it, the cause passes or is
+// repaired elsewhere.
+var ErrRebuild = errors.New("'outlierd rebuild iceberg' fills the tables anew from the journal")
 
 // Options are the location of the lake and the identity of the writer.
 type Options struct {
@@ -59,6 +68,9 @@ type Options struct {
 	// Env looks up environment variables: those of the AWS tools for a bucket (see package bucket),
 	// ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL for a REST catalog.
 	Env func(string) (string, bool)
+
+	// Patience is how long the catalog may send and receive nothing; 0 is 20 seconds.
+	Patience time.Duration
 }
 
 // Found is the data of one writer in a lake, as [Look] found it.

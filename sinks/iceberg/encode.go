@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path"
 	"slices"
@@ -31,6 +32,7 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/sinks"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/parquet"
 )
 
@@ -384,12 +386,12 @@ func (l *lakeTable) decode(
 	}()
 	f, err := l.files.Open(name)
 	if err != nil {
-		return err
+		return unreadable(err)
 	}
 	defer f.Close()
 	in, err := file.NewParquetReader(f)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, rebuild)
+		return unreadable(err)
 	}
 	rows, err := pqarrow.NewFileReader(in, pqarrow.ArrowReadProperties{BatchSize: 8192}, memory.DefaultAllocator)
 	if err != nil {
@@ -399,7 +401,7 @@ func (l *lakeTable) decode(
 	for _, c := range columns {
 		leaf := in.MetaData().Schema.ColumnIndexByName(c)
 		if leaf < 0 {
-			return fmt.Errorf("column %s is missing: %s", c, rebuild)
+			return fmt.Errorf("column %s is missing: %w", c, ErrRebuild)
 		}
 		chosen = append(chosen, leaf)
 	}
@@ -419,6 +421,15 @@ func (l *lakeTable) decode(
 		from += count
 	}
 	return nil
+}
+
+// unreadable adds the remedy to the error of a file that is damaged or gone, as opposed to a bucket that
+// is away.
+func unreadable(err error) error {
+	if _, ofBucket := errors.AsType[*bucket.ObjectError](err); ofBucket && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: bring the file back; %w", err, ErrRebuild)
 }
 
 func eachRecord(
@@ -465,12 +476,12 @@ func (l *lakeTable) writeDeletes(day *iceberg.Date, dead map[string][]int64) (ic
 func (l *lakeTable) groupsOf(name string, rows []carrying) (groups []int, err error) {
 	f, err := l.files.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, unreadable(err)
 	}
 	defer f.Close()
 	in, err := file.NewParquetReader(f)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w: %s", name, err, rebuild)
+		return nil, fmt.Errorf("read %s: %w", name, unreadable(err))
 	}
 	end := int64(0)
 	for g := range in.NumRowGroups() {

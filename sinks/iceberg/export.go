@@ -100,7 +100,11 @@ func (s *Sink) look(ctx context.Context) (*Found, error) {
 			return nil, err
 		}
 		for _, t := range s.options.Tables {
-			if s.tables[t].mark(watermarkName) > f.Watermark {
+			mark, err := s.tables[t].mark(watermarkName)
+			if err != nil {
+				return nil, err
+			}
+			if mark > f.Watermark {
 				f.Waiting[t.Name] = true
 			}
 		}

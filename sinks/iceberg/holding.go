@@ -121,7 +121,7 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 		}
 	}
 	if field < 0 {
-		return nil, fmt.Errorf("somebody else has partitioned it without %s: %s", instancePartition, rebuild)
+		return nil, fmt.Errorf("somebody else has partitioned it without %s: %w", instancePartition, ErrRebuild)
 	}
 	for entry, err := range m.Entries(l.files, true) {
 		if err != nil {
@@ -129,7 +129,7 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 		}
 		if f := entry.DataFile(); f.Partition()[field] == l.sink.options.Instance {
 			if f.ContentType() == iceberg.EntryContentEqDeletes {
-				return nil, fmt.Errorf("somebody else has deleted rows by equality, which this program does not read: %s", rebuild)
+				return nil, fmt.Errorf("somebody else has deleted rows by equality, which this program does not read: %w", ErrRebuild)
 			}
 			files = append(files, f)
 		}

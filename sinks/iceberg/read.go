@@ -81,7 +81,7 @@ func declared(l *lakeTable, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 		}
 		data, err := sinks.Retype(rows.Column(at[0]).Data(), f.Type)
 		if err != nil {
-			return nil, fmt.Errorf("column %s: %w: %s", f.Name, err, rebuild)
+			return nil, fmt.Errorf("column %s: %w: %w", f.Name, err, ErrRebuild)
 		}
 		columns = append(columns, array.MakeFromData(data))
 	}

@@ -51,9 +51,6 @@ const (
 	commitName    = "commit"    // unique token of the last commit of the writer
 )
 
-// rebuild is the end of messages about tables that only a rebuild can repair.
-const rebuild = "'outlierd rebuild iceberg' fills the tables anew from the journal"
-
 // Open opens the catalog and creates missing tables.
 func Open(ctx context.Context, o Options) (*Sink, error) {
 	return open(ctx, o, func(*Sink) {})
@@ -84,13 +81,8 @@ func newSink(o Options, p *place) *Sink {
 	return s
 }
 
-// explain adds the catalog to an error, and removes its password from the text.
-func (s *Sink) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("lake %s: %w", s.place.name, hide(s.options.Catalog, err))
-}
+// explain words an error of the lake, see [place.explain].
+func (s *Sink) explain(err error) error { return s.place.explain("lake", err) }
 
 // Name implements [sinks.Sink].
 func (s *Sink) Name() string { return "iceberg" }
@@ -105,7 +97,8 @@ func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
 	if err := s.writers.load(ctx); err != nil {
 		return 0, s.explain(err)
 	}
-	return s.writers.mark(name), nil
+	mark, err := s.writers.mark(name)
+	return mark, s.explain(err)
 }
 
 // Close implements [sinks.Sink].
@@ -146,7 +139,7 @@ func (s *Sink) createTables(ctx context.Context) error {
 		l := s.tables[t]
 		if l.uuid = known[l.name()]; l.uuid != "" && !s.anew {
 			if !there[l.name()] {
-				return fmt.Errorf("table %s is gone from namespace %s: bring it back; %s", l.name(), s.options.Namespace, rebuild)
+				return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w", l.name(), s.options.Namespace, ErrRebuild)
 			}
 			continue
 		}
@@ -197,7 +190,11 @@ func (s *Sink) noteTables(ctx context.Context, made map[string]string) error {
 // from.
 func (s *Sink) advance(ctx context.Context, name string, from, to int64) error {
 	return s.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
-		if at := s.writers.mark(name); at != from {
+		at, err := s.writers.mark(name)
+		if err != nil {
+			return nil, err
+		}
+		if at != from {
 			return nil, fmt.Errorf("another process has written as %s: the %s was %d and is %d", s.options.Instance, name, from, at)
 		}
 		return iceberg.Properties{s.property(name): strconv.FormatInt(to, 10)}, nil

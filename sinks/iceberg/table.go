@@ -18,6 +18,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/uuid"
 
+	"outlierd/excerpt"
 	"outlierd/schema"
 	"outlierd/sinks"
 )
@@ -148,7 +149,7 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	l.table = nil
 	t, err := l.sink.place.LoadTable(ctx, l.id())
 	if errors.Is(err, catalog.ErrNoSuchTable) {
-		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %s", l.name(), l.sink.options.Namespace, rebuild)
+		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w", l.name(), l.sink.options.Namespace, ErrRebuild)
 	}
 	if err != nil {
 		return fmt.Errorf("load table %s: %w", l.name(), err)
@@ -165,7 +166,7 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	if id := t.Metadata().TableUUID(); l.uuid == "" {
 		l.uuid = id.String()
 	} else if l.uuid != id.String() {
-		return fmt.Errorf("table %s was dropped and created anew by somebody else, without the rows of this writer: %s", l.name(), rebuild)
+		return fmt.Errorf("table %s was dropped and created anew by somebody else, without the rows of this writer: %w", l.name(), ErrRebuild)
 	}
 	return l.take(ctx, t)
 }
@@ -208,11 +209,11 @@ func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
 		switch {
 		case len(at) == 1 && alike(has.Field(at[0]).Type, f.Type):
 		case len(at) == 1:
-			return nil, fmt.Errorf("table %s was altered by somebody else: column %s has type %v instead of %v: %s",
-				l.name(), f.Name, has.Field(at[0]).Type, f.Type, rebuild)
+			return nil, fmt.Errorf("table %s was altered by somebody else: column %s has type %v instead of %v: %w",
+				l.name(), f.Name, has.Field(at[0]).Type, f.Type, ErrRebuild)
 		case slices.Contains(created, f.Name) && !l.sink.anew:
-			return nil, fmt.Errorf("table %s was altered by somebody else: column %s is gone: bring it back by going back to a snapshot; %s",
-				l.name(), f.Name, rebuild)
+			return nil, fmt.Errorf("table %s was altered by somebody else: column %s is gone: bring it back by going back to a snapshot; %w",
+				l.name(), f.Name, ErrRebuild)
 		default:
 			added = append(added, f)
 		}
@@ -277,10 +278,19 @@ func (l *lakeTable) findSpec(t *table.Table) error {
 	return fmt.Errorf("table %s was not created by this program: it has no partitions by %s", l.name(), InstanceColumn)
 }
 
-// mark returns a watermark or version of this writer; 0 if it is not set.
-func (l *lakeTable) mark(name string) int64 {
-	mark, _ := strconv.ParseInt(l.table.Properties()[l.sink.property(name)], 10, 64)
-	return mark
+// mark reads a mark of this writer. It is 0 if it was never set.
+func (l *lakeTable) mark(name string) (int64, error) {
+	property := l.sink.property(name)
+	text, set := l.table.Properties()[property]
+	if !set {
+		return 0, nil
+	}
+	mark, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || mark < 0 {
+		return 0, fmt.Errorf("table %s was altered by somebody else: property %s must be a number of 0 or more, got %q: "+
+			"set it to what it was; %w", l.name(), property, excerpt.Runes(text, mostOfText), ErrRebuild)
+	}
+	return mark, nil
 }
 
 // commit commits a transaction. stage adds changes to it and returns the properties to set; nil means

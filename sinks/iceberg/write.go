@@ -44,11 +44,11 @@ func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error
 	if err := l.load(ctx); err != nil {
 		return err
 	}
-	mark := l.mark(watermarkName)
-	if mark >= hi {
-		return nil
+	mark, err := l.mark(watermarkName)
+	if err != nil || mark >= hi {
+		return err
 	}
-	part, err := after(ctx, part, mark)
+	part, err = after(ctx, part, mark)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,11 @@ func (c *change) commit(ctx context.Context) error {
 	l := c.table
 	defer c.release()
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
-		if c.mark > 0 && l.mark(watermarkName) >= c.mark {
+		mark, err := l.mark(watermarkName)
+		if err != nil {
+			return nil, err
+		}
+		if c.mark > 0 && mark >= c.mark {
 			return nil, fmt.Errorf("another process has written as %s meanwhile", l.sink.options.Instance)
 		}
 		if err := c.prepare(ctx); err != nil {

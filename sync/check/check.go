@@ -25,6 +25,7 @@ type Sink struct {
 	Ops      int64           // the version of its operations tables
 	Waiting  map[string]bool // tables with rows that are not published yet
 	Problems []string        // found before its rows were read
+	Away     bool            // it could not be reached, so that nothing is known about its rows
 	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it is complete
 }
 
@@ -35,6 +36,7 @@ type Result struct {
 	Answers  int64            `json:"answers"` // the last one that it holds
 	Behind   int64            `json:"behind"`  // answers of the journal that it does not hold yet
 	Ahead    bool             `json:"ahead"`   // it holds answers that the journal does not have, which a rebuild would lose
+	Away     bool             `json:"away"`    // it could not be reached, so nothing is known about its rows
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
@@ -75,14 +77,15 @@ type Check struct {
 
 // Look compares the marks of a sink with the journal, and its current tables with their histories.
 func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
-	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark),
+	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark), Away: s.Away,
 		Rows: map[string]int64{}, Waiting: []string{}, Added: []string{}, Problems: append([]string{}, s.Problems...)}
 	if len(r.Problems) > 0 {
 		return r, nil
 	}
 	if s.Mark > c.End {
 		r.Ahead = true
-		r.problem("it holds answers up to %d, but the journal ends at %d", s.Mark, c.End)
+		ahead := load.AheadError{Sink: s.Name, Mark: s.Mark, End: c.End}
+		r.problem("it holds answers up to %d, but the journal ends at %d: %s", s.Mark, c.End, ahead.Remedy())
 		return r, nil
 	}
 	restores, err := c.State.Restores()

@@ -106,8 +106,21 @@ type AheadError struct {
 
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is lost or older than the sink, "+
-		"and with it the record of what was spent; restore its newest copy; without a copy, "+
-		"move the whole data folder away, start with a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
+		"and with it the record of what was spent; %s", e.Sink, e.Mark, e.End, e.Remedy())
+}
+
+// Remedy returns what to do. A rebuild would lose rows: only the sink has those of the later answers.
+func (e *AheadError) Remedy() string {
+	switch {
+	case e.End == 0:
+		return "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
+			"and lower budget.per_month by what was spent in this cycle"
+	case e.Sink == "iceberg":
+		return "restore its newest copy; if this is the newest, give the sink another `namespace`: it is filled from the journal, " +
+			"and the rows of the later answers stay in the old one"
+	}
+	return "restore its newest copy; if this is the newest, move the files of the sink away: they are written anew from the journal, " +
+		"and only the old ones have the rows of the later answers"
 }
 
 // restart positions the empty decoder at the lowest watermark of the sinks.
