@@ -159,7 +159,7 @@ type keyed struct {
 // readRow reads a row that DuckDB wrote as JSON. Its title is the column title, its link the
 // column link or that of its video.
 func readRow(text string, key []string) (keyed, error) {
-	d := json.NewDecoder(strings.NewReader(text))
+	d := json.NewDecoder(strings.NewReader(notFinite.ReplaceAllStringFunc(text, quoted)))
 	d.UseNumber()
 	values := map[string]any{}
 	if err := d.Decode(&values); err != nil {
@@ -190,6 +190,23 @@ func readRow(text string, key []string) (keyed, error) {
 	}
 	k.hash = idOf(parts...)
 	return k, nil
+}
+
+// notFinite finds what DuckDB writes for numbers that JSON does not have, such as the quotient by 0, and
+// whole texts, in which the same words are only words.
+var notFinite = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|NaN|-?Infinity`)
+
+// quoted is a match of notFinite in JSON, with numbers as the texts that `outlierd sql` shows.
+func quoted(match string) string {
+	switch match {
+	case "NaN":
+		return `"nan"`
+	case "Infinity":
+		return `"inf"`
+	case "-Infinity":
+		return `"-inf"`
+	}
+	return match
 }
 
 var videoID = regexp.MustCompile(`^[A-Za-z0-9_-]{11}$`)
