@@ -182,9 +182,14 @@ func (n *notifier) lookSoon() {
 	}
 }
 
-// look adds new events to the outbox: conditions of the whole file, and new rows of alerts if the
-// tables were published since the last time.
+// look adds new events to the outbox: conditions of the whole file, and new rows of alerts.
 func (n *notifier) look(ctx context.Context) {
+	n.lookAround()
+	n.ask(ctx)
+}
+
+// lookAround adds the conditions of the whole file to the outbox.
+func (n *notifier) lookAround() {
 	e := n.engine
 	switch err := n.watcher.Check(e.Store); {
 	case err == nil:
@@ -193,6 +198,10 @@ func (n *notifier) look(ctx context.Context) {
 		n.logged = err.Error()
 		e.Log.Error("notifications incomplete", "err", err)
 	}
+}
+
+// ask adds new rows of alerts to the outbox if the tables were published since the last time.
+func (n *notifier) ask(ctx context.Context) {
 	if len(n.config.Alerts) == 0 {
 		return
 	}
@@ -208,13 +217,17 @@ func (n *notifier) look(ctx context.Context) {
 const finishTime = 3 * time.Second
 
 // finish delivers the events of a command. Events that are not accepted in time stay in the outbox for
-// the next command or the daemon.
+// the next command or the daemon. Alerts are asked meanwhile, so that slow SQL delays no other event.
 func (n *notifier) finish(ctx context.Context) {
 	if n == nil || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	n.look(ctx)
+	n.lookAround()
+	var asking sync.WaitGroup
+	asking.Go(func() { n.ask(ctx) })
+	n.deliverer.Flush(ctx)
+	asking.Wait()
 	n.deliverer.Flush(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -32,6 +33,10 @@ func (a *Alerts) Evaluate(ctx context.Context) {
 	for _, alert := range a.Watcher.config.Alerts {
 		err := a.evaluate(ctx, alert)
 		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			a.Log.Warn("alert not evaluated", "alert", alert.Name,
+				"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
+			return
 		case ctx.Err() != nil:
 			return
 		case err == nil:
