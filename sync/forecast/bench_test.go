@@ -12,8 +12,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// BenchmarkForecast of a hundred jobs, ten of which are due each minute: what `plan` works
-// out before it prints. It must take less than 0.3 s.
+// BenchmarkForecast computes what `plan` prints for a hundred jobs, of which ten are due each
+// minute. It must take less than 0.3 s.
 func BenchmarkForecast(b *testing.B) {
 	for _, pace := range []string{"", ", pace: even"} {
 		b.Run(strings.TrimPrefix(pace, ", pace: "), func(b *testing.B) {

@@ -8,9 +8,9 @@ import (
 	"outlierd/sync/ledger"
 )
 
-// Budget is what may be spent, what was spent, and what stands in the way.
+// Budget is what may be spent, what was spent, and what blocks spending.
 type Budget struct {
-	At          time.Time           `json:"at"` // the service's time, by which periods turn
+	At          time.Time           `json:"at"` // the service's time, by which periods begin
 	Cycle       Cycle               `json:"cycle"`
 	Caps        []CapBalance        `json:"caps"` // of the cycle, the day, and jobs with a cap or spending
 	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
@@ -30,7 +30,7 @@ type CapBalance struct {
 	ledger.Balance
 }
 
-// Refusal is a refusal of the service that stands for later calls.
+// Refusal is a block of calls that a refusal of the service has set.
 type Refusal struct {
 	Block  ledger.BlockKind `json:"block"`
 	Reason string           `json:"reason"`
@@ -38,7 +38,7 @@ type Refusal struct {
 	Until  time.Time        `json:"until,omitzero"` // when it is tried again by itself
 }
 
-// Budget is how the budget stands. How the cycle ends is that of [Reader.Forecast].
+// Budget returns the state of the budget. [Reader.Forecast] projects the end of the cycle.
 func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
 	f, err := r.Forecast(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Reader) addShared(caps *[]CapBalance, cycle, day string) error {
 	return nil
 }
 
-// capBalance is a period with what it holds and has left.
+// capBalance adds to a period what it holds and has left.
 func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
 	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period})
 	c.Balance, c.Held = balance, balance.Taken()
@@ -103,8 +103,7 @@ func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
 	return c, err
 }
 
-// Refusals are the blocks that stand for the key, and that of the clock, whose time
-// is not over.
+// Refusals returns the blocks of the key, and that of the clock, that have not expired.
 func (r *Reader) Refusals() (all []Refusal, err error) {
 	for _, block := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
 		of := r.Key

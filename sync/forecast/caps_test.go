@@ -6,8 +6,8 @@ import (
 	"outlierd/outlier"
 )
 
-// TestForecastKeepsToCapsOfDaysAndJobs: what no cap will let through is not projected.
-func TestForecastKeepsToCapsOfDaysAndJobs(t *testing.T) {
+// TestForecastAppliesCapsOfDaysAndJobs: credits that a cap will refuse are not projected.
+func TestForecastAppliesCapsOfDaysAndJobs(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps, job string
 		want      outlier.Credits // of a January that begins now
@@ -35,10 +35,9 @@ jobs:
 	}
 }
 
-// TestCreditsThatArePacedLastToTheTurn: only who comes first and is served first has none
-// left before it.
-func TestCreditsThatArePacedLastToTheTurn(t *testing.T) {
-	for pace, lasts := range map[string]bool{"": true, ", pace: even": false} {
+// TestPacedCreditsLastToTheEndOfTheCycle: without pacing, the first runs spend all of them.
+func TestPacedCreditsLastToTheEndOfTheCycle(t *testing.T) {
+	for pace, early := range map[string]bool{"": true, ", pace: even": false} {
 		bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -47,8 +46,9 @@ jobs:
   hourly: {every: 1h, search: {query: [home espresso]}}
 `, func(w *workshop) {
 			f, _ := w.foreseen()
-			if c := f.Cycle; c.Projected != 20 || c.LastsTo.IsZero() == lasts {
-				t.Errorf("with %q %d credits are projected and last until %s; want 20, and an early end: %t", pace, c.Projected, c.LastsTo, lasts)
+			if c := f.Cycle; c.Projected != 20 || c.LastsTo.IsZero() == early {
+				t.Errorf("with %q %d credits are projected and last until %s; want 20, and a time before the cycle's end: %t",
+					pace, c.Projected, c.LastsTo, early)
 			}
 		})
 	}

@@ -13,9 +13,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// changed says what the next run does otherwise than the last one that did what the
-// file said, and what of it starts afresh. Dates move with every run and are no change;
-// another window is.
+// changed adds how the next run differs from the last one that followed the file, and which
+// searches start from the beginning. Dates change with every run and do not count; another window
+// does.
 func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	rows, err := r.Facts.Store.Runs.List(spec.Name, 1)
 	switch {
@@ -50,8 +50,8 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return err
 }
 
-// asWritten is the newest of the runs that did what the file said then, and its plan; nil
-// if there is none. Runs that could not begin are passed over.
+// asWritten returns the newest run that followed the file of its time, and its plan; nil if there is
+// none. It skips runs that could not start.
 func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
@@ -76,8 +76,8 @@ type comparison struct {
 	whole  outlier.Credits // what a run costs at worst
 }
 
-// changes are what the job as a whole does otherwise; then the searches that start
-// afresh or ask for something else; then those that are there no more.
+// changes lists changes of the job as a whole, then searches that start from the beginning or have
+// other filters, then removed searches.
 func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	if !c.same {
 		changes = differences(settings(&c.then), settings(&c.now.Stored))
@@ -108,8 +108,8 @@ func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	return changes, nil
 }
 
-// search is what is to be said of one search; was is nil if the last run did not have
-// it. That alone makes it no new one: a run by hand may be about one search of many.
+// search returns the changes of one search; was is nil if the last run did not have it. The search
+// is not necessarily new then: a manual run may have been about one search of many.
 func (c *comparison) search(was, step *runs.Step) (changes []string, err error) {
 	mark, err := c.reader.Facts.Store.Runs.Watermark(c.spec.Name, step.Watermark)
 	if err != nil {
@@ -138,13 +138,13 @@ func (c *comparison) search(was, step *runs.Step) (changes []string, err error) 
 	return changes, nil
 }
 
-// remembers reports whether it matters to a search what it has covered.
+// remembers reports whether a search depends on what it has covered.
 func (c *comparison) remembers(step *runs.Step) bool {
 	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
 }
 
-// price is what a search costs that starts afresh, at most, however its run's share of
-// the month spreads it.
+// price returns what a search costs at most that starts from the beginning, even if the run's share of
+// the month spreads it over several runs.
 func (c *comparison) price(i int) string {
 	each, pages := c.now.WholeOf(i)
 	all := min(outlier.Credits(pages)*each, c.whole)
@@ -167,14 +167,12 @@ func named(step *runs.Step) string {
 
 // # What is compared
 //
-// Two plans are compared by what the file has for each setting: name and value, as they are
-// then shown. Both texts are made here, from two stored plans, so a newer version that words
-// a value in another way reports no change. A comparison of the fields would need the same
-// two texts for each of them, and the fields are no fixed list: the kinds of calls and the
-// filters have names of their own.
+// Two plans are compared by the texts of their settings, name and value, which are also what is shown.
+// Both texts are made here from the stored plans, so a newer version that words a value differently
+// reports no change. Comparing fields would need the same texts, and the fields are not a fixed list:
+// kinds of calls and filters have names of their own.
 
-// settings are what a job does besides what its searches ask for, by the names that the
-// file has for it.
+// settings returns what a job does apart from its searches, by the names in the job file.
 func settings(f *plan.Stored) map[string]string {
 	all := map[string]string{"published_at": f.PublishedAt}
 	switch {
@@ -195,8 +193,8 @@ func settings(f *plan.Stored) map[string]string {
 	return all
 }
 
-// enrichWhere is which hits something is fetched for, in the words of the file; without
-// dates, which may move with every run, if they are not wanted.
+// enrichWhere returns the filters of the hits that are enriched, in the words of the job file. Dates
+// may change with every run, and can be left out.
 func enrichWhere(f *plan.Stored, dates bool) []string {
 	params := f.HitParams()
 	if !dates {
@@ -206,9 +204,8 @@ func enrichWhere(f *plan.Stored, dates bool) []string {
 	return job.Conditions(params)
 }
 
-// filters are what a search asks for, but for its dates and for what belongs to its
-// identity, by the names that the file has for it. Those of a scan are the ones by which its
-// results are read.
+// filters returns the filters of a search by their names in the job file, without its dates and what
+// identifies it. The filters of a scan are those for reading its results.
 func filters(f *plan.Stored, step *runs.Step) map[string]string {
 	all := map[string]string{}
 	for _, query := range []outlier.Query{step.Query, f.Reads[step.Ordinal].Query} {
@@ -227,8 +224,8 @@ func filters(f *plan.Stored, step *runs.Step) map[string]string {
 	return all
 }
 
-// differences are the names whose values are not the same. What an earlier version of
-// the program did not keep is "", and nothing is said of it.
+// differences lists the names whose values differ. A value that an earlier version did not store is ""
+// and ignored.
 func differences(was, is map[string]string) (changes []string) {
 	names := maps.Clone(was)
 	maps.Copy(names, is)

@@ -23,29 +23,28 @@ jobs:
     enrich: {details: {top: 2}, transcript: {top: 1}}
 `
 
-// changes are what the forecast says of the only job.
-func (w *workshop) changes() (told []string) {
+// changes returns the changes of the only job in the forecast.
+func (w *workshop) changes() (changes []string) {
 	w.Helper()
 	w.inspect(func(e *engine.Engine) {
 		f, err := forecasts(e).Forecast(w.ctx)
 		if err != nil || f.Jobs[0].Problem != "" {
 			w.Fatal(err, f.Jobs[0].Problem)
 		}
-		told = f.Jobs[0].Changes
+		changes = f.Jobs[0].Changes
 	})
-	return told
+	return changes
 }
 
-// TestPlanSaysWhatChangedSinceTheLastRun and says it of what the file means: the dates of
-// a window move by themselves.
-func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
+// TestChangesSinceTheLastRun of the file's settings, and not of dates that move with every run.
+func TestChangesSinceTheLastRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		window, from, to string
 		want             []string
 	}{
-		"nothing":           {window: `"since last success, overlap 3d, first 9d"`},
-		"a stretch of time": {"last 30d", "last 30d", "last 300d", []string{"published_at: last 30d → last 300d"}},
-		"what a window since the last success looks back on": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
+		"nothing":          {window: `"since last success, overlap 3d, first 9d"`},
+		"a number of days": {"last 30d", "last 30d", "last 300d", []string{"published_at: last 30d → last 300d"}},
+		"the overlap of a window since the last success": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
 			[]string{"published_at: since last success, overlap 14d, first 30d → since last success, overlap 60d, first 90d"}},
 		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at: 1999-11-01..1999-11-30 → 1999-11-01..1999-12-31"}},
 		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at: last 2d → any time"}},
@@ -74,16 +73,15 @@ func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
 				time.Sleep(50 * day)
 				w.use(strings.Replace(file, test.from, test.to, 1))
 				if diff := cmp.Diff(test.want, w.changes()); diff != "" {
-					t.Errorf("the plan says (-want +got):\n%s", diff)
+					t.Errorf("changes (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// TestPlanSaysWhatStartingAfreshCosts in all: of a search that is new, and of one whose
-// cursor was reset.
-func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
+// TestChangesIncludeThePriceOfStartingFromTheBeginning of a new search, and of one whose cursor was reset.
+func TestChangesIncludeThePriceOfStartingFromTheBeginning(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -107,8 +105,8 @@ func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
 	})
 }
 
-// TestRunAboutOneSearchMakesTheOthersNoNewOnes: their cursors stand where they stood.
-func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
+// TestNoChangeAfterARunOfOneSearch: the other searches keep their cursors, and are not new.
+func TestNoChangeAfterARunOfOneSearch(t *testing.T) {
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
 		time.Sleep(day)
@@ -122,26 +120,25 @@ func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
 			}
 		})
 		if got := w.changes(); len(got) != 0 {
-			t.Errorf("the plan says %q of a job that is as it was", got)
+			t.Errorf("changes %q, want none", got)
 		}
 	})
 }
 
-// TestWindowsOfEarlierVersionsAreNotKnown, and nothing is said of them.
-func TestWindowsOfEarlierVersionsAreNotKnown(t *testing.T) {
+// TestNoChangeFromUnknownWindows: earlier versions did not store the window.
+func TestNoChangeFromUnknownWindows(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.published_at') AS blob)`)
 		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
 		if got := w.changes(); len(got) != 0 {
-			t.Errorf("the plan says %q", got)
+			t.Errorf("changes %q, want none", got)
 		}
 	})
 }
 
-// TestChangedReadingOfAScanIsTold: its filters are those that matter.
-func TestChangedReadingOfAScanIsTold(t *testing.T) {
+func TestChangesOfTheFiltersOfAScan(t *testing.T) {
 	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
@@ -152,25 +149,25 @@ func TestChangedReadingOfAScanIsTold(t *testing.T) {
 			`start_scan ["espresso machine repair"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
-			t.Errorf("the plan says (-want +got):\n%s", diff)
+			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestOverriddenRunsTellNothingOfTheFile: what a person wanted once is no change of what
-// is written, whether or not that run has come to its end; an edit is one still.
-func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
+// TestOverriddenRunsAreNotCompared: the overrides of one run are not changes of the file, whether or not
+// the run has ended.
+func TestOverriddenRunsAreNotCompared(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
 	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		w.performed(once, "one")
 		if got := w.changes(); len(got) != 0 {
-			t.Errorf("after a run that was overridden the plan says %q", got)
+			t.Errorf("after an overridden run: changes %q, want none", got)
 		}
 		w.use(strings.Replace(file, "pages: 1", "pages: 2", 1))
 		if diff := cmp.Diff([]string{"pages: 1 → 2"}, w.changes()); diff != "" {
-			t.Errorf("after an edit, too, the plan says (-want +got):\n%s", diff)
+			t.Errorf("after an edit: changes (-want +got):\n%s", diff)
 		}
 		w.use(file)
 		ctx, stop := context.WithCancel(w.ctx)
@@ -182,10 +179,11 @@ func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if row, err := e.Run(ctx, &spec, engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
-				t.Fatalf("the run that was left is %v, %v", row, err)
+				t.Fatalf("run %v, error %v; want it interrupted", row, err)
 			}
-			if f, err := forecasts(e).Forecast(w.ctx); err != nil || f.Jobs[0].Continues != "" || len(f.Jobs[0].Changes) > 0 {
-				t.Errorf("beside an unfinished run that was overridden the plan says %+v, %v", f, err)
+			f, err := forecasts(e).Forecast(w.ctx)
+			if err != nil || f.Jobs[0].Continues != "" || len(f.Jobs[0].Changes) > 0 {
+				t.Errorf("with an unfinished overridden run: %+v, error %v; want a new run without changes", f, err)
 			}
 		})
 	})

@@ -16,15 +16,15 @@ import (
 	"outlierd/sync/runs"
 )
 
-// WorstCase is what a run of spec that begins now costs if every page is full. Nothing is
-// sent; SQL is asked of the published tables.
+// WorstCase returns what a run of spec costs that starts now, if every page is full. Nothing is sent.
+// SQL is run on the published tables.
 func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec) (plan.Cost, error) {
 	c, _, err := r.worstCase(ctx, spec, false)
 	return c, err
 }
 
-// WorstCaseLater is what a run of spec that is to come costs if every page is full. Where
-// SQL finds nothing now, one row is assumed, which is then reported.
+// WorstCaseLater returns what a later run of spec costs if every page is full. If SQL finds nothing now,
+// one row is assumed, and assumed is true.
 func (r *Reader) WorstCaseLater(ctx context.Context, spec *job.Spec) (c plan.Cost, assumed bool, err error) {
 	return r.worstCase(ctx, spec, true)
 }
@@ -46,9 +46,9 @@ func (r *Reader) worstCase(ctx context.Context, spec *job.Spec, later bool) (
 	return p.Cost(spec.Budget, plan.Spent{}), p.Assumed, nil
 }
 
-// MayCost is the most that a run by hand of spec may cost, answers that are lost included:
-// what is left of the cap of one that it continues, or else the cap of a new one, and no more
-// than all other caps leave. later says that other runs come before it.
+// MayCost returns the most that a manual run of spec may cost, with answers that are lost: what is left of
+// the cap of the run that it continues, or the cap of a new run, and no more than all other caps leave.
+// later says that other runs come first.
 func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outlier.Credits, error) {
 	old, err := r.Facts.Continues(spec)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 	return r.Facts.Affords(old, p.Stored, spec.Budget, c)
 }
 
-// pace is the pace that counts: what was learned of it, or else what is configured.
+// pace is the pace in force: the learned one, or else the configured one.
 func (r *Reader) pace() pace.Quota {
 	if r.Pace != nil {
 		now := r.Pace.Status()
@@ -78,7 +78,7 @@ func (r *Reader) pace() pace.Quota {
 	return r.Facts.Config.Service.Limit
 }
 
-// PaceText is the pace that counts, for people, and what is configured where that is another.
+// PaceText formats the pace in force, and the configured pace if it differs.
 func (r *Reader) PaceText() string {
 	if r.Pace == nil {
 		return r.Facts.Config.Service.Limit.String()
@@ -90,15 +90,15 @@ func (r *Reader) PaceText() string {
 	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), r.Facts.Config.Service.Limit)
 }
 
-// Time is how long so many requests take at the pace that counts.
+// Time returns how long so many requests take at the pace in force.
 func (r *Reader) Time(requests int) time.Duration { return r.pace().Time(requests) }
 
-// minutes is how long so many requests take, to the hundredth: less than a second.
+// minutes returns how long so many requests take, rounded to hundredths, less than a second.
 func (r *Reader) minutes(requests int) float64 {
 	return math.Round(r.Time(requests).Minutes()*100) / 100
 }
 
-// Joins are the scans of other runs that a run of spec would join if it began now.
+// Joins returns the scans of other runs that a run of spec would join if it started now.
 func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, err error) {
 	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, er
 	return all, nil
 }
 
-// Backfill are the searches that a backfill of spec would make, in their order.
+// Backfill returns the searches that a backfill of spec would make, in order.
 func (r *Reader) Backfill(ctx context.Context, spec *job.Spec) ([]runs.Step, error) {
 	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: time.Now()})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestStatementCapAndQuestionAreOneNumber: the lesser of per_run and of what a run can
-// cost at all, answers that are lost included.
-func TestStatementCapAndQuestionAreOneNumber(t *testing.T) {
+// TestPlanCapAndConfirmationAgree on the worst case: the lesser of per_run and the most that a run can cost
+// with lost answers.
+func TestPlanCapAndConfirmationAgree(t *testing.T) {
 	const searching = `search: {query: [home espresso], pages: 1}`
 	for name, test := range map[string]struct {
 		does, budget string
@@ -45,7 +45,7 @@ jobs:
 					t.Errorf("plan says %d (%v), want %d", f.Jobs[0].Worst.Lost, err, test.want)
 				}
 				if most, err := forecasts(e).MayCost(w.ctx, spec, false); err != nil || most != test.want {
-					t.Errorf("it is asked about %d (%v), want %d", most, err, test.want)
+					t.Errorf("the confirmation is for %d credits (error %v), want %d", most, err, test.want)
 				}
 				p, err := e.Facts().PlanNow(w.ctx, spec, false, time.Now())
 				if err != nil || p.Stored.CapFor(spec.Budget) != test.want {
@@ -56,8 +56,8 @@ jobs:
 	}
 }
 
-// TestRaisedCapHoldsForARunUnderWay as far as the run can make use of it.
-func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
+// TestRaisedCapAppliesToAnUnfinishedRun, up to what the run can use of it.
+func TestRaisedCapAppliesToAnUnfinishedRun(t *testing.T) {
 	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.PausedBudget)
@@ -84,8 +84,7 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 	})
 }
 
-// TestReadingAScanMayWasteAPage, like any search whose second page tells what `from`
-// counts.
+// TestReadingAScanMayWasteAPage, like any search whose second page shows what `from` counts.
 func TestReadingAScanMayWasteAPage(t *testing.T) {
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 90", 1)
 	bare(t, file, func(w *workshop) {
@@ -108,8 +107,8 @@ func TestReadingAScanMayWasteAPage(t *testing.T) {
 	})
 }
 
-// TestPlanOfWhatIsFresh asks for nothing, in all of its numbers.
-func TestPlanOfWhatIsFresh(t *testing.T) {
+// TestFreshAnswersAreNotPlanned in any of the plan's numbers.
+func TestFreshAnswersAreNotPlanned(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")
 		w.mustRun(runs.OK)
@@ -132,9 +131,9 @@ func TestPlanOfWhatIsFresh(t *testing.T) {
 	})
 }
 
-// TestSQLThatFindsNothingYetCostsWhatOneRowDoes, or what it came to before, in plans of runs to
-// come; a run that begins now is told what it finds now.
-func TestSQLThatFindsNothingYetCostsWhatOneRowDoes(t *testing.T) {
+// TestSQLWithoutRowsIsPlannedWithOneRow, or with the rows of earlier runs, in plans of later runs. The plan of
+// a run that starts now has what the SQL finds now.
+func TestSQLWithoutRowsIsPlannedWithOneRow(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -150,7 +149,7 @@ jobs:
 		defer stop()
 		var found []string
 		e.IDs = func(context.Context, string, string) ([]string, error) { return found, nil }
-		told := func(name string, credits outlier.Credits, requests int, assumed bool) {
+		check := func(name string, credits outlier.Credits, requests int, assumed bool) {
 			t.Helper()
 			f, err := forecasts(e).Forecast(w.ctx, name)
 			if err != nil {
@@ -165,27 +164,27 @@ jobs:
 				t.Errorf("%s: problem %q, changes %q", name, got.Problem, got.Changes)
 			}
 		}
-		told("alike", 4, 2, true) // of six, within five
-		told("each", 2, 1, true)
-		told("rivals", 0, 2, true)
+		check("alike", 4, 2, true) // of six, within five
+		check("each", 2, 1, true)
+		check("rivals", 0, 2, true)
 		if c, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each")); err != nil || c.Credits != 0 {
-			t.Errorf("a run that begins now and finds nothing may cost %+v (%v)", c, err)
+			t.Errorf("a run that starts now and finds no rows may cost %+v (error %v), want nothing", c, err)
 		}
 		if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("alike"), true); err != nil || most != 5 {
 			t.Errorf("a run that comes after another may cost %d (%v), want the 5 of its cap", most, err)
 		}
 		found = []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891"}
-		told("each", 6, 3, false)
+		check("each", 6, 3, false)
 		if row, err := e.Run(w.ctx, w.config.Job("each"), engine.Manual, time.Time{}); err != nil || row.Credits != 6 {
 			t.Fatalf("%+v: %v", row, err)
 		}
 		found = nil
-		told("each", 6, 3, true)
+		check("each", 6, 3, true)
 	})
 }
 
-// TestWhatIsExpectedCanBeBought: a page costs two credits, so one credit buys nothing.
-func TestWhatIsExpectedCanBeBought(t *testing.T) {
+// TestExpectedCreditsAreWholePages: a page costs two credits, so one credit buys nothing.
+func TestExpectedCreditsAreWholePages(t *testing.T) {
 	for average, want := range map[float64]outlier.Credits{0: 0, 0.9: 0, 1: 2, 2.9: 2, 3: 4, 4: 4} {
 		if got := inWholes(average, 2); got != want {
 			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
@@ -197,8 +196,8 @@ func TestWhatIsExpectedCanBeBought(t *testing.T) {
 	}
 }
 
-// TestWorstCaseOfACycleIsTold, which may be more than its budget.
-func TestWorstCaseOfACycleIsTold(t *testing.T) {
+// TestWorstCaseOfACycle, which may be more than its budget.
+func TestWorstCaseOfACycle(t *testing.T) {
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -220,8 +219,7 @@ jobs:
 	})
 }
 
-// TestWorstCaseOfACycleKeepsToTheCapOfADay, beside which nothing can be spent.
-func TestWorstCaseOfACycleKeepsToTheCapOfADay(t *testing.T) {
+func TestWorstCaseOfACycleAppliesTheCapOfADay(t *testing.T) {
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -242,8 +240,7 @@ jobs:
 	})
 }
 
-// TestQuestionBeforeARunReckonsWithAllCaps: what no cap lets pass cannot be spent.
-func TestQuestionBeforeARunReckonsWithAllCaps(t *testing.T) {
+func TestConfirmationAppliesAllCaps(t *testing.T) {
 	for caps, want := range map[[2]string]outlier.Credits{
 		{"per_month: 9000", "{}"}:                          500*2*plan.Attempts + 2*plan.Attempts,
 		{"per_month: 200", "{}"}:                           190,
@@ -272,7 +269,7 @@ jobs:
 				}
 			}
 			if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("one"), false); err != nil || most != want {
-				t.Errorf("%v: it is asked about %d credits (%v), want %d", caps, most, err, want)
+				t.Errorf("%v: the confirmation is for %d credits (error %v), want %d", caps, most, err, want)
 			}
 		})
 	}

@@ -9,12 +9,11 @@ import (
 	"outlierd/sync/runs"
 )
 
-// expectFrom is how many earlier runs an estimate of the next one is made from.
+// expectFrom is the number of earlier runs that an estimate of the next one uses.
 const expectFrom = 10
 
-// expect estimates from earlier runs what the next one will ask of the two scarcities. What
-// counts are the pages that they bought, at the prices of today: whole pages, or whole
-// scans. What a watch asks for is known.
+// expect estimates the credits and requests of the next run from earlier runs: by the pages or scans that
+// they bought, at today's prices. The calls of a watch are known.
 func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 	all, err := r.samples(spec)
 	if err != nil {
@@ -30,7 +29,7 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 		credits, requests = credits+s.bought, requests+s.requests
 		dearest, most = max(dearest, s.bought), max(most, s.requests)
 	}
-	if f.Assumed { // what the SQL has found before, it may find again
+	if f.Assumed { // the SQL may find again what it found before
 		room := p.Stored.CapFor(spec.Budget)
 		if spec.Budget.PerRun == nil && p.Stored.Share == nil {
 			room = max(room, dearest)
@@ -60,7 +59,7 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// inWholes is an average as what can be bought: a multiple of the least.
+// inWholes rounds an average to what can be bought: a multiple of the least.
 func inWholes(average float64, least outlier.Credits) outlier.Credits {
 	if least == 0 {
 		return outlier.Credits(math.Round(average))
@@ -68,8 +67,8 @@ func inWholes(average float64, least outlier.Credits) outlier.Credits {
 	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
-// curb keeps what is expected within what the caps leave beside what is set aside. The
-// requests are fewer in proportion: what is fetched about hits follows from the pages.
+// curb limits what is expected to what the caps leave in addition to what is set aside. Requests are
+// reduced in proportion, because data calls follow from the pages.
 func (f *Job) curb() {
 	f.rest = f.Expected.Credits
 	for _, c := range f.Cuts {
@@ -85,16 +84,15 @@ func (f *Job) curb() {
 	}
 }
 
-// A sample is what one earlier run says of the next.
+// A sample is an earlier run, for an estimate of the next one.
 type sample struct {
 	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none
 	requests      int64
-	reused        bool // it did not buy all: pages were in the journal, or another run had the scan
+	reused        bool // it did not buy everything: pages were in the journal, or it joined another run's scan
 }
 
-// samples are the latest runs that did what the file said then. Those that bought all
-// their pages are the better ones: a run soon after another costs less than the one of
-// tomorrow.
+// samples returns the latest runs that followed the file of their time. Runs that bought all their pages
+// are preferred: a run soon after another one costs less than tomorrow's.
 func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
@@ -148,7 +146,7 @@ func (r *Reader) sampleOf(run *runs.Run, stored plan.Stored) (sample, error) {
 	return s, err
 }
 
-// bought is what the pages of a step would cost today.
+// bought returns what the pages of a step would cost today.
 func (r *Reader) bought(step *runs.Step) outlier.Credits {
 	if step.Query.Op() == outlier.OpStartScan {
 		if step.Began.IsZero() && step.Stop == "" || step.Joined != 0 {

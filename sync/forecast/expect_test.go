@@ -17,7 +17,7 @@ jobs:
   one: {search: {query: [home espresso], pages: 2}}
 `
 
-// expected checks what the forecast expects of the only job.
+// expected checks the estimate for the only job.
 func (w *workshop) expected(credits outlier.Credits, requests, basis int) {
 	w.Helper()
 	f, _ := w.foreseen()
@@ -27,9 +27,9 @@ func (w *workshop) expected(credits outlier.Credits, requests, basis int) {
 	}
 }
 
-// TestExpectationIsDrawnFromRunsLikeTheNext: not from one that was overridden, nor from
-// one that found its pages in the journal where another had to buy them.
-func TestExpectationIsDrawnFromRunsLikeTheNext(t *testing.T) {
+// TestEstimateUsesComparableRuns: not overridden ones, and not ones that found their pages in the journal if
+// another one bought its pages.
+func TestEstimateUsesComparableRuns(t *testing.T) {
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{Pages: 1}, "one")
 		w.expected(4, 2, 0)
@@ -43,8 +43,8 @@ func TestExpectationIsDrawnFromRunsLikeTheNext(t *testing.T) {
 	})
 }
 
-// TestExpectationOfAJobThatLivesOnTheJournal is what it always did: nothing else is known.
-func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
+// TestEstimateOfAJobWhosePagesAreAlwaysInTheJournal: its runs buy nothing, and no other runs are known.
+func TestEstimateOfAJobWhosePagesAreAlwaysInTheJournal(t *testing.T) {
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{}, "one")
 		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))
@@ -53,9 +53,8 @@ func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
 	})
 }
 
-// TestExpectationKeepsToTheCaps: what they do not leave cannot be spent, however much the
-// last run was.
-func TestExpectationKeepsToTheCaps(t *testing.T) {
+// TestEstimateIsLimitedByCaps, whatever the last run cost.
+func TestEstimateIsLimitedByCaps(t *testing.T) {
 	for caps, want := range map[string][2]int{"per_month: 4": {0, 0}, "per_month: 6": {2, 1}, "per_month: 9": {4, 2}} {
 		file := strings.Replace(expectedFile, "pages: 2}", "pages: 2}, budget: {"+caps+"}", 1)
 		bare(t, file, func(w *workshop) {

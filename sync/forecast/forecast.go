@@ -1,8 +1,8 @@
-// Package forecast tells people what would happen: what the next runs cost and find, how the
-// billing cycle ends, when queued calls are made, and what stands in the way.
+// Package forecast computes what would happen: what the next runs cost and find, how the billing
+// cycle ends, when queued calls are made, and what blocks them.
 //
-// It reads and computes, and it sends and changes nothing. Plans come from package facts, which
-// makes those of runs too, so that a run does what was forecast of it.
+// It sends and changes nothing. Package facts makes its plans, as it makes those of runs, so that runs
+// do what was forecast.
 package forecast
 
 import (
@@ -30,8 +30,7 @@ type Reader struct {
 	Kept  bool          // 'outlierd up' keeps the schedule, and goes on by itself with runs that wait
 }
 
-// Forecast is what would happen from now to the turn of the billing cycle, as far as
-// configuration, state and caps say.
+// Forecast is what would happen until the end of the billing cycle, by configuration, state and caps.
 type Forecast struct {
 	At      time.Time `json:"at"`
 	Cycle   Cycle     `json:"cycle"`
@@ -43,23 +42,23 @@ type Forecast struct {
 	Paging []Paging `json:"paging,omitempty"` // of the endpoints that the jobs want several pages of
 }
 
-// Paging is what is believed of `from` at an endpoint.
+// Paging is what `from` is believed to count at an endpoint.
 type Paging struct {
 	Op      outlier.Operation `json:"operation"`
 	Counts  string            `json:"counts"`            // "page", "offset", or "" while it is not known
-	Because string            `json:"because,omitempty"` // what has shown it
+	Because string            `json:"because,omitempty"` // what showed it
 	Since   time.Time         `json:"since,omitzero"`    // when
 }
 
-// Cycle is the budget of the billing cycle, and how it is going to end.
+// Cycle is the budget of the billing cycle, and its projected end.
 type Cycle struct {
 	From      time.Time        `json:"from"`
 	To        time.Time        `json:"to"`
 	Cap       *outlier.Credits `json:"cap"` // of runs on a schedule: budget.per_month less the reserve
 	Reserve   outlier.Credits  `json:"reserve"`
 	Held      outlier.Credits  `json:"held"`      // spent, reserved and unknown
-	Wanted    outlier.Credits  `json:"wanted"`    // by all runs to come, if they go as earlier ones did
-	Worst     outlier.Credits  `json:"worst"`     // the same if every page is full, whatever caps leave
+	Wanted    outlier.Credits  `json:"wanted"`    // by all later runs, if they cost as much as earlier ones
+	Worst     outlier.Credits  `json:"worst"`     // the same if every page is full, without caps
 	Projected outlier.Credits  `json:"projected"` // held at the end
 	LastsTo   time.Time        `json:"lasts_to,omitzero"`
 }
@@ -72,9 +71,9 @@ type Job struct {
 	Due       []time.Time      `json:"due,omitempty"`              // the next three
 	Begins    time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
 	Paused    *runs.Pause      `json:"paused,omitempty"`           // of the job, or of the one that it comes after
-	Runs      int              `json:"runs"`                       // due before the cycle turns
-	Continues string           `json:"continues,omitempty"`        // the run that goes on, with what it has left
-	Standing  runs.Status      `json:"continues_status,omitempty"` // how that run stands
+	Runs      int              `json:"runs"`                       // due before the cycle ends
+	Continues string           `json:"continues,omitempty"`        // the unfinished run that it continues
+	Standing  runs.Status      `json:"continues_status,omitempty"` // the state of that run
 	Searches  []Search         `json:"searches,omitempty"`
 	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
 	Fresh     int              `json:"fresh,omitempty"`        // of a watch: calls that are not needed
@@ -86,21 +85,21 @@ type Job struct {
 	Round     int              `json:"round,omitempty"`        // with a share: runs until each search is made
 	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"`      // since the last run
-	Limited   *Limited         `json:"limited,omitempty"`      // what `pages` cut off in each of the latest runs
+	Limited   *Limited         `json:"limited,omitempty"`      // the hits beyond `pages` in each of the latest runs
 	Assumed   bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
 	Problem   string           `json:"problem,omitempty"`      // why it cannot be run, and what to do
 
-	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
-	whole outlier.Credits // what a run costs at worst that no share limits
-	each  float64         // what such a run costs, as far as is known
-	rest  outlier.Credits // what this run is expected to cost, whatever the caps of today leave
+	aside outlier.Credits // what the continued run has set aside: already held, whatever it reads
+	whole outlier.Credits // what a run without a share costs at worst
+	each  float64         // what such a run is expected to cost
+	rest  outlier.Credits // what this run is expected to cost without the caps
 	least outlier.Credits // the least that it can buy
 }
 
 // Estimate is a cost together with the time that its requests take.
 type Estimate struct {
 	plan.Cost
-	Minutes float64 `json:"minutes"` // if nothing else is under way
+	Minutes float64 `json:"minutes"` // if no other job runs
 }
 
 // Search is one search of the next run.
@@ -128,7 +127,7 @@ type Cut struct {
 	Wants  outlier.Credits `json:"wants"` // the run, if there were no cap
 }
 
-// Orphan is a job that is on record and not in the file.
+// Orphan is a job in the state that is not in the job file.
 type Orphan struct {
 	Job        string `json:"job"`
 	Queued     int    `json:"queued"`
@@ -136,7 +135,7 @@ type Orphan struct {
 	Watermarks int    `json:"watermarks"`
 }
 
-// Forecast is what the named jobs would do, or all jobs.
+// Forecast returns what the named jobs would do, or all jobs.
 func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, error) {
 	now := time.Now()
 	f := &Forecast{At: now, Pace: r.PaceText()}
@@ -173,7 +172,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	return f, r.project(&f.Cycle)
 }
 
-// pagings adds how the endpoints whose jobs want several pages are believed to page.
+// pagings adds how `from` is believed to count at the endpoints whose jobs want several pages.
 func (r *Reader) pagings(f *Forecast) error {
 	for _, job := range f.Jobs {
 		for _, search := range job.Searches {
@@ -194,9 +193,9 @@ func (r *Reader) pagings(f *Forecast) error {
 	return nil
 }
 
-// wanted is what the runs of a job would spend until the cycle turns if each got all that
-// it asks for, and what they would spend at worst. What a run that goes on has left comes on
-// top of those that are due, but for what it has set aside.
+// wanted returns what the runs of a job would spend until the end of the cycle without limits, as expected
+// and at worst. The rest of an unfinished run is added to the runs that are due, without what it has set
+// aside.
 func (f *Job) wanted() (expected, worst outlier.Credits) {
 	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
 	worst = outlier.Credits(f.Runs) * f.whole
@@ -207,7 +206,7 @@ func (f *Job) wanted() (expected, worst outlier.Credits) {
 	return expected, max(worst, expected)
 }
 
-// jobLeft is what a job's own cap leaves of the cycle.
+// jobLeft returns what a job's own cap leaves in the cycle.
 func (r *Reader) jobLeft(spec *job.Spec) (outlier.Credits, error) {
 	if spec.Budget.PerMonth == nil {
 		return math.MaxInt64, nil
@@ -217,7 +216,7 @@ func (r *Reader) jobLeft(spec *job.Spec) (outlier.Credits, error) {
 	return max(0, *spec.Budget.PerMonth-held), err
 }
 
-// daysLeave is what the cap of a day leaves until the cycle turns.
+// daysLeave returns what the cap of a day leaves until the end of the cycle.
 func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
 	most, now := r.Facts.Config.Budget.PerDay, r.Facts.Store.Ledger.ServiceTime()
 	if most == nil {
@@ -229,7 +228,7 @@ func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
 	return max(0, days**most-today), err
 }
 
-// project says how the cycle ends if its runs go as earlier ones did.
+// project computes the end of the cycle if its runs cost as much as earlier ones.
 func (r *Reader) project(c *Cycle) error {
 	budget, now := r.Facts.Config.Budget, r.Facts.Store.Ledger.ServiceTime()
 	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Facts.Cycle()})
@@ -251,14 +250,14 @@ func (r *Reader) project(c *Cycle) error {
 	}
 	most := *budget.PerMonth + balance.Bought() - c.Reserve
 	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
-	// Who is served first leaves nothing for the last days; shares are cut so that they last.
+	// Without shares, the first runs leave nothing for the last days. Shares last until the end.
 	if left := most - held; c.Wanted > left && left >= 0 && budget.Pace != job.PaceEven {
 		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
 	}
 	return nil
 }
 
-// forecast is the next run of one job.
+// forecast returns the next run of one job.
 func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
 	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
 	zone, from := r.Facts.Config.Timezone, now
@@ -295,8 +294,8 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 	return f, r.fill(f, spec, p)
 }
 
-// continuation is what the run that a job goes on with has left. Those after it begin anew;
-// if it is not known what they ask for, they are taken to cost as little as the rest.
+// continuation returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
+// their plan is unknown, they are assumed to cost as much as the rest.
 func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run, now time.Time) (
 	*plan.Plan, error) {
 	spent, err := r.Facts.Store.Ledger.Spent(old.ID)
@@ -315,10 +314,9 @@ func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *
 	return p.Open(), nil
 }
 
-// planNext makes the plan of the next run of a job as it will be when it is due, if
-// nothing else is spent until then. One that is due after the cycle has turned, or only
-// by hand, takes no share of this cycle. SQL finds something by then, or has found it in
-// earlier runs.
+// planNext makes the plan of a job's next run for the time when it is due, if nothing else is spent until
+// then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
+// to find rows by then.
 func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.Time, all *facts.Demands) (
 	*plan.Plan, error) {
 	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares(), Calls: true}
@@ -340,7 +338,7 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 	return p, nil
 }
 
-// fill adds to a forecast what follows from the steps of the run.
+// fill adds to a forecast what depends on the steps of the run.
 func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Round = p.Round()
 	if len(p.Stored.Enrich) > 0 {
@@ -366,7 +364,7 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	return nil
 }
 
-// searchForecasts are the searches one by one. Of one without an end, most is the end.
+// searchForecasts returns the forecasts of the searches. A search without an end is limited by most.
 func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	var all []Search
 	for i := range p.Steps {
@@ -386,8 +384,7 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	return all
 }
 
-// cuts are the caps that leave less than the next run may need beside what is set aside
-// for it.
+// cuts adds the caps that leave less than the next run may need in addition to what is set aside for it.
 func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	var wanted outlier.Credits // without a cap
 	for _, search := range f.Searches {
@@ -405,7 +402,7 @@ func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 			return err
 		}
 		if c.Scope == ledger.ScopeRun && stored.Share != nil {
-			continue // Share says it
+			continue // Share shows it
 		}
 		if leaves := max(0, c.Max-held); leaves < wanted {
 			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
@@ -414,7 +411,7 @@ func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	return nil
 }
 
-// orphans are jobs on record that the file does not have.
+// orphans returns the jobs in the state that are not in the job file.
 func (r *Reader) orphans() ([]Orphan, error) {
 	names, err := r.Facts.Store.Jobs()
 	if err != nil {
@@ -448,9 +445,9 @@ func (r *Reader) orphans() ([]Orphan, error) {
 	return all, nil
 }
 
-// WorstCycle is what the scheduled runs of a cycle of 31 days cost together if every page is
-// full and days and jobs keep to their caps, whatever that of the cycle leaves. The cycle from
-// July to August stands for all: no clock changes in it.
+// WorstCycle returns what the scheduled runs of a cycle of 31 days cost if every page is full, with the caps of
+// days and jobs and without the cap of the cycle. It counts the cycle from July to August, in which no clock
+// changes.
 func (r *Reader) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
 	begin := time.Date(2026, time.July, r.Facts.Config.Budget.Renews, 0, 0, 0, 0, r.Facts.Config.Timezone)
 	calendar := plan.NewCalendar(r.Facts.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))

@@ -10,23 +10,22 @@ import (
 	"outlierd/sync/runs"
 )
 
-// limitedFrom is how many runs tell whether `pages` is too small for a job.
+// limitedFrom is the number of runs that show whether `pages` is too small for a job.
 const limitedFrom = 3
 
-// Limited is what a job's `pages` cut off in each of its latest runs.
+// Limited is what a job's `pages` left out in each of its latest runs.
 type Limited struct {
-	Runs    int             `json:"runs"`    // that were looked at
+	Runs    int             `json:"runs"`    // that this is about
 	Pages   int             `json:"pages"`   // of each search, as the job has it
-	Search  string          `json:"search"`  // of the last run that lost most
+	Search  string          `json:"search"`  // the one that left out most in the last run
 	Seen    int             `json:"seen"`    // hits of this search
 	Total   int64           `json:"total"`   // hits that the service counts for it
-	All     int             `json:"all"`     // pages that every search of the last run would have needed at most
-	Credits outlier.Credits `json:"credits"` // that these cost more than the run did
+	All     int             `json:"all"`     // the most pages that a search of the last run needed to be complete
+	Credits outlier.Credits `json:"credits"` // what the missing pages would have cost
 }
 
-// Limited is what `pages` cut off in each of the latest runs that took as many pages as spec
-// does now; nil if it did not in each, or there was none. Runs that a person has overridden do
-// not count.
+// Limited returns what `pages` left out in each of the latest runs with as many pages as spec has now; nil if
+// there are none, or one of them was complete. Overridden runs do not count.
 func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 	pages := cmp.Or(spec.Pages, 1)
 	if pages == job.AllPages {
@@ -46,7 +45,7 @@ func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 			return nil, err
 		}
 		if stored.PagesOf(0) != pages {
-			break // what it said before is no matter
+			break // earlier runs had other `pages`
 		}
 		of, err := r.limitedIn(&rows[i])
 		if of == nil || err != nil {
@@ -60,7 +59,7 @@ func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 	return last, nil
 }
 
-// limitedIn is what `pages` cut off in one run; nil if nothing.
+// limitedIn returns what `pages` left out in one run; nil if nothing.
 func (r *Reader) limitedIn(run *runs.Run) (*Limited, error) {
 	steps, err := r.Facts.Store.Runs.Steps(run.ID)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 // lookAhead is how far ahead due runs are counted.
 const lookAhead = 7 * 24 * time.Hour
 
-// arrival is what a run will ask for that is not in the queue yet: one that comes due,
-// or one that is still taking its pages.
+// arrival is the calls of a run that are not in the queue yet: of a run that comes due, or of one that
+// still takes its pages.
 type arrival struct {
 	job   string
 	at    time.Time
-	begun bool // it is under way
-	pages int  // and what else goes before data calls
+	begun bool // the run has started
+	pages int  // and other calls that precede data calls
 	calls []expected
 }
 
@@ -31,16 +31,16 @@ type expected struct {
 	calls int
 }
 
-// unfinished is a run that goes on, and what of its searches is open.
+// unfinished is a run that will be continued, and its open searches.
 type unfinished struct {
 	spec *job.Spec
 	run  *runs.Run
 	plan plan.Stored
 	open []runs.Step
-	own  bool // the job's next run goes on with it, and not only the command that began it
+	own  bool // the job's next run continues it, and not only the command that started it
 }
 
-// going are the runs of the file's jobs that go on, in the order of the file.
+// going returns the unfinished runs of the file's jobs, in the order of the file.
 func (r *Reader) going() (all []unfinished, err error) {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
@@ -63,15 +63,14 @@ func (r *Reader) going() (all []unfinished, err error) {
 	return all, nil
 }
 
-// underWay reports whether the run is being worked on, or will be as soon as a process works
-// on its job: one that met a cap or failed waits for its next due instant, and one that a
-// person has overridden for the same command.
+// underWay reports whether a process performs the run, or would as soon as one works on the job. A run that
+// met a cap or failed waits for the job's next due time, and an overridden one for the same command.
 func (u *unfinished) underWay() bool {
 	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
 }
 
-// pages are those that an open search may still take: 0 where only the budget bounds them,
-// and for a scan, which has its pages when it has ended.
+// pages returns how many pages an open search may still take: 0 if only the budget bounds them, and for a
+// scan, whose pages are read when it has ended.
 func (u *unfinished) pages(step *runs.Step) int {
 	if step.Query.Op() == outlier.OpStartScan || u.plan.Pages == job.AllPages {
 		return 0
@@ -79,8 +78,7 @@ func (u *unfinished) pages(step *runs.Step) int {
 	return max(0, u.plan.LimitOf(step.Ordinal, step.Scan)-step.Next)
 }
 
-// outlook is what the runs to come will ask for, soonest first; those under way that are
-// still taking pages are the first of them.
+// outlook returns the calls of later runs, soonest first. Running runs that still take pages come first.
 func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished) (all []arrival, err error) {
 	expected := map[string]arrival{}
 	pauses, err := r.Facts.Store.Runs.Pauses(now)
@@ -125,8 +123,8 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 	return append(open, all...), nil
 }
 
-// expected is what a run of spec requests: as much as earlier ones on average, or where
-// there is none, what its plan asks for at most.
+// expected returns the calls of a run of spec: the average of earlier runs, or without any, the maximum of
+// its plan.
 func (r *Reader) expected(ctx context.Context, spec *job.Spec, now time.Time) (arrival, error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
@@ -160,8 +158,8 @@ func (r *Reader) expected(ctx context.Context, spec *job.Spec, now time.Time) (a
 	return a, nil
 }
 
-// atMost is what a run of spec asks for if every page is full, as far as that is known
-// without asking SQL, which only the run itself does.
+// atMost returns the calls of a run of spec if every page is full, without those that depend on SQL, which
+// only the run itself executes.
 func (r *Reader) atMost(ctx context.Context, spec *job.Spec, now time.Time) arrival {
 	a := arrival{job: spec.Name}
 	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: now, NoSQL: true})
@@ -178,8 +176,7 @@ func (r *Reader) atMost(ctx context.Context, spec *job.Spec, now time.Time) arri
 	return a
 }
 
-// nextOf is when a job is due after now, or the job that it comes after in the end; zero
-// for never.
+// nextOf returns when a job is due after now, or the first job of its chain of `after`; zero for never.
 func (r *Reader) nextOf(spec *job.Spec, now time.Time) time.Time {
 	return plan.Clock(r.Facts.Config, spec).Next(now, r.Facts.Config.Timezone)
 }

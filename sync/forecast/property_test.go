@@ -33,10 +33,9 @@ const enough = 200
 
 var seeds = flag.Int("seeds", 0, "how many seeds TestRunsStayWithinWhatPlanSaid plays; 0 plays a sample")
 
-// TestRunsStayWithinWhatPlanSaid draws job files and what became of them so far, asks for
-// the forecast, and runs a job through whatever faults there are: the run keeps to what
-// the forecast called the worst case, and the forecast itself has changed nothing and sent
-// nothing. A seed that failed is played alone with -seeds 1000 -run 'PlanSaid/^seed$'.
+// TestRunsStayWithinWhatPlanSaid generates job files and histories, computes the forecast, and runs a job with
+// random faults. The run must not cost more than the forecast's worst case, and the forecast must not change
+// or send anything. To repeat a failed seed alone: -seeds 1000 -run 'PlanSaid/^seed$'.
 func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 	few := 20
 	if testing.Short() {
@@ -47,52 +46,54 @@ func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			played++
 			synctest.Test(t, func(t *testing.T) {
-				w := &wager{workshop: &workshop{T: t, dir: swift(t), ctx: t.Context()}, dice: rand.New(rand.NewPCG(seed, 7)), kinds: kinds}
+				w := &generated{
+					workshop: &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}, dice: rand.New(rand.NewPCG(seed, 7)), kinds: kinds,
+				}
 				w.play()
 			})
 		})
 	}
-	// A test that never met a case would prove nothing about it.
+	// The seeds must include every kind of run.
 	for _, kind := range []string{"fresh", "continued", "shared", "cut", "lost", "scan", "watch", "bought", "resumed"} {
 		if kinds[kind] == 0 && played >= enough {
-			t.Errorf("no run of this kind among %v: %s", kinds, kind)
+			t.Errorf("runs of the kinds %v, want also %s", kinds, kind)
 		}
 	}
 }
 
-// wager is a workshop whose file and history are drawn by dice.
-type wager struct {
+// generated is a workshop with a generated job file and history.
+type generated struct {
 	*workshop
 	dice  *rand.Rand
 	kinds map[string]int // what was met
 	harms bool           // something may go wrong, or went wrong
 }
 
-// one draws one of several.
-func one[T any](w *wager, of ...T) T { return of[w.dice.IntN(len(of))] }
+// one picks one of several.
+func one[T any](w *generated, of ...T) T { return of[w.dice.IntN(len(of))] }
 
-// maybe is true so often in a hundred.
-func (w *wager) maybe(percent int) bool { return w.dice.IntN(100) < percent }
+// maybe is true with this probability.
+func (w *generated) maybe(percent int) bool { return w.dice.IntN(100) < percent }
 
-func (w *wager) play() {
+func (w *generated) play() {
 	w.renew(simulator.Options{Limit: 600, PagingItems: w.maybe(50)})
 	w.draw()
 	for range w.dice.IntN(4) {
 		w.live()
 	}
-	f := w.foretold()
+	f := w.forecast()
 	if len(f.Jobs) == 0 {
 		return
 	}
 	w.consistent(f)
-	told := f.Jobs[w.dice.IntN(len(f.Jobs))]
-	if told.Problem == "" {
-		w.hold(&told)
+	next := f.Jobs[w.dice.IntN(len(f.Jobs))]
+	if next.Problem == "" {
+		w.hold(&next)
 	}
 }
 
-// draw replaces the job file by one without mistakes; most drawn ones are.
-func (w *wager) draw() {
+// draw replaces the job file by a generated one that is valid, as most are.
+func (w *generated) draw() {
 	for range 200 {
 		text := w.file()
 		config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(text), func(string) (string, bool) { return "", false })
@@ -104,10 +105,10 @@ func (w *wager) draw() {
 			w.Fatal(err)
 		}
 	}
-	w.Fatal("no file without mistakes was drawn")
+	w.Fatal("no generated file was valid")
 }
 
-func (w *wager) file() string {
+func (w *generated) file() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nservice: {url: \"sim://\", limit: 600/min, prices: {search: %d}}\n", one(w, 2, 2, 3))
 	fmt.Fprintf(&b, "budget: {per_month: %d, per_day: %d, reserve: %d%s}\njobs:\n", one(w, 20, 70, 150, 400), one(w, 8, 70, 200), one(w, 0, 5), one(w, "", ", pace: even"))
@@ -127,8 +128,8 @@ func (w *wager) file() string {
 	return b.String()
 }
 
-// job is what a job does; its keys stand four columns in.
-func (w *wager) job() string {
+// job generates the keys of a job, indented by four columns.
+func (w *generated) job() string {
 	var b strings.Builder
 	query := "home espresso"
 	if w.maybe(40) {
@@ -161,8 +162,8 @@ func (w *wager) job() string {
 	return b.String()
 }
 
-// live lets something happen that leaves a mark.
-func (w *wager) live() {
+// live adds something to the history.
+func (w *generated) live() {
 	e, stop := w.open()
 	defer stop()
 	switch w.dice.IntN(10) {
@@ -185,8 +186,8 @@ func (w *wager) live() {
 	time.Sleep(time.Duration(w.dice.Int64N(int64(one(w, time.Minute, 5*time.Hour, 70*time.Hour)))))
 }
 
-// stopAfter asks for a stop during the call after so many: once the service has it, so that
-// what is stopped is certain to have made the call.
+// stopAfter stops the run during the call after so many, when the service has received it, so that the stopped
+// run has certainly made it.
 func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		answer, err := wire.RoundTrip(r)
@@ -198,21 +199,25 @@ func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper
 }
 
 // losses are faults after which a call is made again.
-var losses = []simulator.Fault{simulator.DropAnswer, simulator.GatewayPage, simulator.GatewayJSON, simulator.CutBody, simulator.ServerError, simulator.DropRequest, simulator.Unreachable}
+var losses = []simulator.Fault{
+	simulator.DropAnswer, simulator.GatewayPage, simulator.GatewayJSON, simulator.CutBody,
+	simulator.ServerError, simulator.DropRequest, simulator.Unreachable,
+}
 
-// harm lets some of the next calls go wrong. Those that are not made yet are left for later.
-func (w *wager) harm(faults []simulator.Fault) {
+// harm makes some of the next calls fail. Faults that no call has met yet remain.
+func (w *generated) harm(faults []simulator.Fault) {
 	if w.maybe(50) {
 		return
 	}
 	w.harms = true
 	for range 1 + w.dice.IntN(4) {
-		w.service.FailNext(one(w, outlier.OpSearch, outlier.OpSearch, outlier.OpRelated, outlier.OpStartScan, outlier.OpFindChannels), one(w, faults...))
+		op := one(w, outlier.OpSearch, outlier.OpSearch, outlier.OpRelated, outlier.OpStartScan, outlier.OpFindChannels)
+		w.service.FailNext(op, one(w, faults...))
 	}
 }
 
-// foretold is the forecast, if it leaves everything as it is.
-func (w *wager) foretold() *Forecast {
+// forecast returns the forecast, and checks that it changed and sent nothing.
+func (w *generated) forecast() *Forecast {
 	e, stop := w.open()
 	defer stop()
 	before, calls := w.dump(), w.service.Books().Total.Calls
@@ -232,8 +237,8 @@ func (w *wager) foretold() *Forecast {
 	return f
 }
 
-// dump tells the contents of every table, and of the limiter's file.
-func (w *wager) dump() map[string]string {
+// dump returns a hash of every table, and the limiter's file.
+func (w *generated) dump() map[string]string {
 	folder := filepath.Join(w.data(), "state")
 	db, err := sql.Open("sqlite", filepath.Join(folder, "state.db"))
 	if err != nil {
@@ -253,7 +258,7 @@ func (w *wager) dump() map[string]string {
 	return all
 }
 
-func (w *wager) rows(db *sql.DB, query string) (all []string) {
+func (w *generated) rows(db *sql.DB, query string) (all []string) {
 	rows, err := db.QueryContext(w.ctx, query)
 	if err != nil {
 		w.Fatal(err)
@@ -279,67 +284,69 @@ func (w *wager) rows(db *sql.DB, query string) (all []string) {
 	return all
 }
 
-// consistent checks that what a forecast tells of a job does not contradict itself.
-func (w *wager) consistent(f *Forecast) {
+// consistent checks that the numbers of a forecast do not contradict each other.
+func (w *generated) consistent(f *Forecast) {
 	for i := range f.Jobs {
-		told := &f.Jobs[i]
-		worst, expected := told.Worst, told.Expected
+		next := &f.Jobs[i]
+		worst, expected := next.Worst, next.Expected
 		if expected.Credits < 0 || worst.Credits < expected.Credits || worst.Lost < worst.Credits {
-			w.Errorf("%s: %d credits are expected, at worst %d, and %d if answers are lost", told.Job, expected.Credits, worst.Credits, worst.Lost)
+			w.Errorf("%s: expected %d credits, %d at worst, %d with lost answers; want them in ascending order",
+				next.Job, expected.Credits, worst.Credits, worst.Lost)
 		}
 		if expected.Requests < 0 || worst.Requests < expected.Requests {
-			w.Errorf("%s: %d requests are expected, and at worst %d", told.Job, expected.Requests, worst.Requests)
+			w.Errorf("%s: expected %d requests, want 0 to the %d of the worst case", next.Job, expected.Requests, worst.Requests)
 		}
-		spec := w.config.Job(told.Job)
-		if spec.Scan == nil && told.least > 0 && (worst.Credits%told.least > 0 || expected.Credits%told.least > 0) {
-			w.Errorf("%s: a page costs %d credits; %d are expected, and at worst %d", told.Job, told.least, expected.Credits, worst.Credits)
+		spec := w.config.Job(next.Job)
+		if spec.Scan == nil && next.least > 0 && (worst.Credits%next.least > 0 || expected.Credits%next.least > 0) {
+			w.Errorf("%s: expected %d credits, and %d at worst; want multiples of %d, the price of a page",
+				next.Job, expected.Credits, worst.Credits, next.least)
 		}
-		if calls := told.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
-			w.Errorf("%s: %d calls are to be made, %d requests are expected, and at worst %d", told.Job, calls, expected.Requests, worst.Requests)
+		if calls := next.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
+			w.Errorf("%s: %d requests at worst, want at least one for each of %d calls", next.Job, worst.Requests, calls)
 		}
 	}
 	if f.Cycle.Worst < f.Cycle.Wanted {
-		w.Errorf("the runs of the cycle want %d credits, and at worst %d", f.Cycle.Wanted, f.Cycle.Worst)
+		w.Errorf("the cycle's runs are expected to want %d credits, more than the worst case of %d", f.Cycle.Wanted, f.Cycle.Worst)
 	}
 }
 
-// resumed stops a run in the middle, and checks that it promises no more than before when it
-// goes on.
-func (w *wager) resumed(told *Job, row *runs.Run) {
-	f := w.foretold()
+// resumed checks that the forecast of an interrupted run's rest is not above that of the whole run.
+func (w *generated) resumed(next *Job, row *runs.Run) {
+	f := w.forecast()
 	for i := range f.Jobs {
 		now := &f.Jobs[i]
-		if now.Job != told.Job || now.Continues != row.ID || now.Problem != "" {
+		if now.Job != next.Job || now.Continues != row.ID || now.Problem != "" {
 			continue
 		}
 		w.kinds["resumed"]++
-		if now.Worst.Credits > told.Worst.Credits || now.Worst.Lost > told.Worst.Lost || now.Worst.Requests > told.Worst.Requests {
-			w.Errorf("run %s of %s promised %+v, and %+v when it goes on", row.ID, told.Job, told.Worst.Cost, now.Worst.Cost)
+		if now.Worst.Credits > next.Worst.Credits || now.Worst.Lost > next.Worst.Lost || now.Worst.Requests > next.Worst.Requests {
+			w.Errorf("run %s of %s: the worst case of its rest is %+v, want no more than that of the whole, %+v",
+				row.ID, next.Job, now.Worst.Cost, next.Worst.Cost)
 		}
 	}
 }
 
-// hold runs a job as it was foretold, and holds the run to it. Some are stopped on the way.
-func (w *wager) hold(told *Job) {
+// hold runs a job, and checks that it stays within its forecast. Some runs are interrupted.
+func (w *generated) hold(next *Job) {
 	var row *runs.Run
 	defer func() {
 		if row != nil {
-			w.resumed(told, row)
+			w.resumed(next, row)
 		}
 	}()
 	e, stop := w.open()
 	defer stop()
-	spec := e.Config.Job(told.Job)
+	spec := e.Config.Job(next.Job)
 	trigger, due := engine.Manual, time.Time{}
-	if told.Continues == "" {
+	if next.Continues == "" {
 		if next := plan.Clock(e.Config, spec).Next(time.Now(), e.Config.Timezone); !next.IsZero() {
 			time.Sleep(time.Until(next))
 			trigger, due = engine.Scheduled, next
 		}
 	}
 	var before ledger.Spend
-	if told.Continues != "" {
-		before = w.spent(e, told.Continues)
+	if next.Continues != "" {
+		before = w.spent(e, next.Continues)
 	}
 	charged := w.service.Books().Total.Spent()
 	w.harm(losses)
@@ -354,33 +361,35 @@ func (w *wager) hold(told *Job) {
 		return
 	}
 	if row == nil {
-		w.Fatalf("job %s was not run: %v", told.Job, err)
+		w.Fatalf("job %s did not run: %v", next.Job, err)
 	}
 	after := w.spent(e, row.ID)
 	unknown := after.Unknown - before.Unknown
 	credits := after.Charged - before.Charged + unknown
-	w.meet(told, credits, unknown)
-	if told.Continues != "" && row.ID != told.Continues {
-		w.Errorf("run %s began although %s was to be continued", row.ID, told.Continues)
+	w.meet(next, credits, unknown)
+	if next.Continues != "" && row.ID != next.Continues {
+		w.Errorf("run %s started, want run %s continued", row.ID, next.Continues)
 	}
-	if credits > told.Worst.Lost {
-		w.Errorf("the run of %s has spent %d credits, at worst %d were foretold", told.Job, credits, told.Worst.Lost)
+	if credits > next.Worst.Lost {
+		w.Errorf("the run of %s spent %d credits, want at most %d, the worst case with lost answers",
+			next.Job, credits, next.Worst.Lost)
 	}
-	if unknown == 0 && credits > told.Worst.Credits {
-		w.Errorf("no answer was lost and the run of %s has spent %d credits, at worst %d were foretold", told.Job, credits, told.Worst.Credits)
+	if unknown == 0 && credits > next.Worst.Credits {
+		w.Errorf("the run of %s spent %d credits without losing an answer, want at most the worst case, %d",
+			next.Job, credits, next.Worst.Credits)
 	}
 	if now := w.service.Books().Total.Spent() - charged; now > credits {
-		w.Errorf("the service has charged %d credits, and %d are in the books", now, credits)
+		w.Errorf("the service charged %d credits, and the ledger has only %d", now, credits)
 	}
-	if made := int(after.Requests - before.Requests); !w.harms && made > told.Worst.Requests {
-		w.Errorf("the run of %s has made %d requests, at worst %d were foretold", told.Job, made, told.Worst.Requests)
+	if made := int(after.Requests - before.Requests); !w.harms && made > next.Worst.Requests {
+		w.Errorf("the run of %s made %d requests, want at most the worst case, %d", next.Job, made, next.Worst.Requests)
 	}
 	if most := int64(spec.Budget.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
-		w.Errorf("the run of %s has made %d requests, repeated ones included, and %d are its cap", told.Job, after.Requests, most)
+		w.Errorf("the run of %s made %d requests with repeated ones, want at most its cap, %d", next.Job, after.Requests, most)
 	}
 }
 
-func (w *wager) spent(e *engine.Engine, run string) ledger.Spend {
+func (w *generated) spent(e *engine.Engine, run string) ledger.Spend {
 	spent, err := e.Store.Ledger.Spent(run)
 	if err != nil {
 		w.Fatal(err)
@@ -388,11 +397,11 @@ func (w *wager) spent(e *engine.Engine, run string) ledger.Spend {
 	return spent
 }
 
-// meet counts what kind of run it was.
-func (w *wager) meet(told *Job, credits, unknown outlier.Credits) {
-	spec := w.config.Job(told.Job)
+// meet counts the kinds of a run.
+func (w *generated) meet(next *Job, credits, unknown outlier.Credits) {
+	spec := w.config.Job(next.Job)
 	for kind, met := range map[string]bool{
-		"fresh": told.Continues == "", "continued": told.Continues != "", "shared": told.Share != nil, "cut": len(told.Cuts) > 0,
+		"fresh": next.Continues == "", "continued": next.Continues != "", "shared": next.Share != nil, "cut": len(next.Cuts) > 0,
 		"lost": unknown > 0, "scan": spec.Scan != nil, "watch": len(spec.Fetch) > 0, "bought": credits > 0,
 	} {
 		if met {

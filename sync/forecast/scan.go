@@ -7,9 +7,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// unsettled adds to the forecast of a run that goes on which of its scans wait for a person,
-// since their start was not confirmed. A run that has other searches, too, performs these. A
-// scan that is merely intended does not count: a run starts it again, or is about to send it.
+// unsettled adds to the forecast of an unfinished run which of its scans wait for a person because their start
+// was not confirmed. The run still performs its other searches. A scan whose start was not sent does not
+// count: the run sends it.
 func (r *Reader) unsettled(f *Job) error {
 	if f.Continues == "" {
 		return nil

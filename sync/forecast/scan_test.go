@@ -27,9 +27,9 @@ jobs:
     budget: {per_run: 60, per_month: 125}
 `
 
-// TestForecastWithAScanUnderWay: what it costs was paid or is set aside, so that neither a
-// cap cuts it nor the end of the cycle counts it twice. One more run is to come.
-func TestForecastWithAScanUnderWay(t *testing.T) {
+// TestForecastWithAStartedScan: it was paid or its credits are set aside, so no cap cuts it, and the projection
+// of the cycle counts it once. One more run is due.
+func TestForecastWithAStartedScan(t *testing.T) {
 	for name, test := range map[string]struct {
 		until func(w *workshop, stop context.CancelFunc)
 		want  Search
@@ -51,19 +51,19 @@ func TestForecastWithAScanUnderWay(t *testing.T) {
 				test.until(w, stop)
 				w.inspect(func(e *engine.Engine) {
 					if row, err := e.Run(ctx, w.config.Job("niche"), engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
-						t.Fatalf("the run that was left is %v, %v", row, err)
+						t.Fatalf("run %v, error %v; want it interrupted", row, err)
 					}
 				})
 				f, held := w.foreseen()
-				told := &f.Jobs[0]
-				if held != 60 || told.Continues == "" || told.Worst.Credits != test.want.Credits {
-					t.Errorf("%d are held, and %d more at worst; want 60 and %d", held, told.Worst.Credits, test.want.Credits)
+				next := &f.Jobs[0]
+				if held != 60 || next.Continues == "" || next.Worst.Credits != test.want.Credits {
+					t.Errorf("%d credits are held, and %d more at worst; want 60 and %d", held, next.Worst.Credits, test.want.Credits)
 				}
-				if diff := cmp.Diff([]Search{test.want}, told.Searches); diff != "" {
+				if diff := cmp.Diff([]Search{test.want}, next.Searches); diff != "" {
 					t.Errorf("the searches to come (-want +got):\n%s", diff)
 				}
-				if len(told.Cuts) > 0 {
-					t.Errorf("a scan that is paid for is to be cut: %+v", told.Cuts)
+				if len(next.Cuts) > 0 {
+					t.Errorf("caps %+v cut a scan that is paid for, want none", next.Cuts)
 				}
 				if c := f.Cycle; c.Held != 60 || c.Wanted != 60 || c.Projected != 120 {
 					t.Errorf("%d are held, %d wanted and %d projected; want 60, 60 for the run to come, and 120", c.Held, c.Wanted, c.Projected)
@@ -73,9 +73,9 @@ func TestForecastWithAScanUnderWay(t *testing.T) {
 	}
 }
 
-// TestForecastOfAScanThatNobodyKnowsOf tells what the run that waits for a person's word
-// would say, as its problem if it has nothing else to do.
-func TestForecastOfAScanThatNobodyKnowsOf(t *testing.T) {
+// TestForecastOfAnUnconfirmedScan has the error of the run that waits for a person as its problem, if the run
+// has no other searches.
+func TestForecastOfAnUnconfirmedScan(t *testing.T) {
 	two := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n",
 		"per_run: 60", "per_run: 120").Replace(scanFile)
 	t.Run("alone", func(t *testing.T) {
@@ -83,14 +83,14 @@ func TestForecastOfAScanThatNobodyKnowsOf(t *testing.T) {
 			w.renew(anHour)
 			w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 			unsettled := w.leftUnsettled()
-			told, _ := w.foreseen()
-			f := told.Jobs[0]
+			all, _ := w.foreseen()
+			f := all.Jobs[0]
 			if want := unsettled.Scan.HowToSettle(); f.Continues == "" || !strings.HasSuffix(f.Problem, want) || !strings.Contains(unsettled.Error(), want) {
 				t.Errorf("the plan says %q, and the run %q; want %q of both", f.Problem, unsettled, want)
 			}
 			w.settle(unsettled.Scan.Intent)
-			if told, _ := w.foreseen(); told.Jobs[0].Problem != "" {
-				t.Errorf("after it was settled the plan says %q", told.Jobs[0].Problem)
+			if all, _ := w.foreseen(); all.Jobs[0].Problem != "" {
+				t.Errorf("after it was settled the problem is %q, want none", all.Jobs[0].Problem)
 			}
 		})
 	})
@@ -104,18 +104,19 @@ func TestForecastOfAScanThatNobodyKnowsOf(t *testing.T) {
 			w.inspect(func(e *engine.Engine) {
 				row, err := e.Run(ctx, w.config.Job("niche"), engine.Manual, time.Time{})
 				if err == nil || row.Status != runs.Interrupted {
-					t.Fatalf("the run that was left is %v, %v", row, err)
+					t.Fatalf("run %v, error %v; want it interrupted", row, err)
 				}
 			})
-			told, _ := w.foreseen()
-			if f := told.Jobs[0]; f.Problem != "" || len(f.Changes) != 1 || !strings.HasPrefix(f.Changes[0], `a scan of ["moka pot"] may have been started: `) {
+			all, _ := w.foreseen()
+			const unsettled = `a scan of ["moka pot"] may have been started: `
+			if f := all.Jobs[0]; f.Problem != "" || len(f.Changes) != 1 || !strings.HasPrefix(f.Changes[0], unsettled) {
 				t.Errorf("the plan says %q and %q", f.Problem, f.Changes)
 			}
 		})
 	})
 }
 
-// leftUnsettled performs the only job, which ends for want of a person's word.
+// leftUnsettled runs the only job, which ends because a person has to settle its scan.
 func (w *workshop) leftUnsettled() *engine.UnsettledScanError {
 	w.Helper()
 	_, err := w.run()
@@ -126,8 +127,8 @@ func (w *workshop) leftUnsettled() *engine.UnsettledScanError {
 	return unsettled
 }
 
-// stopAtSearch asks for a stop during the given search, once the service has it: then it is
-// answered all the same.
+// stopAtSearch stops the run during the given search, when the service has received it, so that it is still
+// answered.
 func stopAtSearch(wire http.RoundTripper, nth int, stop func()) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		answer, err := wire.RoundTrip(r)

@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Status is how everything stands at one moment. It takes a few reads for each job, whatever is
-// on record, and plans nothing: it may be asked for again and again.
+// Status is the state of everything at one moment. It takes a few reads for each job, however large the state
+// is, and plans nothing, so that it can be called often.
 type Status struct {
 	At      time.Time     `json:"at"`
 	Process *Process      `json:"process"`        // that holds the state folder; null if none does
@@ -30,7 +30,7 @@ type Status struct {
 	Failure *LastRun      `json:"last_failure,omitempty"` // the last run of any job that failed
 }
 
-// Process is who works with a state folder.
+// Process is the process that has locked a state folder.
 type Process struct {
 	PID     int       `json:"pid"` // 0 if it has not said who it is
 	Command string    `json:"command"`
@@ -46,7 +46,7 @@ type Disk struct {
 	Need uint64 `json:"required_bytes"`
 }
 
-// JobStatus is how one job stands.
+// JobStatus is the state of one job.
 type JobStatus struct {
 	Job      string       `json:"job"`
 	Disabled bool         `json:"disabled,omitempty"`
@@ -67,7 +67,7 @@ type JobStatus struct {
 // What a job does now.
 const (
 	JobIdle    = "idle"
-	JobRunning = "running" // a process works on a run of it, also where that waits for its turn
+	JobRunning = "running" // a process performs one of its runs, which may wait for its turn
 	JobWaiting = "waiting" // it has an unfinished run that is not worked on
 )
 
@@ -92,14 +92,14 @@ type QueueStatus struct {
 	Done  time.Time `json:"done_at,omitzero"` // at the earliest, at the pace that was learned
 }
 
-// PaceStatus is what the limiter believes.
+// PaceStatus is the state of the limiter.
 type PaceStatus struct {
 	Pace    string    `json:"pace"`
 	Next    time.Time `json:"next_at"` // when the next request may leave
 	Blocked time.Time `json:"blocked_until,omitzero"`
 }
 
-// JournalStatus is which answers the journal has whole.
+// JournalStatus says which answers the journal still has in full.
 type JournalStatus struct {
 	journal.Kept
 	Retention string `json:"retention,omitempty"` // as the job file has it; "" keeps all
@@ -115,7 +115,7 @@ type SinkStatus struct {
 	runs.SinkState
 }
 
-// Status is how everything stands.
+// Status returns the state of everything.
 func (r *Reader) Status() (s *Status, err error) {
 	now := time.Now()
 	s = &Status{At: now, Jobs: []JobStatus{}}
@@ -244,7 +244,7 @@ func (r *Reader) addJobs(s *Status) error {
 	return nil
 }
 
-// addPast adds how the runs of a job have ended.
+// addPast adds how earlier runs of a job ended.
 func (r *Reader) addPast(j *JobStatus) (err error) {
 	if j.Last, err = r.lastRun(runs.Filter{Job: j.Job}); err != nil || j.Last == nil {
 		return err
@@ -256,8 +256,8 @@ func (r *Reader) addPast(j *JobStatus) (err error) {
 	return err
 }
 
-// addDue adds when a job is due: the next instant, after its pause if it has one, or one that has
-// passed without a run, where the job catches up.
+// addDue adds when a job is due: next, after its pause if it has one, or in the past if it missed a run that
+// it catches up on.
 func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
 	from := now
@@ -285,8 +285,8 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	return nil
 }
 
-// stands adds how the unfinished run of a job stands that goes on first. A process that holds the
-// folder goes on by itself with a run that waits for the rate limit.
+// stands adds the state of the job's unfinished run that is continued first. A process that holds the folder
+// continues a run that waits for the rate limit.
 func (j *JobStatus) stands(u *unfinished, searches []Waiting, why *explainer, held bool) {
 	j.Run, j.Doing = u.run.ID, JobWaiting
 	if u.run.Status == runs.Running {

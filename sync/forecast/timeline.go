@@ -12,11 +12,10 @@ import (
 	"outlierd/sync/state"
 )
 
-// A timeline estimates when queued calls will be made, in the order in which a worker makes
-// them: pages before data calls, those by rank, and what a run that comes due will ask for from
-// then on. It reads only calls whose time is asked for. What stands between two of them is a
-// number, and many calls are passed at once where nothing happens in between: so the time of
-// the last of a million calls is found without reading them.
+// A timeline estimates when queued calls will be made, in the order in which a worker makes them: pages before
+// data calls, data calls by rank, and the calls of later runs from their due time on. It reads only calls
+// whose time is requested. Calls between two of them are only counted, and skipped together if nothing happens
+// in between. So the time of the last of a million calls is found without reading them.
 type timeline struct {
 	from   time.Time                     // since when there has always been something to do
 	eta    func(calls int) time.Duration // how long after from the n-th call leaves
@@ -31,15 +30,15 @@ type timeline struct {
 	busy   map[string]bool               // jobs with a run under way, which a next one waits for
 }
 
-// lane is a part of the queue, read in its order.
+// lane is a part of the queue, read in order.
 type lane interface {
 	head() (*turn, error) // nil at the end
 	pop()
 	split(at queue.Place) error // the calls of the head, so that those before the place are a turn
 }
 
-// turn is a place in the order: that of a task, of calls to come, or of so many calls that
-// stand before the next task and that were not asked about.
+// turn is a place in the order: of a task, of calls of a later run, or of a number of calls before the next
+// task whose time is not requested.
 type turn struct {
 	queue.Place
 	calls int
@@ -51,17 +50,17 @@ type turn struct {
 	past  int         // and of so many more in front that is over
 }
 
-// placed is a task and what is estimated of it.
+// placed is a task and its estimate.
 type placed struct {
 	queue.Place
 	before int // calls that are made before it
 	at     time.Time
 }
 
-// toCome is the operation of calls to come in the order: they follow all tasks of their rank.
+// toCome is the operation of calls of later runs in the order: they follow all tasks of their rank.
 const toCome outlier.Operation = "~"
 
-// turns is a heap of those whose turn it may be.
+// turns is a heap of turns.
 type turns []*turn
 
 func (t turns) Len() int           { return len(t) }
@@ -74,13 +73,13 @@ func (t *turns) Pop() any {
 	return last
 }
 
-// rankOf is what orders calls: their value, and a day of waiting as one more; see the
-// order of package queue.
+// rankOf returns the rank of calls: their value, plus one for each day of waiting; see the order of package
+// queue.
 func rankOf(value float64, since time.Time) float64 {
 	return value - float64(since.UnixMicro())/86400e6
 }
 
-// timeline begins one for the tasks that the filter lets through.
+// timeline returns a timeline for the tasks that pass the filter.
 func (r *Reader) timeline(ctx context.Context, now time.Time, of queue.Filter, going []unfinished) (
 	*timeline, error) {
 	coming, err := r.outlook(ctx, now, going)
@@ -115,8 +114,8 @@ func (r *Reader) timeline(ctx context.Context, now time.Time, of queue.Filter, g
 	return l, nil
 }
 
-// lastTurns are the last tasks of a job, and of those that have runs to come, in their order: a
-// job's next run waits for them if one is under way.
+// lastTurns returns the last tasks of the given job and of jobs with later runs, in order. A job's next run
+// waits for them if a run is unfinished.
 func (r *Reader) lastTurns(now time.Time, coming []arrival, of string) (all []*turn, err error) {
 	names := []string{of}
 	for i := range coming {
@@ -136,8 +135,8 @@ func (r *Reader) lastTurns(now time.Time, coming []arrival, of string) (all []*t
 	return all, nil
 }
 
-// play yields the tasks whose time is asked for, in the order in which they will be done,
-// until yield returns false or there are none.
+// play yields the tasks whose time is requested, in the order in which they will be done, until yield returns
+// false or there are none left.
 func (l *timeline) play(yield func(placed) bool) error {
 	for {
 		ready, failed, err := l.heads()
@@ -189,11 +188,10 @@ func (l *timeline) heads() (ready, failed *turn, err error) {
 	return ready, failed, err
 }
 
-// next is when the next call may leave.
+// next returns when the next call may be sent.
 func (l *timeline) next() time.Time { return l.from.Add(l.eta(l.calls + 1)) }
 
-// undisturbed is how many of the next calls, at least one, leave before anything changes the
-// order.
+// undisturbed returns how many of the next calls, at least one, are sent before the order can change.
 func (l *timeline) undisturbed(calls int, failed *turn) int {
 	if calls == 1 {
 		return 1
@@ -220,17 +218,17 @@ func (l *timeline) spend(calls int) {
 	l.sent += calls
 }
 
-// count keeps what each job waits for.
+// count updates how many calls each job waits for.
 func (l *timeline) count(t *turn, n int) {
 	for _, job := range t.jobs {
 		l.left[job] += n
 	}
 }
 
-// held reports whether a run is begun only when the one before it has ended.
+// held reports whether a run waits for the end of the one before it.
 func (l *timeline) held(a *arrival) bool { return !a.begun && l.busy[a.job] && l.left[a.job] > 0 }
 
-// admit lets in what there is by then. It reports whether that was anything.
+// admit adds one task or run whose time has come, and reports whether there was one.
 func (l *timeline) admit(at time.Time, failed *turn) bool {
 	if failed != nil && !failed.NotBefore.After(at) {
 		heap.Push(&l.joined, failed)
@@ -247,7 +245,7 @@ func (l *timeline) admit(at time.Time, failed *turn) bool {
 	return false
 }
 
-// begin lets a run in, together with the instants of its job that have passed meanwhile.
+// begin adds the calls of a run. It drops the other due times of its job that have passed.
 func (l *timeline) begin(a arrival, at time.Time) {
 	l.coming = slices.DeleteFunc(l.coming, func(b arrival) bool { return b.job == a.job && !b.at.After(at) })
 	l.busy[a.job] = true
@@ -263,8 +261,7 @@ func (l *timeline) begin(a arrival, at time.Time) {
 	}
 }
 
-// skip passes the time until there is something to do: a task that may be tried, or a
-// run. The window is free by then.
+// skip advances to the next task that may be tried or the next run. By then the rate limit's window is empty.
 func (l *timeline) skip(failed *turn) {
 	var until time.Time
 	if failed != nil {
@@ -282,8 +279,8 @@ func (l *timeline) skip(failed *turn) {
 // pageOfQueue is how many places are read at a time.
 const pageOfQueue = 500
 
-// readyCalls are the tasks that may be tried now and whose time is asked for, with the others
-// as numbers in between.
+// readyCalls are the tasks that may be tried now and whose time is requested, with the number of other tasks
+// between them.
 type readyCalls struct {
 	store *state.Store
 	now   time.Time
@@ -370,8 +367,8 @@ func (c *readyCalls) read() (err error) {
 	return nil
 }
 
-// failedCalls are the tasks in back-off, whether or not their time is asked for: any of them may
-// come before one whose is.
+// failedCalls are the tasks in back-off, whether or not their time is requested: any of them may precede one
+// whose time is.
 type failedCalls struct {
 	store *state.Store
 	of    queue.Filter

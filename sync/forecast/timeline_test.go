@@ -16,10 +16,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestForecastReckonsWithRunsToCome: while a long run is under way another job comes
-// due, whose calls are worth more and go first. What is said of the long one's end, and
-// of that of each call in the queue, is within a tenth of the truth from the start on.
-func TestForecastReckonsWithRunsToCome(t *testing.T) {
+// TestForecastCountsLaterRuns: during a long run another job is due, whose calls have a higher value and are
+// made first. From the start on, the estimated end of the long run is within a tenth of the time left.
+func TestForecastCountsLaterRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")
 	}
@@ -50,7 +49,7 @@ jobs:
 		defer cancel()
 		serving.Go(func() { e.Serve(ctx, agenda) })
 		time.Sleep(11*time.Hour + 56*time.Minute)
-		var said []foresight
+		var said []estimate
 		for ended := false; !ended; {
 			time.Sleep(10 * time.Second)
 			row, err := e.Store.Runs.List("long", 1)
@@ -67,27 +66,27 @@ jobs:
 	})
 }
 
-// foresight is what is said at one moment of the end of job long.
-type foresight struct {
+// estimate is the estimated end of job long at one moment.
+type estimate struct {
 	at      time.Time
 	queue   time.Duration // by the last row of Queue
 	waiting int
 }
 
-func foresee(w *workshop, e *engine.Engine) foresight {
+func foresee(w *workshop, e *engine.Engine) estimate {
 	rows, err := queueOf(e, "long")
 	if err != nil {
 		w.Fatal(err)
 	}
-	f := foresight{at: time.Now(), waiting: len(rows)}
+	f := estimate{at: time.Now(), waiting: len(rows)}
 	if len(rows) > 0 {
 		f.queue = time.Until(rows[len(rows)-1].At)
 	}
 	return f
 }
 
-// judge compares what was said at 10, 50 and 90 percent of the calls with the truth.
-func judge(t *testing.T, said []foresight, ended time.Time) {
+// judge compares the estimates at 0, 10, 50 and 90 percent of the calls with the real end.
+func judge(t *testing.T, said []estimate, ended time.Time) {
 	t.Helper()
 	all := said[0].waiting
 	for _, part := range []float64{0, 0.1, 0.5, 0.9} {
@@ -97,16 +96,15 @@ func judge(t *testing.T, said []foresight, ended time.Time) {
 			}
 			truth := ended.Sub(f.at)
 			if off := (f.queue - truth).Abs(); off > truth/10 {
-				t.Errorf("with %d of %d calls left the queue says %s, and in truth it is %s", f.waiting, all, f.queue, truth)
+				t.Errorf("with %d of %d calls left the estimate is %s, want %s within a tenth", f.waiting, all, f.queue, truth)
 			}
 			break
 		}
 	}
 }
 
-// TestTimelineTakesCallsInTheirOrder: one call leaves each minute, and each letter is one
-// of the job that it names.
-func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
+// TestTimelineOrder: one call is sent each minute, and each letter is a call of the job of that name.
+func TestTimelineOrder(t *testing.T) {
 	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	minute := func(n int) time.Time { return from.Add(time.Duration(n) * time.Minute) }
 	place := 0
@@ -124,8 +122,8 @@ func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 		coming []arrival
 		busy   string
 		at     []int  // when the tasks are done
-		order  string // which
-		before int    // the last of them
+		order  string // the jobs of the tasks
+		before int    // calls before the last task
 	}{
 		"by value": {
 			tasks: []*turn{task("a", 1, 0), task("b", 2, 0), task("c", 1, 0)},
@@ -136,23 +134,23 @@ func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 			coming: []arrival{{job: "b", at: from, begun: true, pages: 3}},
 			at:     []int{4}, order: "a", before: 3,
 		},
-		"dearer calls to come first, cheaper ones after": {
+		"later calls of higher value first, those of lower value last": {
 			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
 			coming: []arrival{{job: "b", at: minute(2), pages: 1, calls: []expected{{3, 4}, {1, 9}}}},
 			at:     []int{1, 7}, order: "aa", before: 6,
 		},
-		"what comes later does not matter": {
+		"runs after the last task do not matter": {
 			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
 			coming: []arrival{{job: "b", at: minute(3), pages: 1}},
 			at:     []int{1, 2}, order: "aa", before: 1,
 		},
-		"the next run of a job waits for this one, and is begun once": {
+		"the next run of a job waits for this one, and starts once": {
 			tasks:  []*turn{task("a", 3, 0), task("b", 2, 0), task("a", 3, 0)},
 			coming: []arrival{{job: "a", at: minute(1), pages: 2}, {job: "a", at: minute(2), pages: 2}},
 			busy:   "a",
 			at:     []int{1, 2, 5}, order: "aab", before: 4,
 		},
-		"idle time is passed": {
+		"idle time is skipped": {
 			tasks:  []*turn{task("a", 3, 30), task("b", 2, 0)},
 			coming: []arrival{{job: "c", at: minute(10), pages: 2}},
 			at:     []int{1, 30}, order: "ba", before: 3,
@@ -184,12 +182,13 @@ func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 			t.Error(err)
 		}
 		if !slices.Equal(at, c.at) || order.String() != c.order || before != c.before {
-			t.Errorf("%s: %s at %v, %d before the last; want %s at %v, %d", name, &order, at, before, c.order, c.at, c.before)
+			t.Errorf("%s: calls of %s at minutes %v, %d before the last; want %s at %v, %d",
+				name, &order, at, before, c.order, c.at, c.before)
 		}
 	}
 }
 
-// turnsOf is a lane of turns that are known.
+// turnsOf is a lane of given turns.
 type turnsOf struct{ turns }
 
 func (l *turnsOf) pop() { l.turns = l.turns[1:] }
@@ -203,8 +202,8 @@ func (l *turnsOf) head() (*turn, error) {
 	return l.turns[0], nil
 }
 
-// TestRunWithoutAPastIsReckonedAtItsPlan, and one with a past at what it brought.
-func TestRunWithoutAPastIsReckonedAtItsPlan(t *testing.T) {
+// TestExpectedCallsOfARun are those of its plan, or the average of earlier runs if there are any.
+func TestExpectedCallsOfARun(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 100/min}

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Waiting is something that is wanted and not done: a search, a scan or a data call.
+// Waiting is a search, a scan or a data call that waits to be done.
 type Waiting struct {
 	Job    string   // that wants it, of several the one that asked first
 	Others []string // jobs that want it, too
@@ -28,11 +28,10 @@ type Waiting struct {
 	At     time.Time // when it will be done, if a process works on it from now on; zero if that is not known
 }
 
-// Queue yields what waits, of all jobs or of one, in the order in which it will be done:
-// the open searches and scans of runs that go on, and the data calls. When that is
-// follows from the pace that was learned, from what stands before it, of any job,
-// and from what the runs that come due first will ask for. Only what is yielded is
-// worked out; an error comes last.
+// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open searches and
+// scans of unfinished runs, and the data calls. The times depend on the learned pace, on the calls of any job
+// that come before, and on the calls of runs that are due earlier. Only what is yielded is computed. An error
+// comes last.
 func (r *Reader) Queue(ctx context.Context, name string) iter.Seq2[*Waiting, error] {
 	return func(yield func(*Waiting, error) bool) {
 		err := r.queue(ctx, name, func(w *Waiting) bool { return yield(w, nil) })
@@ -95,7 +94,7 @@ func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bo
 	return errors.Join(err, failed)
 }
 
-// calls are the queued calls at the given places. Those that are answered by now are left out.
+// calls returns the queued calls at the given places, without those that were answered meanwhile.
 func (r *Reader) calls(w *explainer, page []placed) (all []Waiting, err error) {
 	places := make([]queue.Place, len(page))
 	for i := range page {
@@ -115,8 +114,8 @@ func (r *Reader) calls(w *explainer, page []placed) (all []Waiting, err error) {
 	return all, err
 }
 
-// searches are the open searches and scans of runs that go on, of all jobs or of one: those first
-// that are done first, and last those without a known time.
+// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
+// they are done. Those without a known time come last.
 func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []Waiting, err error) {
 	before := 0
 	for i := range going {
@@ -157,7 +156,7 @@ func (r *Reader) explainer(now time.Time) (*explainer, error) {
 	return &explainer{reader: r, now: now, blocked: r.Pace.Status().BlockedUntil, refusals: refusals}, err
 }
 
-// ofCall says what a data call waits for.
+// ofCall returns what a data call waits for.
 func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 	if call.NotBefore.After(w.now) {
 		if call.Attempts == 1 {
@@ -171,7 +170,7 @@ func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 	return w.turn(before)
 }
 
-// ofSearch says what a search or a scan waits for, and when that will be over.
+// ofSearch returns what a search or a scan waits for, and until when.
 func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	why string, at time.Time, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
@@ -205,7 +204,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	return why, at, nil
 }
 
-// cutShort says why a run that goes on from where it stands was left, and how it goes on.
+// cutShort returns why an unfinished run was left, and how it is continued.
 func (w *explainer) cutShort(u *unfinished) string {
 	switch {
 	case u.run.Status != runs.PausedQuota:
@@ -216,8 +215,7 @@ func (w *explainer) cutShort(u *unfinished) string {
 	return "its run waits for the rate limit; to continue it: " + facts.Command(u.run)
 }
 
-// ofScan says what a scan waits for that was started, or may have been; "" if it is for
-// its start.
+// ofScan returns what a scan waits for that was started, or may have been; "" if it waits for its start.
 func (w *explainer) ofScan(scan *runs.Scan) string {
 	switch {
 	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
@@ -228,8 +226,8 @@ func (w *explainer) ofScan(scan *runs.Scan) string {
 	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.clock(scan.NextPoll))
 }
 
-// ofCap says which cap a run has met that is paused by one, and when it goes on: at the
-// first of its due instants at which there is room. By now there may be.
+// ofCap returns the cap that pauses a run, and when the run is continued: at the first due time at which the
+// cap has room, which may be now.
 func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 	why string, at time.Time, err error) {
 	if why, until := w.refused(true); why != "" {
@@ -258,8 +256,8 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 	return "its run was stopped by a cap or a refusal that has ended, and the next run continues it", next, nil
 }
 
-// dueFrom is the first due instant of a run's job that is not before the given time; zero if
-// the end is unknown, or the job has none.
+// dueFrom returns the first due time of a run's job that is not before the given time; zero if that is
+// unknown, or the job has none.
 func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 	if from.IsZero() || next.IsZero() {
 		return time.Time{}
@@ -270,8 +268,7 @@ func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 	return next
 }
 
-// refused says what the service has said to all calls, or to all that are paid for, and
-// when that is over; "" if nothing.
+// refused returns why the service refuses all calls, or all paid calls, and until when; "" if it does not.
 func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
@@ -286,7 +283,7 @@ func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	return "", time.Time{}
 }
 
-// turn says how far something is from its turn.
+// turn returns how many calls come first.
 func (w *explainer) turn(before int) string {
 	switch {
 	case before > 1:
@@ -299,7 +296,7 @@ func (w *explainer) turn(before int) string {
 	return "is next"
 }
 
-// clock is the time of day, with the date unless that is today.
+// clock formats the time of day, with the date unless it is today.
 func (w *explainer) clock(t time.Time) string {
 	t, now := t.In(w.reader.Facts.Config.Timezone), w.now.In(w.reader.Facts.Config.Timezone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

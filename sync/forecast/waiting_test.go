@@ -8,9 +8,8 @@ import (
 	"outlierd/sync/queue"
 )
 
-// TestQueueSaysWhenWhatWillBeDone: the list is in the order of doing, and its times are
-// those at which it is done.
-func TestQueueSaysWhenWhatWillBeDone(t *testing.T) {
+// TestQueueOrderAndTimesComeTrue: calls are made in the order and at the times of the list.
+func TestQueueOrderAndTimesComeTrue(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -28,10 +27,11 @@ jobs:
 		waiting, err := queueOf(e, "short")
 		stop()
 		if err != nil || len(waiting) < 15 {
-			t.Fatalf("%d calls wait, error %v; the test needs some", len(waiting), err)
+			t.Fatalf("%d calls wait, error %v; want at least 15", len(waiting), err)
 		}
 		if waiting[0].Why != "is next" || waiting[0].Op != outlier.OpDetails {
-			t.Errorf("the first is %s %s: %s; transcripts are worth more and were first", waiting[0].Op, waiting[0].Entity, waiting[0].Why)
+			t.Errorf("the first call is %s %s: %s; want details that are next, because all transcripts are done",
+				waiting[0].Op, waiting[0].Entity, waiting[0].Why)
 		}
 		w.serve(time.Until(waiting[len(waiting)-1].At) - 30*time.Second)
 		e, stop = w.open()
@@ -42,21 +42,21 @@ jobs:
 		}
 		for i := range left {
 			if want := waiting[len(waiting)-len(left)+i]; left[i].Entity != want.Entity {
-				t.Errorf("%s is left, want %s: the list was not in the order of doing", left[i].Entity, want.Entity)
+				t.Errorf("%s is left, want %s: calls were not made in the order of the list", left[i].Entity, want.Entity)
 			}
 		}
 		if empty, err := queueOf(e, "other"); len(empty) > 0 || err != nil {
-			t.Errorf("another job has %d calls, error %v", len(empty), err)
+			t.Errorf("another job has %d calls, error %v; want none", len(empty), err)
 		}
 	})
 }
 
-func TestCallThatFailedIsToldWithHowOften(t *testing.T) {
+func TestQueueShowsHowOftenACallFailed(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
 		call := queue.Waiting{Task: queue.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
 		if got := (&explainer{now: now}).ofCall(&call, 0); got != want {
-			t.Errorf("after %d attempts: %s", attempts, got)
+			t.Errorf("after %d attempts: %q, want %q", attempts, got, want)
 		}
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestQueueTellsWhyItsFirstRowWaits: also where nothing is queued yet, as the pages come
-// first.
-func TestQueueTellsWhyItsFirstRowWaits(t *testing.T) {
+// TestQueueShowsWhyItsFirstRowWaits, also if no call is queued yet because pages come first.
+func TestQueueShowsWhyItsFirstRowWaits(t *testing.T) {
 	const scanFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -27,7 +26,7 @@ jobs:
 		what string
 		why  string // a part of it
 		rows int    // at least
-		soon bool   // done within half an hour, as is told
+		soon bool   // its time is within half an hour
 	}{
 		"a refusal of a search": {
 			file: jobsFile, wire: func(w http.RoundTripper) http.RoundTripper { return blocking(w, "/search/") },
@@ -68,25 +67,25 @@ jobs:
 				defer cancel()
 				row, err := e.Run(ctx, &w.config.Jobs[0], engine.Manual, time.Time{})
 				if row.Status == runs.OK {
-					t.Fatalf("%+v, error %v; the test needs a run that is cut short", row, err)
+					t.Fatalf("run %+v, error %v; want one that is interrupted", row, err)
 				}
 				waiting, err := queueOf(e, "")
 				if err != nil || len(waiting) < c.rows {
-					t.Fatalf("queue %+v, error %v", waiting, err)
+					t.Fatalf("queue %+v, error %v; want at least %d rows", waiting, err, c.rows)
 				}
 				first := waiting[0]
 				if first.Op != c.op || c.what != "" && first.Entity != c.what || !strings.HasPrefix(first.Why, c.why) {
 					t.Errorf("first is %s %q: %s; want %s %q: %s", first.Op, first.Entity, first.Why, c.op, c.what, c.why)
 				}
 				if soon := !first.At.IsZero() && time.Until(first.At) < 30*time.Minute; soon != c.soon {
-					t.Errorf("it is said to be done at %s", first.At)
+					t.Errorf("its time is %s, want one within half an hour: %t", first.At, c.soon)
 				}
 				if (first.Value == nil) != (c.what != "") {
-					t.Errorf("its value is %v", first.Value)
+					t.Errorf("its value is %v, want one only for data calls", first.Value)
 				}
 				for i := 1; i < len(waiting); i++ {
 					if !strings.HasSuffix(waiting[i].Why, " before it") && !strings.HasPrefix(waiting[i].Why, "the service refuses the key") {
-						t.Errorf("row %d waits since %s", i, waiting[i].Why)
+						t.Errorf("row %d: %s; want the calls before it, or the refused key", i, waiting[i].Why)
 					}
 				}
 			})
@@ -94,7 +93,7 @@ jobs:
 	}
 }
 
-// refusing is a service that refuses everything.
+// refusing simulates a service that refuses all requests.
 func refusing(status int, message string) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		connect(r)
@@ -102,23 +101,23 @@ func refusing(status int, message string) http.RoundTripper {
 	})
 }
 
-// TestQueueNamesEverybodyWhoWantsACall, and whatever a job wants is listed for it.
-func TestQueueNamesEverybodyWhoWantsACall(t *testing.T) {
+// TestQueueNamesAllJobsOfACall, and lists for each job all calls that it wants.
+func TestQueueNamesAllJobsOfACall(t *testing.T) {
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
 		for _, job := range []string{"a", "b"} {
 			ctx, cancel := contextFor(w, 10*time.Second)
-			_, _ = e.Run(ctx, w.config.Job(job), engine.Manual, time.Time{}) // which is cut short
+			_, _ = e.Run(ctx, w.config.Job(job), engine.Manual, time.Time{}) // it is interrupted
 			cancel()
 		}
 		waiting, err := queueOf(e, "b")
 		if err != nil || len(waiting) < 20 {
-			t.Fatalf("%d rows, error %v; the test needs what both want", len(waiting), err)
+			t.Fatalf("%d rows, error %v; want at least 20", len(waiting), err)
 		}
 		for _, row := range waiting {
 			if row.Op == outlier.OpDetails && (row.Job != "a" || len(row.Others) != 1 || row.Others[0] != "b") {
-				t.Errorf("%s %s is wanted by %s and %v", row.Op, row.Entity, row.Job, row.Others)
+				t.Errorf("%s %s is wanted by %s and %v, want a and b", row.Op, row.Entity, row.Job, row.Others)
 			}
 		}
 	})

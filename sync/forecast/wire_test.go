@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// connect tells the client that there is a connection, as a transport has to
-// before it sends anything.
+// connect reports a connection to the client, as a transport must before it sends a request.
 func connect(r *http.Request) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}
 }
 
-// page is an answer made up by a test.
+// page returns an answer with this status and body.
 func page(status int, contentType, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -23,8 +22,7 @@ func page(status int, contentType, body string) *http.Response {
 	}
 }
 
-// blocking answers the first call of one kind with a refusal that asks for a quarter of
-// an hour.
+// blocking answers the first call of one kind with a refusal for a quarter of an hour.
 func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 	refused := false
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -39,7 +37,7 @@ func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 	})
 }
 
-// afterPages lets searches through and answers everything else itself.
+// afterPages passes searches on, and answers everything else itself.
 func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.Path, "/search/") {

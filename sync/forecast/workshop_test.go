@@ -29,7 +29,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// queueOf is the whole queue of a job.
+// queueOf returns the whole queue of a job.
 func queueOf(e *engine.Engine, name string) (all []Waiting, err error) {
 	for w, err := range forecasts(e).Queue(context.Background(), name) {
 		if err != nil {
@@ -46,12 +46,12 @@ type workshop struct {
 	*testing.T
 	dir     string
 	service *simulator.Service
-	wire    http.RoundTripper // the service's, unless a test puts itself in between
+	wire    http.RoundTripper // the service's, unless a test replaces it
 	config  *job.Config
 	ctx     context.Context
 }
 
-// forecasts tells what would happen, as the commands ask for it.
+// forecasts returns a Reader as commands have it.
 func forecasts(e *engine.Engine) *Reader {
 	return &Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
 }
@@ -78,16 +78,15 @@ jobs:
 
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
-	w := &workshop{T: t, dir: swift(t), ctx: t.Context()}
+	w := &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}
 	w.renew(simulator.Options{})
 	w.use(file)
 	return w
 }
 
-// swift is a folder in memory where there is such a thing with room enough: what a disk
-// takes to make things durable would be most of these tests, and no kill of theirs is one
-// of the machine.
-func swift(t *testing.T) string {
+// memoryDir returns a folder in memory if the system has one with enough room: these tests would mostly
+// wait for a disk's syncs, and none of them needs data to survive a crash of the machine.
+func memoryDir(t *testing.T) string {
 	t.Helper()
 	const memory, room = "/dev/shm", 1 << 30
 	var volume unix.Statfs_t
@@ -106,7 +105,7 @@ func swift(t *testing.T) string {
 	return dir
 }
 
-// renew puts another service in the place of the old one.
+// renew replaces the service.
 func (w *workshop) renew(o simulator.Options) {
 	o.Seed, o.Key = cmp.Or(o.Seed, 1), testKey
 	w.service = simulator.New(o)
@@ -124,7 +123,7 @@ func (w *workshop) use(file string) {
 	w.config = config
 }
 
-// data is where everything is kept.
+// data returns the data folder.
 func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 
 // open starts an engine; the returned function stops it.
@@ -159,7 +158,7 @@ func (w *workshop) open() (*engine.Engine, func()) {
 	}
 }
 
-// run performs the only job once, in an engine of its own.
+// run runs the only job once, in an engine of its own.
 func (w *workshop) run() (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
@@ -177,22 +176,22 @@ func (w *workshop) mustRun(want runs.Status) *runs.Run {
 	return row
 }
 
-// bare runs a test in virtual time: waiting for the service costs nothing.
+// bare runs a test in virtual time.
 func bare(t *testing.T, file string, test func(w *workshop)) {
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
 
-// calls is how often the service was called.
+// calls returns how often the service was called.
 func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// contextFor ends after d, as a stop does.
+// contextFor returns a context that ends after d, as when the process is stopped.
 func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.ctx, d)
 }
 
-// see makes jobs known, so that they owe what comes due from now on.
+// see records jobs in the state, so that they are due from now on.
 func (w *workshop) see(e *engine.Engine, names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -204,7 +203,7 @@ func (w *workshop) see(e *engine.Engine, names ...string) {
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// inspect opens the state alone.
+// inspect opens an engine for a function, without performing a run.
 func (w *workshop) inspect(look func(e *engine.Engine)) {
 	w.Helper()
 	e, stop := w.open()
@@ -212,7 +211,7 @@ func (w *workshop) inspect(look func(e *engine.Engine)) {
 	look(e)
 }
 
-// settle says what a look at the service shows: the scan is there, or it is not.
+// settle settles an unconfirmed scan as a person would, by whether the service has the scan.
 func (w *workshop) settle(intent int64) {
 	w.Helper()
 	w.inspect(func(e *engine.Engine) {
@@ -228,7 +227,7 @@ func (w *workshop) settle(intent int64) {
 	})
 }
 
-// started are the scans that the service was asked for, told or not.
+// started returns the scans that the service has started, with or without a received answer.
 func (w *workshop) started() (ids []string) {
 	for _, call := range w.service.Books().Calls {
 		if call.Scan != "" {
@@ -252,7 +251,7 @@ jobs:
     budget: {per_run: 60}
 `
 
-// foreseen is the forecast of now, and what the cycle of January holds.
+// foreseen returns the current forecast, and what the cycle of January holds.
 func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
 	w.Helper()
 	w.inspect(func(e *engine.Engine) {
@@ -267,8 +266,7 @@ func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
 	return f, held
 }
 
-// performed runs jobs by hand, one after another, as they are but for what is overridden,
-// and says how each ended.
+// performed runs jobs by hand, one after another, with overrides, and returns how each run ended.
 func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.Status {
 	w.Helper()
 	ended := map[string]runs.Status{}
@@ -319,7 +317,7 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 	return rows
 }
 
-// alter changes the database behind the store's back.
+// alter changes the database without the store.
 func (w *workshop) alter(statement string) {
 	w.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(w.data(), "state", "state.db"))
@@ -344,8 +342,8 @@ jobs:
   saved: {every: 8h, videos: {id: [%s], fetch: [details, transcript]}}
 `
 
-// naming lets the workshop use namingFile, with two channels and a video that the service
-// has, or only one of its jobs.
+// naming makes the workshop use namingFile, or only one of its jobs, with two channels and a video of the
+// service.
 func (w *workshop) naming(only string) {
 	w.Helper()
 	w.use(`{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {search: {query: espresso}}}}`)
@@ -388,14 +386,13 @@ jobs:
 
 const day = 24 * time.Hour
 
-// anHour is a scan that completes after an hour.
+// anHour makes scans complete after an hour.
 var anHour = simulator.Options{Scans: func(string) []simulator.Phase {
 	return []simulator.Phase{simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"}}
 }}
 
-// seedsToPlay are the seeds 0 to asked, if a flag asks for that many, and otherwise a few
-// by chance of those that the commands of CONTRIBUTING.md play, so that ordinary runs
-// play all of them in time.
+// seedsToPlay returns the seeds 0 to asked if a flag gives that number. Otherwise it returns a random few of
+// the seeds that the commands of CONTRIBUTING.md play.
 func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	t.Helper()
 	var seeds []uint64
