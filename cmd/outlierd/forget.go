@@ -14,6 +14,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
@@ -43,7 +44,8 @@ rebuilt from it. Later answers are stripped of it as they arrive, and no call ab
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
 Tables in the data folder that no sink of the job file writes, such as those of a sink that
-was removed from it, are refused. Copies of the state from before an upgrade are removed.
+was removed from it, are refused. Tables elsewhere, in a bucket or a lake that was removed from
+it, are named. Copies of the state from before an upgrade are removed.
 
 Not erased: backups, log files, what was exported or notified, copies that another program
 has open, and your job file. A running daemon has to be stopped first. If the command is
@@ -91,18 +93,19 @@ func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
 
 // forgottenThings is the output of forget for programs.
 type forgottenThings struct {
-	Videos     int   `json:"videos"`
-	Channels   int   `json:"channels"`
-	Authors    int   `json:"authors"`
-	Answers    int64 `json:"answers"`    // of the journal that told about one
-	Unreadable int64 `json:"unreadable"` // of these: were erased whole, as they are not JSON
-	Erased     bool  `json:"erased"`
+	Videos     int      `json:"videos"`
+	Channels   int      `json:"channels"`
+	Authors    int      `json:"authors"`
+	Answers    int64    `json:"answers"`    // of the journal that told about one
+	Unreadable int64    `json:"unreadable"` // of these: were erased whole, as they are not JSON
+	Erased     bool     `json:"erased"`
+	Left       []string `json:"left"` // places elsewhere that sinks have filled which the job file no longer lists
 }
 
 // things counts an erasure. There may be more videos than requested, because of channels.
-func (f *forgetFlags) things(e *state.Erasure, erased bool) forgottenThings {
+func (f *forgetFlags) things(e *state.Erasure, left []string, erased bool) forgottenThings {
 	t := forgottenThings{
-		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased,
+		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased, Left: left,
 	}
 	for _, id := range e.IDs {
 		if id.Kind == forgotten.Video {
@@ -115,6 +118,15 @@ func (f *forgetFlags) things(e *state.Erasure, erased bool) forgottenThings {
 func (t forgottenThings) String() string {
 	return fmt.Sprintf("%s, %s and %s, named by %s", term.Count(t.Videos, "video"), term.Count(t.Channels, "channel"),
 		term.Count(t.Authors, "author"), term.Count(t.Answers, "stored answer"))
+}
+
+// remark says what is left elsewhere, and what to do.
+func (t forgottenThings) remark() string {
+	if len(t.Left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("No sink of the job file writes %s any more, so nothing is erased there: remove it, or name it under `sinks` again "+
+		"and repeat the command.\n", strings.Join(t.Left, " and "))
 }
 
 func (o *options) forget(ctx context.Context, f forgetFlags) error {
@@ -142,8 +154,12 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		if err != nil {
 			return err
 		}
-		if found := f.things(erasure, false); f.dryRun {
-			return o.done(found, "would erase %s; nothing was changed\n", found)
+		left, err := leftElsewhere(p)
+		if err != nil {
+			return err
+		}
+		if found := f.things(erasure, left, false); f.dryRun {
+			return o.done(found, "would erase %s; nothing was changed\n%s", found, found.remark())
 		} else if !f.yes {
 			if err := consent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
 				return err
@@ -158,7 +174,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 				return err
 			}
 		}
-		return o.erase(ctx, p, f, erasure)
+		return o.erase(ctx, p, f, erasure, left)
 	})
 }
 
@@ -199,6 +215,10 @@ func refuseUnlisted(config *job.Config) error {
 		}
 		return nil
 	})
+	private := filepath.Join(stateFolder(config), duckdb.PrivateName)
+	if !slices.Contains(sinkKinds(config), job.SinkDuckDB) && !missing(private) {
+		found = append(found, relative(private))
+	}
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -206,8 +226,29 @@ func refuseUnlisted(config *job.Config) error {
 		"out of the data folder; nothing was erased", relative(config.Path), strings.Join(found, " and "))
 }
 
+// leftElsewhere returns the bucket and the lake that this state has filled and that no sink of the job
+// file writes any more. They may be gone: only their owner knows.
+func leftElsewhere(p *program) ([]string, error) {
+	config := p.Engine.Config
+	left, err := bucket.Written(bucketRecord(config))
+	if err != nil {
+		return nil, err
+	}
+	left = slices.DeleteFunc(left, func(address string) bool {
+		return slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Bucket == address })
+	})
+	lake, err := p.Engine.Store.Runs.Sink(job.SinkIceberg)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(sinkKinds(config), job.SinkIceberg) && !lake.Published.IsZero() {
+		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)", lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
+	}
+	return left, nil
+}
+
 // erase erases everywhere, and reports it when nothing is left.
-func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure) error {
+func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
 	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
@@ -226,9 +267,9 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	if err := store.Forgot(); err != nil {
 		return err
 	}
-	gone := f.things(e, true)
+	gone := f.things(e, left, true)
 	return o.done(gone, "erased %s in %s\n"+
-		"Backups, exports and logs made before may still hold it.\n", gone, term.Duration(time.Since(began)))
+		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)), gone.remark())
 }
 
 // rebuildWithout rebuilds a sink from the journal after the erasure. Rows of pruned answers are copied

@@ -324,7 +324,12 @@ func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
 
 // bucketOf are the options of the bucket that a sink is copied to.
 func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
-	return bucket.Options{Address: s.Bucket, Record: filepath.Join(stateFolder(config), "bucket.json"), Env: o.world.env}
+	return bucket.Options{Address: s.Bucket, Record: bucketRecord(config), Env: o.world.env}
+}
+
+// bucketRecord is the file that records what was copied to buckets.
+func bucketRecord(config *job.Config) string {
+	return filepath.Join(stateFolder(config), "bucket.json")
 }
 
 // openSink opens the file or folder of a sink, without its bucket.

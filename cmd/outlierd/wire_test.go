@@ -191,3 +191,23 @@ func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetNamesALakeThatIsNotListed any more: what it holds is not erased.
+func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
+	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
+	p.write(`
+version: 1
+service: {url: "sim://", limit: 6000/min}
+budget: {per_month: 1000}
+jobs: {tea: {search: {query: tea}}}
+`)
+	p.must("run")
+	forget := []string{"forget", "--dry-run", "--video", "dQw4w9WgXcQ"}
+	if out := p.must(forget...); strings.Contains(out, "any more") {
+		t.Errorf("without a lake: %s", out)
+	}
+	p.opened(func(p *program) error { return p.Engine.Store.Runs.SinkPublished("iceberg", 1) })
+	if out := p.must(forget...); !strings.Contains(out, "No sink of the job file writes the lake that was filled until 20") {
+		t.Errorf("with one: %s", out)
+	}
+}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // record has the commits of a data folder to buckets. It is not stored in the folder of Parquet files,
@@ -37,6 +39,16 @@ func readRecord(path string) (r record, err error) {
 		r.Commits = map[string]int64{}
 	}
 	return r, nil
+}
+
+// Written returns the addresses that a data folder has ever copied to, according to its record, in
+// order.
+func Written(record string) ([]string, error) {
+	r, err := readRecord(record)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(r.Commits)), nil
 }
 
 // write replaces the record durably, before the commit to the bucket.
