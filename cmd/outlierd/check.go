@@ -379,8 +379,13 @@ func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
 	return []check.Sink{withProblem(sink, err)}, "", nil
 }
 
-// sameBytes compares two files; the second may be missing.
+// sameBytes compares two files; the second may be missing, and either may be something else than a file.
 func sameBytes(ctx context.Context, path, with string) (bool, error) {
+	for _, one := range []string{path, with} {
+		if info, err := os.Stat(one); err == nil && !info.Mode().IsRegular() {
+			return false, nil
+		}
+	}
 	one, err := os.Open(path)
 	if err != nil {
 		return false, err

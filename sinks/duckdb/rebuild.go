@@ -21,6 +21,12 @@ const rebuildMemory = 256 << 20
 // then. After an error, or a kill, the old files are as they were: a kill between the two renames
 // leaves the new private file with the old published one, which the next publication replaces.
 func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
+	for _, path := range []string{o.Private, o.Published} {
+		// All else may be replaced, also a damaged file. Opening a pipe may never end.
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a DuckDB file but a %s: move it away, and rebuild again", path, describe(info.Mode()))
+		}
+	}
 	made := o
 	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
 	made.first = rebuildMemory

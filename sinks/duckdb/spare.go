@@ -45,8 +45,11 @@ type identity struct {
 // headersSize is where the headers of a DuckDB file end and its blocks begin, in bytes.
 const headersSize = 3 * 4096
 
-// identify returns the zero identity if there is no such file.
+// identify returns the zero identity if there is no such file, or something else in its place.
 func identify(path string) (identity, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return identity{}, nil
+	}
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
 		return identity{}, nil

@@ -88,7 +88,7 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 	return nil, fmt.Errorf("%s changes faster than it can be read: try again", dir)
 }
 
-func (s *Sink) manifestText() ([]byte, error) { return s.root.ReadFile(manifestName) }
+func (s *Sink) manifestText() ([]byte, error) { return s.read(manifestName) }
 
 // look finds the files that a manifest lists.
 func (s *Sink) look(text []byte, keep string) (*Folder, error) {

@@ -119,7 +119,7 @@ func (s *Sink) decode(ctx context.Context, t *schema.Table, name string, columns
 			err = fmt.Errorf("read %s: %w", name, err)
 		}
 	}()
-	f, err := s.root.Open(name)
+	f, err := s.open(name)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func answers(rows arrow.RecordBatch) *array.Int64 {
 
 // decodePending reads what encodePending wrote.
 func (s *Sink) decodePending(t *schema.Table, name string, each func(arrow.RecordBatch) error) error {
-	f, err := s.root.Open(name)
+	f, err := s.open(name)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,28 @@ import (
 	"outlierd/schema"
 )
 
+// open opens a file for reading. It refuses all but regular files: opening a pipe may never end.
+func (s *Sink) open(name string) (*os.File, error) {
+	info, err := s.root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: %s", filepath.Join(s.options.Dir, name), rebuild)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.root.Open(name)
+}
+
+// read returns the content of a file.
+func (s *Sink) read(name string) ([]byte, error) {
+	f, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
+}
+
 // What changes the disk, each with its own chance to fail.
 
 // create writes a file, and returns its size and checksum.

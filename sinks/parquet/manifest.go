@@ -64,7 +64,7 @@ const (
 // readManifest reads the state, or makes the first one in a folder that holds no
 // file of ours. Files without a manifest have lost their watermark.
 func (s *Sink) readManifest() (manifest, error) {
-	text, err := s.root.ReadFile(manifestName)
+	text, err := s.read(manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.firstManifest()
 	}
@@ -157,7 +157,7 @@ func (s *Sink) takeOver(m manifest) (manifest, error) {
 
 // describe reads what the manifest says of a file.
 func (s *Sink) describe(name string) (f File, err error) {
-	in, err := s.root.Open(name)
+	in, err := s.open(name)
 	if err != nil {
 		return f, err
 	}
@@ -184,7 +184,7 @@ func (s *Sink) readClosed(table string, l listed) (all []File, err error) {
 	if l.Closed == "" {
 		return nil, nil
 	}
-	text, err := s.root.ReadFile(path.Join(manifestFolder, l.Closed))
+	text, err := s.read(path.Join(manifestFolder, l.Closed))
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}

@@ -70,8 +70,11 @@ func (f Folder) Names(context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Open implements [Place].
+// Open implements [Place]. It refuses all but regular files: opening a pipe may never end.
 func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, error) {
+	if info, err := os.Stat(f.path(name)); err == nil && !info.Mode().IsRegular() {
+		return nil, "", fmt.Errorf("%s is not a regular file: move it away, or use another folder", f.path(name))
+	}
 	file, err := os.Open(f.path(name))
 	if err != nil {
 		return nil, "", err // in place of a file that is nil

@@ -68,8 +68,11 @@ func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields [
 // dates are in its time zone if that has a name. Only age(t) with one argument still uses the real
 // clock.
 func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
-	if _, err := os.Stat(s.Path); os.IsNotExist(err) {
+	switch info, err := os.Stat(s.Path); {
+	case os.IsNotExist(err):
 		return nil, s.bind(ctx, sql)
+	case err == nil && !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %w", s.Path, ErrNotRegular)
 	}
 	limit := cmp.Or(s.Timeout, timeLimit)
 	limited, cancel := context.WithTimeout(ctx, limit)
