@@ -91,7 +91,8 @@ func cannotMove(dir string) (bool, error) {
 }
 
 // makeLike creates a folder with the permissions of the one that it is to replace, if there is one, and
-// with its group, if this user may give it.
+// with its owner, group and extended attributes, such as access control lists, if this user may give
+// them. Folders in it inherit the group and the lists, as in the old one.
 func makeLike(old, dir string) error {
 	info, err := os.Stat(old)
 	if err != nil {
@@ -104,10 +105,51 @@ func makeLike(old, dir string) error {
 	if err := unix.Stat(old, &found); err != nil {
 		return &os.PathError{Op: "stat", Path: old, Err: err}
 	}
-	if err := os.Chown(dir, -1, int(found.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+	for _, owner := range []int{int(found.Uid), -1} { // only root may give another owner
+		err = os.Chown(dir, owner, int(found.Gid))
+		if !errors.Is(err, fs.ErrPermission) {
+			break
+		}
+	}
+	if ignoreDenied(err) != nil {
 		return err
 	}
-	return os.Chmod(dir, info.Mode()&(fs.ModePerm|fs.ModeSetgid))
+	if err := os.Chmod(dir, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+		return err
+	}
+	return copyAttributes(old, dir)
+}
+
+// copyAttributes gives a folder the extended attributes of another one, as far as the file system has any
+// and this user may set them.
+func copyAttributes(from, to string) error {
+	names := make([]byte, 64<<10) // the most that Linux returns
+	n, err := unix.Listxattr(from, names)
+	if err != nil {
+		return ignoreDenied(&os.PathError{Op: "list the extended attributes of", Path: from, Err: err})
+	}
+	value := make([]byte, 64<<10)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		if name == "" {
+			continue
+		}
+		n, err := unix.Getxattr(from, name, value)
+		if err == nil {
+			err = unix.Setxattr(to, name, value[:n], 0)
+		}
+		if ignoreDenied(err) != nil {
+			return fmt.Errorf("copy the extended attribute %s from %s to %s: %w", name, from, to, err)
+		}
+	}
+	return nil
+}
+
+// ignoreDenied drops the error of something that this user may not do, or that the file system does not have.
+func ignoreDenied(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
 }
 
 // swap lets two folders take each other's name, of which the second may not be there.

@@ -1,11 +1,15 @@
 package parquet
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
@@ -74,6 +78,55 @@ func TestRebuildBehindALinkIsKilled(t *testing.T) {
 				t.Errorf("%d steps, and the folder is the old one: %v", n-1, after.Instance == before.Instance)
 			}
 			return
+		}
+	}
+}
+
+// TestRebuildKeepsWhoMayUseTheFolder: mode, owner, group and access control lists are those of the old
+// folder, and the folders in it inherit the group and the lists.
+func TestRebuildKeepsWhoMayUseTheFolder(t *testing.T) {
+	t.Parallel()
+	j := sinktest.Sample(4)
+	dir := filepath.Join(t.TempDir(), "parquet")
+	s := openSink(t, dir)
+	if err := errors.Join(perform(t, s, j), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	owner, group := os.Getuid(), os.Getgid()
+	if owner == 0 {
+		owner, group = 65532, 65533
+	}
+	if err := errors.Join(os.Chown(dir, owner, group), os.Chmod(dir, 0o770|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	const list = "system.posix_acl_default" // user::rwx, user:4711:rwx, group::r-x, mask::rwx, other::---
+	want := []byte("\x02\x00\x00\x00" + "\x01\x00\x07\x00\xff\xff\xff\xff" + "\x02\x00\x07\x00\x67\x12\x00\x00" +
+		"\x04\x00\x05\x00\xff\xff\xff\xff" + "\x10\x00\x07\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff")
+	lists := true
+	if err := unix.Setxattr(dir, list, want, 0); err != nil {
+		t.Logf("the file system has no access control lists: %v", err)
+		lists = false
+	}
+	fill := func(s sinks.Sink, _ string) error { return perform(t, s.(*Sink), j) }
+	if err := Rebuild(options(dir), fill); err != nil {
+		t.Fatal(err)
+	}
+	for name, inherited := range map[string]bool{".": false, manifestFolder: true} {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stat := info.Sys().(*syscall.Stat_t)
+		if int(stat.Gid) != group || info.Mode()&fs.ModeSetgid == 0 {
+			t.Errorf("%s: group %d, mode %v; want %d, inherited", name, stat.Gid, info.Mode(), group)
+		}
+		if !inherited && (int(stat.Uid) != owner || info.Mode().Perm() != 0o770) {
+			t.Errorf("%s: owner %d, mode %v; want %d, rwxrwx---", name, stat.Uid, info.Mode(), owner)
+		}
+		got := make([]byte, 100)
+		if n, err := unix.Getxattr(path, list, got); lists && (err != nil || !bytes.Equal(got[:n], want)) {
+			t.Errorf("%s: access control list %x, %v; want %x", name, got[:max(n, 0)], err, want)
 		}
 	}
 }
