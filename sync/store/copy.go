@@ -29,7 +29,14 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	if err := s.attach(ctx, "ro"); err != nil {
 		return err
 	}
-	return s.explain(copyInto(ctx, s.db, to))
+	err = copyInto(ctx, s.db, to)
+	switch { // the copy may be on another disk, and the state is only read
+	case full(err):
+		return &FullError{Dir: filepath.Dir(to), Cause: err}
+	case writing(err):
+		return fmt.Errorf("%w; check the disk of %s, and its quota", err, filepath.Dir(to))
+	}
+	return s.explain(err)
 }
 
 // copyInto writes the copy to a temporary file and renames it, so that to is complete or missing.

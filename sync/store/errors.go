@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"modernc.org/sqlite"
@@ -139,6 +140,13 @@ func IsConstraint(err error) bool { return code(err) == sqlite3.SQLITE_CONSTRAIN
 func full(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (code(err) == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+// writing reports whether err was caused by a write, such as one above a quota.
+func writing(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && slices.Contains([]int{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC,
+		sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
 }
 
 // explain converts SQLite's errors to the errors of this package. After errors that leave the
