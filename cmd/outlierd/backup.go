@@ -164,6 +164,10 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 	if err != nil {
 		return err
 	}
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
 	folder := stateFolder(config)
 	m, err := backup.Restore(ctx, place, folder, stateOptions(config), func(s *state.Store, m backup.Manifest) error {
 		if spent == 0 {
@@ -174,6 +178,7 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 	if err != nil {
 		return err
 	}
+	warnOfRoot(log, config.Data)
 	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		relative(folder), m.At.Format(time.RFC3339), m.Answers, spent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -31,6 +32,19 @@ func writable(err error, folder string) error {
 		return fmt.Errorf("%w; free some space on the disk of %s, stored data is not lost", err, folder)
 	}
 	return err
+}
+
+// warnOfRoot warns root of a data folder that belongs to another user, such as that of a daemon: this user
+// could not use the files that root creates.
+func warnOfRoot(log *slog.Logger, folder string) {
+	info, err := os.Stat(folder)
+	if err != nil || os.Geteuid() != 0 {
+		return
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
+		log.Warn("running as root in the data folder of another user, who cannot use the files that are created now",
+			"owner", stat.Uid, "remedy", fmt.Sprintf("chown -R %d:%d %s", stat.Uid, stat.Gid, relative(folder)))
+	}
 }
 
 // trusting returns an error if the service's certificate cannot be verified because the system has no

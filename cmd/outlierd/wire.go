@@ -156,6 +156,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err != nil {
 		return writable(err, p.Engine.Config.Data)
 	}
+	warnOfRoot(p.Engine.Log, p.Engine.Config.Data)
 	if n, err := p.Engine.Store.Forgetting(); err != nil {
 		return errors.Join(err, p.Engine.Store.Close())
 	} else if n > 0 {
@@ -359,7 +360,7 @@ func (p *program) hideAuthors() (err error) {
 // again, because it may have changed; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil {
-		return err
+		return writable(err, p.Engine.Config.Data)
 	}
 	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
 		p.Engine.Client.Forgotten = forgotten.Mentions
