@@ -162,7 +162,7 @@ func (s *Store) explain(err error) error {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		s.broken = &CorruptError{Path: s.Path(), Detail: err.Error()}
 		if s.holds { // so that the next start checks everything
-			if err := sign(s.lock, mustCheck); err != nil {
+			if err := s.sign(mustCheck); err != nil {
 				return errors.Join(s.broken, err)
 			}
 		}

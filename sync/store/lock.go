@@ -43,6 +43,51 @@ func lock(dir string, take func(*os.File) error) (file *os.File, before string, 
 	return file, before, nil
 }
 
+// keepLock creates and locks the lock file again if it was deleted: a second process could use the
+// state otherwise. If there is another one, a second process has created it, and the state must not be
+// used any more: a [*MovedError].
+func (s *Store) keepLock() error {
+	s.locking.Lock()
+	defer s.locking.Unlock()
+	if !s.holds {
+		return nil
+	}
+	path := filepath.Join(s.dir, "lock")
+	found, err := os.Stat(path)
+	if err == nil {
+		own, err := s.lock.Stat()
+		if err == nil && !os.SameFile(own, found) {
+			err = &MovedError{Path: path}
+		}
+		return err
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("find the lock of the state folder: %w", err)
+	}
+	boot, err := lastBoot(s.lock)
+	if err != nil {
+		return err
+	}
+	file, _, err := lock(s.dir, s.options.TakeLock)
+	if _, held := errors.AsType[*HeldError](err); held {
+		return &MovedError{Path: path}
+	}
+	if err != nil {
+		return errors.Join(&MovedError{Path: path}, err)
+	}
+	s.options.Log.Warn("lock file was deleted; created again", "file", path)
+	old := s.lock
+	s.lock = file
+	return errors.Join(sign(file, boot), old.Close())
+}
+
+// sign writes the boot into the lock file of this process; see the function.
+func (s *Store) sign(boot string) error {
+	s.locking.Lock()
+	defer s.locking.Unlock()
+	return sign(s.lock, boot)
+}
+
 // lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
 // between: a reader may hold it for a moment; see [heldBy].
 const (

@@ -224,6 +224,8 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.locking.Lock()
+	defer s.locking.Unlock()
 	if s.lock == nil {
 		return nil
 	}

@@ -33,8 +33,9 @@ func (s *Store) Room() error {
 	return s.space.check()
 }
 
-// InPlace returns a [*MovedError] if the state is no longer where the next process looks for it. A
-// file that was moved or deleted stays open, so work with it would continue unnoticed.
+// InPlace returns a [*MovedError] if the state is no longer where the next process looks for it, or if
+// another process may use it. A file that was moved or deleted stays open, so work with it would
+// continue unnoticed.
 func (s *Store) InPlace() error {
 	if s.file == nil {
 		return nil
@@ -46,7 +47,7 @@ func (s *Store) InPlace() error {
 	case err != nil:
 		return fmt.Errorf("find the state: %w", err)
 	}
-	return nil
+	return s.keepLock()
 }
 
 // Free returns the number of free bytes on the disk.
