@@ -145,7 +145,7 @@ func TestWhatIsAdvisedIsNoMistake(t *testing.T) {
 func TestLimitsHoldBeforeTheTreeIsBuilt(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"size", strings.Repeat("# comment\n", 200_000), "more than the limit of 1048576"},
-		{"words", "a: [" + strings.Repeat("x,", 60_000) + "]", "more than 50000 words"},
+		{"words", "a: [" + strings.Repeat("x,", 60_000) + "]", "more than 50000 words and signs; move long lists into files"},
 		{"brackets", strings.Repeat("[", 10_000), "nested more than 64 levels"},
 		{"braces", strings.Repeat("{a: ", 10_000), "nested more than 64 levels"},
 		{"lists in lists", strings.Repeat("- ", 10_000), "nested more than 64 levels"},
