@@ -13,6 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -205,17 +206,7 @@ func (e *Engine) Publish(ctx context.Context) error {
 
 // Fill is [Engine.Publish] for sinks that have to be whole: one that fails is an error.
 func (e *Engine) Fill(ctx context.Context) error {
-	w, err := e.newWorker(ctx, queue.Filter{})
-	if err == nil {
-		err = w.publish(ctx)
-	}
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	return w.loader.Problems()
+	return load.Fill(ctx, e.Store, e.Sinks, e.log(), e.beats)
 }
 
 // openRest puts the run on record, and closes those whose searches it takes over.

@@ -404,3 +404,31 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		}
 	})
 }
+
+// TestFailedFillIsNotRecorded: the sink may be a new one, beside that which readers have.
+func TestFailedFillIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}}
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, readOnly := range []bool{false, true} {
+			e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb", readOnly: readOnly, broken: func() bool { return true }}}
+			if err := e.Fill(w.ctx); !errors.Is(err, errBroken) {
+				t.Errorf("error %v, want that of the sink", err)
+			}
+			recorded, err := e.Store.Runs.Sink("duckdb")
+			down, errDown := e.Store.Runs.SinksDownSince()
+			if err := errors.Join(err, errDown); err != nil || recorded.Error != "" || recorded.Mark == 0 || !down.IsZero() {
+				t.Errorf("the state says %+v, and that no sink works since %v (%v)", recorded, down, err)
+			}
+		}
+		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}}
+		if err := e.Fill(w.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}

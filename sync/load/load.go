@@ -44,6 +44,7 @@ const publishSoon = 10 * time.Second
 type Loader struct {
 	PagesIn bool // all pages of a run are received and not yet published
 
+	strict  bool // a sink that fails is an error; see [Fill]
 	store   *state.Store
 	log     *slog.Logger
 	decoder *schema.Decoder
@@ -72,8 +73,30 @@ type Loader struct {
 // New returns a loader. It reads the watermark of every sink and disables those that do not answer.
 // The loader calls beat for each batch that it writes.
 func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) (*Loader, error) {
+	return open(ctx, store, all, log, beat, false)
+}
+
+// Fill brings sinks up to the end of the journal and publishes them. A sink that fails ends it with an
+// error. The state then has no record of that, because the sink may be a new one, beside that of readers.
+func Fill(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) error {
+	l, err := open(ctx, store, all, log, beat, true)
+	if err == nil {
+		err = l.Load(ctx, true)
+	}
+	if err == nil {
+		err = l.Publish(ctx)
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+func open(
+	ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func(), strict bool,
+) (*Loader, error) {
 	l := &Loader{
-		store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
+		strict: strict, store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
 		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0, beat: beat,
 	}
 	var err error

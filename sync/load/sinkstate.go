@@ -103,6 +103,9 @@ func (e *PrunedError) Error() string {
 // disable disables a sink that failed and sets when it is retried. A retry before that time does not
 // lengthen the back-off.
 func (l *Loader) disable(s *sinkState, err error) error {
+	if l.strict {
+		return err
+	}
 	again := s.pause > 0
 	s.err = err
 	if now := time.Now(); !now.Before(s.retryAt) {
