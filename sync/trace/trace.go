@@ -14,8 +14,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -172,7 +175,8 @@ type sender struct {
 
 func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // such as a partial success
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
+		otlptracehttp.WithProxy(unredirected))
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +191,17 @@ func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 	s.tracer = sdk.NewTracerProvider(sdk.WithSpanProcessor(s), sdk.WithIDGenerator(ids{}),
 		sdk.WithResource(about)).Tracer(name)
 	return s, nil
+}
+
+// unredirected chooses the proxy of a request, as the environment says. It refuses requests that follow
+// a redirect: those would carry the headers of OTEL_EXPORTER_OTLP_HEADERS, such as a token, to any host,
+// and what answers there may be a login page. The exporter's HTTP client cannot be given a rule of its
+// own without losing the certificates and times that variables set.
+func unredirected(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the collector redirects; redirects are not followed, because they could leak its token")
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // OnStart, OnEnd, Shutdown and ForceFlush implement [sdk.SpanProcessor]: spans are sent in batches,

@@ -145,6 +145,29 @@ func TestACollectorThatIsAwayIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// TestACollectorThatRedirectsLeaksNoToken to where it redirects.
+func TestACollectorThatRedirectsLeaksNoToken(t *testing.T) {
+	reached := make(chan http.Header, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.Header }))
+	defer other.Close()
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		defer server.Close()
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=CANARY-4711")
+		s, run := performed(t, 1)
+		tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
+		tracer.RunEnded(run, false)
+		tracer.Start(s)
+		if err := tracer.Close(); err != nil || !strings.Contains(log.String(), "redirects are not followed") {
+			t.Errorf("status %d: error %v, log %s", status, err, log)
+		}
+	}
+	if len(reached) > 0 {
+		t.Errorf("%d requests were sent on, with the headers %v", len(reached), <-reached)
+	}
+}
+
 func TestTracesAreOffUnlessACollectorIsNamed(t *testing.T) {
 	t.Parallel()
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
