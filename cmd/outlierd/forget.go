@@ -169,6 +169,9 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 			if err := o.ahead(ctx, p, s); err != nil {
 				return err
 			}
+			if err := o.ofLostState(ctx, p, s); err != nil {
+				return err
+			}
 			rows, err := o.olderOf(ctx, p, s)
 			if err := errors.Join(err, rows.Close()); err != nil {
 				return err

@@ -123,6 +123,29 @@ func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 	return nil
 }
 
+// ofLostState refuses to erase from a sink with answers of a state that was lost: it would be rebuilt
+// without them. 'outlierd rebuild' does that, after its user has read that they go. A sink that cannot be
+// read has nothing to lose.
+func (o *options) ofLostState(ctx context.Context, p *program, s job.Sink) error {
+	restores, err := p.Engine.Store.Restores()
+	if err != nil || len(restores) == 0 {
+		return err
+	}
+	sink, err := o.openSink(ctx, p, s)
+	if err != nil {
+		return nil
+	}
+	mark, err := sink.Watermark(ctx)
+	if err != nil {
+		return errors.Join(err, sink.Close())
+	}
+	version, err := sink.OpsVersion(ctx)
+	if lost := restores.LostWith(version, mark); err == nil && lost != nil {
+		err = &load.LostStateError{Sink: s.Kind, Mark: mark, Backup: lost.Answers}
+	}
+	return errors.Join(err, sink.Close())
+}
+
 func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.Sink, error) {
 	if s.Lake != nil {
 		return p.openLake(ctx, o, s)

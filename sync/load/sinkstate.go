@@ -84,9 +84,13 @@ type LostStateError struct {
 }
 
 func (e *LostStateError) Error() string {
+	away := "move the files of the sink away: they are written anew from the journal, and only the old ones have the rows of these"
+	if e.Sink == "iceberg" {
+		away = "give the sink another `namespace`: it is filled from the journal, and the rows of these stay in the old one"
+	}
 	return fmt.Sprintf("sink %s holds answers %d to %d of the state that was lost, and the journal of the restored one has others "+
-		"with these numbers: to keep their rows, move its tables away; then stop outlierd, and 'outlierd rebuild %s' fills it from the journal",
-		e.Sink, e.Backup+1, e.Mark, e.Sink)
+		"with these numbers: stop outlierd and %s; or let 'outlierd rebuild %s' replace them",
+		e.Sink, e.Backup+1, e.Mark, away, e.Sink)
 }
 
 // PrunedError is the error if a sink lacks rows of answers whose bodies were pruned from the journal.
