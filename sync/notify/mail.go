@@ -30,7 +30,8 @@ func sendMail(ctx context.Context, m *job.Mail, e Event) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Host, err)
 	}
-	if err := client.DialAndSendWithContext(ctx, msg); err != nil {
+	err = client.DialAndSendWithContext(ctx, msg)
+	if err != nil && !msg.IsDelivered() { // some servers hang up once they have accepted the mail
 		return fmt.Errorf("%s: %w", m.Host, err)
 	}
 	return nil

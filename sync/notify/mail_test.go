@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/mail"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,4 +208,48 @@ func TestMailServerThatNeverEndsALineIsGivenUp(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// The mail was accepted, and would be sent once more after any error.
+func TestMailIsSentThoughTheServerHangsUpAfterIt(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	served := make(chan error, 1)
+	go func() { served <- hangUpAfterMail(listener) }()
+	target := targetOf(t, `{mail: {server: "`+listener.Addr().String()+`", tls: none, from: o@example.org, to: a@example.org}}`)
+	if err := sender().Send(t.Context(), target, breakout()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// hangUpAfterMail accepts one mail and closes the connection.
+func hangUpAfterMail(listener net.Listener) error {
+	c, err := listener.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text := textproto.NewConn(c)
+	err = text.PrintfLine("220 localhost")
+	for err == nil {
+		var line string
+		if line, err = text.ReadLine(); err != nil {
+			break
+		}
+		if line != "DATA" {
+			err = text.PrintfLine("250 localhost")
+			continue
+		}
+		if err = text.PrintfLine("354 go on"); err == nil {
+			_, err = text.ReadDotBytes()
+		}
+		return errors.Join(err, text.PrintfLine("250 accepted"))
+	}
+	return err
 }
