@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -94,9 +95,15 @@ func (d *Deliverer) Flush(ctx context.Context) {
 	all.Wait()
 }
 
+// doubtful is after how many failed attempts, about an hour, an event may itself be the reason.
+const doubtful = 6
+
 // pass sends the waiting events of a target until none is left or the target itself fails. It
 // returns when the target may be tried again; zero for now.
-func (d *Deliverer) pass(ctx context.Context, t *job.Target) time.Time {
+//
+// After an event that has failed often, one more is tried. Some targets fail on the content of one
+// event, which must not delay the others until it is dropped.
+func (d *Deliverer) pass(ctx context.Context, t *job.Target) (alone time.Time) {
 	for ctx.Err() == nil {
 		var w *waiting
 		now := time.Now()
@@ -109,13 +116,15 @@ func (d *Deliverer) pass(ctx context.Context, t *job.Target) time.Time {
 			return now.Add(time.Minute)
 		}
 		if w == nil || w.next.After(now) {
-			return time.Time{}
+			return alone
 		}
-		if rest := d.attempt(ctx, t, w); !rest.IsZero() {
-			return rest
+		rest := d.attempt(ctx, t, w)
+		if !rest.IsZero() && (w.tries < doubtful || !alone.IsZero()) {
+			return cmp.Or(alone, rest)
 		}
+		alone = rest
 	}
-	return time.Time{}
+	return alone
 }
 
 // attempt sends one event and records the result. It returns when the target may be tried again;

@@ -230,8 +230,8 @@ func TestOutageOfATargetForADay(t *testing.T) {
 				if got := strings.Join(hook, " ") + " "; got != want {
 					t.Errorf("hook got %s, want %s", got, want)
 				}
-				if attempts > 24+15 {
-					t.Errorf("%d attempts for 24 events, want at most 39", attempts)
+				if attempts > 24+18 {
+					t.Errorf("%d attempts for 24 events, want at most 42", attempts)
 				}
 				log := w.log.String()
 				if strings.Count(log, "\n") != 2 || !strings.Contains(log, "notification failed") ||
@@ -395,4 +395,36 @@ func TestBackoffGrowsToSixHours(t *testing.T) {
 			t.Errorf("backoff(%d) = %v, want %v", tries, got, want)
 		}
 	}
+}
+
+// A target that fails on the content of one event, and does not refuse it, gets the others.
+func TestTargetThatFailsOnOneEventGetsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		var got []string
+		asked := 0
+		w.put("bad", "good", "better")
+		stop := w.start(func(a http.ResponseWriter, r *http.Request) {
+			if r.URL.Hostname() != "hook.example" {
+				return
+			}
+			id := idIn(t, r)
+			if asked++; id == "bad" {
+				a.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			got = append(got, id)
+		})
+		time.Sleep(90 * time.Minute)
+		w.put("late")
+		time.Sleep(8 * time.Hour)
+		stop()
+		if strings.Join(got, " ") != "good better late" {
+			t.Errorf("got %v", got)
+		}
+		if asked > 15 {
+			t.Errorf("%d attempts in 10 hours", asked)
+		}
+		w.close()
+	})
 }
