@@ -1,4 +1,4 @@
-"""Asks a folder of Parquet files and its copy in a bucket the same, by DuckDB, pandas and polars."""
+"""Compares a folder of Parquet files with its copy in a bucket, in DuckDB, pandas and polars."""
 
 import json
 import os
@@ -21,7 +21,7 @@ kind = address.split(":")[0]
 extension = {"s3": "httpfs", "az": "azure"}[kind] + ".duckdb_extension"
 db = duckdb.connect(config={"allow_unsigned_extensions": True})
 db.load_extension(str(next(pathlib.Path(duckdb_ext.__path__[0]).rglob(extension))))
-options = None  # polars finds those of S3 in the environment
+options = None  # polars reads those of S3 from the environment
 if kind == "s3":
     endpoint = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
     db.execute(
@@ -64,7 +64,7 @@ for table in ["outliers", "outliers_history"]:
         for where, files in [("folder", local), ("bucket", copied)]:
             got = tuple(ask(files))
             wrong += got != want
-            print(f"  {ask.__name__} {where}: {got}" + ("" if got == want else "  NOT THE SAME"))
+            print(f"  {ask.__name__} {where}: {got}" + ("" if got == want else "  DIFFERS"))
 for table in tables:
     rows = db.execute("select count(*) from read_parquet(?, union_by_name = true)", [[f"{address}/{o['name']}" for o in tables[table]]]).fetchone()[0]
     named = sum(o["rows"] for o in tables[table])

@@ -1,4 +1,4 @@
-"""Executes the notebooks, keeps their plots, runs the SQL models, and asks ten questions four ways."""
+"""Executes the notebooks, saves their plots, runs the SQL models, and compares ten answers in four engines."""
 
 import base64
 import math

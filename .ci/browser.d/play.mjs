@@ -1,6 +1,6 @@
-// Plays the pages of `outlierd up` in a real Chromium; .ci/browser makes what it needs beside it:
-// outlierd, page.test, and the folder world with a job file and two weeks of runs. It prints each
-// fault that it finds, and fails if there is one.
+// Tests the pages of `outlierd up` in a real Chromium. .ci/browser prepares what it needs in its folder:
+// outlierd, page.test, and the folder world with a job file and two weeks of runs. It prints each fault
+// that it finds, and fails if there is one.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -24,8 +24,7 @@ function fault(where, what) {
 }
 const step = (name) => console.log(`\n== ${name}`);
 
-// until waits for a condition and returns how many milliseconds that took. Beyond the limit it says
-// what was missing.
+// until waits for a condition and returns how many milliseconds that took. After the limit it throws.
 async function until(what, condition, limit = 20_000) {
   const began = performance.now();
   while (!(await condition())) {
@@ -75,7 +74,7 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, ar
 const wide = { width: 1280, height: 800 };
 const phone = { width: 360, height: 740 };
 
-// The ways in which every page is looked at.
+// The settings in which every page is tested.
 const ways = {
   wide: { viewport: wide, axe: true },
   phone: { viewport: phone, axe: true },
@@ -84,7 +83,7 @@ const ways = {
   "no script": { viewport: phone, javaScriptEnabled: false },
 };
 
-// observe notes what the page itself can tell: shifts of its layout and what its policy forbade.
+// observe records layout shifts and violations of the content security policy.
 function observe() {
   window.shift = 0;
   window.forbidden = [];
@@ -102,7 +101,7 @@ async function newContext(options) {
   return context;
 }
 
-// login lets all contexts from now on be logged in. What follows a ticket leads on to Now.
+// login logs in all contexts from now on. A ticket leads to the page Now.
 async function login() {
   session = undefined;
   const context = await newContext({ viewport: wide });
@@ -113,14 +112,14 @@ async function login() {
   await context.close();
 }
 
-// open loads an address in a new tab and notes what goes wrong there: errors on the console, dialogs,
-// and requests that leave the daemon.
+// open loads an address in a new tab and records errors on the console, dialogs, and requests to other
+// servers.
 async function open(context, address, want = 200) {
   const tab = await context.newPage();
   const home = new URL(address).origin;
   tab.wrong = [];
   tab.on("console", (m) => {
-    // That is how Chromium tells of the status of the page itself.
+    // Chromium reports the status of the page itself in this way.
     const status = want >= 400 && m.text().startsWith("Failed to load resource") && m.location().url === address;
     if (["error", "warning"].includes(m.type()) && !status) tab.wrong.push(`console: ${m.text()}`);
   });
@@ -132,8 +131,8 @@ async function open(context, address, want = 200) {
   return tab;
 }
 
-// layout is what is wrong with the layout of a page: it scrolls sideways, or a part does that is not
-// made for it.
+// layout returns what is wrong with the layout of a page: it scrolls horizontally, or a part does that
+// should not.
 function layout() {
   const wrong = [];
   const root = document.documentElement;
@@ -152,7 +151,7 @@ function layout() {
   return wrong;
 }
 
-// accessible is what axe-core finds that is serious or critical.
+// accessible returns the serious and critical violations that axe-core finds.
 async function accessible(tab) {
   await tab.evaluate(axe);
   const found = await tab.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } }));
@@ -169,14 +168,14 @@ async function look(context, way, path, want) {
       ground: getComputedStyle(document.body).backgroundColor,
       tools: [...document.querySelectorAll("nav, button")].filter((e) => e.checkVisibility()).length,
     }));
-    if (seen.ground !== "rgb(255, 255, 255)" || seen.tools) wrong.push(`on paper: ${JSON.stringify(seen)}`);
+    if (seen.ground !== "rgb(255, 255, 255)" || seen.tools) wrong.push(`printed: ${JSON.stringify(seen)}, want a white background and no controls`);
     if ((await tab.pdf({ format: "A4" })).length < 1000) wrong.push("an empty print");
   } else {
     wrong.push(...await tab.evaluate(layout));
   }
   if (way.colorScheme === "dark" && !way.media) {
     const ground = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
-    if (Math.max(...ground) > 64) wrong.push(`in the dark its ground is ${ground}`);
+    if (Math.max(...ground) > 64) wrong.push(`the dark background is ${ground}`);
   }
   if (way.axe) wrong.push(...await accessible(tab));
   if (way.javaScriptEnabled !== false) {
@@ -189,7 +188,7 @@ async function look(context, way, path, want) {
   return tab;
 }
 
-// tabStops presses Tab until every link and control had the focus, and shows where it is.
+// tabStops presses Tab until every link and control had the focus, which must be visible.
 async function tabStops(tab) {
   const count = await tab.evaluate(() => {
     window.stops = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
@@ -204,7 +203,7 @@ async function tabStops(tab) {
       return { stop: window.stops.indexOf(e), ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2, html: e.outerHTML.slice(0, 80) };
     });
     if (at.stop !== i) tab.wrong.push(`Tab ${i + 1} leads to ${at.html}`);
-    if (!at.ring) tab.wrong.push(`one does not see the focus on ${at.html}`);
+    if (!at.ring) tab.wrong.push(`the focus is not visible on ${at.html}`);
     if (tab.wrong.length > 3) break;
     reached.add(at.stop);
   }
@@ -214,7 +213,7 @@ async function tabStops(tab) {
 // What is typed into the fields of forms, by their names; "tea" into others.
 const typed = { ratio: "2", days: "30", language: "en", sql: "select 1 as one", words: "the" };
 
-// submitForms fills in and sends each form of a page by keyboard alone.
+// submitForms fills in and sends each form of a page, only by keyboard.
 async function submitForms(context, path) {
   const forms = await (async () => {
     const tab = await open(context, origin + path);
@@ -255,7 +254,7 @@ async function submitForms(context, path) {
   return forms;
 }
 
-// press follows a link or presses a button, by its name and by keyboard alone.
+// press follows a link or presses a button by its name, only by keyboard.
 async function press(tab, name) {
   const at = () => tab.evaluate(() => document.activeElement.ariaLabel ?? document.activeElement.textContent.trim());
   for (let i = 0; (await at()) !== name; i++) {
@@ -265,8 +264,7 @@ async function press(tab, name) {
   await Promise.all([tab.waitForNavigation(), tab.keyboard.press("Enter")]);
 }
 
-// The play.
-
+// The test.
 writeFileSync(join(world, "jobs.yaml"), readFileSync(join(world, "jobs.yaml"), "utf8")
   .replace("\nservice:", "\nservice:\n  limit: 60/10s") + `daemon: {listen: "127.0.0.1:${port}"}\n`);
 await start();
@@ -285,8 +283,8 @@ from outliers_history
 where list_contains(queries, 'home espresso')
 group by day order by day`;
 
-// Every page: its address, its status if that is not 200, what it has to show, and the name of its
-// picture, with the height of that.
+// Every page: its address, its status if that is not 200, a selector that must match, and the name and
+// height of its picture.
 const pages = [
   { path: "/", has: "#troubles ~ #told", picture: "now", height: 960 },
   { path: "/found", has: "tbody tr:nth-child(50)" },
@@ -326,7 +324,7 @@ for (const [name, way] of Object.entries(ways)) {
   const context = await newContext({ viewport: way.viewport, colorScheme: way.colorScheme ?? "light", javaScriptEnabled: way.javaScriptEnabled ?? true });
   for (const { path, status, has } of pages) {
     const tab = await look(context, way, path, status);
-    if (has && !(await tab.locator(has).count())) tab.wrong.push(`it lacks ${has}`);
+    if (has && !(await tab.locator(has).count())) tab.wrong.push(`${has} is missing`);
     for (const link of await tab.locator("a[href]").evaluateAll((all) => all.map((a) => ({ href: new URL(a.getAttribute("href"), document.baseURI).href, rel: a.getAttribute("rel") ?? "" })))) {
       if (link.href.startsWith(`${origin}/`)) links.add(link.href.split("#")[0]);
       else if (!/^https:\/\//.test(link.href) || !link.rel.includes("noopener")) tab.wrong.push(`a link to ${link.href}, rel=${link.rel}`);
@@ -345,7 +343,7 @@ for (const link of links) {
   if (answer.status() !== 200) fault(link, `HTTP ${answer.status()}`);
 }
 await known.close();
-console.log(`${links.size} links of its own lead to a page`);
+console.log(`${links.size} internal links lead to a page`);
 
 step("keyboard");
 {
@@ -384,7 +382,7 @@ step("live");
   await until("Runs shows the start of a run", async () => (await list.locator("#live tbody a").first().textContent()) !== before.newest);
   const one = await open(context, await list.locator("#live tbody a").first().evaluate((a) => a.href));
   const title = await one.locator("#live h2").first().textContent();
-  if (run.exitCode !== null) fault("live", "the run was over before the page of it was open");
+  if (run.exitCode !== null) fault("live", "the run ended before its page was open");
   const [code] = await ended;
   took.end = await until("Now shows the end of a run", async () => /ok, .* new/.test(await row(now)) && (await row(now)) !== working);
   took.run = took.end + await until("the page of a run shows its end", async () => (await one.locator("h2").first().textContent()) !== title);
@@ -457,7 +455,7 @@ step("hostile texts");
   const over = once(server, "exit");
   const addresses = [];
   for await (const line of createInterface(server.stdout)) {
-    if (!line) break; // all are said
+    if (!line) break; // all addresses are printed
     if (line.startsWith("http://")) addresses.push(line);
   }
   if (!addresses.length) fault("hostile texts", "no page is served");
@@ -473,7 +471,7 @@ step("hostile texts");
           e.matches("img, iframe, object, embed, base, style, script:not([src='/live.js'], [src='/ask.js'])"));
         return odd.map((e) => `in the page: ${e.outerHTML.slice(0, 80)}`);
       }));
-      for (const a of await tab.locator("nav a").all()) await a.hover(); // nothing lies on top of the page's own
+      for (const a of await tab.locator("nav a").all()) await a.hover(); // nothing covers the page's own links
       for (const w of tab.wrong) fault(`${address.slice(0, 80)} (${name})`, w);
       await tab.close();
     }
@@ -486,7 +484,7 @@ step("hostile texts");
 
 step("ten pages open for a minute");
 {
-  await stop(); // what the runs took is not what pages cost
+  await stop(); // so that the runs' CPU and memory do not count
   await start();
   const pid = daemon.pid;
   const cpu = () => { // milliseconds
@@ -513,7 +511,7 @@ step("ten pages open for a minute");
   const busy = await span(60_000);
   console.log(`${requests} requests; CPU ${busy.share.toFixed(2)} % of a core, ${idle.share.toFixed(2)} % without them; ` +
     `memory ${busy.most.toFixed(1)} MB, ${idle.most.toFixed(1)} MB without them`);
-  if (requests < 500) fault("ten pages", `${requests} requests in a minute: they do not keep themselves up to date`);
+  if (requests < 500) fault("ten pages", `${requests} requests in a minute: they are not updated`);
   if (busy.share - idle.share > 2) fault("ten pages", "more than 2 % of a core");
   if (busy.most - idle.most > 30) fault("ten pages", "more than 30 MB");
   await context.close();
@@ -534,5 +532,5 @@ if (pictures) {
 
 await browser.close();
 await stop();
-console.log(faults.length ? `\n${faults.length} faults` : `\n${pages.length} pages are as they should be`);
+console.log(faults.length ? `\n${faults.length} faults` : `\n${pages.length} pages have no faults`);
 process.exit(faults.length ? 1 : 0);

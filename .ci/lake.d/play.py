@@ -1,4 +1,4 @@
-"""Plays of a lake, see .ci/lake: play.py REPOSITORY FOLDER-OF-THE-TOOLS PLAY [ARGUMENT]."""
+"""Tests of a lake, see .ci/lake: play.py REPOSITORY FOLDER-OF-THE-TOOLS PLAY [ARGUMENT]."""
 
 import contextlib
 import datetime
@@ -62,7 +62,7 @@ sinks:
         return False
 
     def check(self) -> str:
-        """What check says of the sinks, which hold what the journal amounts to."""
+        """The line of check about the lake, which must hold all rows of the journal."""
         said = self.run("check", "--read-data")
         lines = re.findall(r"^iceberg: .*holds answers.*", said, re.M)
         assert lines and "all rows match the journal" in lines[0], f"{self.name}:\n{said}"
@@ -72,11 +72,11 @@ sinks:
         return json.loads(self.run("connect", tool, "-o", "json"))[0]["iceberg"]
 
     def catalog(self):
-        """The lake's catalog in pyiceberg, by the lines that connect prints."""
+        """The lake's catalog in pyiceberg, opened by the lines that connect prints."""
         return readers.run(self.lines("pyiceberg"))["catalog"]
 
     def ask(self, reader: str, what: str, tables: list[str]) -> dict:
-        """The reader's answers, by a process of its own."""
+        """The reader's answers, in a process of its own."""
         (self.folder / f"{reader}.lines").write_text(what)
         done = subprocess.run([sys.executable, readers.__file__, reader, self.folder / f"{reader}.lines", *tables],
                               capture_output=True, text=True, check=False, env=os.environ | self.env)
@@ -124,7 +124,7 @@ def published(data: pathlib.Path) -> tuple[dict, dict]:
 
 
 def rows_differ(lake: Lake, tables: list[str]) -> int:
-    """How many rows are in the DuckDB file or in the lake alone, both read by DuckDB."""
+    """How many rows are only in the DuckDB file or only in the lake, both read by DuckDB."""
     import duckdb
 
     db = duckdb.connect()
@@ -144,7 +144,7 @@ def rows_differ(lake: Lake, tables: list[str]) -> int:
 
 
 def trino(lakes: list[Lake]) -> tuple[Process, int]:
-    """A server with a catalog of each lake."""
+    """A Trino server with a catalog for each lake."""
     etc, port = WORK / "trino-etc", free_port()
     (etc / "catalog").mkdir(parents=True)
     (etc / "node.properties").write_text(f"node.environment=lake\nnode.id=lake\nnode.bind-ip=127.0.0.1\nnode.internal-address=127.0.0.1\nnode.data-dir={WORK}/trino-data\n")
@@ -223,8 +223,8 @@ BUSY += "".join(f"""  {topic}:
 
 
 def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
-    """Files below a folder that no snapshot of any table has. A manifest still names files that were removed from the
-    table: those may be gone."""
+    """Files in a folder that no snapshot of any table has. A manifest also names files that were removed from the table,
+    which may be deleted already."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     known, removed = set(), set()
@@ -243,12 +243,12 @@ def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
     there = {address + "/" + str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and not f.name.startswith("catalog.db")}
     lost = known - there
     missing = [k for k in lost if not k.endswith(".metadata.json")]
-    assert not missing, f"{len(missing)} files that the tables name are gone: {missing[:3]}"
+    assert not missing, f"{len(missing)} files that the tables name are missing: {missing[:3]}"
     return sorted(there - known - removed)
 
 
 def later(days: int, postgres: Postgres, database: str, folder: pathlib.Path) -> None:
-    """Makes everything in the lake that many days older: files, snapshots, and when it was last maintained."""
+    """Makes everything in the lake that many days older: files, snapshots, and the time of the last maintenance."""
     seconds = days * 24 * 3600
     for file in folder.rglob("*"):
         if file.is_file():
@@ -268,7 +268,7 @@ def later(days: int, postgres: Postgres, database: str, folder: pathlib.Path) ->
 
 
 def fast(name: str, number: int, database: str, warehouse: str, jobs: str) -> Lake:
-    """A lake, and the simulator of a service that its daemon may ask 6,000 times a minute."""
+    """A lake, and a simulated service that accepts 6,000 requests a minute."""
     port, key = free_port(), f"key-{number}"
     simulator = Process(f"simulator-{number}", [str(BIN), "simulate", "--listen", f"127.0.0.1:{port}", "--limit", "6000/min",
                                                 "--key", key, "--seed", str(number + 1), "--cached-for", "1s"], WORK)
@@ -304,9 +304,9 @@ def daemons(minutes: str = "10") -> None:
 
 
 def maintained(postgres: Postgres, database: str, bucket: pathlib.Path, lakes: list[Lake]) -> None:
-    """Eight days later each daemon runs once more, and nothing is left of commits that were killed or came second."""
+    """Eight days later each daemon runs once more, and nothing is left of commits that were killed or lost a conflict."""
     def left(older: float = 0) -> list[str]:
-        """Files without a snapshot that are older than so many days: younger ones may belong to a commit under way."""
+        """Files without a snapshot that are older than so many days: newer ones may belong to a commit in progress."""
         then = time.time() - older * 24 * 3600
         return [f for f in orphans(lakes[0].catalog(), bucket / "lake", f"s3://{bucket.name}/lake")
                 if (bucket.parent / f.removeprefix("s3://")).stat().st_mtime < then]
@@ -321,7 +321,7 @@ def maintained(postgres: Postgres, database: str, bucket: pathlib.Path, lakes: l
     after = left(older=3)
     say(f"files that no snapshot has: {before} of {files}; eight days later, when each daemon has run once more: {len(after)} of "
         f"{sum(f.is_file() for f in bucket.rglob('*'))}, and {len(left())} of less than three days")
-    assert before > 0, "no kill fell into a commit"
+    assert before > 0, "no process was killed during a commit"
     assert not after, after[:10]
     for lake in lakes:
         say(f"  {lake.name}: {lake.check()}")
@@ -329,7 +329,7 @@ def maintained(postgres: Postgres, database: str, bucket: pathlib.Path, lakes: l
 
 
 def union(lakes: list[Lake]) -> None:
-    """The rows of all writers are those of their DuckDB files, table by table."""
+    """The lake has the rows of all writers' DuckDB files, table by table."""
     import duckdb
 
     db = duckdb.connect()
@@ -377,7 +377,7 @@ jobs:
 
 
 def costs(data: str | None = None) -> None:
-    """CPU and memory of the lake in a bucket with PostgreSQL, beside the other sinks, with the journal of DATA."""
+    """CPU and memory of the lake in a bucket with PostgreSQL, and of the other sinks, with the journal of DATA."""
     jobs = re.sub(r"\A.*?(?=^budget)", "", (ROOT / "examples/notebooks/jobs.yaml").read_text(), flags=re.S | re.M)
     postgres, store = Postgres(WORK), Store(TOOLS, WORK)
     os.environ["PGPASSWORD"] = PASSWORD
@@ -425,37 +425,37 @@ def faults() -> None:
         before = published(lake.folder / "data")[0]["ops_runs"]
         begun = time.monotonic()
         said = lake.run("run", "--again", exits=exits)
-        told = [line for line in said.splitlines() if "iceberg" in line or "lake" in line]
+        about = [line for line in said.splitlines() if "iceberg" in line or "lake" in line]
         file, parquet = published(lake.folder / "data")
         assert file["ops_runs"] == before + 1, f"{what}: the run is not in the DuckDB file:\n{said}"
         same(file, parquet, f"{what}: the Parquet files")
-        assert told, f"{what}: the run said nothing of the lake:\n{said}"
+        assert about, f"{what}: the run printed nothing about the lake:\n{said}"
         assert PASSWORD not in said, "a password was printed"
-        say(f"{what} ({time.monotonic() - begun:.0f} s): {told[0].strip()[:400]}")
+        say(f"{what} ({time.monotonic() - begun:.0f} s): {about[0].strip()[:400]}")
 
     def again(what: str) -> None:
         lake.run("run", "--again")
         lake.check()
-        say(f"  {what}: it holds what the journal does")
+        say(f"  {what}: the lake holds all rows of the journal")
 
     postgres.stop()
-    others_go_on("the catalog is away")
+    others_go_on("the catalog is stopped")
     postgres.start()
-    again("the catalog is back")
+    again("the catalog is started again")
     store.stop()
-    others_go_on("the bucket is away")
+    others_go_on("the bucket is stopped")
     store.start()
-    again("the bucket is back")
+    again("the bucket is started again")
     store.stop()
     store.start(secret="another-one")
     others_go_on("the bucket refuses the credentials")
     store.stop()
     store.start()
-    again("they are good again")
+    again("the credentials are accepted again")
     os.environ["PGPASSWORD"] = "another-one"
     others_go_on("the catalog refuses the password")
     os.environ["PGPASSWORD"] = PASSWORD
-    again("it is good again")
+    again("the password is accepted again")
 
     for i in range(5):
         process = lake.start("run", "--again")

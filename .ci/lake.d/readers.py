@@ -1,4 +1,4 @@
-"""Runs the lines that `outlierd connect READER` prints, and asks ten questions by what they leave.
+"""Runs the lines that `outlierd connect READER` prints, and answers ten questions by the connection they open.
 
     readers.py READER FILE-WITH-THE-LINES TABLE...
 
@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 
-# Each question in SQL, and in what pyarrow and polars have instead. A time is in microseconds.
+# Each question in SQL, and in the functions of pyarrow and polars. A time is in microseconds.
 QUESTIONS = {
     "outlier videos": ("select count(*) from outliers", lambda t: t("outliers").height),
     "views": ("select sum(view_count) from outliers", lambda t: t("outliers")["view_count"].sum()),
@@ -38,7 +38,7 @@ def pl():
 
 
 def plain(value):
-    """A number, whatever an engine calls it."""
+    """A number, whatever type an engine returns."""
     if hasattr(value, "timestamp"):
         return round(value.timestamp() * 1_000_000)
     return float(value) if value is not None else None
@@ -53,7 +53,7 @@ def by_sql(one, tables: list[str], place: str) -> dict:
 
 
 def by_frames(frame, tables: list[str]) -> dict:
-    """frame gives a table's rows in polars."""
+    """frame returns a table's rows in polars."""
     known = {}
 
     def table(name: str):
@@ -82,7 +82,7 @@ def polars(lines: str, tables: list[str]) -> dict:
 
 
 def duckdb(lines: str, tables: list[str]) -> dict:
-    """The lines are a command of a shell, whose SQL ends with a query of the table outliers."""
+    """The lines are a shell command, whose SQL ends with a query of the table outliers."""
     import duckdb as library
 
     subprocess.run(["bash", "-euc", lines], check=True, stdout=subprocess.DEVNULL)
@@ -92,7 +92,7 @@ def duckdb(lines: str, tables: list[str]) -> dict:
 
 
 def open_duckdb(db, lines: str, tables: list[str]) -> str:
-    """Executes the statements before the query; gives what stands before the name of a table."""
+    """Executes the statements before the query; returns the prefix of table names."""
     *begin, last = shlex.split(lines)[2].split(";\n")
     for sql in begin:
         if "set variable" not in sql:

@@ -1,4 +1,4 @@
-"""The services of a lake, on loopback: PostgreSQL, a store that speaks S3, a REST catalog."""
+"""The services of a lake, on loopback: PostgreSQL, a server of the S3 API, a REST catalog."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 class Process:
-    """A process with a log, which ends with this program."""
+    """A process with a log, which is stopped when this program ends."""
 
     running: list["Process"] = []
     ends_by = signal.SIGTERM
@@ -77,7 +77,7 @@ class Postgres:
         self.programs = found[-1].parent
         self.folder.mkdir()
         self.user = None
-        if os.getuid() == 0:  # which PostgreSQL refuses
+        if os.getuid() == 0:  # PostgreSQL refuses to run as root
             self.user = "postgres"
             os.chown(self.folder, pwd.getpwnam(self.user).pw_uid, -1)
         password = self.folder / "password"
@@ -97,7 +97,7 @@ class Postgres:
             [self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT breaks off transactions, SIGQUIT is a crash."""
+        """SIGINT aborts transactions, SIGQUIT simulates a crash."""
         os.kill(self.process.child.pid, how)
         self.process.child.wait(60)
         self.process.stop()
@@ -114,7 +114,7 @@ class Postgres:
 
 
 class Store:
-    """versitygw over a folder."""
+    """versitygw, which serves a folder by the S3 API."""
 
     def __init__(self, tools: pathlib.Path, work: pathlib.Path):
         self.tools, self.work, self.port = tools, work, free_port()
@@ -139,7 +139,7 @@ class Store:
 
 
 class Rest:
-    """Iceberg's REST catalog over a database of its own."""
+    """Iceberg's REST catalog with a database of its own."""
 
     def __init__(self, tools: pathlib.Path, work: pathlib.Path, name: str, database: str, warehouse: str):
         self.port = free_port()

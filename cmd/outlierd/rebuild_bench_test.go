@@ -77,14 +77,14 @@ var readTables = `INSERT INTO warehouse.main.outliers_history BY NAME
 			response: 'BIGINT', run: 'VARCHAR', job: 'VARCHAR', observed_at: 'TIMESTAMPTZ', queries: 'VARCHAR[]', item: 'VARCHAR',
 			page: 'BIGINT', rank_base: 'BIGINT', answer: 'STRUCT(hits ` + fmt.Sprintf(hitType, "TIMESTAMPTZ", imagesOf("default", "medium", "high")) + `)'}));
 	INSERT INTO warehouse.main.outliers BY NAME
-	WITH told AS (SELECT video_id, max(_response_id) AS _response_id, min(observed_at) AS first_seen_at, max(observed_at) AS last_seen_at,
+	WITH seen AS (SELECT video_id, max(_response_id) AS _response_id, min(observed_at) AS first_seen_at, max(observed_at) AS last_seen_at,
 			count(*) AS times_seen FROM warehouse.main.outliers_history GROUP BY video_id),
 		earlier AS (SELECT h.video_id, max(observed_at) AS previous_seen_at, arg_max(view_count, observed_at) AS previous_view_count
-			FROM warehouse.main.outliers_history AS h JOIN told USING (video_id)
+			FROM warehouse.main.outliers_history AS h JOIN seen USING (video_id)
 			WHERE epoch_us(observed_at) // 86400000000 < epoch_us(last_seen_at) // 86400000000 GROUP BY h.video_id)
 	SELECT h.* EXCLUDE (source, queries, seeds, item, page, "rank", scan_id), first_seen_at, last_seen_at, times_seen,
 		previous_seen_at, previous_view_count
-	FROM warehouse.main.outliers_history AS h JOIN told USING (video_id, _response_id) LEFT JOIN earlier USING (video_id)`
+	FROM warehouse.main.outliers_history AS h JOIN seen USING (video_id, _response_id) LEFT JOIN earlier USING (video_id)`
 
 func imagesOf(sizes ...string) string {
 	var fields []string

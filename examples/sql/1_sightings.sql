@@ -1,4 +1,4 @@
--- One row per video and sighting, with what it gained since the one before.
+-- One row per video and sighting, with the views gained since the previous one.
 create or replace table sightings as
 with seen as (
     select video_id, observed_at, max(view_count) as views, any_value(_job) as job
