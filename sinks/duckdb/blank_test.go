@@ -112,8 +112,8 @@ func TestBlankFileHasWhatIsDeclared(t *testing.T) {
 	t.Logf("%d bytes, %d in the program", len(after), len(blankContent))
 }
 
-// TestTextsAreKeptWithoutDictionary unless they repeat, in a new file and in one that an older version
-// made and this one adds a table to.
+// TestTextsAreKeptWithoutDictionary unless they repeat, in a new file, in one that an older version made
+// and this one adds tables to, and in one of a version that did not say how texts are kept.
 func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 	o, path := whole(t.TempDir()), filepath.Join(t.TempDir(), "new.duckdb")
 	if err := o.blankOf().write(path); err != nil {
@@ -124,31 +124,41 @@ func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	add := func(video string) string {
-		return `INSERT INTO warehouse.transcript_events (video_id, position, text)
-			SELECT ` + video + `, i, 'line ' || i || ' of what is said' FROM range(5000) AS r(i);
-			CHECKPOINT warehouse`
-	}
-	kept := func() string {
-		rows, err := db.Query(t.Context(), `SELECT string_agg(DISTINCT column_name || ' ' || compression, ', ' ORDER BY column_name || ' ' || compression)
-			FROM pragma_storage_info('warehouse.transcript_events') WHERE segment_type = 'VARCHAR'`)
+	must := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rows[0][0].(string)
 	}
-	const want = "text ZSTD, video_id DICT_FSST"
-	_, err = db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse; "+add("'dQw4w9WgXcQ'"))
-	if got := kept(); err != nil || got != want {
-		t.Errorf("new file: %s, error %v, want %s", got, err, want)
+	exec := func(sql string) {
+		t.Helper()
+		_, err := db.Exec(t.Context(), sql)
+		must(err)
 	}
-	if _, err = db.Exec(t.Context(), "DROP TABLE warehouse.transcript_events"); err != nil {
-		t.Fatal(err)
+	check := func(file, texts, pictures string) {
+		t.Helper()
+		exec(`INSERT INTO warehouse.transcript_events (video_id, position, text)
+				SELECT 'dQw4w9WgXcQ', i, 'line ' || i || ' of what is said' FROM range(5000) AS r(i);
+			INSERT INTO warehouse.comments (video_id, author_thumbnails)
+				SELECT 'dQw4w9WgXcQ', [{url: 'https://pictures.example/' || md5(i::varchar), width: 48, height: 48}] FROM range(5000) AS r(i)`)
+		must(db.Checkpoint(t.Context()))
+		for table, want := range map[string]string{"transcript_events": texts, "comments": pictures} {
+			rows, err := db.Query(t.Context(), `SELECT string_agg(DISTINCT column_name || ' ' || compression, ', ' ORDER BY column_name || ' ' || compression)
+				FROM pragma_storage_info('warehouse.`+table+`') WHERE segment_type = 'VARCHAR'
+				AND column_name IN ('video_id', if('`+table+`' = 'comments', 'author_thumbnails', 'text'))`)
+			must(err)
+			if got := rows[0][0].(string); got != want {
+				t.Errorf("%s: %s: %s, want %s", file, table, got, want)
+			}
+		}
 	}
-	if err = db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables())); err == nil {
-		_, err = db.Exec(t.Context(), add("'dQw4w9WgXcQ'"))
-	}
-	if got := kept(); err != nil || got != want {
-		t.Errorf("older file: %s, error %v, want %s", got, err, want)
-	}
+	const texts, pictures = "text ZSTD, video_id DICT_FSST", "author_thumbnails ZSTD, video_id DICT_FSST"
+	exec("ATTACH " + database.Text(path) + " AS warehouse")
+	check("new file", texts, pictures)
+	exec("DROP TABLE warehouse.transcript_events; DROP TABLE warehouse.comments")
+	must(db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables())))
+	check("older file", texts, pictures)
+	exec(`DROP TABLE warehouse.transcript_events; CREATE TABLE warehouse.transcript_events (video_id VARCHAR, position BIGINT, text VARCHAR);
+		DELETE FROM warehouse.comments; DELETE FROM warehouse.outlierd.marks WHERE name = 'declared'; RESET force_compression`)
+	check("file of a version that did not say it", "text DICT_FSST, video_id DICT_FSST", "author_thumbnails DICT_FSST, video_id DICT_FSST")
 }

@@ -107,8 +107,11 @@ func (in *instance) detach(ctx context.Context) error {
 	if err := in.db.Release(ctx); err != nil {
 		return err
 	}
-	if _, err := in.db.Exec(ctx, "CHECKPOINT warehouse; DETACH warehouse"); err != nil {
-		return fmt.Errorf("checkpoint the warehouse: %w", err)
+	if err := in.db.Checkpoint(ctx); err != nil {
+		return err
+	}
+	if _, err := in.db.Exec(ctx, "DETACH warehouse"); err != nil {
+		return fmt.Errorf("detach the warehouse: %w", err)
 	}
 	in.attached = false
 	return in.db.Release(ctx)

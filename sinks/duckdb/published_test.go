@@ -252,10 +252,7 @@ func makeFile(t *testing.T, path, ddl string) {
 	if err := in.attach(t.Context(), path, noBlank); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(t.Context(), ddl); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.detach(t.Context()); err != nil {
+	if _, err := db.Exec(t.Context(), ddl+"; CHECKPOINT warehouse; DETACH warehouse"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -69,8 +70,12 @@ func (s *Sink) usage(ctx context.Context) (used, total int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	rows, err := in.db.Query(ctx, `CHECKPOINT warehouse; SELECT (used_blocks * block_size)::BIGINT, (total_blocks * block_size)::BIGINT
-		FROM pragma_database_size() WHERE database_name = 'warehouse'`)
+	err = in.db.Checkpoint(ctx)
+	var rows [][]driver.Value
+	if err == nil {
+		rows, err = in.db.Query(ctx, `SELECT (used_blocks * block_size)::BIGINT, (total_blocks * block_size)::BIGINT
+			FROM pragma_database_size() WHERE database_name = 'warehouse'`)
+	}
 	if err != nil {
 		return 0, 0, s.abandon(fmt.Errorf("size of %s: %w", s.options.Private, err))
 	}

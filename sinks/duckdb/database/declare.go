@@ -46,12 +46,34 @@ func columns(t *schema.Table) []column {
 
 // definition returns the column as in CREATE TABLE. By default DuckDB compresses texts of less than 4
 // kB by a dictionary and a symbol table per block. If values do not repeat, this needs three times the
-// CPU time of zstd to write, more space, and more time to read.
+// CPU time of zstd to write, more space, and more time to read. Texts in lists and structs, mostly
+// addresses of pictures, do not repeat either, but DuckDB accepts no compression for such a column: see
+// [DB.Checkpoint].
 func (c column) definition() string {
-	if c.text {
-		return Name(c.name) + " " + c.kind + " USING COMPRESSION zstd"
+	switch {
+	case c.kind != "VARCHAR":
+		return Name(c.name) + " " + c.kind
+	case c.text:
+		return Name(c.name) + " VARCHAR USING COMPRESSION zstd"
 	}
-	return Name(c.name) + " " + c.kind
+	return Name(c.name) + " VARCHAR USING COMPRESSION dict_fsst"
+}
+
+// Checkpoint writes the log of the warehouse into its file. Columns of text that were declared without
+// a compression get zstd if only nested ones are. In a file of an older version these include columns
+// whose values repeat: their dictionaries make queries faster, so DuckDB still chooses.
+func (db *DB) Checkpoint(ctx context.Context) error {
+	rows, err := db.Query(ctx, "SELECT 1 FROM warehouse.outlierd.marks WHERE name = "+Text(Declared))
+	if err == nil && len(rows) > 0 {
+		_, err = db.Exec(ctx, "SET force_compression = 'zstd'")
+	}
+	if err == nil {
+		_, err = db.Exec(ctx, "CHECKPOINT warehouse")
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint the warehouse: %w", err)
+	}
+	return nil
 }
 
 // types returns DuckDB's own names of the declared types, by the declared name, so that they can be
@@ -118,8 +140,9 @@ const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIG
 var marks = table{
 	comment: "How far the writer has come.",
 	columns: map[string]column{
-		"name": {comment: "journal, operations for the operations tables, or vacuum"},
-		"id":   {comment: "the last answer of the journal, or change of the operations tables, that the file holds; for vacuum, when it was made last, in Unix seconds"},
+		"name": {comment: "journal, operations for the operations tables, vacuum, or declared"},
+		"id": {comment: "the last answer of the journal, or change of the operations tables, that the file holds; for vacuum, when it was made last, in Unix seconds; for declared, 1: " +
+			"all columns of text that are not nested say how they are compressed"},
 	},
 }
 
@@ -127,7 +150,7 @@ var marks = table{
 func markChanges(have table) []string {
 	var ddl []string
 	if have.columns == nil {
-		ddl = append(ddl, createMarks)
+		ddl = append(ddl, createMarks, "INSERT INTO warehouse.outlierd.marks VALUES ("+Text(Declared)+", 1)")
 	}
 	if have.comment != marks.comment {
 		ddl = append(ddl, "COMMENT ON TABLE warehouse.outlierd.marks IS "+Text(marks.comment))
@@ -212,11 +235,13 @@ func (db *DB) define(ctx context.Context, sql string) error {
 }
 
 // The names in the table of the watermarks: the watermark of the journal, the version of the operations
-// tables, and the time of the last vacuum.
+// tables, the time of the last vacuum, and whether the columns of text were declared with their
+// compression when the file was created.
 const (
 	Journal    = "journal"
 	Operations = "operations"
 	Vacuum     = "vacuum"
+	Declared   = "declared"
 )
 
 // declareMarks adds missing rows to the table of the watermarks. It deletes those of each operations
