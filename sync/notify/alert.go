@@ -33,14 +33,14 @@ func (a *Alerts) Evaluate(ctx context.Context) {
 	for _, alert := range a.Watcher.config.Alerts {
 		err := a.evaluate(ctx, alert)
 		switch {
+		case err == nil:
+			delete(a.failed, alert.Name)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			a.Log.Warn("alert not evaluated", "alert", alert.Name,
 				"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
 			return
 		case ctx.Err() != nil:
 			return
-		case err == nil:
-			delete(a.failed, alert.Name)
 		case a.failed[alert.Name] != err.Error():
 			if a.failed == nil {
 				a.failed = map[string]string{}
@@ -138,6 +138,7 @@ func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool
 	if first {
 		return nil
 	}
+	var events []Event
 	for some := range slices.Chunk(fresh, MaxRows) {
 		e := Event{Kind: Alert, Alert: alert.Name, Time: tx.Now()}
 		parts := []string{string(Alert), alert.Name, definition(alert)}
@@ -148,11 +149,9 @@ func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool
 		if len(some) == 1 {
 			e.Title = fmt.Sprintf("%s: %s", cmp.Or(alert.About, alert.Name), cmp.Or(some[0].row.Title, "1 new row"))
 		}
-		if err := a.Watcher.outbox.put(tx, e, alert.Notify); err != nil {
-			return err
-		}
+		events = append(events, e)
 	}
-	return nil
+	return a.Watcher.outbox.put(tx, alert.Notify, events...)
 }
 
 // keyed is a row with the hash of its key.

@@ -85,6 +85,22 @@ func TestAlertSendsEachNewRowOnce(t *testing.T) {
 	w.close()
 }
 
+// A result with more rows than may wait is logged once, and not for each event that it displaces.
+func TestAlertWithTooManyRowsIsLoggedOnce(t *testing.T) {
+	w := newWorld(t, rivalAlert)
+	var rows []string
+	a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
+		return rows, nil
+	}}
+	a.Evaluate(t.Context())
+	rows = found(upTo(MaxRows * (mostWaiting + 50))...)
+	a.Evaluate(t.Context())
+	if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="notifications dropped" target=hook events=50 `) {
+		t.Errorf("log, want one line about 50 events:\n%.1000s", log)
+	}
+	w.close()
+}
+
 // TestSeenRowsAreLookedUp: an alert with many rows in its history costs no more than a new one.
 func TestSeenRowsAreLookedUp(t *testing.T) {
 	w := newWorld(t, rivalAlert)

@@ -103,7 +103,7 @@ func (w *world) put(ids ...string) {
 	w.Helper()
 	w.update(func(tx *store.Tx) error {
 		for _, id := range ids {
-			if err := w.watcher.outbox.put(tx, Event{ID: id, Kind: Failed, Title: id}, []string{"hook", "other"}); err != nil {
+			if err := w.watcher.outbox.put(tx, []string{"hook", "other"}, Event{ID: id, Kind: Failed, Title: id}); err != nil {
 				return err
 			}
 		}

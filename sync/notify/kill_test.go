@@ -54,7 +54,7 @@ func deliverAll(dir, address string) error {
 	w := NewWatcher(config, log)
 	err = opened.DB.Update(func(tx *store.Tx) error {
 		for i := range childEvents {
-			if err := w.outbox.put(tx, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}, []string{"hook"}); err != nil {
+			if err := w.outbox.put(tx, []string{"hook"}, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}); err != nil {
 				return err
 			}
 		}

@@ -33,30 +33,45 @@ type Outbox struct {
 	log     *slog.Logger
 }
 
-// put writes an event for those of the named targets that want it. An event whose id is already there
+// put writes events for those of the named targets that want them. An event whose id is already there
 // is not written again.
-func (o *Outbox) put(tx *store.Tx, e Event, names []string) error {
-	e = e.clean(o.redact)
-	payload, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write the event %s: %w", e.Kind, err)
-	}
+func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
 	for i := range o.targets {
 		t := &o.targets[i]
-		if t.Off || !slices.Contains(names, t.Name) || !wants(t, e.Kind) {
+		if t.Off || !slices.Contains(names, t.Name) {
 			continue
 		}
-		now := store.Micros(tx.Now())
-		result, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
-			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.ID, string(e.Kind), t.Name, string(payload), now, now)
-		if err == nil && store.Changed(result) {
-			err = o.bound(tx, t.Name)
+		written := false
+		for _, e := range events {
+			if !wants(t, e.Kind) {
+				continue
+			}
+			is, err := o.write(tx, t.Name, e)
+			if err != nil {
+				return fmt.Errorf("put the event %s of target %s in the outbox: %w", e.Kind, t.Name, err)
+			}
+			written = written || is
 		}
-		if err != nil {
-			return fmt.Errorf("put the event %s of target %s in the outbox: %w", e.Kind, t.Name, err)
+		if !written {
+			continue
+		}
+		if err := o.bound(tx, t.Name); err != nil {
+			return fmt.Errorf("bound the outbox of target %s: %w", t.Name, err)
 		}
 	}
 	return nil
+}
+
+// write reports whether the event was not there yet.
+func (o *Outbox) write(tx *store.Tx, target string, e Event) (written bool, err error) {
+	payload, err := json.Marshal(e.clean(o.redact))
+	if err != nil {
+		return false, err
+	}
+	now := store.Micros(tx.Now())
+	result, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
+		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.ID, string(e.Kind), target, string(payload), now, now)
+	return err == nil && store.Changed(result), err
 }
 
 // bound drops the oldest events of a target beyond [mostWaiting].

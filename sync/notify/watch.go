@@ -76,10 +76,10 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	if len(checks) == 0 {
 		return nil
 	}
-	return w.outbox.put(tx, Event{
+	return w.outbox.put(tx, checks, Event{
 		ID: idOf(string(Started), r.Job, r.ID), Kind: Started, Time: r.Started,
 		Job: r.Job, Run: r.ID, Title: r.Job + " started",
-	}, checks)
+	})
 }
 
 // RunEnded notifies the targets of a job of a run whose status is being recorded in tx. A superseded
@@ -99,12 +99,12 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 		return err
 	}
 	checks, others := w.split(names)
-	if err := w.outbox.put(tx, runEvent(kind, r), checks); err != nil {
+	if err := w.outbox.put(tx, checks, runEvent(kind, r)); err != nil {
 		return err
 	}
 	kinds, next := afterRun(Kind(open), r.Status)
 	for _, k := range kinds {
-		if err := w.outbox.put(tx, runEvent(k, r), others); err != nil {
+		if err := w.outbox.put(tx, others, runEvent(k, r)); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
 	e.Title = fmt.Sprintf("%s: %d credits of unknown outcome", r.Job, spent.Unknown)
 	e.Text = "A paid call was sent and no answer came, so it may or may not have been charged. " +
 		"The credits count against the budget; `outlierd budget` shows them."
-	return w.outbox.put(tx, e, names)
+	return w.outbox.put(tx, names, e)
 }
 
 // words follow the job's name in the title of a run's event.
@@ -187,7 +187,7 @@ func (w *Watcher) check(tx *store.Tx, c condition) error {
 		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
 	}
 	if begins || ends {
-		if err := w.outbox.put(tx, e, w.fileTargets()); err != nil {
+		if err := w.outbox.put(tx, w.fileTargets(), e); err != nil {
 			return err
 		}
 	}
