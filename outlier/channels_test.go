@@ -50,7 +50,7 @@ func checkSent(t *testing.T, r *Request, path, query string) {
 	}
 }
 
-func TestChannelSearchesRefuseWhatCanOnlyBeWrong(t *testing.T) {
+func TestChannelSearchesRefuseInvalidParameters(t *testing.T) {
 	for name, tt := range map[string]struct{ change, want string }{
 		"sort of another search": {"sortBy=zScore", "sortBy enum"},
 		"unknown order":          {"sortOrder=up", "sortOrder enum"},
@@ -88,7 +88,7 @@ const channelHit = `{"id":"` + aChannel + `","kind":"channel","foundAt":"2026-11
 "statistics":{"subscribers":1000,"averageViews":"250.5","avgViewsToSubscribersRatio":0.25,"viewVariationCoefficient":1.5,"other":7},
 "monetization":{"adsense":true,"revenueMonthlyEstimationFrom":10,"revenueMonthlyEstimationTo":30,"rpmEstimationTo":2}}`
 
-func TestReadChannelPageReadsWhatSteers(t *testing.T) {
+func TestReadChannelPage(t *testing.T) {
 	got, err := readChannelPage([]byte(`{"hits":[` + channelHit + `,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`))
 	if err != nil {
 		t.Fatal(err)

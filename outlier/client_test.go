@@ -319,7 +319,7 @@ func TestDoGivesASentCallGraceWhenStopped(t *testing.T) {
 	}
 }
 
-func TestDoSettlesWhatPanics(t *testing.T) {
+func TestDoSettlesACallThatPanics(t *testing.T) {
 	for name, tt := range map[string]struct {
 		connects bool
 		want     []string
@@ -350,7 +350,7 @@ func TestDoSettlesWhatPanics(t *testing.T) {
 	}
 }
 
-func TestDoReportsBooksThatCannotBeKept(t *testing.T) {
+func TestDoReportsBookkeepingErrors(t *testing.T) {
 	full := errors.New("disk full")
 	b := &books{failure: full}
 	a, err := (&Client{URL: "https://api.test", Transport: answering(200, `{}`)}).Do(t.Context(), search(t), b)

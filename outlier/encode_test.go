@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestArraysAreEncodedAsTold(t *testing.T) {
+func TestArrayEncodings(t *testing.T) {
 	two := url.Values{"query": {"b", "a&c", "é, e"}, "by": {"lexical"}}
 	for _, tt := range []struct {
 		arrays Arrays

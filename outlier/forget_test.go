@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRedactTakesOutWhatTellsAboutAnID(t *testing.T) {
+func TestRedactRemovesAllMentionsOfAnID(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"a hit":                   {`{"hits":[{"id":"a"},{"id":"x","snippet":{"title":"T"}},{"id":"b"}]}`, `{"hits":[{"id":"a"},"forgotten",{"id":"b"}]}`},
 		"a hit of a channel":      {`{"hits":[{"id":"a","snippet":{"channelId":"x"}}]}`, `{"hits":["forgotten"]}`},
@@ -40,7 +40,7 @@ func TestRedactAsksForTheMemberToo(t *testing.T) {
 	}
 }
 
-func TestRedactRefusesWhatItCannotLookThrough(t *testing.T) {
+func TestRedactRefusesUnreadableAnswers(t *testing.T) {
 	for _, body := range []string{``, `{`, `[1,]`, `no JSON`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
 		if got, changed, err := Redact([]byte(body), func(_, _ []byte) bool { return true }, nil); err == nil {
 			t.Errorf("%q became %q, %t", body, got, changed)

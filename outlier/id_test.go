@@ -59,7 +59,7 @@ func TestHandlesAreReadFromAddressesToo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoIDIsRefusedWithAReason(t *testing.T) {
+func TestInvalidIDsAreRefusedWithAReason(t *testing.T) {
 	for _, tt := range []struct {
 		parse      func(string) (string, error)
 		text, want string

@@ -84,7 +84,7 @@ func TestFreeCallsShareAConnectionAndPaidOnesHaveTheirOwn(t *testing.T) {
 }
 
 // A server that does not go well with kept connections costs one failed call and no more.
-func TestAFailedCallEndsTheKeepingOfConnectionsForAWhile(t *testing.T) {
+func TestFailedCallSuspendsSharedConnections(t *testing.T) {
 	var connections atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := connections.Load(); n == 1 && !strings.HasSuffix(r.URL.Path, "1") {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestKeyShowsNowhere(t *testing.T) {
+func TestKeyIsNeverPrinted(t *testing.T) {
 	const secret = "sk-canary-4711"
 	key, err := NewKey(secret)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestKeyTextIsASingleHeaderWord(t *testing.T) {
 	}
 }
 
-func TestKeyFingerprintTellsKeysApart(t *testing.T) {
+func TestKeyFingerprintIsUnique(t *testing.T) {
 	a, _ := NewKey("a")
 	again, _ := NewKey("a\n")
 	b, _ := NewKey("b")

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
+func TestDoSettlesThePrice(t *testing.T) {
 	const jsonType, htmlType = "Content-Type: application/json", "Content-Type: text/html; charset=utf-8"
 	for name, tt := range map[string]struct {
 		wire    wire
@@ -163,7 +163,7 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
 // An answer tells the time only if the service wrote it.
-func TestOnlyTheServicesOwnAnswersTellTheTime(t *testing.T) {
+func TestOnlyTheServicesOwnAnswersHaveTheTime(t *testing.T) {
 	const told = "Sat, 21 Nov 2026 10:00:00 GMT"
 	dated := func(status int, body string, header ...string) wire {
 		return answering(status, body, append(header, "Date: "+told)...)

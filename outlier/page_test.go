@@ -13,7 +13,7 @@ const hit = `{"id":"dQw4w9WgXcQ","kind":"video","time":"2026-11-21T00:00:00Z",
  "monetization":{"rpmEstimationFrom":1,"rpmEstimationTo":2,"revenueEstimationFrom":100,"revenueEstimationTo":300}},
 "statistics":{"viewCount":123456,"zScore":2.5,"averageViewsRatio":7.25}}`
 
-func TestReadPageReadsWhatSteers(t *testing.T) {
+func TestReadPageReadsRelevantFields(t *testing.T) {
 	got, err := readOutlierPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestReadPageReadsWhatSteers(t *testing.T) {
 	}
 }
 
-func TestReadPageToleratesOddFields(t *testing.T) {
+func TestReadPageToleratesUnexpectedFields(t *testing.T) {
 	page := func(hits ...Hit) Page { return Page{Total: -1, From: -1, Size: -1, Hits: hits} }
 	for name, tt := range map[string]struct {
 		body string
@@ -71,7 +71,7 @@ func TestReadPageToleratesOddFields(t *testing.T) {
 	}
 }
 
-func TestReadPageRefusesWhatIsNoSearchAnswer(t *testing.T) {
+func TestReadPageRefusesOtherAnswers(t *testing.T) {
 	for _, body := range []string{``, `null`, `[]`, `"hits"`, `{}`, `{"hits":{}}`, `{"hits":[`, `{"items":[]}`, `{"hits":[{"id":}]}`, `<html>`} {
 		if p, err := readOutlierPage([]byte(body)); err == nil {
 			t.Errorf("%s passes as %+v", body, p)

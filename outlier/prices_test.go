@@ -24,7 +24,7 @@ func TestPricesAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
-func TestTariffSaysWhatARequestCosts(t *testing.T) {
+func TestTariffPrices(t *testing.T) {
 	scan := func(mode string) url.Values { return url.Values{"mode": {mode}} }
 	for _, tt := range []struct {
 		op     Operation

@@ -54,8 +54,8 @@ func TestAPageAddsOnlyItsPlace(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnRecordIsCheckedBeforeItIsSent: rules may be newer than the record.
-func TestWhatIsOnRecordIsCheckedBeforeItIsSent(t *testing.T) {
+// TestStoredQueriesAreCheckedBeforeTheyAreSent: rules may be newer than the record.
+func TestStoredQueriesAreCheckedBeforeTheyAreSent(t *testing.T) {
 	for _, q := range []Query{{}, UncheckedQuery(OpSearch, "sortBy=luck"), UncheckedQuery(OpSearch, "query=%zz"),
 		UncheckedQuery(OpSearch, "from=0"), UncheckedQuery(OpDetails, "")} {
 		if r, err := q.Page(0, nil); err == nil {

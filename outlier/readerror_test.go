@@ -82,7 +82,7 @@ func TestReadErrorByBodyAndStatus(t *testing.T) {
 	}
 }
 
-func TestErrorSaysWhatWasAskedAndWhatCame(t *testing.T) {
+func TestErrorNamesRequestAndAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		err  Error
 		want string

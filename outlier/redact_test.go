@@ -42,7 +42,7 @@ func escaped(s string, nth int) string {
 	return b.String()
 }
 
-func TestKeyIsTakenOutOfAnswersHoweverItIsSpelled(t *testing.T) {
+func TestKeyIsRemovedFromAnswersInAnyEncoding(t *testing.T) {
 	basic := func(before string) string { return base64.StdEncoding.EncodeToString([]byte(before + echoed)) }
 	for name, text := range map[string]string{
 		"JSON":                         quoted(echoed, true),
@@ -80,8 +80,8 @@ func TestKeyIsTakenOutOfAnswersHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// TestKeyOfDigitsCostsNoAnswer in which it stands as a number.
-func TestKeyOfDigitsCostsNoAnswer(t *testing.T) {
+// TestKeyOfDigitsDamagesNoAnswer in which it stands as a number.
+func TestKeyOfDigitsDamagesNoAnswer(t *testing.T) {
 	key, err := NewKey("1234567890123")
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
 	}
 }
 
-// TestNothingOfAnAnswerThatIsKeptHasTheKey: whole or cut, packed or plain, a success or not.
-func TestNothingOfAnAnswerThatIsKeptHasTheKey(t *testing.T) {
+// TestStoredAnswersDoNotContainTheKey: whole or cut, packed or plain, a success or not.
+func TestStoredAnswersDoNotContainTheKey(t *testing.T) {
 	const secret = "sk-canary-4711"
 	key, err := NewKey(secret)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestRelatedNeedsASeed(t *testing.T) {
 	}
 }
 
-func TestRelatedRefusesWhatIsNoSeed(t *testing.T) {
+func TestRelatedRefusesInvalidSeeds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		params string
 		want   []string
@@ -98,7 +98,7 @@ func TestStoredParametersMakeTheSameRequest(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsRefuseWhatCannotBeAParameter(t *testing.T) {
+func TestTrendingFormatsRefuseInvalidParameters(t *testing.T) {
 	params := url.Values{" ": {"a"}, "b": {"\xff"}, "c": {"", "d"}, "\xff": {"e"}}
 	_, err := NewRequest(OpTrendingFormats, params, nil)
 	if diff := cmp.Diff([]string{"pattern", "b pattern", "\xff pattern"}, codes(err)); diff != "" {

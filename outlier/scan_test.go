@@ -19,7 +19,7 @@ func values(t testing.TB, query string) url.Values {
 	return v
 }
 
-func TestAScanIsAskedForWithItsDefaultsWrittenOut(t *testing.T) {
+func TestScanIsRequestedWithExplicitDefaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scan  string
 		want  string
@@ -38,7 +38,7 @@ func TestAScanIsAskedForWithItsDefaultsWrittenOut(t *testing.T) {
 	}
 }
 
-func TestAScanThatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidScanIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scan string
 		want []string
@@ -62,7 +62,7 @@ func TestAScanThatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-func TestReadScanReadsWhatSteers(t *testing.T) {
+func TestReadScanReadsRelevantFields(t *testing.T) {
 	got, err := ReadScan([]byte(`{"id":"` + aScan + `","name":"n","status":"Running","input":{"query":["a","b"],"threshold":{"channels":100,"outlierVideos":9007199254740991}},
 		"createdAt":"2026-11-21T10:00:00.123Z","updatedAt":"2026-11-21T10:00:01Z","endedAt":null,"new":[{}]}`))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestReadScanReadsWhatSteers(t *testing.T) {
 	}
 }
 
-func TestReadScanToleratesOddFields(t *testing.T) {
+func TestReadScanToleratesUnexpectedFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		members string
 		want    Scan
@@ -108,7 +108,7 @@ func TestReadScanToleratesOddFields(t *testing.T) {
 	}
 }
 
-func TestReadScanRefusesWhatNamesNoScan(t *testing.T) {
+func TestReadScanRefusesAnswersWithoutAScan(t *testing.T) {
 	for _, body := range []string{``, `[]`, `null`, `{}`, `{"id":7}`, `{"id":null,"status":"Running"}`, `{"id":"` + aScan + `0"}`, `<html>`} {
 		if s, err := ReadScan([]byte(body)); err == nil || s.ID != "" {
 			t.Errorf("%s passes as %+v", body, s)
@@ -117,7 +117,7 @@ func TestReadScanRefusesWhatNamesNoScan(t *testing.T) {
 }
 
 // A scan that was paid for must not be lost with the end of its answer.
-func TestReadScanTellsTheIDOfAnAnswerCutShort(t *testing.T) {
+func TestReadScanFindsTheIDInATruncatedAnswer(t *testing.T) {
 	whole := `{"id":"` + aScan + `","status":"Running"}`
 	for n := range len(whole) {
 		s, err := ReadScan([]byte(whole[:n]))

@@ -140,7 +140,7 @@ func TestEmptySearchSendsOnlyThePage(t *testing.T) {
 	}
 }
 
-func TestIdentityTellsQuestionsApart(t *testing.T) {
+func TestIdentityDistinguishesQuestions(t *testing.T) {
 	page := func(params url.Values, from int64) string { return ask(t, OpSearch, at(params, from, 40)).Identity() }
 	if a, b := page(full(), 0), page(full(), 0); a != b {
 		t.Errorf("the same search has the identities %q and %q", a, b)

@@ -226,7 +226,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAScanGoesOutOnceAsJSON(t *testing.T) {
+func TestScanIsSentOnceAsJSON(t *testing.T) {
 	s := newRawServer(t, "") // it hangs up
 	b := &books{}
 	_, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), scan(t), b)
@@ -321,7 +321,7 @@ func TestNothingIsWrittenIfMarkingFails(t *testing.T) {
 	}
 }
 
-func TestWhatCannotConnectIsRefunded(t *testing.T) {
+func TestCallThatCannotConnectIsRefunded(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

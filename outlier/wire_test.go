@@ -220,7 +220,7 @@ func TestEveryDataRequestObeysTheContract(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsGoAsTheyAreWritten(t *testing.T) {
+func TestTrendingFormatsAreSentAsWritten(t *testing.T) {
 	ask := func(params url.Values) *outlier.Request {
 		r, err := outlier.NewRequest(outlier.OpTrendingFormats, params, nil)
 		if err != nil {

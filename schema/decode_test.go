@@ -178,8 +178,8 @@ func TestExamplesBecomeRows(t *testing.T) {
 	}
 }
 
-// TestMissingFieldsAreToldFromNull: what is null, or of no use, is in the answer all the same.
-func TestMissingFieldsAreToldFromNull(t *testing.T) {
+// TestMissingFieldsAreDistinguishedFromNull: what is null, or of no use, is in the answer all the same.
+func TestMissingFieldsAreDistinguishedFromNull(t *testing.T) {
 	whole := `{"id":"` + someVideo + `","comments":[],"statistics":{"count":1}}`
 	for item, want := range map[string]string{
 		whole:                                            "[]",
@@ -215,7 +215,7 @@ func TestCurrentTablesShareTheArraysOfTheirHistory(t *testing.T) {
 	}
 }
 
-func TestRowsCollectOverAnswersAndAreTakenOnce(t *testing.T) {
+func TestRowsOfSeveralAnswersAreTakenOnce(t *testing.T) {
 	d := newDecoder(t)
 	for i, op := range append(operations, operations...) {
 		s := source(op)
@@ -269,7 +269,7 @@ func TestPartsComeInTheOrderOfTables(t *testing.T) {
 }
 
 // What was handed over is not copied, so the next batch must begin with memory of its own.
-func TestTakenRowsAreNotTouchedByLaterAnswers(t *testing.T) {
+func TestTakenRowsAreNotChangedByLaterAnswers(t *testing.T) {
 	d := newDecoder(t)
 	decode := func(title string) arrow.RecordBatch {
 		body := `{"hits":[{"id":"` + someVideo + `","snippet":{"title":"` + title + `","duration":5}}]}`
@@ -304,7 +304,7 @@ func TestOnlyTheHistorySaysWhichSearchFoundAHit(t *testing.T) {
 	}
 }
 
-func TestInnerRowsTakeTheirParentsIDWhereverItStands(t *testing.T) {
+func TestInnerRowsHaveTheirParentsID(t *testing.T) {
 	for _, body := range []string{
 		`{"items":[{"id":"dQw4w9WgXcQ","events":[{"startMs":1},{"startMs":2}]}]}`,
 		`{"items":[{"events":[{"startMs":1},{"startMs":2}],"id":"dQw4w9WgXcQ"}]}`,
@@ -336,7 +336,7 @@ func TestEachParentHasItsOwnInnerRows(t *testing.T) {
 	}
 }
 
-func TestCommentKeysTellRepeatedCommentsApartAndStay(t *testing.T) {
+func TestCommentKeysAreUniqueAndStable(t *testing.T) {
 	const hi, ho = `{"authorChannelId":"A","text":"hi"}`, `{"authorChannelId":"A","text":"ho"}`
 	keys := func(list string) []string {
 		parts, _ := decode(t, outlier.OpComments, `{"items":[{"id":"dQw4w9WgXcQ","comments":[`+list+`]}]}`)

@@ -39,7 +39,7 @@ func TestDriftIsCountedByNameAndBounded(t *testing.T) {
 	take(t, d)
 }
 
-func TestDriftIsHandedOverOnce(t *testing.T) {
+func TestDriftIsReportedOnce(t *testing.T) {
 	d := newDecoder(t)
 	for range 2 {
 		if err := d.Decode(source(outlier.OpSearch), []byte(hitWith(`"new":[1, 2]`))); err != nil {

@@ -9,7 +9,7 @@ import (
 	"outlierd/outlier"
 )
 
-func TestOddValuesOfFoundChannelsLoseNothing(t *testing.T) {
+func TestUnexpectedValuesOfFoundChannelsAreKept(t *testing.T) {
 	for _, c := range []struct{ members, column, want, extra, drift string }{
 		{`"language":null`, "language", "NULL", "NULL", ""},
 		{`"language":{"code":null}`, "language", "NULL", "NULL", ""},

@@ -12,9 +12,9 @@ import (
 	"outlierd/outlier"
 )
 
-// TestRowsThatStayAreAsTheyWere: the rows of a redacted answer are those of the answer without
+// TestRowsOfARedactedAnswer: the rows of a redacted answer are those of the answer without
 // the rows about the id, with their ranks, and nothing counts as drift.
-func TestRowsThatStayAreAsTheyWere(t *testing.T) {
+func TestRowsOfARedactedAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{11}`), 1, 12, rapid.ID).Draw(t, "ids")
 		gone := rapid.SliceOfN(rapid.Bool(), len(ids), len(ids)).Draw(t, "gone")

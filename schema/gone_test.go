@@ -9,9 +9,9 @@ import (
 	"outlierd/outlier"
 )
 
-// TestAnswersTellWhatIsGone: an empty list of comments ends the comments that were there, and
+// TestAnswersListRemovedRows: an empty list of comments ends the comments that were there, and
 // an answer with rows that there was none.
-func TestAnswersTellWhatIsGone(t *testing.T) {
+func TestAnswersListRemovedRows(t *testing.T) {
 	none := []string(nil)
 	comments := []string{"comments: " + someVideo + " by 7"}
 	there := func(op outlier.Operation, id string) []string {

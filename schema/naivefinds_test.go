@@ -155,7 +155,7 @@ func unmarshal[T any](t *testing.T, body []byte) *T {
 	return v
 }
 
-func TestExamplesReadTheSameByWayOfStructs(t *testing.T) {
+func TestExamplesDecodeLikeStructs(t *testing.T) {
 	for op, table := range map[outlier.Operation]*Table{
 		outlier.OpFindChannels: FoundChannelsHistory, outlier.OpFindRelatedChannels: FoundChannelsHistory,
 		outlier.OpStartScan: Scans, outlier.OpScan: Scans, outlier.OpTrendingFormats: TrendingFormats,

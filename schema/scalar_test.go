@@ -24,7 +24,7 @@ func TestParseIntTakesWholeNumbersExactly(t *testing.T) {
 	}
 }
 
-func TestParseIntRefusesTheRest(t *testing.T) {
+func TestParseIntRefusesOtherTexts(t *testing.T) {
 	for _, s := range []string{
 		"", `""`, "null", "true", "{}", "-", `"-"`, "5.5", "5.0000000000000000000000001", "9223372036854775808", "1e18", "1e19", "1e-1", "15e-1",
 		"1e999999999", `"05"`, `"+5"`, `" 5"`, `"5 "`, `"0x10"`, `"1_000"`, `"1,000"`, `"5."`, `".5"`, `"Inf"`, `"\u0035"`, "12345678901234567.5e1",
@@ -69,7 +69,7 @@ func TestParseFloatIsTheNearest(t *testing.T) {
 	})
 }
 
-func TestParseFloatTakesTheFormOfJSONAlone(t *testing.T) {
+func TestParseFloatAcceptsOnlyJSON(t *testing.T) {
 	for _, s := range []string{
 		"", `""`, "null", "true", "[1]", `"-"`, `"."`, `"5."`, `".5"`, `"-.5"`, `"05"`, `"00.5"`, `"+5"`, `" 5"`, `"Inf"`, `"nan"`,
 		`"0x1p-2"`, `"1_0.5"`, `"1e"`, `"1.2.3"`, `"1,5"`, "1e309",

@@ -52,7 +52,7 @@ func TestThresholdsAreTakenInBothShapes(t *testing.T) {
 	}
 }
 
-func TestScansSayHowTheyWereAskedForIfThatIsKnown(t *testing.T) {
+func TestScansHaveTheirParametersIfKnown(t *testing.T) {
 	d := newDecoder(t)
 	for _, s := range []Source{
 		{Op: outlier.OpStartScan, FindBy: outlier.FindByChannels, Mode: outlier.ModeStandard, Credits: 100},

@@ -35,7 +35,7 @@ func golden(t *testing.T, file, got string) {
 }
 
 // What users' queries rest upon: a change of this file is a change for them.
-func TestTablesAreAsPromised(t *testing.T) {
+func TestTablesMatchTheGoldenFile(t *testing.T) {
 	var b strings.Builder
 	for _, table := range slices.Concat(Tables(), OpsTables()) {
 		fmt.Fprintf(&b, "%s %s (%s)\n", table.Name, table.Kind, strings.Join(table.Key, ", "))
@@ -50,7 +50,7 @@ func TestReferenceIsGenerated(t *testing.T) {
 	golden(t, filepath.Join("..", "docs", "tables.md"), Markdown())
 }
 
-func TestDeclarationsAreSound(t *testing.T) {
+func TestDeclarationsAreValid(t *testing.T) {
 	names := map[string]bool{}
 	for _, table := range slices.Concat(Tables(), OpsTables()) {
 		if names[table.FileName()] {

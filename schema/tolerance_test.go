@@ -19,7 +19,7 @@ func hitWith(members string) string {
 	return `{"hits":[{"id":"dQw4w9WgXcQ",` + members + `}]}`
 }
 
-func TestOddValuesLoseNothing(t *testing.T) {
+func TestUnexpectedValuesAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		members string
@@ -141,7 +141,7 @@ func TestThumbnailsOfUploadsKeepTheirNames(t *testing.T) {
 	}
 }
 
-func TestKeywordsThatAreNoTexts(t *testing.T) {
+func TestKeywordsThatAreNotTexts(t *testing.T) {
 	body := `{"item":{"id":"` + someChannel + `","snippet":{"keywords":["a",5,null,{"b":1},""]}}}`
 	parts, _ := decode(t, outlier.OpChannelVideos, body)
 	if got, want := cells(t, parts["channels"], "keywords")[0], `["a","5",null,null,""]`; got != want {
@@ -345,7 +345,7 @@ func TestAnUnknownOperationIsAnError(t *testing.T) {
 }
 
 // A repeated id must not turn a small answer into a large record.
-func TestAnIDOfAMegabyteIsNone(t *testing.T) {
+func TestOversizedIDIsRefused(t *testing.T) {
 	d := NewDecoder(memory.NewGoAllocator())
 	body := `{"items":[{"id":"` + strings.Repeat("x", 1<<20) + `","events":[` + strings.Repeat("{},", 99) + `{}]}]}`
 	if err := d.Decode(Source{Op: outlier.OpTranscript}, []byte(body)); err != nil || d.Rows() != 0 {

@@ -10,9 +10,9 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestCollectorThatHangsHoldsNothingUp: a collector of OpenTelemetry takes connections, and never
+// TestHangingCollectorDelaysNothing: a collector of OpenTelemetry takes connections, and never
 // answers. Runs follow one another as ever, and the daemon stops in time.
-func TestCollectorThatHangsHoldsNothingUp(t *testing.T) {
+func TestHangingCollectorDelaysNothing(t *testing.T) {
 	t.Parallel() // it runs a process of its own
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -36,7 +36,7 @@ func configOf(t *testing.T, text string) *job.Config {
 	return config
 }
 
-func TestDearRunsByHandAreAskedAbout(t *testing.T) {
+func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 	config := configOf(t, dearJobs)
 	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
 		for _, name := range names {
@@ -84,9 +84,9 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestLargeRunsAreAskedAboutByDefault: without budget.confirm_over a person is asked above a
+// TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over a person is asked above a
 // tenth of the month, and never below 20 credits; elsewhere than at a terminal nothing is.
-func TestLargeRunsAreAskedAboutByDefault(t *testing.T) {
+func TestLargeRunsNeedConfirmationByDefault(t *testing.T) {
 	for _, test := range []struct {
 		month, pages string
 		yes          bool
@@ -122,9 +122,9 @@ jobs:
 	}
 }
 
-// TestNobodyToAskIsNoYes: what needs a yes is refused as a mistake of the command line,
+// TestNoTerminalMeansNoConfirmation: what needs a yes is refused as a mistake of the command line,
 // with the remedy.
-func TestNobodyToAskIsNoYes(t *testing.T) {
+func TestNoTerminalMeansNoConfirmation(t *testing.T) {
 	config := configOf(t, dearJobs)
 	todo := byHand(config.Jobs[1:2])
 	err := withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, false, nil) })
@@ -137,8 +137,8 @@ func TestNobodyToAskIsNoYes(t *testing.T) {
 	}
 }
 
-// TestAskerNeedsATerminalAtBothEnds: a pipe can neither read a question nor answer it.
-func TestAskerNeedsATerminalAtBothEnds(t *testing.T) {
+// TestConfirmationNeedsATerminalForInputAndOutput: a pipe can neither read a question nor answer it.
+func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestAskerNeedsATerminalAtBothEnds(t *testing.T) {
 	}
 }
 
-func TestAmountsAreToldFromFlags(t *testing.T) {
+func TestNegativeAmountsAreNotFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"-100 --why x":       "--why x -- -100",
 		"--why x -100":       "--why x -- -100",

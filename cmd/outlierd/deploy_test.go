@@ -352,9 +352,9 @@ func systemdUnit(t *testing.T) deployment {
 	return d
 }
 
-// TestUnitRestartsWhatHasPanicked: Go ends with 2 then, and when the watchdog ends it, so that
+// TestUnitRestartsAfterAPanic: Go ends with 2 then, and when the watchdog ends it, so that
 // code may not be among those after which the service stays down.
-func TestUnitRestartsWhatHasPanicked(t *testing.T) {
+func TestUnitRestartsAfterAPanic(t *testing.T) {
 	t.Parallel()
 	unit := string(repositoryFile(t, "deploy/systemd/outlierd.service"))
 	if want := fmt.Sprintf("\nRestartPreventExitStatus=%d %d\n", exitConfig, exitHeld); !strings.Contains(unit, want) {

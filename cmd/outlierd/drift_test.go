@@ -10,9 +10,9 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestHitWithoutAnIDIsToldOfAndCounted: no table can keep it, so it must not be lost in
+// TestHitWithoutAnIDIsReportedAndCounted: no table can keep it, so it must not be lost in
 // silence. The other hits of its page are kept.
-func TestHitWithoutAnIDIsToldOfAndCounted(t *testing.T) {
+func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Accept-Encoding")

@@ -57,7 +57,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 }
 
 // What was wrong before anything began stays what it was, even if a signal came too.
-func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
+func TestExitCodeAfterASignal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
@@ -78,7 +78,7 @@ func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
 }
 
 // A one-off command is continued by nobody but whoever asked.
-func TestWhatWasAskedOnceIsNotLeftToTheNextRun(t *testing.T) {
+func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	const onward = "to go on:\n  outlierd search tea"
@@ -104,7 +104,7 @@ func TestWhatWasAskedOnceIsNotLeftToTheNextRun(t *testing.T) {
 	}
 }
 
-func TestComplaintsAreToldOnce(t *testing.T) {
+func TestComplaintsAreReportedOnce(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want string

@@ -96,7 +96,7 @@ func TestHealthFollowsTheSchedule(t *testing.T) {
 	})
 }
 
-func TestWhoIsAnswered(t *testing.T) {
+func TestAccessRules(t *testing.T) {
 	const (
 		open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
 		view, off     = `{listen: "127.0.0.1:7411", ui: view}`, `{listen: "127.0.0.1:7411", ui: off}`
@@ -193,7 +193,7 @@ func TestWhoIsAnswered(t *testing.T) {
 	}
 }
 
-func TestRequestsWithoutTheTokenTakeNoRoomFromOthers(t *testing.T) {
+func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
 	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 	refused := 0
 	for range 5 * atOnce {

@@ -20,8 +20,8 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
 `
 
-// TestInterruptedOneOffSaysHowToGoOn: what it says goes on, and buys nothing twice.
-func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
+// TestInterruptedOneOffSaysHowToContinue: what it says goes on, and buys nothing twice.
+func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -48,8 +48,8 @@ func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
 	})
 }
 
-// TestInterruptedBackfillSaysHowToGoOn with the command that began it.
-func TestInterruptedBackfillSaysHowToGoOn(t *testing.T) {
+// TestInterruptedBackfillSaysHowToContinue with the command that began it.
+func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -62,9 +62,9 @@ func TestInterruptedBackfillSaysHowToGoOn(t *testing.T) {
 	})
 }
 
-// TestInterruptedRunIsTheNextOnesToContinue: it says what it has left and what that costs,
+// TestInterruptedRunIsContinuedByTheNextOne: it says what it has left and what that costs,
 // and counts its time from there.
-func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
+func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -85,8 +85,8 @@ func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
 	})
 }
 
-// TestBudgetTellsWhatWasBoughtByHand, and also what jobs have spent that are gone.
-func TestBudgetTellsWhatWasBoughtByHand(t *testing.T) {
+// TestBudgetShowsManualPurchases, and also what jobs have spent that are gone.
+func TestBudgetShowsManualPurchases(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("run")
 		p.must("search", "moka pot", "--pages", "2")
@@ -146,9 +146,9 @@ func TestChannelsAreKnownByTheirHandles(t *testing.T) {
 	})
 }
 
-// TestAnswerThatHoldsNothingIsToldAsSuch by why: the service has answered, and there is
+// TestEmptyAnswerIsReported by why: the service has answered, and there is
 // no transcript.
-func TestAnswerThatHoldsNothingIsToldAsSuch(t *testing.T) {
+func TestEmptyAnswerIsReported(t *testing.T) {
 	bubble(t, strings.ReplaceAll(nothingConfigured, "espresso}}", "espresso}, enrich: {transcript: {}}}"), func(p *person) {
 		p.must("run")
 		empty := p.ask("select id from missing where endpoint = 'transcript' and status = 200 limit 1")

@@ -50,7 +50,7 @@ func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
 	})
 }
 
-func TestShareLeavesTheRestOfThePaceToOthers(t *testing.T) {
+func TestRunUsesOnlyItsShareOfThePace(t *testing.T) {
 	for share, want := range map[string]string{"1": "4", "0.5": "2"} {
 		bubble(t, strings.Replace(pacedFile, "4/min", "4/min, share: "+share, 1), func(p *person) {
 			p.must("run", "tea")

@@ -250,9 +250,9 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 }
 
-// TestPageEndsWhatKeepsCallsBack: a run that waits, what it has queued, credits that are said to be
+// TestPageLiftsBlocks: a run that waits, what it has queued, credits that are said to be
 // spent, and scans that may have been started.
-func TestPageEndsWhatKeepsCallsBack(t *testing.T) {
+func TestPageLiftsBlocks(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	address, stop := w.paged(`version: 1

@@ -184,7 +184,7 @@ func linesOf(p engine.Progress) func(int) []string {
 	return func(rows int) []string { return progressLines(p, noon, rows) }
 }
 
-func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
+func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 	for _, columns := range []int{40, 80, 200} {
 		s := &screen{T: t, columns: columns, rows: []string{""}}
 		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
@@ -210,7 +210,7 @@ func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
 	}
 }
 
-func TestLogsStandAboveTheBlock(t *testing.T) {
+func TestLogsArePrintedAboveTheBlock(t *testing.T) {
 	s := &screen{T: t, columns: 80, rows: []string{""}}
 	b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
 	log := b.Above(s)
@@ -248,8 +248,8 @@ func TestClockAndBar(t *testing.T) {
 	}
 }
 
-// TestLogLeavesOutWhatSaysNothing: a search is about no entity.
-func TestLogLeavesOutWhatSaysNothing(t *testing.T) {
+// TestLogOmitsEmptyValues: a search is about no entity.
+func TestLogOmitsEmptyValues(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
 		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: term.NewBlock(io.Discard, func() (int, int) { return 80, 24 })}

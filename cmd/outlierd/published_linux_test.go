@@ -24,9 +24,9 @@ jobs:
     enrich: {details: {top: 1}}
 `
 
-// TestColleagueReadsThePublishedTables: the state is its owner's alone. What shows the record
+// TestOtherUserReadsThePublishedTables: the state is its owner's alone. What shows the record
 // answers from the published tables and says so; what only the state has says who may see it.
-func TestColleagueReadsThePublishedTables(t *testing.T) {
+func TestOtherUserReadsThePublishedTables(t *testing.T) {
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
 		id := p.ask("select video_id from videos")

@@ -13,11 +13,11 @@ import (
 	"outlierd/sync/state"
 )
 
-// TestALongClearLetsTheLogBeUsedAgain: what is cancelled beside the process that holds the state
+// TestLongClearDoesNotGrowTheDatabaseLog: what is cancelled beside the process that holds the state
 // goes through the log of the database, which is folded into the file meanwhile. A look at the
 // record that is still held would keep it from that; the log would grow with the queue, and the
 // next call would wait until all of it is in the file.
-func TestALongClearLetsTheLogBeUsedAgain(t *testing.T) {
+func TestLongClearDoesNotGrowTheDatabaseLog(t *testing.T) {
 	racesLittle(t)
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1})

@@ -142,7 +142,7 @@ func (e *edited) pages(n int) string {
 	return strings.Replace(editedFile, "pages: 2", fmt.Sprintf("pages: %d", n), 1)
 }
 
-func TestEditIsTakenHoweverTheFileIsReplaced(t *testing.T) {
+func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
 	edit(t, func(e *edited) {
 		e.want("no edit", nil, "")
 		e.write("jobs.yaml", e.pages(3))
@@ -278,8 +278,8 @@ func TestReloadThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestSettingsOfTheStartAreToldOf, and the rest of the file is used.
-func TestSettingsOfTheStartAreToldOf(t *testing.T) {
+// TestChangedStartSettingsAreReported, and the rest of the file is used.
+func TestChangedStartSettingsAreReported(t *testing.T) {
 	edit(t, func(e *edited) {
 		e.write("jobs.yaml", strings.Replace(e.pages(3), `"sim://"`, `"sim://", limit: 30/min, share: 0.5`, 1))
 		e.want("another limit", []int{3}, `settings="service.limit, service.share"`)

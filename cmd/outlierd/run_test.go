@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestGoingOnBuysNothingAgain(t *testing.T) {
+func TestContinuedRunBuysNothingAgain(t *testing.T) {
 	for _, again := range []string{"--again", "--again=true"} {
 		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
 			t.Errorf("after %s it goes on with %s", again, got)
@@ -66,7 +66,7 @@ func parsed(t *testing.T, limit, search string) *job.Config {
 
 // Of more than one page one more may be needed, to learn what the service's `from`
 // counts.
-func TestPlanTellsTheWorstCase(t *testing.T) {
+func TestPlanShowsTheWorstCase(t *testing.T) {
 	for _, test := range []struct{ limit, job, want string }{
 		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits (6 if answers are lost), 1 request, 6 s at 10/min"},
 		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
@@ -184,7 +184,7 @@ func TestFactsBreakWhereATerminalEnds(t *testing.T) {
 	}
 }
 
-func TestRunsAreToldToProgramsAsRows(t *testing.T) {
+func TestRunsAsRowsForPrograms(t *testing.T) {
 	bubble(t, `
 version: 1
 service: {url: "sim://", limit: 600/min}

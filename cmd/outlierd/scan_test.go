@@ -53,7 +53,7 @@ func TestScanIsNotStartedUnasked(t *testing.T) {
 	})
 }
 
-func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
+func TestDetachedScanCanBeReadLater(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Minute, cancel)
@@ -82,7 +82,7 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 	})
 }
 
-func TestScanThatACapRefusesIsToldByTheRefusalAlone(t *testing.T) {
+func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
 	bubble(t, strings.Replace(nothingConfigured, "jobs:", "budget: {per_month: 60}\njobs:", 1), func(p *person) {
 		p.must("search", "tea")
 		for _, output := range []string{"table", "json", "csv"} {
@@ -184,7 +184,7 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
+func TestUnconfirmedScanIsSettledByAPerson(t *testing.T) {
 	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
 	server := httptest.NewServer(service)
 	defer server.Close()
@@ -215,9 +215,9 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsLeftToTheRunThatWishedForIt, and to nobody else: another run of the job
+// TestAdoptedScanIsReadByItsRun, and to nobody else: another run of the job
 // would only meet it. That run stays, whatever a person runs beside it.
-func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
+func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
 	server := httptest.NewServer(service)
 	defer server.Close()

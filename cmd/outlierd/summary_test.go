@@ -9,7 +9,7 @@ import (
 	"outlierd/sync/engine"
 )
 
-func TestEndingsAreToldInSentences(t *testing.T) {
+func TestEndingsAreShownAsSentences(t *testing.T) {
 	for _, test := range []struct {
 		ending engine.Ending
 		want   string
@@ -52,7 +52,7 @@ func TestManyEndingsAreSummedUp(t *testing.T) {
 	}
 }
 
-func TestWhatCostNothingIsCounted(t *testing.T) {
+func TestSavedPagesAndSkippedSearchesAreCounted(t *testing.T) {
 	all := []engine.Ending{{Reused: 2, Kept: 4}, {Reused: 1}, {Fresh: true}}
 	want := []string{"3 pages from the journal, 4 credits saved", "1 search skipped as fresh"}
 	if diff := cmp.Diff(want, spared(all)); diff != "" {

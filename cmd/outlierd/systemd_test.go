@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestServiceManagerIsTold listens as systemd does, on a socket in the file system and on an
+// TestServiceManagerIsNotified listens as systemd does, on a socket in the file system and on an
 // abstract one, while the program itself starts and stops.
-func TestServiceManagerIsTold(t *testing.T) {
+func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]string{
 		"path":     filepath.Join(t.TempDir(), "notify"),
@@ -78,9 +78,9 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	}
 }
 
-// TestWatchdogHearsOfTheScheduleAlone: it is told while the schedule goes on, and not while it is
+// TestWatchdogFollowsTheSchedule: it is told while the schedule goes on, and not while it is
 // stuck, however well the rest of the process does.
-func TestWatchdogHearsOfTheScheduleAlone(t *testing.T) {
+func TestWatchdogFollowsTheSchedule(t *testing.T) {
 	t.Parallel()
 	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
 	for name, c := range map[string]struct {

@@ -10,9 +10,9 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestWhatAServerSendsUnaskedIsPrintedNowhere: a connection of free calls is kept, and net/http
+// TestUnsolicitedAnswersAreNotPrinted: a connection of free calls is kept, and net/http
 // logs what arrives on it between two calls. That is a text of others, and may be long.
-func TestWhatAServerSendsUnaskedIsPrintedNowhere(t *testing.T) {
+func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

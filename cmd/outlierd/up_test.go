@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestStopOfUpBeforeItBeginsIsAnEndLikeAnyOther: the job file is still being checked, and
+// TestStopBeforeUpHasStarted: the job file is still being checked, and
 // a service manager is told that all is well.
-func TestStopOfUpBeforeItBeginsIsAnEndLikeAnyOther(t *testing.T) {
+func TestStopBeforeUpHasStarted(t *testing.T) {
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 1d, search: {query: [espresso]}}\n", func(p *person) {
 		ctx, stop := context.WithCancel(p.Context())
 		stop()

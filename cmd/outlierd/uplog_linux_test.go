@@ -17,9 +17,9 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestLogThatIsNotReadStopsNothing: the program that reads the log of a daemon ends, or does not read.
+// TestUnreadLogStopsNothing: the program that reads the log of a daemon ends, or does not read.
 // Runs follow one another as ever, and the daemon stops in time with exit code 0.
-func TestLogThatIsNotReadStopsNothing(t *testing.T) {
+func TestUnreadLogStopsNothing(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	for name, lost := range map[string]func(*os.File) error{
 		"reader ended":   (*os.File).Close,

@@ -13,9 +13,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestOnlyTheScanThatWasWishedForIsAdopted: its queries, its size and the time of its
+// TestOnlyAMatchingScanIsAdopted: its queries, its size and the time of its
 // creation have to fit, in either shape of the threshold.
-func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
+func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 	t.Parallel()
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	limit := func(n int64) *int64 { return &n }
@@ -51,9 +51,9 @@ func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsWaitedForThoughTheFirstPollFails: no answer of the service has said
+// TestAdoptedScanIsPolledAgainAfterAFailedPoll: no answer of the service has said
 // yet from when on it is waited for.
-func TestAdoptedScanIsWaitedForThoughTheFirstPollFails(t *testing.T) {
+func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -73,9 +73,9 @@ func TestAdoptedScanIsWaitedForThoughTheFirstPollFails(t *testing.T) {
 	})
 }
 
-// TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent: the date in its record is a
+// TestScanStartedWithAWrongClockIsAdoptedByItsIntent: the date in its record is a
 // month off, so only a person can say that the service's scan is this one.
-func TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent(t *testing.T) {
+func TestScanStartedWithAWrongClockIsAdoptedByItsIntent(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(anHour)

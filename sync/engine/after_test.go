@@ -106,8 +106,8 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 	})
 }
 
-// TestAfterFiresOnEveryGoodEndAndOnNoOther: a parent that found nothing has still looked.
-func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
+// TestAfterFiresOnlyOnSuccess: a parent that found nothing has still looked.
+func TestAfterFiresOnlyOnSuccess(t *testing.T) {
 	t.Parallel()
 	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)
 	for _, test := range []struct {
@@ -140,8 +140,8 @@ func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 	}
 }
 
-// TestRunByHandFiresNothing by itself; --with-after asks for it.
-func TestRunByHandFiresNothing(t *testing.T) {
+// TestManualRunDoesNotFireAfter by itself; --with-after asks for it.
+func TestManualRunDoesNotFireAfter(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -151,9 +151,9 @@ func TestRunByHandFiresNothing(t *testing.T) {
 	})
 }
 
-// TestAfterFiresOnceAlsoAcrossARestart: wherever the process is stopped, the child has
+// TestAfterFiresOnceDespiteRestarts: wherever the process is stopped, the child has
 // one run for each instant of its parent.
-func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
+func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
 	for _, test := range []struct {
@@ -200,8 +200,8 @@ func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
 	}
 }
 
-// TestChildOfARunThatEndedBeforeTheRestartIsBegun: its parent's end is on record.
-func TestChildOfARunThatEndedBeforeTheRestartIsBegun(t *testing.T) {
+// TestChildStartsIfItsParentEndedBeforeARestart: its parent's end is on record.
+func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
 		due := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC)
@@ -220,8 +220,8 @@ func TestChildOfARunThatEndedBeforeTheRestartIsBegun(t *testing.T) {
 	})
 }
 
-// TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd and is not forgotten.
-func TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd(t *testing.T) {
+// TestAfterWaitsForAnUnfinishedRunOfTheChild and is not forgotten.
+func TestAfterWaitsForAnUnfinishedRunOfTheChild(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

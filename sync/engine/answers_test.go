@@ -187,8 +187,8 @@ func (w *workshop) answersInVain(op outlier.Operation, body string) {
 	}
 }
 
-// TestAnswerThatHasFailedGivesNoRow in any sink, not even the id that was asked about.
-func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
+// TestFailedAnswerHasNoRows in any sink, not even the id that was asked about.
+func TestFailedAnswerHasNoRows(t *testing.T) {
 	t.Parallel()
 	single(t, oneCall(outlier.OpTranscript), func(w *workshop) {
 		well := w.wire
@@ -315,9 +315,9 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	}
 }
 
-// TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout: it is unknown what the service means by
+// TestMalformedIDsAreStoredAndNotRequested: it is unknown what the service means by
 // them, so the request's own rules decide.
-func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
+func TestMalformedIDsAreStoredAndNotRequested(t *testing.T) {
 	t.Parallel()
 	single(t, sinceFile, func(w *workshop) {
 		asked := 0
@@ -333,9 +333,9 @@ func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 	})
 }
 
-// TestUnreadablePageIsNotBoughtAgainAndAgain: what was bought lately is taken from the journal
+// TestUnreadablePageIsNotBoughtAgain: what was bought lately is taken from the journal
 // whether or not it can be read, and never looks well. A person can buy it again.
-func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
+func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, body string
@@ -363,8 +363,8 @@ func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadableHitsAreReportedByTheRunThatGoesOn: a kill between two pages makes no difference.
-func TestUnreadableHitsAreReportedByTheRunThatGoesOn(t *testing.T) {
+// TestUnreadableHitsAreReportedByTheContinuedRun: a kill between two pages makes no difference.
+func TestUnreadableHitsAreReportedByTheContinuedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, sinceFile, func(w *workshop) {
 		asked := 0

@@ -145,9 +145,9 @@ func (w *workshop) boughtOnce() {
 	})
 }
 
-// TestBackfillThatWasCutOffGoesOn: the same command continues it within its cap, days
+// TestInterruptedBackfillIsContinued: the same command continues it within its cap, days
 // later and after runs of the job itself, and nothing else does.
-func TestBackfillThatWasCutOffGoesOn(t *testing.T) {
+func TestInterruptedBackfillIsContinued(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(backfillFile, "10/min", "1/min", 1), func(w *workshop) {
 		w.mustRun(runs.OK)

@@ -116,9 +116,9 @@ func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	return steps
 }
 
-// TestRestIsBoughtOnceThroughStopsAndEdits: stopped at any page, begun twice, and with another
+// TestRestIsBoughtOnceDespiteStopsAndEdits: stopped at any page, begun twice, and with another
 // query in the file, the rest is one run of the stored search.
-func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
+func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 	t.Parallel()
 	for stopAt := 1; stopAt <= 4; stopAt++ {
 		t.Run(fmt.Sprint("page ", stopAt), func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
 	}
 }
 
-// TestQuestionBeforeTheRestReckonsWithAllCaps, also before it goes on.
-func TestQuestionBeforeTheRestReckonsWithAllCaps(t *testing.T) {
+// TestConfirmationOfTheRestAppliesAllCaps, also before it goes on.
+func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "jobs:", "budget: {per_month: 6}\njobs:", 1), func(w *workshop) {
 		l := &listing{counts: true}
@@ -220,9 +220,9 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	})
 }
 
-// TestRestPassesAPageThatCouldNotBeStored: the page is not asked for again, the search says what
+// TestRestSkipsAPageThatCouldNotBeStored: the page is not asked for again, the search says what
 // it has left, and the run that brings that is not blamed for it.
-func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
+func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
 		for bad, unread := range []int{1, 40} { // of page one, and of page two
@@ -268,8 +268,8 @@ func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
 	}
 }
 
-// TestRestOfAnUncountedSearchIsAsManyPagesAgain: there is no other bound.
-func TestRestOfAnUncountedSearchIsAsManyPagesAgain(t *testing.T) {
+// TestRestOfASearchWithoutATotalIsAsManyPagesAgain: there is no other bound.
+func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {
 		l := &listing{}
@@ -323,8 +323,8 @@ jobs:
 	})
 }
 
-// TestRestOfARunThatGoesOnIsNoRest: its own job continues it.
-func TestRestOfARunThatGoesOnIsNoRest(t *testing.T) {
+// TestUnfinishedRunHasNoRest: its own job continues it.
+func TestUnfinishedRunHasNoRest(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 3", 1), func(w *workshop) {
 		l := &listing{counts: true}

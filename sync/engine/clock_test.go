@@ -50,9 +50,9 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// TestClockThatJumpsForwardMintsNoFreshBudget: neither a day nor a month later by this
+// TestClockThatJumpsForwardAddsNoBudget: neither a day nor a month later by this
 // machine's clock is anything bought, as long as the service's day is the same.
-func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
+func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -70,9 +70,9 @@ func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 	})
 }
 
-// TestWhatWasBookedAheadCountsAsNow: a clock that was set forward and is right again has
+// TestSpendingBookedInTheFutureCountsNow: a clock that was set forward and is right again has
 // neither hidden what was spent under it nor used up more than that.
-func TestWhatWasBookedAheadCountsAsNow(t *testing.T) {
+func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
 		data := swift(t)
@@ -103,8 +103,8 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestTimeIsAskedBeforeAProcessBuysAndNotAgain: nor where an answer has told it anyway.
-func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
+// TestTimeIsRequestedOnceBeforeAProcessBuys: nor where an answer has told it anyway.
+func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
@@ -167,9 +167,9 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestWindowAndBookingsGoByOneClock: also where one page is all that a process buys, and
+// TestWindowsAndBookingsUseTheSameClock: also where one page is all that a process buys, and
 // however far the service's clock is from this machine's.
-func TestWindowAndBookingsGoByOneClock(t *testing.T) {
+func TestWindowsAndBookingsUseTheSameClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for _, off := range []time.Duration{30 * day, -30 * day, 0} {
@@ -209,9 +209,9 @@ func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	return steps
 }
 
-// TestClockAloneOpensNoFreshBudget: where the service tells no time, a person has to say that
+// TestLocalClockAloneOpensNoBudget: where the service tells no time, a person has to say that
 // the clock is right, for that day. While a process lives it counts the time itself.
-func TestClockAloneOpensNoFreshBudget(t *testing.T) {
+func TestLocalClockAloneOpensNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
@@ -250,9 +250,9 @@ func (w *workshop) resume() {
 	}
 }
 
-// TestOneWrongDateIsNotTheBudgetsClock: neither one in the future, whose budget is fresh, nor
+// TestOneWrongDateIsIgnored: neither one in the future, whose budget is fresh, nor
 // one in the past, which may have some left.
-func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
+func TestOneWrongDateIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{
 		"by day and cycle": cappedFile,
@@ -283,8 +283,8 @@ func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
 	}
 }
 
-// TestGatewaysTellNoTime: what stands before the service has a clock of its own.
-func TestGatewaysTellNoTime(t *testing.T) {
+// TestDatesOfGatewaysAreIgnored: what stands before the service has a clock of its own.
+func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, gateway := range []struct {
 		status int
@@ -315,9 +315,9 @@ func TestGatewaysTellNoTime(t *testing.T) {
 	}
 }
 
-// TestServiceThatGivesTwoTimesIsNotBoughtFrom, until a person has confirmed this machine's
+// TestNothingIsBoughtWhileTheServiceContradictsItsTime, until a person has confirmed this machine's
 // clock: nobody can say which period it is.
-func TestServiceThatGivesTwoTimesIsNotBoughtFrom(t *testing.T) {
+func TestNothingIsBoughtWhileTheServiceContradictsItsTime(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		answers := 0
@@ -368,9 +368,9 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheTimeIsAskedBeginsNoRun: what is due then is for the next start, whose windows
+// TestStopWhileTheTimeIsRequestedStartsNoRun: what is due then is for the next start, whose windows
 // end at a time that is known.
-func TestStopWhileTheTimeIsAskedBeginsNoRun(t *testing.T) {
+func TestStopWhileTheTimeIsRequestedStartsNoRun(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		whole := w.ctx
@@ -389,8 +389,8 @@ func TestStopWhileTheTimeIsAskedBeginsNoRun(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsADayMintsNoFreshDay where the month has room.
-func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
+// TestClockThatJumpsADayAddsNoBudgetOfTheDay where the month has room.
+func TestClockThatJumpsADayAddsNoBudgetOfTheDay(t *testing.T) {
 	t.Parallel()
 	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -402,8 +402,8 @@ func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
 	})
 }
 
-// TestCapOfAJobTurnsByTheServicesClock, too, where no other cap goes by the cycle.
-func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
+// TestCapOfAJobUsesTheServicesClock, too, where no other cap goes by the cycle.
+func TestCapOfAJobUsesTheServicesClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
@@ -416,9 +416,9 @@ func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 	})
 }
 
-// TestTimeIsKnownBeforeAnythingIsBoughtAndAtOnce: the question has no share of the quota to
+// TestTimeIsKnownBeforeAnythingIsBought: the question has no share of the quota to
 // wait for, as looks at scans have.
-func TestTimeIsKnownBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
+func TestTimeIsKnownBeforeAnythingIsBought(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"10/min", "10/10m"} {
 		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
@@ -434,8 +434,8 @@ func TestTimeIsKnownBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
 	}
 }
 
-// TestPageThatIsHeldNeedsNoClock: it counts for the day on which its scan was started.
-func TestPageThatIsHeldNeedsNoClock(t *testing.T) {
+// TestPageInTheJournalNeedsNoClock: it counts for the day on which its scan was started.
+func TestPageInTheJournalNeedsNoClock(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -40,7 +40,7 @@ func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	return e.endingsIn(plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
 }
 
-func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
+func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 	t.Parallel()
 	const all = job.AllPages
 	for name, test := range map[string]struct {
@@ -97,9 +97,9 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 	}
 }
 
-// TestPagesInTheJournalAreSavedOnce: those that a search leaves as it ends early would have
+// TestPagesInTheJournalAreNotCountedAsSaved: those that a search leaves as it ends early would have
 // cost nothing while the journal has them.
-func TestPagesInTheJournalAreSavedOnce(t *testing.T) {
+func TestPagesInTheJournalAreNotCountedAsSaved(t *testing.T) {
 	t.Parallel()
 	bare(t, `
 version: 1
@@ -124,9 +124,9 @@ jobs:
 	})
 }
 
-// TestSavingsAreWhatWouldHaveBeenPaid: for pages that the service had and the job wanted,
+// TestSavingsAreThePriceOfThePages: for pages that the service had and the job wanted,
 // at the prices of the file.
-func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
+func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	t.Parallel()
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	answers := known
@@ -154,8 +154,8 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	}
 }
 
-// TestNothingIsSavedThatNoCapWouldHaveLetPass: neither the run's own cap nor the cycle's.
-func TestNothingIsSavedThatNoCapWouldHaveLetPass(t *testing.T) {
+// TestSavingsAreLimitedByCaps: neither the run's own cap nor the cycle's.
+func TestSavingsAreLimitedByCaps(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -202,8 +202,8 @@ jobs:
   much: {every: 1h, search: {query: [home espresso], pages: 5}, budget: {per_run: 4}}
 `
 
-// TestScheduleTellsOfEachEarlyStopAndEachCut, and at the end what they come to.
-func TestScheduleTellsOfEachEarlyStopAndEachCut(t *testing.T) {
+// TestScheduleLogsEarlyStopsAndCuts, and at the end what they come to.
+func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		file string

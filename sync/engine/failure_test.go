@@ -67,9 +67,9 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 	}
 }
 
-// TestFirewallIsNotTakenForTheService: it is asked once, what it did is unknown, and the key
+// TestAnswersOfAFirewallAreNotTheServices: it is asked once, what it did is unknown, and the key
 // is not cancelled for it.
-func TestFirewallIsNotTakenForTheService(t *testing.T) {
+func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		asked := 0
@@ -87,9 +87,9 @@ func TestFirewallIsNotTakenForTheService(t *testing.T) {
 	})
 }
 
-// TestAddressThatIsNotTheServicesStopsAtOnce: a mistyped address is asked once, for nothing
+// TestWrongAddressStopsAtOnce: a mistyped address is asked once, for nothing
 // but the time, and the data folder takes the right one.
-func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
+func TestWrongAddressStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	watch := "\n  rivals: {channels: {id: [UC1234567890abcdefghijkl], fetch: [channel_videos]}}\n"
 	for name, of := range map[string]string{"a search": "coffee", "data calls": "rivals"} {
@@ -116,9 +116,9 @@ func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
 	}
 }
 
-// TestPageOfAServerThatIsNotTheServiceIsAskedForOnce: where the service has answered before, a
+// TestForeignServerIsCalledOnce: where the service has answered before, a
 // page that knows no such path is a failure of today, and holds the price of one attempt.
-func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
+func TestForeignServerIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -159,8 +159,8 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 	})
 }
 
-// TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
-func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
+// TestPriceOfALostAnswerIsHeld: what nobody can prove to be free is counted.
+func TestPriceOfALostAnswerIsHeld(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
@@ -188,9 +188,9 @@ func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
 	})
 }
 
-// TestFailuresThatPassAreContinued: each of these ends a run with one clear message;
+// TestRunsAreContinuedAfterFailures: each of these ends a run with one clear message;
 // when the trouble is over the same run goes on, and no page is bought twice.
-func TestFailuresThatPassAreContinued(t *testing.T) {
+func TestRunsAreContinuedAfterFailures(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		fault   simulator.Fault
@@ -283,8 +283,8 @@ jobs:
 	})
 }
 
-// TestRefusalForThePaceIsWaitedOut: a 429 costs time and nothing else.
-func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
+// TestRateLimitIsWaitedFor: a 429 costs time and nothing else.
+func TestRateLimitIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)

@@ -80,9 +80,9 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 	})
 }
 
-// TestEchoedKeyIsKeptNowhere: the service puts the headers of the request into its answers,
+// TestEchoedKeyIsNotStored: the service puts the headers of the request into its answers,
 // partly escaped.
-func TestEchoedKeyIsKeptNowhere(t *testing.T) {
+func TestEchoedKeyIsNotStored(t *testing.T) {
 	t.Parallel()
 	spelled := []string{testKey, strings.Replace(testKey, "-", `\u002d`, 1), strings.ReplaceAll(testKey, "-", "%2D"), "YS1rZXktZm9yLXRlc3Rz"}
 	file := "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}, enrich: {details: {top: 1}, comments: {top: 1}}}}\n"

@@ -66,9 +66,9 @@ func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operati
 	return since
 }
 
-// TestWhatAJobNamesIsWantedEachTimeItIsDue: a job that is due every eight hours asks every
+// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue: a job that is due every eight hours asks every
 // eight hours, unless it says how old an answer may be; what never changes is fetched once.
-func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
+func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]map[outlier.Operation]int{
 		"rivals": {outlier.OpChannelVideos: 6},
@@ -86,10 +86,10 @@ func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
 	}
 }
 
-// TestFreshIsWhatWasReceivedSinceTheDueInstant, or by hand since the run began: a run that
+// TestAnswersSinceTheDueTimeAreFresh, or by hand since the run began: a run that
 // was killed asks for the rest alone, and what another job has asked for meanwhile is not
 // asked for again.
-func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
+func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("")
@@ -137,8 +137,8 @@ func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
 	})
 }
 
-// TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh at its end, too.
-func TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh(t *testing.T) {
+// TestRunOfNamedEntitiesReportsSkippedCalls at its end, too.
+func TestRunOfNamedEntitiesReportsSkippedCalls(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")
@@ -154,8 +154,8 @@ func TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh(t *testing.T) {
 	})
 }
 
-// TestRunTellsWhatItSkipsAsFresh, and by which age.
-func TestRunTellsWhatItSkipsAsFresh(t *testing.T) {
+// TestRunReportsCallsSkippedAsFresh, and by which age.
+func TestRunReportsCallsSkippedAsFresh(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -16,10 +16,10 @@ jobs:
   daily: {every: 1d, search: {query: [home espresso]}}
 `
 
-// TestScheduledPagesWaitForRoom: a run that is due while the disk is full does not fail until the
+// TestScheduledPagesWaitForDiskSpace: a run that is due while the disk is full does not fail until the
 // next day. It buys its page within minutes of the room that somebody makes, and the log has a line
 // for each try and no more.
-func TestScheduledPagesWaitForRoom(t *testing.T) {
+func TestScheduledPagesWaitForDiskSpace(t *testing.T) {
 	t.Parallel()
 	bare(t, dailyFile, func(w *workshop) {
 		full := time.Now().Add(20 * time.Hour)

@@ -13,9 +13,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestWhatIsGoneLeavesBothSinks: the comments of a video that has none any more, and the note
+// TestRemovedDataIsRemovedFromBothSinks: the comments of a video that has none any more, and the note
 // that there is no transcript when there is one. A sink that is rebuilt shows the same.
-func TestWhatIsGoneLeavesBothSinks(t *testing.T) {
+func TestRemovedDataIsRemovedFromBothSinks(t *testing.T) {
 	t.Parallel()
 	const id, other = "dQw4w9WgXcQ", "9bZkp7q19f0" // of which nothing changes
 	item := func(id, inside string) *http.Response {

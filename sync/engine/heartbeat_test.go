@@ -27,9 +27,9 @@ func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 	return longest
 }
 
-// TestWaitsAreNotTakenForAScheduleThatIsStuck: for the next due time, for the rate limit, and
+// TestHeartbeatContinuesDuringWaits: for the next due time, for the rate limit, and
 // for a service that answers nothing of use.
-func TestWaitsAreNotTakenForAScheduleThatIsStuck(t *testing.T) {
+func TestHeartbeatContinuesDuringWaits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limit string
@@ -55,8 +55,8 @@ func TestWaitsAreNotTakenForAScheduleThatIsStuck(t *testing.T) {
 	}
 }
 
-// TestScheduleThatIsStuckNotesNoTime: a query that never ends holds everything up.
-func TestScheduleThatIsStuckNotesNoTime(t *testing.T) {
+// TestHeartbeatStopsWhenTheScheduleHangs: a query that never ends holds everything up.
+func TestHeartbeatStopsWhenTheScheduleHangs(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {every: 1h, videos: {id: {sql: select video_id from outliers}}}}\n", func(w *workshop) {
 		e, stop := w.open()

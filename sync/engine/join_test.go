@@ -90,9 +90,9 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 	})
 }
 
-// TestRunThatJoinsSetsAsideWhatReadingCosts: it begins only if that fits, and what it may
+// TestJoiningRunReservesThePriceOfReading: it begins only if that fits, and what it may
 // cost is that alone.
-func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
+func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -270,9 +270,9 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	})
 }
 
-// TestNothingIsPaidForWhatCouldNotBeRead: the search of the results is held to the interface
+// TestScanWithInvalidReadingIsNotBought: the search of the results is held to the interface
 // before the scan is bought.
-func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
+func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)

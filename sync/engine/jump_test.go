@@ -18,9 +18,9 @@ import (
 
 // What was written down by a clock that was wrong.
 
-// TestClockThatWasSetForwardGivesUpNoScan: it was paid for, and its deadline has not passed
+// TestClockThatWasSetForwardEndsNoScan: it was paid for, and its deadline has not passed
 // at the service.
-func TestClockThatWasSetForwardGivesUpNoScan(t *testing.T) {
+func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 40*day + time.Hour}, simulator.Phase{Status: "Completed"}))
@@ -42,9 +42,9 @@ func TestClockThatWasSetForwardGivesUpNoScan(t *testing.T) {
 	})
 }
 
-// TestClockThatWasAheadKeepsNothingWaiting: neither a job for an instant far ahead, nor a scan
+// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a job for an instant far ahead, nor a scan
 // for its next poll, nor paid calls for the end of a refusal.
-func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
+func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {daily: {every: 1d, search: {query: [tea]}}}\n")
@@ -100,8 +100,8 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestDaemonThatStoodStillMakesOneRunForEachJob: for hours, and for a year. What follows is on time.
-func TestDaemonThatStoodStillMakesOneRunForEachJob(t *testing.T) {
+// TestSuspendedDaemonRunsEachJobOnce: for hours, and for a year. What follows is on time.
+func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		began := time.Now() // midnight

@@ -113,9 +113,9 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	return steps[0], ends[0]
 }
 
-// TestVideoThatArrivesBetweenTwoPagesTeachesNothing: with 41 hits, the second page then has one hit
+// TestNewVideoBetweenPagesDoesNotChangePaging: with 41 hits, the second page then has one hit
 // of the first page and a new one. The next search, of 200 hits, still finds them all.
-func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
+func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
 	t.Parallel()
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()
@@ -137,8 +137,8 @@ func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
 	})
 }
 
-// TestWrongBeliefAboutPagingIsUnlearned by the page that contradicts it, within the search.
-func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
+// TestWrongPagingIsCorrected by the page that contradicts it, within the search.
+func TestWrongPagingIsCorrected(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
 		for _, there := range []int{41, 60, 85, 200, 1630} {
@@ -168,11 +168,11 @@ func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
 	}
 }
 
-// TestNoChangeBetweenPagesEndsASearchInSilence: whatever arrives and vanishes between pages, and
+// TestSearchIsCompleteDespiteChangesBetweenPages: whatever arrives and vanishes between pages, and
 // whatever was believed, a search that ends with "no more hits" has seen at least as many hits as the
 // largest total. If videos only arrive or only vanish, it has seen all that were there the whole time.
 // If nothing changes, it finds all.
-func TestNoChangeBetweenPagesEndsASearchInSilence(t *testing.T) {
+func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
 	t.Parallel()
 	const plays = 100
 	bare(t, listingFile, func(w *workshop) {

@@ -40,8 +40,8 @@ func TestStopDuringAFlushLosesNothing(t *testing.T) {
 	})
 }
 
-// TestRunThatCannotBePublishedSaysSo: readers of the other sink see which one lags.
-func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
+// TestRunReportsAFailedPublication: readers of the other sink see which one lags.
+func TestRunReportsAFailedPublication(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		e, stop := w.open()
@@ -60,9 +60,9 @@ func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
 	})
 }
 
-// TestSinkThatFailsMakesNoOtherFail: the run's end is told twice then, first as what it
+// TestFailingSinkDoesNotAffectTheOther: the run's end is told twice then, first as what it
 // seemed to be.
-func TestSinkThatFailsMakesNoOtherFail(t *testing.T) {
+func TestFailingSinkDoesNotAffectTheOther(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
 		e, stop := w.open()
@@ -96,7 +96,7 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 	return s.Sink.Write(ctx, b)
 }
 
-func TestSinkThatWasAwayCatchesUp(t *testing.T) {
+func TestRepairedSinkCatchesUp(t *testing.T) {
 	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -220,8 +220,8 @@ func (s *slowToPublish) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.fakeSink.Publish(ctx, ops)
 }
 
-// TestPublicationsTakeATwentiethOfTheTime of a run that goes on, however large the file.
-func TestPublicationsTakeATwentiethOfTheTime(t *testing.T) {
+// TestPublicationsTakeAtMostATwentiethOfTheTime of a run that goes on, however large the file.
+func TestPublicationsTakeAtMostATwentiethOfTheTime(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -248,9 +248,9 @@ jobs:
 	})
 }
 
-// TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff: ten seconds after the pages of a run are in,
+// TestHitsArePublishedBeforeTheQueueIsDone: ten seconds after the pages of a run are in,
 // and not each of them.
-func TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff(t *testing.T) {
+func TestHitsArePublishedBeforeTheQueueIsDone(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

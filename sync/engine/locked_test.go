@@ -64,9 +64,9 @@ jobs:
     budget: {per_run: 2}
 `
 
-// TestALockedStateIsWaitedForWithAnAnswerInHand: a long write by another program costs
+// TestReceivedAnswerWaitsForALockedState: a long write by another program costs
 // time and nothing else.
-func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
+func TestReceivedAnswerWaitsForALockedState(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"/search/outliers", "/video/"} {
 		t.Run(op, func(t *testing.T) {
@@ -82,9 +82,9 @@ func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
 	}
 }
 
-// TestAnAnswerInHandOutlivesAStop: a stop while the state is locked leaves the answer in a
+// TestReceivedAnswerSurvivesAStop: a stop while the state is locked leaves the answer in a
 // file, and the next process goes on with it as if it had come then, whatever its age.
-func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
+func TestReceivedAnswerSurvivesAStop(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string

@@ -55,13 +55,13 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.S
 	return ended
 }
 
-// TestDesignFindsTheSameWhateverFromCounts: a service that counts pages and one that counts
+// TestResultsDoNotDependOnWhatFromCounts: a service that counts pages and one that counts
 // items give the same tables, and finding out costs one request.
 //
 // That request belongs to whichever search takes the first page two. The caps of coffee
 // and of the scan hold the pages that the jobs want and nothing else, so both are raised
 // here by that one page; what happens where nobody raises them is the next test's.
-func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
+func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs of weeks twice")
@@ -95,7 +95,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 	}
 }
 
-// TestPageThatFindingOutTookIsMadeUpFor: where a cap has no room for the request that
+// TestPageSpentOnLearningPagingIsRecovered: where a cap has no room for the request that
 // finds out, the run that made it ends a page short, at its own cap. No other does, and
 // the next run of each job ends well. (The other jobs of the design take no page two.)
 //
@@ -105,7 +105,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 // of the page of the first one stays away, until somebody reads on with `scan read`.
 //
 // One of the two jobs is first by chance, and each in turn with -long.
-func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
+func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs with pages four times")

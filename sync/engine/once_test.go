@@ -107,9 +107,9 @@ jobs:
 	})
 }
 
-// TestFreshnessPromotesNoJob: what is fresh keeps its place among the top, and nobody
+// TestFreshHitsKeepTheirRank: what is fresh keeps its place among the top, and nobody
 // takes it.
-func TestFreshnessPromotesNoJob(t *testing.T) {
+func TestFreshHitsKeepTheirRank(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -131,9 +131,9 @@ jobs:
 	})
 }
 
-// TestOnlyHitsThatAreWantedAreEnriched: enrich.where decides first, then the best of each
+// TestOnlyMatchingHitsAreEnriched: enrich.where decides first, then the best of each
 // value of for_each, then the best of all. The others keep their rows.
-func TestOnlyHitsThatAreWantedAreEnriched(t *testing.T) {
+func TestOnlyMatchingHitsAreEnriched(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -195,8 +195,8 @@ jobs:
 	})
 }
 
-// TestNoEnrichNoEnrichment: nothing is asked for that no job names.
-func TestNoEnrichNoEnrichment(t *testing.T) {
+// TestNothingIsEnrichedWithoutEnrich: nothing is asked for that no job names.
+func TestNothingIsEnrichedWithoutEnrich(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		w.mustRun(runs.OK)

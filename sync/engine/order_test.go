@@ -263,8 +263,8 @@ func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 	}
 }
 
-// TestOrderInALongWaitEndsAtOnce, as a run alone does, and the schedule waits on.
-func TestOrderInALongWaitEndsAtOnce(t *testing.T) {
+// TestOrderDuringALongWaitEndsAtOnce, as a run alone does, and the schedule waits on.
+func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/")
@@ -298,9 +298,9 @@ func TestOrderInALongWaitEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOrderInAnOutageIsTold what is wrong, while the schedule waits for the service, and the first
+// TestOrderDuringAnOutageReportsTheError what is wrong, while the schedule waits for the service, and the first
 // answer ends that wait.
-func TestOrderInAnOutageIsTold(t *testing.T) {
+func TestOrderDuringAnOutageReportsTheError(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		away := true
@@ -341,8 +341,8 @@ func TestOrderInAnOutageIsTold(t *testing.T) {
 	})
 }
 
-// TestOrderDoesNotWaitForARepetition of a scheduled call that failed.
-func TestOrderDoesNotWaitForARepetition(t *testing.T) {
+// TestOrderDoesNotWaitForARetry of a scheduled call that failed.
+func TestOrderDoesNotWaitForARetry(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		for range plan.Attempts - 1 {
@@ -388,9 +388,9 @@ func TestStopEndsOrders(t *testing.T) {
 	})
 }
 
-// TestNextStartGoesOnWithOrders, of jobs and of one-off requests, as whoever asked need not be there;
+// TestOrdersAreContinuedAfterARestart, of jobs and of one-off requests, as whoever asked need not be there;
 // but not with one that was cancelled.
-func TestNextStartGoesOnWithOrders(t *testing.T) {
+func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(busyFile, "jobs:", "budget: {per_month: 10, reserve: 8}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
@@ -429,8 +429,8 @@ func TestNextStartGoesOnWithOrders(t *testing.T) {
 	})
 }
 
-// TestStopRefusesWhatHasNotBegun, for the reason of the stop.
-func TestStopRefusesWhatHasNotBegun(t *testing.T) {
+// TestStopRefusesOrdersThatHaveNotStarted, for the reason of the stop.
+func TestStopRefusesOrdersThatHaveNotStarted(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.wire = (&sent{}).over(w.wire, 5*time.Second)
@@ -515,8 +515,8 @@ func TestScheduledRunCanBeCancelled(t *testing.T) {
 	})
 }
 
-// TestOrdersGoInTheOrderInWhichTheyCame: first their pages, then their data calls.
-func TestOrdersGoInTheOrderInWhichTheyCame(t *testing.T) {
+// TestOrdersAreServedInTheirOrder: first their pages, then their data calls.
+func TestOrdersAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		var seen sent
@@ -547,8 +547,8 @@ func TestOrdersGoInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
-// TestOrderJoinsTheRunUnderWay and makes it urgent.
-func TestOrderJoinsTheRunUnderWay(t *testing.T) {
+// TestOrderJoinsAnUnfinishedRun and makes it urgent.
+func TestOrderJoinsAnUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		var seen sent
@@ -679,8 +679,8 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestChoicesOfAnOrderAreItsOwn: the reserve is for the run of the person alone.
-func TestChoicesOfAnOrderAreItsOwn(t *testing.T) {
+// TestOptionsOfAnOrderApplyToItsRunOnly: the reserve is for the run of the person alone.
+func TestOptionsOfAnOrderApplyToItsRunOnly(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scheduledFile, "jobs:", "budget: {per_month: 6, reserve: 4}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
@@ -725,8 +725,8 @@ func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	})
 }
 
-// TestRestIsBoughtOnceForAllWhoAskForIt: the second joins the first, and a third finds nothing left.
-func TestRestIsBoughtOnceForAllWhoAskForIt(t *testing.T) {
+// TestRestIsBoughtOnceForSeveralOrders: the second joins the first, and a third finds nothing left.
+func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -800,8 +800,8 @@ func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestWatchersMayLookWhileAnOrderGoesOn, and cancel it.
-func TestWatchersMayLookWhileAnOrderGoesOn(t *testing.T) {
+// TestClientsMayFollowARunningOrder, and cancel it.
+func TestClientsMayFollowARunningOrder(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -898,9 +898,9 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 	})
 }
 
-// TestRunsThatAwaitTheTimeHoldNobodyUp: until there is a slot to ask the service for its time, no
+// TestRunsThatWaitForTheTimeDelayNoOther: until there is a slot to ask the service for its time, no
 // run begins that depends on it, and the schedule is free for what does not.
-func TestRunsThatAwaitTheTimeHoldNobodyUp(t *testing.T) {
+func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.asks = true
@@ -931,8 +931,8 @@ func TestRunsThatAwaitTheTimeHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// TestOrderOfAScanLetsTheScheduleGoOn while the service scans.
-func TestOrderOfAScanLetsTheScheduleGoOn(t *testing.T) {
+// TestOrderOfAScanDoesNotBlockTheSchedule while the service scans.
+func TestOrderOfAScanDoesNotBlockTheSchedule(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile+"  hourly: {every: 1h, search: {query: [home espresso]}}\n", func(w *workshop) {
 		w.renew(anHour)

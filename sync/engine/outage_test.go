@@ -80,9 +80,9 @@ jobs:
 	})
 }
 
-// TestSinkThatIsAwayWhenRunsEndSkipsNoSearch: they fail, and every job searches on the
+// TestFailedSinkAtTheEndOfARunSkipsNoSearch: they fail, and every job searches on the
 // next day, too. What comes after one runs when its pages can be read.
-func TestSinkThatIsAwayWhenRunsEndSkipsNoSearch(t *testing.T) {
+func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
 	t.Parallel()
 	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)

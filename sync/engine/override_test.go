@@ -82,9 +82,9 @@ func (w *workshop) lessons() (m lessons) {
 	return m
 }
 
-// TestOverridesTeachNothing: what a person wants once leaves cursor, paging and forecast as
+// TestOverriddenRunsDoNotAffectLaterRuns: what a person wants once leaves cursor, paging and forecast as
 // they were, before the job's first run and after it.
-func TestOverridesTeachNothing(t *testing.T) {
+func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]job.Overrides{
 		"since":     {Since: 48 * time.Hour},
@@ -117,8 +117,8 @@ func TestOverridesTeachNothing(t *testing.T) {
 	}
 }
 
-// TestMoveCursorLetsAnOverriddenRunTeach its cursor and the paging.
-func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
+// TestMoveCursorMovesTheCursorAfterAnOverriddenRun its cursor and the paging.
+func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
@@ -143,8 +143,8 @@ func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	})
 }
 
-// TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy: the job has not bought them.
-func TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy(t *testing.T) {
+// TestSeedsOfAnOverriddenRunAreStillDueForTheJob: the job has not bought them.
+func TestSeedsOfAnOverriddenRunAreStillDueForTheJob(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -230,9 +230,9 @@ func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 	return row
 }
 
-// TestEachCommandGoesOnWithItsOwnRun: a job's own run is not that which a person has
+// TestEachCommandContinuesItsOwnRun: a job's own run is not that which a person has
 // overridden, and other overrides go on with neither. The queue lists both.
-func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
+func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		spec, err := w.config.Jobs[0].With(job.Overrides{Pages: 3, Set: map[string]string{"topic": "moka pot"}})

@@ -31,10 +31,10 @@ func (w *workshop) library() int {
 	return int(row.Hits)
 }
 
-// TestOddPagesEndTheSearchAndWasteNoPurchase: whatever a service says of its pages, all
+// TestUnexpectedPagesWasteAtMostOneRequest: whatever a service says of its pages, all
 // hits are found, once, and at most one request finds nothing new; two where every page is
 // the first one again, which both readings of `from` are tried on.
-func TestOddPagesEndTheSearchAndWasteNoPurchase(t *testing.T) {
+func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays many kinds of services")
@@ -150,9 +150,9 @@ jobs:
 	}
 }
 
-// TestWastedPageLeavesNoTrace but in the journal: what it repeats was seen once, and what it
+// TestWastedPageIsNotCounted but in the journal: what it repeats was seen once, and what it
 // brings comes with the next page.
-func TestWastedPageLeavesNoTrace(t *testing.T) {
+func TestWastedPageIsNotCounted(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -180,9 +180,9 @@ jobs:
 	}
 }
 
-// TestProbeThatTellsNothingTeachesNothing: a service that repeats its page is of neither
+// TestInconclusivePagingIsNotRecorded: a service that repeats its page is of neither
 // kind, and the next search asks anew.
-func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
+func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 600, Quirks: simulator.PagesRepeated})
@@ -195,9 +195,9 @@ func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
 	})
 }
 
-// TestKillWhileLearningWastesNoSecondRequest: what was learned and where the search stands
+// TestKillWhileLearningPagingWastesNoSecondRequest: what was learned and where the search stands
 // are one transaction with the answer.
-func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
+func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills at every moment")
@@ -224,9 +224,9 @@ func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
 	}
 }
 
-// TestOffsetsFollowTheHitsThatCame: where `from` counts items, the page after one that is
+// TestOffsetsFollowTheReceivedHits: where `from` counts items, the page after one that is
 // shorter than was asked for begins behind its last hit, or what lies between is lost.
-func TestOffsetsFollowTheHitsThatCame(t *testing.T) {
+func TestOffsetsFollowTheReceivedHits(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("pages: all", "pages: 4", "where: {z_score: 4..}, ", "").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {

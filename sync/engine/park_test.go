@@ -30,9 +30,9 @@ func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 	})
 }
 
-// TestLongWaitParksTheRun: a run by hand does not sleep for a quarter of an hour; it
+// TestLongWaitEndsTheManualRun: a run by hand does not sleep for a quarter of an hour; it
 // stops, and the next one goes on with it.
-func TestLongWaitParksTheRun(t *testing.T) {
+func TestLongWaitEndsTheManualRun(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/search/", "/video/comments/"} {
 		t.Run(path, func(t *testing.T) {
@@ -89,9 +89,9 @@ jobs:
 	})
 }
 
-// TestRunsAfterOneThatGoesOnCountInFull: what an unfinished run has left says nothing of
+// TestRunsAfterAnUnfinishedOneCountInFull: what an unfinished run has left says nothing of
 // what the runs after it will want, which matters most before the first one has ended.
-func TestRunsAfterOneThatGoesOnCountInFull(t *testing.T) {
+func TestRunsAfterAnUnfinishedOneCountInFull(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

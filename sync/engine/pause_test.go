@@ -48,9 +48,9 @@ func hours(rows []runs.Run) map[string][]int {
 	return all
 }
 
-// TestPausedJobsCatchUpAsTheyAlwaysDo when the pause ends by itself, over several starts: what came
+// TestPausedJobsCatchUp when the pause ends by itself, over several starts: what came
 // due meanwhile is late then. A child is paused by its parent's pause, and by its own.
-func TestPausedJobsCatchUpAsTheyAlwaysDo(t *testing.T) {
+func TestPausedJobsCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		paused []string
@@ -110,8 +110,8 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	})
 }
 
-// TestRunUnderWayIsFinishedThoughItsJobIsPaused, also where a stop has interrupted it.
-func TestRunUnderWayIsFinishedThoughItsJobIsPaused(t *testing.T) {
+// TestUnfinishedRunOfAPausedJobIsFinished, also where a stop has interrupted it.
+func TestUnfinishedRunOfAPausedJobIsFinished(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 2/min}\njobs: {slow: {every: 1h, search: {query: [home espresso], pages: 6}}}\n"
 	bare(t, file, func(w *workshop) {
@@ -124,8 +124,8 @@ func TestRunUnderWayIsFinishedThoughItsJobIsPaused(t *testing.T) {
 	})
 }
 
-// TestPauseGoesWithANewName of its job.
-func TestPauseGoesWithANewName(t *testing.T) {
+// TestPauseFollowsARenamedJob of its job.
+func TestPauseFollowsARenamedJob(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {
 		w.pauseJobs(time.Time{}, "latest")
@@ -141,9 +141,9 @@ func TestPauseGoesWithANewName(t *testing.T) {
 	})
 }
 
-// TestPauseOverAChangeOfTheClocks: the hour that comes twice is one instant of a job with fixed hours
+// TestPauseDuringAClockChange: the hour that comes twice is one instant of a job with fixed hours
 // and two of an hourly one, whether or not they are paused at the time.
-func TestPauseOverAChangeOfTheClocks(t *testing.T) {
+func TestPauseDuringAClockChange(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -170,8 +170,8 @@ jobs:
 	})
 }
 
-// TestPauseBesideTheScheduleIsHeededAtOnce, and so is its end.
-func TestPauseBesideTheScheduleIsHeededAtOnce(t *testing.T) {
+// TestPauseTakesEffectAtOnce, and so is its end.
+func TestPauseTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {
 		midnight := time.Now()

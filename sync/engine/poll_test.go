@@ -12,7 +12,7 @@ import (
 )
 
 // A look by hand finds out for the run as well: the next one reads at once.
-func TestPollOfAScanIsNotedForAllWhoWait(t *testing.T) {
+func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -60,9 +60,9 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 	})
 }
 
-// TestPollThatWaitsForThePaceHoldsNobodyUp: while one waits for a slot, others look and take back
+// TestPollThatWaitsForThePaceDelaysNoOther: while one waits for a slot, others look and take back
 // what they have asked for, and a stop ends it.
-func TestPollThatWaitsForThePaceHoldsNobodyUp(t *testing.T) {
+func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, stop func()) {

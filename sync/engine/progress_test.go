@@ -17,9 +17,9 @@ jobs:
     budget: {per_run: 60}
 `
 
-// TestForecastOfARunByHandLeavesOthersOut: it makes no calls but its own, however much
+// TestForecastOfAManualRunLeavesOthersOut: it makes no calls but its own, however much
 // those of others are worth.
-func TestForecastOfARunByHandLeavesOthersOut(t *testing.T) {
+func TestForecastOfAManualRunLeavesOthersOut(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -53,9 +53,9 @@ jobs:
 	})
 }
 
-// TestForecastOfTheEndHolds: what a run of 300 calls and more says of its end is within
+// TestForecastOfTheEndIsWithinATenth: what a run of 300 calls and more says of its end is within
 // a tenth of the truth, from its first calls on.
-func TestForecastOfTheEndHolds(t *testing.T) {
+func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")
 	}

@@ -54,9 +54,9 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	})
 }
 
-// TestNothingIsPrunedThatASinkLacks: a sink that is away keeps all that it has not published, and what another one
+// TestAnswersThatASinkLacksAreNotPruned: a sink that is away keeps all that it has not published, and what another one
 // has that is behind.
-func TestNothingIsPrunedThatASinkLacks(t *testing.T) {
+func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -75,8 +75,8 @@ func TestNothingIsPrunedThatASinkLacks(t *testing.T) {
 	})
 }
 
-// TestASinkThatLacksPrunedAnswersIsDisabled: it would never have their rows. The other one goes on.
-func TestASinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
+// TestSinkThatLacksPrunedAnswersIsDisabled: it would never have their rows. The other one goes on.
+func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -96,8 +96,8 @@ func TestASinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	})
 }
 
-// TestAClockThatIsAheadPrunesNothing: neither before the service has told the time nor after.
-func TestAClockThatIsAheadPrunesNothing(t *testing.T) {
+// TestClockThatIsAheadPrunesNothing: neither before the service has told the time nor after.
+func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 	t.Parallel()
 	asking(t, keptFile, func(w *workshop) {
 		sink := &fakeSink{name: "duckdb"}

@@ -53,9 +53,9 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 	}
 }
 
-// TestQueueOfAJobIsItsPartOfTheWhole: its calls are told as they are among all others,
+// TestQueueOfAJobIsPartOfTheWholeQueue: its calls are told as they are among all others,
 // although those are only counted; and it ends when the last of them is made.
-func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
+func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		bare(t, mixedFile, func(w *workshop) {
@@ -90,8 +90,8 @@ func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
 	}
 }
 
-// TestBeginningOfTheQueueIsListedAlone: what is not looked at is not worked out.
-func TestBeginningOfTheQueueIsListedAlone(t *testing.T) {
+// TestListingTheBeginningOfTheQueueReadsNoMore: what is not looked at is not worked out.
+func TestListingTheBeginningOfTheQueueReadsNoMore(t *testing.T) {
 	t.Parallel()
 	bare(t, mixedFile, func(w *workshop) {
 		e, stop := w.open()

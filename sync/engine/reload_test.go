@@ -20,8 +20,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestStartTellsWhatChangedSinceTheLastOne: nothing at first and nothing where nothing changed.
-func TestStartTellsWhatChangedSinceTheLastOne(t *testing.T) {
+// TestStartReportsChangesOfTheFile: nothing at first and nothing where nothing changed.
+func TestStartReportsChangesOfTheFile(t *testing.T) {
 	t.Parallel()
 	const before = "version: 1\nservice: {url: \"sim://\"}\njobs:\n  coffee: {every: 1h, search: {query: tea, pages: 2}}\n  tea: {search: {query: tea}}\n"
 	bare(t, before, func(w *workshop) {
@@ -120,9 +120,9 @@ jobs:
   later: {after: coffee, reuse_for: 1m, search: {query: [moka pot]}}
 `
 
-// TestRunGoesOnUnderTheNewNameOfItsJob, with the pages that it began with, at its new cap; and what
+// TestRunContinuesUnderTheNewNameOfItsJob, with the pages that it began with, at its new cap; and what
 // comes after it knows it by that name.
-func TestRunGoesOnUnderTheNewNameOfItsJob(t *testing.T) {
+func TestRunContinuesUnderTheNewNameOfItsJob(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		renamed := strings.NewReplacer("  coffee:", "  espresso:\n    was: coffee", "after: coffee", "after: espresso",
@@ -145,9 +145,9 @@ func TestRunGoesOnUnderTheNewNameOfItsJob(t *testing.T) {
 	})
 }
 
-// TestJobThatLeavesTheFileFinishesItsRunAndBeginsNone, with the calls about its hits; and one that
+// TestRemovedJobFinishesItsRunAndStartsNone, with the calls about its hits; and one that
 // comes runs when it is due.
-func TestJobThatLeavesTheFileFinishesItsRunAndBeginsNone(t *testing.T) {
+func TestRemovedJobFinishesItsRunAndStartsNone(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		other := "version: 1\nservice: {url: \"sim://\", limit: 6/min}\njobs: {tea: {every: 2h, reuse_for: 1m, search: {query: [tea]}}}\n"
@@ -161,8 +161,8 @@ func TestJobThatLeavesTheFileFinishesItsRunAndBeginsNone(t *testing.T) {
 	})
 }
 
-// TestCapOfTheNewFileHoldsForTheRunUnderWay at its next page.
-func TestCapOfTheNewFileHoldsForTheRunUnderWay(t *testing.T) {
+// TestCapOfTheNewFileAppliesToAnUnfinishedRun at its next page.
+func TestCapOfTheNewFileAppliesToAnUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		lower := strings.Replace(reloadFile, "per_run: 20", "per_run: 14", 1)

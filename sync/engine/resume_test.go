@@ -48,8 +48,8 @@ jobs:
 	})
 }
 
-// TestPaidScanIsContinuedHoweverOldItIs: fifty credits do not lapse with a day.
-func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
+// TestPaidScanIsContinuedAtAnyAge: fifty credits do not lapse with a day.
+func TestPaidScanIsContinuedAtAnyAge(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -63,8 +63,8 @@ func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
 	})
 }
 
-// TestLaterRunTakesTheRestAlong: stop_after ends a run and not its queue.
-func TestLaterRunTakesTheRestAlong(t *testing.T) {
+// TestLaterRunMakesTheRemainingCalls: stop_after ends a run and not its queue.
+func TestLaterRunMakesTheRemainingCalls(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -173,8 +173,8 @@ jobs:
 	})
 }
 
-// TestNewKeyIsTakenUpWhenTheOldOneIsRefused: the run that meets it goes on.
-func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
+// TestNewKeyIsUsedWhenTheOldOneIsRefused: the run that meets it goes on.
+func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		old := w.service
@@ -283,8 +283,8 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 	})
 }
 
-// TestLedgerAndCapsOutliveAKey: they are the account's.
-func TestLedgerAndCapsOutliveAKey(t *testing.T) {
+// TestLedgerAndCapsSurviveAChangeOfTheKey: they are the account's.
+func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
 	bare(t, file, func(w *workshop) {

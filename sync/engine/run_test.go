@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
+func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)
@@ -37,7 +37,7 @@ func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 	})
 }
 
-func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
+func TestEmptyAnswerIsRemembered(t *testing.T) {
 	t.Parallel()
 	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
 		row := w.mustRun(runs.OK)

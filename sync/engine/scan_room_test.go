@@ -12,8 +12,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
-func TestTimeThatIsUpEndsNoScan(t *testing.T) {
+// TestStopAfterEndsNoScan: stop_after cuts what was not paid for.
+func TestStopAfterEndsNoScan(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
 	bare(t, file, func(w *workshop) {

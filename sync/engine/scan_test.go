@@ -260,9 +260,9 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	})
 }
 
-// TestStartAnsweredWithAnotherScanIsSettledByWord: it is unknown what became of the one that
+// TestStartAnsweredWithAnotherScanWaitsForAPerson: it is unknown what became of the one that
 // was asked for.
-func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
+func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
 	bare(t, scanFile+other, func(w *workshop) {
@@ -290,9 +290,9 @@ func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 	})
 }
 
-// TestScanThatSaysWhyItFailedHasEnded: a record with a status and an error is no error of the
+// TestScanWithAFailureReasonHasEnded: a record with a status and an error is no error of the
 // service.
-func TestScanThatSaysWhyItFailedHasEnded(t *testing.T) {
+func TestScanWithAFailureReasonHasEnded(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -451,8 +451,8 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 	})
 }
 
-// TestSilentServiceIsNoReasonToGiveUpAScan: it was paid for, so it is asked again.
-func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
+// TestOutageDoesNotEndAScan: it was paid for, so it is asked again.
+func TestOutageDoesNotEndAScan(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.GatewayJSON, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
 		t.Run(fault.String(), func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
 	})
 }
 
-func TestInstantsThatPassedWhileNothingRanCollapseIntoOne(t *testing.T) {
+func TestMissedDueTimesCollapseIntoOne(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		first := w.serve(90 * time.Minute)
@@ -103,8 +103,8 @@ func TestInstantsThatPassedWhileNothingRanCollapseIntoOne(t *testing.T) {
 	})
 }
 
-// TestNoneCatchesUpOnNothing but on what a scheduler outside is a few minutes late for.
-func TestNoneCatchesUpOnNothing(t *testing.T) {
+// TestCatchUpNoneSkipsMissedDueTimes but on what a scheduler outside is a few minutes late for.
+func TestCatchUpNoneSkipsMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -123,7 +123,7 @@ jobs:
 	}
 }
 
-func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
+func TestNewJobHasNoMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		time.Sleep(12 * time.Hour)
@@ -201,7 +201,7 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 	})
 }
 
-func TestIdleTimeDrainsWhatARunLeftInTheQueue(t *testing.T) {
+func TestQueuedCallsOfARunAreMadeInIdleTime(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

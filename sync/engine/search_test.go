@@ -50,7 +50,7 @@ func numbers(first, n int) (all []int) {
 	return all
 }
 
-func TestSearchStopsWhenThereIsNothingMoreToBuy(t *testing.T) {
+func TestSearchStopsWhenNoPagesAreLeft(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -93,9 +93,9 @@ jobs:
 	}
 }
 
-// TestPagesAndOffsetsBringTheSameHits: the interface leaves open what `from` counts;
+// TestPagesAndOffsetsFindTheSameHits: the interface leaves open what `from` counts;
 // service.paging says it.
-func TestPagesAndOffsetsBringTheSameHits(t *testing.T) {
+func TestPagesAndOffsetsFindTheSameHits(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -156,7 +156,7 @@ func TestChangedCapAppliesAtOnce(t *testing.T) {
 	})
 }
 
-func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
+func TestOnlyManualRunsUseTheReserve(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)

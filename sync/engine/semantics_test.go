@@ -69,40 +69,40 @@ var promises = []promise{
 		"A run's due instant never changes.",
 		[]string{"sync/engine TestEveryDueInstantIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
 	},
-	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNothingRanCollapseIntoOne"}},
+	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestMissedDueTimesCollapseIntoOne"}},
 	{
 		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
 		[]string{
-			"sync/engine TestOverridesTeachNothing", "sync/engine TestMoveCursorLetsAnOverriddenRunTeach",
+			"sync/engine TestOverriddenRunsDoNotAffectLaterRuns", "sync/engine TestMoveCursorMovesTheCursorAfterAnOverriddenRun",
 			"sync/engine TestOverriddenRunLeavesTheUnfinishedOneAlone", "cmd/outlierd/testdata/script/override.txt",
 		},
 	},
 	{
 		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
 		[]string{
-			"sync/engine TestRepairedSinkIsUsedAgainWhateverIsUnderWay", "sync/engine TestRunIsPartialWhileOneSinkWorks",
-			"sync/engine TestRunThatCannotBePublishedSaysSo", "sync/engine TestSinksAgreeAgainAfterOneFailed",
+			"sync/engine TestRepairedSinkIsUsedAgainDuringRuns", "sync/engine TestRunIsPartialWhileOneSinkWorks",
+			"sync/engine TestRunReportsAFailedPublication", "sync/engine TestSinksAgreeAgainAfterOneFailed",
 		},
 	},
 	{
 		"When no sink has worked for `sinks_down_after` (default 30 min), nothing more is bought.",
-		[]string{"sync/engine TestNothingIsBoughtWhileNoSinkWorks", "sync/engine TestNothingIsBoughtUntilASinkHasAnswered", "sync/engine TestRunFailsWhileNoSinkWorks"},
+		[]string{"sync/engine TestNothingIsBoughtWhileNoSinkWorks", "sync/engine TestNothingIsBoughtUntilASinkWorks", "sync/engine TestRunFailsWhileNoSinkWorks"},
 	},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
 		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd TestSummaryOfARun"},
 	},
-	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestIdleTimeDrainsWhatARunLeftInTheQueue"}},
-	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunTakesTheRestAlong"}},
+	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestQueuedCallsOfARunAreMadeInIdleTime"}},
+	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunMakesTheRemainingCalls"}},
 	{
 		"**`after`.** Fires when the parent's pages are published, on `ok`, `ok_empty` or `partial`.",
-		[]string{"sync/engine TestAfterFiresWhenThePagesArePublished", "sync/engine TestAfterFiresOnEveryGoodEndAndOnNoOther"},
+		[]string{"sync/engine TestAfterFiresWhenThePagesArePublished", "sync/engine TestAfterFiresOnlyOnSuccess"},
 	},
 	{"SQL that returns no seed is `ok_empty`: nothing spent.", []string{"sync/engine TestSQLThatReturnsNoSeedIsOKEmpty"}},
 	{"SQL seeds without a DuckDB sink are refused by `lint`.", []string{"sync/job TestSQLSeedsWithoutADuckDBSinkAreRefused"}},
 	{
 		"A manual run fires `after` jobs only with `--with-after`.",
-		[]string{"sync/engine TestRunByHandFiresNothing", "cmd/outlierd/testdata/script/override.txt"},
+		[]string{"sync/engine TestManualRunDoesNotFireAfter", "cmd/outlierd/testdata/script/override.txt"},
 	},
 	{"**`every`** counts from the Unix epoch.", []string{"sync/job TestEveryCountsFromTheUnixEpoch"}},
 	{"A doubled hour (end of DST) runs fixed-hour schedules once.", []string{"sync/job TestSchedulesAroundChangesOfTheClocks"}},
@@ -121,16 +121,16 @@ var promises = []promise{
 		"**Watermark.** Belongs to job, operation, query or seeds, and `for_each` value.",
 		[]string{"sync/job TestAWatermarkBelongsToWhatIsAskedAndNotToFilters"},
 	},
-	{"Changing one of those starts with `first`;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
-	{"changing another filter keeps it;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
+	{"Changing one of those starts with `first`;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
+	{"changing another filter keeps it;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
 	{"`plan` prints which.", []string{"sync/forecast TestPlanSaysWhatChangedSinceTheLastRun", "cmd/outlierd TestPlanForPeople"}},
 	{
 		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
-		[]string{"sync/engine TestWatermarkMovesWhateverBecomesOfTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
+		[]string{"sync/engine TestWatermarkMovesWithoutTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
 	},
 	{
 		"what was left is reported (`120 of 480, 18 credits more`).",
-		[]string{"sync/engine TestEndingsSayWhatWasSavedAndWhatWasLeft", "cmd/outlierd TestEndingsAreToldInSentences"},
+		[]string{"sync/engine TestEndingsShowSavedAndRemainingPages", "cmd/outlierd TestEndingsAreShownAsSentences"},
 	},
 	{
 		"**`stop_when: {new_below: 10%}`.** The share of a page's distinct ids that `seen` did not hold before this run began;",
@@ -140,13 +140,13 @@ var promises = []promise{
 	{"**`pages`** defaults to 1;", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
 	{"`pages: all` requires `per_run`.", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
 	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", []string{
-		"cmd/outlierd/testdata/script/rest.txt", "sync/engine TestRestOfARunIsBoughtOnce", "sync/engine TestRestIsBoughtOnceThroughStopsAndEdits", "sync/engine TestRestIsEnrichedAsTheJobSays",
+		"cmd/outlierd/testdata/script/rest.txt", "sync/engine TestRestOfARunIsBoughtOnce", "sync/engine TestRestIsBoughtOnceDespiteStopsAndEdits", "sync/engine TestRestIsEnrichedAsTheJobSays",
 	}},
 	{
 		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
 		[]string{
-			"sync/engine TestVideoThatArrivesBetweenTwoPagesTeachesNothing", "sync/engine TestWrongBeliefAboutPagingIsUnlearned",
-			"sync/engine TestNoChangeBetweenPagesEndsASearchInSilence", "sync/engine TestWhatFromCountsIsLearnedOnceAndRemembered",
+			"sync/engine TestNewVideoBetweenPagesDoesNotChangePaging", "sync/engine TestWrongPagingIsCorrected",
+			"sync/engine TestSearchIsCompleteDespiteChangesBetweenPages", "sync/engine TestWhatFromCountsIsLearnedOnceAndRemembered",
 		},
 	},
 
@@ -164,15 +164,15 @@ var promises = []promise{
 		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
 		[]string{"sync/runs TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
 	},
-	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNoJob"}},
+	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshHitsKeepTheirRank"}},
 	{
 		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
-		[]string{"sync/engine TestWhatAJobNamesIsWantedEachTimeItIsDue", "sync/engine TestFreshIsWhatWasReceivedSinceTheDueInstant"},
+		[]string{"sync/engine TestNamedEntitiesAreFetchedEachTimeTheJobIsDue", "sync/engine TestAnswersSinceTheDueTimeAreFresh"},
 	},
 	{"of `enrich` as documented.", []string{"sync/plan TestDataCallsHaveTheDocumentedAgeAndWorth"}},
 	{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
-		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestAnswerThatMeansNoneIsRemembered"},
+		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestEmptyAnswerIsRemembered"},
 	},
 	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
 	{"the higher value and the shorter age win;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
@@ -182,7 +182,7 @@ var promises = []promise{
 		[]string{"cmd/outlierd TestFileDecidesWhatStaysQueued", "sync/queue TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
 	},
 	{"others expire after 7 days.", []string{"sync/queue TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
-	{"No `enrich`, no enrichment.", []string{"sync/engine TestNoEnrichNoEnrichment"}},
+	{"No `enrich`, no enrichment.", []string{"sync/engine TestNothingIsEnrichedWithoutEnrich"}},
 	{"A page one that fails makes a search `failed`;", []string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial"}},
 	{
 		"an enrichment that fails makes the run `partial`.",
@@ -191,14 +191,14 @@ var promises = []promise{
 	{
 		"**An answer that yields no row of its own entity has failed**, whatever its status code, except absence as `../spec/service-notes.md` has it (the documented 404, empty `items`, `events`, `comments`);",
 		[]string{
-			"sync/engine TestAnswerWithoutARowOfItsEntityHasFailed", "sync/engine TestAnswerThatHasFailedGivesNoRow",
+			"sync/engine TestAnswerWithoutARowOfItsEntityHasFailed", "sync/engine TestFailedAnswerHasNoRows",
 			"sync/engine TestAbsenceIsRemembered", "sync/engine TestRefusedDataCallIsMadeOnce",
 		},
 	},
 	{
 		"a page with hits that cannot be stored is `partial` and does not move the watermark.",
-		[]string{"sync/engine TestHitsThatCannotBeStoredMakeTheRunPartial", "sync/engine TestUnreadablePageIsNotBoughtAgainAndAgain",
-			"sync/engine TestRestPassesAPageThatCouldNotBeStored"},
+		[]string{"sync/engine TestHitsThatCannotBeStoredMakeTheRunPartial", "sync/engine TestUnreadablePageIsNotBoughtAgain",
+			"sync/engine TestRestSkipsAPageThatCouldNotBeStored"},
 	},
 
 	// Money.
@@ -210,18 +210,18 @@ var promises = []promise{
 		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock, agreed on before the first paid call of a process (a `Date` of the service's own answers, two of which agree if it is more than 10 minutes off; never a gateway's);",
 		[]string{
 			"sync/ledger TestDayTurnsAtMidnightOfTheZone", "sync/ledger TestDaysTurnByTheServicesClock",
-			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
-			"sync/engine TestTimeIsAskedBeforeAProcessBuysAndNotAgain", "sync/engine TestWindowAndBookingsGoByOneClock",
-			"outlier TestOnlyTheServicesOwnAnswersTellTheTime", "sync/ledger TestDateIsBelievedIfItIsNearOrGivenTwice",
-			"sync/engine TestOneWrongDateIsNotTheBudgetsClock", "sync/engine TestGatewaysTellNoTime",
+			"sync/engine TestCapOfAJobUsesTheServicesClock", "sync/engine TestLocalClockAloneOpensNoBudget",
+			"sync/engine TestTimeIsRequestedOnceBeforeAProcessBuys", "sync/engine TestWindowsAndBookingsUseTheSameClock",
+			"outlier TestOnlyTheServicesOwnAnswersHaveTheTime", "sync/ledger TestDateIsBelievedIfItIsNearOrGivenTwice",
+			"sync/engine TestOneWrongDateIsIgnored", "sync/engine TestDatesOfGatewaysAreIgnored",
 		},
 	},
 	{
 		"what is dated in the future counts as now.",
 		[]string{
 			"sync/ledger TestClockThatWasSetBackMintsNoFreshBudget", "sync/ledger TestClockThatFlipsMintsNoBudget",
-			"sync/engine TestWhatWasBookedAheadCountsAsNow", "sync/engine TestRepairedClockLosesNoVideos",
-			"sync/ledger TestNothingThatWasLearnedInTheFutureIsFresh", "sync/engine TestClockThatWasAheadKeepsNothingWaiting",
+			"sync/engine TestSpendingBookedInTheFutureCountsNow", "sync/engine TestRepairedClockLosesNoVideos",
+			"sync/ledger TestNothingThatWasLearnedInTheFutureIsFresh", "sync/engine TestNothingWaitsForTimesOfAClockThatWasAhead",
 		},
 	},
 	{
@@ -243,14 +243,14 @@ var promises = []promise{
 		"`lint` refuses a job whose smallest step exceeds a cap, and warns when the floor of all jobs exceeds the cycle (\"lasts until day 22\").",
 		[]string{"sync/job TestAJobIsRefusedIfItsSmallestStepExceedsACap", "sync/job TestTheBudgetsFloor"},
 	},
-	{"A 429 proves a refusal whatever its body;", []string{"outlier TestDoDecidesWhatBecameOfThePrice"}},
+	{"A 429 proves a refusal whatever its body;", []string{"outlier TestDoSettlesThePrice"}},
 	{
 		"a refund needs the service's own documented shape.",
-		[]string{"outlier TestDoDecidesWhatBecameOfThePrice", "outlier TestReadErrorByBodyAndStatus", "sync/engine TestFailuresThatPassAreContinued"},
+		[]string{"outlier TestDoSettlesThePrice", "outlier TestReadErrorByBodyAndStatus", "sync/engine TestRunsAreContinuedAfterFailures"},
 	},
 	{
 		"A quota that makes a run wait is `paused_quota` (exit 4).",
-		[]string{"sync/engine TestLongWaitParksTheRun", "sync/engine TestDaemonWaitsOutALongWait", "cmd/outlierd TestEveryErrorHasItsExitCode"},
+		[]string{"sync/engine TestLongWaitEndsTheManualRun", "sync/engine TestDaemonWaitsOutALongWait", "cmd/outlierd TestEveryErrorHasItsExitCode"},
 	},
 	{"Address and key belong together: an edit that changes the address is refused whole;", []string{"cmd/outlierd TestKeyAloneIsReadAgain"}},
 	{"a key alone is read again.", []string{"cmd/outlierd TestKeyAloneIsReadAgain"}},
@@ -258,14 +258,14 @@ var promises = []promise{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
 		[]string{"sync/journal TestBlockStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoBlock"},
 	},
-	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsOutliveAKey"}},
+	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsSurviveAChangeOfTheKey"}},
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
 	{"only `run` exits 7.", []string{"cmd/outlierd TestEveryErrorHasItsExitCode"}},
-	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyAPersonTouchesTheReserve"}},
-	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd TestLargeRunsAreAskedAboutByDefault",
-		"cmd/outlierd TestAskerNeedsATerminalAtBothEnds"}},
-	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd TestNobodyToAskIsNoYes", "cmd/outlierd/testdata/script/confirm.txt"}},
-	{"schedules never ask.", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyManualRunsUseTheReserve"}},
+	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd TestLargeRunsNeedConfirmationByDefault",
+		"cmd/outlierd TestConfirmationNeedsATerminalForInputAndOutput"}},
+	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd TestNoTerminalMeansNoConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"schedules never ask.", []string{"cmd/outlierd TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
 
 	// Commit.
 	{
@@ -302,7 +302,7 @@ var promises = []promise{
 		"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.",
 		[]string{
 			"sync/ledger TestAnAnswerWaitsForALockedDatabase", "sync/ledger TestAnAnswerOutlivesItsProcess", "sync/ledger TestAStartedScanOutlivesItsProcess",
-			"sync/engine TestALockedStateIsWaitedForWithAnAnswerInHand", "sync/engine TestAnAnswerInHandOutlivesAStop",
+			"sync/engine TestReceivedAnswerWaitsForALockedState", "sync/engine TestReceivedAnswerSurvivesAStop",
 		},
 	},
 	{
@@ -312,12 +312,12 @@ var promises = []promise{
 	{
 		"A body that holds the key is kept unpacked, with `[redacted]` in its place, and nothing that is made of an answer holds the key.",
 		[]string{
-			"outlier TestKeyIsTakenOutOfAnswersHoweverItIsSpelled", "outlier TestNothingOfAnAnswerThatIsKeptHasTheKey",
-			"sync/engine TestEchoedKeyIsKeptNowhere",
+			"outlier TestKeyIsRemovedFromAnswersInAnyEncoding", "outlier TestStoredAnswersDoNotContainTheKey",
+			"sync/engine TestEchoedKeyIsNotStored",
 		},
 	},
 	{"Ids are AUTOINCREMENT.", []string{"sync/state TestIdsOfTheJournalAreNeverUsedAgain"}},
-	{"Kept for ever by default;", []string{"sync/engine TestSinkThatWasAwayCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
+	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
 	{
 		"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.",
 		[]string{"cmd/outlierd TestRebuiltSinksHoldTheSameAfterAMonthOfPruning", "cmd/outlierd TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
@@ -336,7 +336,7 @@ var promises = []promise{
 	// Tables.
 	{
 		"**Keys** are unique in every table, in histories per answer, whatever the service sends: what one answer lists twice makes one row, the first.",
-		[]string{"sinks TestKeysAreUniqueWhateverTheServiceSends", "schema TestCommentKeysTellRepeatedCommentsApartAndStay"},
+		[]string{"sinks TestKeysAreUniqueWhateverTheServiceSends", "schema TestCommentKeysAreUniqueAndStable"},
 	},
 	{
 		"A value of more than 1 MiB is cut in the tables, with a mark, and kept whole in the journal.",
@@ -352,7 +352,7 @@ var promises = []promise{
 	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
 	{
 		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
-		[]string{"schema TestTablesAreAsPromised"},
+		[]string{"schema TestTablesMatchTheGoldenFile"},
 	},
 	{"`ops.requests` has the rest.", []string{"sync/ops TestOperationsTablesTellWhatHappened"}},
 	{"**Parquet:** histories append;", []string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"}},
@@ -360,7 +360,7 @@ var promises = []promise{
 		"current tables are rewritten when a run publishes and they changed, never per batch;",
 		[]string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"},
 	},
-	{"`transcripts` and `transcript_events` are append-only there (fetched once).", []string{"schema TestTablesAreAsPromised"}},
+	{"`transcripts` and `transcript_events` are append-only there (fetched once).", []string{"schema TestTablesMatchTheGoldenFile"}},
 	{
 		"Files are named after the ids they hold: `part-<lo>-<hi>.parquet`.",
 		[]string{"sinks/parquet TestNamesSortInTheOrderOfTheJournal"},
@@ -388,7 +388,7 @@ var promises = []promise{
 	{"Publishing removes a foreign `.wal` beside it right before the rename.", []string{"sinks/duckdb TestPublishingRemovesAForeignLog"}},
 	{
 		"It happens when a run's pages are in and at its end, and at most every max(10 s, 20 × the last copy's time).",
-		[]string{"sync/engine TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff", "sync/engine TestPublicationsTakeATwentiethOfTheTime"},
+		[]string{"sync/engine TestHitsArePublishedBeforeTheQueueIsDone", "sync/engine TestPublicationsTakeAtMostATwentiethOfTheTime"},
 	},
 	{
 		"Docs mount the folder, never the file, and every example opens read-only.",

@@ -9,9 +9,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunWithoutAShareHasNotFoundNothing: it did not look, which is on record, with the
+// TestRunWithoutAShareIsNotEmpty: it did not look, which is on record, with the
 // pages that it left.
-func TestRunWithoutAShareHasNotFoundNothing(t *testing.T) {
+func TestRunWithoutAShareIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

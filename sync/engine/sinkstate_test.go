@@ -120,7 +120,7 @@ jobs:
   tea: {every: 1m, reuse_for: 1m, search: {query: [green tea]}, enrich: {details: {top: 12, refresh_after: 1m}}}
 `
 
-func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
+func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, overlappingFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee", "tea") })
@@ -271,9 +271,9 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtUntilASinkHasAnswered: before that it is not known whether the
+// TestNothingIsBoughtUntilASinkWorks: before that it is not known whether the
 // journal, and with it the ledger, is complete.
-func TestNothingIsBoughtUntilASinkHasAnswered(t *testing.T) {
+func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
@@ -326,9 +326,9 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	})
 }
 
-// TestSinkThatTurnsOutToBeAheadStopsBuying: it was away at the start, and knows of answers
+// TestSinkAheadOfTheJournalStopsBuying: it was away at the start, and knows of answers
 // that the journal does not have.
-func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
+func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
@@ -344,9 +344,9 @@ func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
 	})
 }
 
-// TestPausedRunTellsWhatItsStatusDoesNot: the run meets its cap while a sink comes back that
+// TestPausedRunShowsWhyItIsPaused: the run meets its cap while a sink comes back that
 // knows of answers which the journal does not have.
-func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
+func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
 	bare(t, file, func(w *workshop) {

@@ -13,9 +13,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestTenJobsAskOnceAboutTheSameChannels, and leave no slot of the limit idle while
+// TestTenJobsFetchTheSameChannelsOnce, and leave no slot of the limit idle while
 // anything is due.
-func TestTenJobsAskOnceAboutTheSameChannels(t *testing.T) {
+func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	t.Parallel()
 	const channels = 1000
 	var file strings.Builder
@@ -77,8 +77,8 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestRunSaysHowLongThePaceHeldIt: its data calls, too, of which the first in the queue waits.
-func TestRunSaysHowLongThePaceHeldIt(t *testing.T) {
+// TestRunReportsItsWaitForThePace: its data calls, too, of which the first in the queue waits.
+func TestRunReportsItsWaitForThePace(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)

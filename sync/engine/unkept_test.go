@@ -60,9 +60,9 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 	})
 }
 
-// TestInstantIsNotOverBeforeItsRunIsOnRecord: the disk is full from half past six to
+// TestDueTimeIsPendingUntilItsRunIsRecorded: the disk is full from half past six to
 // seven, and a job is due then.
-func TestInstantIsNotOverBeforeItsRunIsOnRecord(t *testing.T) {
+func TestDueTimeIsPendingUntilItsRunIsRecorded(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		due := time.Now().Add(6*time.Hour + 30*time.Minute)
@@ -107,9 +107,9 @@ jobs:
 	})
 }
 
-// TestThingThatIsMissingIsNotAskedForWithoutEnd: what cannot be noted ends the run, as
+// TestMissingEntityIsNotRequestedForever: what cannot be noted ends the run, as
 // the same call would be the next one again.
-func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {
+func TestMissingEntityIsNotRequestedForever(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		asked := 0

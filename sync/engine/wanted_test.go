@@ -18,9 +18,9 @@ jobs:
   b: {search: {query: [home espresso]}, enrich: {details: {}, comments: {top: 1}}}
 `
 
-// TestRunWaitsForWhatAnotherJobAskedFirst: a run is not done while what it asks for is
+// TestRunWaitsForCallsThatAnotherJobQueuedFirst: a run is not done while what it asks for is
 // not, although another job's run is the one that asked for it first, and was killed.
-func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
+func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 	t.Parallel()
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
@@ -57,9 +57,9 @@ func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
 	})
 }
 
-// TestRequestCapHoldsForCallsThatOthersAskedForFirst: whichever job makes them, and goes on with
+// TestRequestCapCountsCallsThatOthersQueuedFirst: whichever job makes them, and goes on with
 // them later, has made them.
-func TestRequestCapHoldsForCallsThatOthersAskedForFirst(t *testing.T) {
+func TestRequestCapCountsCallsThatOthersQueuedFirst(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -61,8 +61,8 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 	})
 }
 
-// TestWatermarkMovesWhateverBecomesOfTheEnrichment: the pages were searched.
-func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
+// TestWatermarkMovesWithoutTheEnrichment: the pages were searched.
+func TestWatermarkMovesWithoutTheEnrichment(t *testing.T) {
 	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
 		for range plan.Attempts {
@@ -111,9 +111,9 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 	}
 }
 
-// TestChangedQueryStartsAfreshAndAChangedFilterDoesNot: a watermark belongs to what is
+// TestOnlyAChangedQueryStartsFromTheBeginning: a watermark belongs to what is
 // searched.
-func TestChangedQueryStartsAfreshAndAChangedFilterDoesNot(t *testing.T) {
+func TestOnlyAChangedQueryStartsFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
 		{"where: {", "where: {z_score: 2.., "}:                days(-3),

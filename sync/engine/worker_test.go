@@ -121,8 +121,8 @@ jobs:
 	})
 }
 
-// TestJobThatIsStillTakingPagesIsBegunOnceAfterThat whatever has come due meanwhile.
-func TestJobThatIsStillTakingPagesIsBegunOnceAfterThat(t *testing.T) {
+// TestJobThatStillTakesPagesStartsOnceAfterThem whatever has come due meanwhile.
+func TestJobThatStillTakesPagesStartsOnceAfterThem(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -144,9 +144,9 @@ jobs:
 	})
 }
 
-// TestCatchUpSaysWhatBecomesOfInstantsThatPassed: while nobody was there, and while a run
+// TestCatchUpDecidesAboutMissedDueTimes: while nobody was there, and while a run
 // of the job itself was under way.
-func TestCatchUpSaysWhatBecomesOfInstantsThatPassed(t *testing.T) {
+func TestCatchUpDecidesAboutMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -250,9 +250,9 @@ jobs:
 	})
 }
 
-// TestStoppedScheduleGoesOnWhereItWas: a run that a stop or a kill cut short is continued
+// TestInterruptedScheduledRunIsContinued: a run that a stop or a kill cut short is continued
 // at once, but one by hand is its person's to continue.
-func TestStoppedScheduleGoesOnWhereItWas(t *testing.T) {
+func TestInterruptedScheduledRunIsContinued(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -279,8 +279,8 @@ jobs:
 	})
 }
 
-// TestRunByHandIsItsPersonsToContinue and not the schedule's.
-func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
+// TestManualRunIsContinuedByItsCommand and not the schedule's.
+func TestManualRunIsContinuedByItsCommand(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		w.use(strings.Replace(scheduledFile, "by-hand: {search: {query: [latte art], pages: 1}}", "by-hand: {search: {query: [latte art]}, enrich: {details: {}}}", 1))
@@ -299,9 +299,9 @@ func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
 	})
 }
 
-// TestScanThatGoesOnHoldsUpNoJob: a schedule works on other jobs meanwhile, and goes on
+// TestRunningScanDelaysNoJob: a schedule works on other jobs meanwhile, and goes on
 // with the scan after a restart.
-func TestScanThatGoesOnHoldsUpNoJob(t *testing.T) {
+func TestRunningScanDelaysNoJob(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "  niche:\n", "  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 5}}}\n  niche:\n    schedule: \"30 0 * * *\"\n", 1)
 	bare(t, file, func(w *workshop) {
@@ -364,8 +364,8 @@ jobs:
 	})
 }
 
-// TestRunIsTakenUpOnce: resuming is tried again where it failed for one of the jobs.
-func TestRunIsTakenUpOnce(t *testing.T) {
+// TestRunIsContinuedOnce: resuming is tried again where it failed for one of the jobs.
+func TestRunIsContinuedOnce(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -19,10 +19,10 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent edits budget.renews and timezone
+// TestSpendingIsCountedOnceWhenTheCalendarChanges edits budget.renews and timezone
 // as often as it likes, back too, and buys and waits in between: every present period
 // holds exactly what was reserved within it, as a reader sees as well.
-func TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent(t *testing.T) {
+func TestSpendingIsCountedOnceWhenTheCalendarChanges(t *testing.T) {
 	t.Parallel()
 	fresh := newFolder(t)
 	checks := 0

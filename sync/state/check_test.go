@@ -63,9 +63,9 @@ func damage(t *testing.T, dir, statement string) {
 	}
 }
 
-// TestWhatIsCheckedAtAStart: after a kill the newest rows, after the machine went down
+// TestChecksAtStart: after a kill the newest rows, after the machine went down
 // everything, after a clean end no answer.
-func TestWhatIsCheckedAtAStart(t *testing.T) {
+func TestChecksAtStart(t *testing.T) {
 	t.Parallel()
 	const (
 		oldAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`
@@ -119,9 +119,9 @@ func TestWhatIsCheckedAtAStart(t *testing.T) {
 	}
 }
 
-// TestACheckThatFoundDamageIsNotForgotten: closing a damaged state leaves no log behind,
+// TestFoundDamageIsRemembered: closing a damaged state leaves no log behind,
 // and the next start must not take it for a sound one.
-func TestACheckThatFoundDamageIsNotForgotten(t *testing.T) {
+func TestFoundDamageIsRemembered(t *testing.T) {
 	t.Parallel()
 	dir := killedState(t)
 	damage(t, dir, `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`)

@@ -175,8 +175,8 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 	check("after the release", kept)
 }
 
-// TestKillAroundAnOperatorsWord looks at both ways to settle an unknown scan.
-func TestKillAroundAnOperatorsWord(t *testing.T) {
+// TestKillDuringTheSettlementOfAScan looks at both ways to settle an unknown scan.
+func TestKillDuringTheSettlementOfAScan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		as   runs.Scan

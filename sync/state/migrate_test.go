@@ -112,9 +112,9 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	statetest.CheckHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-01"}, 4)
 }
 
-// TestWhatAnEarlierVersionCarriedOverCountsOnce: it booked an adjustment when cycles
+// TestAdjustmentOfAnEarlierVersionCountsOnce: it booked an adjustment when cycles
 // began on another day.
-func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
+func TestAdjustmentOfAnEarlierVersionCountsOnce(t *testing.T) {
 	t.Parallel()
 	const at = "1794830400000000" // the 16th of November 2026
 	row := func(values string) string {
@@ -147,7 +147,7 @@ func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
 	}
 }
 
-func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
+func TestInterruptedMigrationLeavesTheOldVersion(t *testing.T) {
 	t.Parallel()
 	dir := stateOfVersion(t, 1, `CREATE TABLE holds (id INTEGER)`) // which stands in the way of the second
 	_, err := state.Open(t.Context(), dir, statetest.Options())

@@ -96,7 +96,7 @@ func TestSecondProcessLearnsWhoHoldsTheFolder(t *testing.T) {
 	statetest.Open(t, dir)
 }
 
-func TestFolderIsForItsOwnerAlone(t *testing.T) {
+func TestFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data", "state")
 	s := statetest.Open(t, dir)
@@ -155,7 +155,7 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 	statetest.WantText(t, err, "99", "outlierd v1", "later")
 }
 
-func TestFilesThatAreNoStateAreRefused(t *testing.T) {
+func TestForeignFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	garbage := strings.Repeat("this is no database ", 1000)
 	for name, make := range map[string]func(path string) error{
@@ -192,7 +192,7 @@ func TestFilesThatAreNoStateAreRefused(t *testing.T) {
 	}
 }
 
-func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
+func TestDatabaseSettingsAreDurable(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	for pragma, want := range map[string]string{
@@ -245,7 +245,7 @@ func TestClosingKeepsTheOpenGroup(t *testing.T) {
 	})
 }
 
-func TestClosedStoreSaysSo(t *testing.T) {
+func TestClosedStoreReturnsAnError(t *testing.T) {
 	t.Parallel()
 	s, err := state.Open(t.Context(), t.TempDir(), statetest.Options())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestPeekShowsOneMomentBesideTheHolder(t *testing.T) {
+func TestPeekReadsOneSnapshotBesideTheHolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -102,7 +102,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestLiftWorksBesideTheHolder(t *testing.T) {
+func TestLiftWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
