@@ -55,7 +55,7 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	defer cancel()
 	err := c.get(within, "/v1", &c.About)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s", ErrNoDaemon, Socket(dir))
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again", Socket(dir))
