@@ -37,7 +37,7 @@ func newBucketWorld(t *testing.T) *bucketWorld {
 	return &bucketWorld{w, store, storeVariables(server.URL)}
 }
 
-// try runs the program, and kills it with the context.
+// try runs the program, and kills it when the context ends.
 func (w *bucketWorld) try(ctx context.Context, args ...string) (said string, err error) {
 	cmd, out := w.command(ctx, args...)
 	cmd.Env = append(cmd.Env, w.env...)
@@ -54,7 +54,7 @@ func (w *bucketWorld) must(args ...string) string {
 	return said
 }
 
-// hasOne proves that the bucket has one undamaged backup, and nothing else.
+// hasOne checks that the bucket has one undamaged backup, and nothing else.
 func (w *bucketWorld) hasOne() {
 	w.Helper()
 	w.must("backup", "--check", backupAddress)

@@ -14,8 +14,8 @@ import (
 	"outlierd/outlier"
 )
 
-// person is somebody at a keyboard in a folder with a job file, in virtual time: the
-// program runs in this process, against the simulator.
+// person runs commands in a folder with a job file, in virtual time: the program runs in this process,
+// against the simulator.
 type person struct {
 	*testing.T
 	dir string
@@ -50,7 +50,7 @@ func (p *person) write(jobs string) {
 	}
 }
 
-// do carries out a command line and returns what it printed and its exit code.
+// do runs a command line and returns its output and its exit code.
 func (p *person) do(ctx context.Context, args ...string) (out, complaints string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
@@ -63,7 +63,7 @@ func (p *person) do(ctx context.Context, args ...string) (out, complaints string
 	return o.String(), e.String(), code
 }
 
-// must carries out a command line that has to succeed.
+// must runs a command line that has to succeed.
 func (p *person) must(args ...string) string {
 	p.Helper()
 	out, complaints, code := p.do(p.Context(), args...)
@@ -73,7 +73,7 @@ func (p *person) must(args ...string) string {
 	return out
 }
 
-// refused carries out a command line that has to fail with a code, and says why.
+// refused runs a command line that has to fail with an exit code, and returns its message.
 func (p *person) refused(code int, args ...string) string {
 	p.Helper()
 	out, complaints, got := p.do(p.Context(), args...)
@@ -83,7 +83,7 @@ func (p *person) refused(code int, args ...string) string {
 	return complaints
 }
 
-// ask is what the published file answers, without the header.
+// ask returns the result of a query of the published file, without the header.
 func (p *person) ask(query string) string {
 	p.Helper()
 	_, rows, _ := strings.Cut(p.must("sql", "-o", "csv", query), "\n")

@@ -14,7 +14,7 @@ import (
 	"outlierd/sinks/bucket/buckettest"
 )
 
-// stores are those of the scripts, by their folders.
+// stores are the stores of scripts, by their folders.
 var stores sync.Map
 
 // storeVariables are the variables by which outlierd finds a store on loopback.
@@ -127,7 +127,7 @@ func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(do(found.(*buckettest.Server), args[1:]))
 }
 
-// refuse lets a store refuse the requests of a method about keys that have a text in them; "" is any.
+// refuse makes a store refuse the requests of a method for keys that contain a text; "" is any.
 func refuse(s *buckettest.Server, code, method, key string) error {
 	status := http.StatusForbidden
 	if code == "SlowDown" || code == "ServerBusy" {

@@ -10,8 +10,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestHangingCollectorDelaysNothing: a collector of OpenTelemetry takes connections, and never
-// answers. Runs follow one another as ever, and the daemon stops in time.
+// TestHangingCollectorDelaysNothing: an OpenTelemetry collector accepts connections and never answers.
+// Runs start on time, and the daemon stops in time.
 func TestHangingCollectorDelaysNothing(t *testing.T) {
 	t.Parallel() // it runs a process of its own
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -84,8 +84,8 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 	}
 }
 
-// TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over a person is asked above a
-// tenth of the month, and never below 20 credits; elsewhere than at a terminal nothing is.
+// TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over, above a tenth of the month and
+// never below 20 credits. Without a terminal, nothing is asked.
 func TestLargeRunsNeedConfirmationByDefault(t *testing.T) {
 	for _, test := range []struct {
 		month, pages string
@@ -122,8 +122,8 @@ jobs:
 	}
 }
 
-// TestNoTerminalMeansNoConfirmation: what needs a yes is refused as a mistake of the command line,
-// with the remedy.
+// TestNoTerminalMeansNoConfirmation: a command that needs one is refused as a usage error, with the
+// remedy.
 func TestNoTerminalMeansNoConfirmation(t *testing.T) {
 	config := configOf(t, dearJobs)
 	todo := byHand(config.Jobs[1:2])
@@ -137,7 +137,7 @@ func TestNoTerminalMeansNoConfirmation(t *testing.T) {
 	}
 }
 
-// TestConfirmationNeedsATerminalForInputAndOutput: a pipe can neither read a question nor answer it.
+// TestConfirmationNeedsATerminalForInputAndOutput, not a pipe.
 func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -169,8 +169,7 @@ func TestNegativeAmountsAreNotFlags(t *testing.T) {
 	}
 }
 
-// withoutState lets work be priced that has no state yet, or whose state is not
-// asked: in the record of the engine nothing ever happened.
+// withoutState prices work without a state, as if nothing had run yet.
 func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPathsAreQuotedForEachLanguage: whatever a folder is called, each language reads back its
-// name. Shell and Python are asked themselves where this machine has them.
+// TestPathsAreQuotedForEachLanguage: each language reads back any name of a folder. Shell and Python
+// are run if this machine has them.
 func TestPathsAreQuotedForEachLanguage(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
@@ -34,7 +34,7 @@ func TestPathsAreQuotedForEachLanguage(t *testing.T) {
 	}
 }
 
-// TestTriesAreBounded: a tool that is missing, fails, or lacks a part is told apart.
+// TestTriesAreBounded: a tool that is missing, fails, or lacks a part has an error of its own.
 func TestTriesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

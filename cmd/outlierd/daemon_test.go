@@ -37,7 +37,8 @@ jobs:
   old: {search: {query: [dogs], where: {published_at: "2026-01-01..2026-03-31"}}}
 `
 
-// besideCommands are given in this order, each alone and beside a daemon. {rest} is a run with a rest.
+// besideCommands are run in this order, once without and once with a daemon. {rest} is a run with a
+// rest.
 var besideCommands = []string{
 	"run coffee --with-after",
 	"run coffee --pages 1 --no-enrich -o json",
@@ -68,8 +69,8 @@ var besideCommands = []string{
 	"resume later later coffee",
 }
 
-// TestCommandsBesideADaemon gives the same commands alone and beside `up`: they print the same,
-// end with the same exit code, and leave the same rows.
+// TestCommandsBesideADaemon runs the same commands without and with `up`: output, exit codes and rows
+// must be the same.
 func TestCommandsBesideADaemon(t *testing.T) {
 	t.Parallel()
 	fast := simulator.Options{Seed: 5, Key: "demo", Limit: 1_000_000, Window: time.Minute}
@@ -129,7 +130,7 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	}
 }
 
-// sampled are the first of all, and some of the others, in their order.
+// sampled returns the first of all, and some of the others, in order.
 func sampled(all []string, most int) []string {
 	at := append([]int{0}, rand.Perm(len(all) - 1)[:most-1]...)
 	for i := range at[1:] {
@@ -176,7 +177,7 @@ func (w *testWorld) answers() {
 	}
 }
 
-// all is what commands print, without what differs from one run to the next.
+// all returns the output of commands, without what differs between runs.
 func (w *testWorld) all(commands []string) (printed []string) {
 	rest := ""
 	for _, line := range commands {
@@ -201,7 +202,7 @@ func (w *testWorld) all(commands []string) (printed []string) {
 
 var restOfRun = regexp.MustCompile(`--rest ([0-9a-f-]{36})`)
 
-// varying is what differs between two runs that do the same.
+// varying matches what differs between two equal runs.
 var varying = []struct {
 	pattern *regexp.Regexp
 	by      string
@@ -214,8 +215,8 @@ var varying = []struct {
 	{regexp.MustCompile(`/tmp/[^ ,"]*/\d{3}`), "DIR"},
 }
 
-// TestDaemonIsKilled: who watches a run is told what becomes of it, and the next daemon and the
-// next command find a socket without a listener.
+// TestDaemonIsKilled: a command that follows a run reports how to continue it, and the next daemon and
+// the next command find a socket without a listener.
 func TestDaemonIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, simulator.Options{Seed: 5, Key: "demo"})

@@ -50,7 +50,7 @@ notify: {bell: {command: [/bin/sh, -c, "exit 0"]}, lost: {command: [/nowhere/bel
 jobs: {a: {search: {query: x}}}
 `
 
-// TestOneFreeCallTellsAddressKeySubscriptionAndClock, and shows the key nowhere.
+// TestOneFreeCallTellsAddressKeySubscriptionAndClock, and never prints the key.
 func TestOneFreeCallTellsAddressKeySubscriptionAndClock(t *testing.T) {
 	const key = "CANARY-4711"
 	missing := `{"status":"error","error":{"message":"no such video"}}`

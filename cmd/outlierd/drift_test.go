@@ -10,8 +10,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestHitWithoutAnIDIsReportedAndCounted: no table can keep it, so it must not be lost in
-// silence. The other hits of its page are kept.
+// TestHitWithoutAnIDIsReportedAndCounted: no table can store it, so its loss is reported. The other
+// hits of its page are stored.
 func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
@@ -37,8 +37,8 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,2,")
 }
 
-// TestThresholdOfAForeignScanIsNoDrift: the service gives it as an object or as a plain
-// number, and of a scan that somebody else started nobody knows what that one limits.
+// TestThresholdOfAForeignScanIsNoDrift: the service gives it as an object or as a number. For a scan
+// that another client started, it is unknown what the number limits.
 func TestThresholdOfAForeignScanIsNoDrift(t *testing.T) {
 	const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
@@ -61,7 +61,7 @@ func TestThresholdOfAForeignScanIsNoDrift(t *testing.T) {
 	}
 }
 
-// answeredBy is a person whose service answers in its own way.
+// answeredBy runs a test with a service that a handler replaces.
 func answeredBy(t *testing.T, answer http.HandlerFunc) *person {
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)

@@ -56,7 +56,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-// What was wrong before anything began stays what it was, even if a signal came too.
+// An error before the run started keeps its exit code, even with a signal.
 func TestExitCodeAfterASignal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -77,7 +77,7 @@ func TestExitCodeAfterASignal(t *testing.T) {
 	}
 }
 
-// A one-off command is continued by nobody but whoever asked.
+// A one-off command is continued only by the same command.
 func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

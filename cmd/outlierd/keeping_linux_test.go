@@ -307,7 +307,7 @@ func (f *fileWatch) steps(step func()) {
 	}
 }
 
-// sound proves that the state is whole and that the sinks hold what the journal amounts to.
+// sound checks that the state is undamaged and that the sinks have all rows of the journal.
 func (w *testWorld) sound() {
 	w.Helper()
 	if said := w.mustRun("check", "--read-data"); strings.Count(said, "match the journal") != 3 {
@@ -337,7 +337,7 @@ func (w *testWorld) remove(name string) {
 	}
 }
 
-// hasNo proves that no file of the data folder has a text in it.
+// hasNo checks that no file of the data folder contains a text.
 func (w *testWorld) hasNo(text string) {
 	w.Helper()
 	found, err := filesWith(filepath.Join(w.dir, "data"), text)

@@ -53,9 +53,8 @@ jobs:
       transcript: {top: 15}
 `
 
-// TestKilledAtAnyMomentNothingIsLostOrBoughtTwice kills the program with SIGKILL at
-// random moments of a run, runs it again, and compares with a run that nobody
-// disturbed.
+// TestKilledAtAnyMomentNothingIsLostOrBoughtTwice kills the program with SIGKILL at random moments of
+// a run, runs it again, and compares with an uninterrupted run.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	kills := 4
@@ -95,7 +94,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	}
 }
 
-// sameAs compares every table with that of an undisturbed run, but for lineage.
+// sameAs compares every table with that of an uninterrupted run, without lineage.
 func (w *testWorld) sameAs(kill int, calm *testWorld) {
 	w.Helper()
 	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})
@@ -109,8 +108,7 @@ func (w *testWorld) sameAs(kill int, calm *testWorld) {
 	}
 }
 
-// killAfter starts the run and kills it. A run that ended before was not killed,
-// which is a moment like any other.
+// killAfter starts the run and kills it. A run may end before that.
 func (w *testWorld) killAfter(d time.Duration) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), d) // CommandContext kills with SIGKILL

@@ -209,7 +209,7 @@ func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestTwoHundredReadsAtOnce are answered, as a page that ten people open again and again needs.
+// TestTwoHundredReadsAtOnce are answered, as when ten people reload a page often.
 func TestTwoHundredReadsAtOnce(t *testing.T) {
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	var asking sync.WaitGroup

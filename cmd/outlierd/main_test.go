@@ -72,7 +72,7 @@ func decompress() {
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
 }
 
-// TestScripts runs the program as a person would; each script is one promise.
+// TestScripts runs the program as a person would; each script tests one behaviour.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -119,7 +119,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}, func() string { return fmt.Sprintf("%s does not have %q; it has:\n%s", args[0], want, content) })
 }
 
-// waitMost is how long a script waits for what comes within seconds on an idle machine.
+// waitMost is how long a script waits for what takes seconds on an idle machine.
 const waitMost = 2 * time.Minute
 
 // inTime waits until something is there, and else ends the script with what is missing.
@@ -158,7 +158,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o644))
 }
 
-// sqlite changes a database behind the program's back.
+// sqlite changes a database without the program.
 func sqlite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sqlite file statement")
@@ -175,7 +175,7 @@ func sqliteExec(path, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// books writes what a simulator says that it charged, less what it gave back.
+// books writes what a simulator charged, less refunds.
 func books(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: books url key file")
@@ -206,7 +206,7 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// mount makes a folder a disk of its own, of a size in MB, or changes its size.
+// mount mounts a file system of a size in MB on a folder, or changes its size.
 func mount(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: mount folder megabytes")

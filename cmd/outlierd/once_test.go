@@ -20,7 +20,7 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
 `
 
-// TestInterruptedOneOffSaysHowToContinue: what it says goes on, and buys nothing twice.
+// TestInterruptedOneOffSaysHowToContinue: the printed command continues it, and buys nothing twice.
 func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -48,7 +48,7 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	})
 }
 
-// TestInterruptedBackfillSaysHowToContinue with the command that began it.
+// TestInterruptedBackfillSaysHowToContinue: with the command that started it.
 func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -62,8 +62,8 @@ func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 	})
 }
 
-// TestInterruptedRunIsContinuedByTheNextOne: it says what it has left and what that costs,
-// and counts its time from there.
+// TestInterruptedRunIsContinuedByTheNextOne, which prints what is left and what that costs, and counts
+// its time from there.
 func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -85,7 +85,7 @@ func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 	})
 }
 
-// TestBudgetShowsManualPurchases, and also what jobs have spent that are gone.
+// TestBudgetShowsManualPurchases, and what removed jobs have spent.
 func TestBudgetShowsManualPurchases(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("run")
@@ -146,8 +146,7 @@ func TestChannelsAreKnownByTheirHandles(t *testing.T) {
 	})
 }
 
-// TestEmptyAnswerIsReported by why: the service has answered, and there is
-// no transcript.
+// TestEmptyAnswerIsReported with the reason: there is no transcript.
 func TestEmptyAnswerIsReported(t *testing.T) {
 	bubble(t, strings.ReplaceAll(nothingConfigured, "espresso}}", "espresso}, enrich: {transcript: {}}}"), func(p *person) {
 		p.must("run")

@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestOnlyAMatchingScanIsAdopted: its queries, its size and the time of its
-// creation have to fit, in either shape of the threshold.
+// TestOnlyAMatchingScanIsAdopted: its queries, its size and the time of its creation must match, in
+// either shape of the threshold.
 func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 	t.Parallel()
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -51,8 +51,7 @@ func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsPolledAgainAfterAFailedPoll: no answer of the service has said
-// yet from when on it is waited for.
+// TestAdoptedScanIsPolledAgainAfterAFailedPoll, although no answer has told yet when the scan began.
 func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -73,8 +72,8 @@ func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
 	})
 }
 
-// TestScanStartedWithAWrongClockIsAdoptedByItsIntent: the date in its record is a
-// month off, so only a person can say that the service's scan is this one.
+// TestScanStartedWithAWrongClockIsAdoptedByItsIntent: the date in its record is off by a month, so
+// only a person can link the service's scan to it.
 func TestScanStartedWithAWrongClockIsAdoptedByItsIntent(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {

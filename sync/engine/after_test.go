@@ -26,8 +26,8 @@ jobs:
       video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}
 `
 
-// TestAfterFiresWhenThePagesArePublished and not only when their enrichment is done: the
-// SQL of the child sees them.
+// TestAfterFiresWhenThePagesArePublished, before their enrichment is done: the SQL of the child sees
+// them.
 func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	t.Parallel()
 	single(t, afterFile, func(w *workshop) {
@@ -50,8 +50,8 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	})
 }
 
-// TestAfterWaitsForTheSinkThatItsSQLReads: while another sink works, its parent ends well, and
-// SQL would not find what that has brought.
+// TestAfterWaitsForTheSinkThatItsSQLReads: the parent succeeds with another sink, but SQL would not
+// find its rows yet.
 func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
@@ -80,8 +80,8 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 	})
 }
 
-// TestStopDuringSQLLeavesTheRunToTheNextStart: it is no failure, and the due instant has had
-// no run.
+// TestStopDuringSQLLeavesTheRunToTheNextStart: a stop is not a failure, and the due time still needs a
+// run.
 func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
@@ -106,7 +106,7 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 	})
 }
 
-// TestAfterFiresOnlyOnSuccess: a parent that found nothing has still looked.
+// TestAfterFiresOnlyOnSuccess, also of a parent that found nothing.
 func TestAfterFiresOnlyOnSuccess(t *testing.T) {
 	t.Parallel()
 	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)
@@ -140,7 +140,7 @@ func TestAfterFiresOnlyOnSuccess(t *testing.T) {
 	}
 }
 
-// TestManualRunDoesNotFireAfter by itself; --with-after asks for it.
+// TestManualRunDoesNotFireAfter unless --with-after is given.
 func TestManualRunDoesNotFireAfter(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
@@ -151,8 +151,8 @@ func TestManualRunDoesNotFireAfter(t *testing.T) {
 	})
 }
 
-// TestAfterFiresOnceDespiteRestarts: wherever the process is stopped, the child has
-// one run for each instant of its parent.
+// TestAfterFiresOnceDespiteRestarts: wherever the process is stopped, the child has one run for each
+// due time of its parent.
 func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
@@ -200,7 +200,7 @@ func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	}
 }
 
-// TestChildStartsIfItsParentEndedBeforeARestart: its parent's end is on record.
+// TestChildStartsIfItsParentEndedBeforeARestart: the end of its parent is recorded.
 func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
@@ -220,7 +220,7 @@ func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
 	})
 }
 
-// TestAfterWaitsForAnUnfinishedRunOfTheChild and is not forgotten.
+// TestAfterWaitsForAnUnfinishedRunOfTheChild, and fires then.
 func TestAfterWaitsForAnUnfinishedRunOfTheChild(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// oneCallFile asks for one thing about one hit. %s is the operation.
+// oneCallFile has one data call about one hit. %s is the operation.
 const oneCallFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -26,9 +26,8 @@ jobs:
 
 func oneCall(op outlier.Operation) string { return strings.Replace(oneCallFile, "%s", string(op), 1) }
 
-// TestRefusedDataCallIsMadeOnce: asking for the same thing again would be refused again. The
-// refusal, in either of the documented shapes and also under HTTP 200, is told, remembered for a while, and in no
-// queue.
+// TestRefusedDataCallIsMadeOnce: the same request would be refused again. A refusal in either of the
+// documented shapes, also with HTTP 200, is reported, remembered for a while, and not queued again.
 func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	bodies := []string{
@@ -65,7 +64,7 @@ func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 	})
 }
 
-// TestRefusedSearchIsSentOnce, in whichever of the documented shapes.
+// TestRefusedSearchIsSentOnce, for each of the documented shapes.
 func TestRefusedSearchIsSentOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
@@ -82,7 +81,7 @@ func TestRefusedSearchIsSentOnce(t *testing.T) {
 	})
 }
 
-// TestErrorUnderStatus200IsNotCharged: the documented error is one whatever the status says.
+// TestErrorUnderStatus200IsNotCharged: the documented error counts with any status.
 func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 	t.Parallel()
 	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
@@ -97,8 +96,8 @@ func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 	})
 }
 
-// TestAnswerWithoutARowOfItsEntityHasFailed, however well it came: the call stays queued, the
-// answer in the journal, and the run is partial.
+// TestAnswerWithoutARowOfItsEntityHasFailed: the call stays queued, the answer is journaled, and the
+// run is partial.
 func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
 	t.Parallel()
 	const other = `"otherother1"`
@@ -123,8 +122,8 @@ func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
 	}
 }
 
-// answering lets searches through and answers data calls with a body, in which ID stands for
-// what was asked about.
+// answering passes searches on and answers data calls with a body, in which ID stands for the
+// requested id.
 func answering(wire http.RoundTripper, body string) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.Path, "/search/") {
@@ -155,8 +154,8 @@ func (w *workshop) reasons() (all []string) {
 	return all
 }
 
-// answersInVain runs the only job while each data call is answered with a body, then while
-// the service is well.
+// answersInVain runs the only job while each data call is answered with a body, and then with the real
+// service.
 func (w *workshop) answersInVain(op outlier.Operation, body string) {
 	well := w.wire
 	w.wire = answering(well, body)
@@ -187,7 +186,7 @@ func (w *workshop) answersInVain(op outlier.Operation, body string) {
 	}
 }
 
-// TestFailedAnswerHasNoRows in any sink, not even the id that was asked about.
+// TestFailedAnswerHasNoRows in any sink, not even the requested id.
 func TestFailedAnswerHasNoRows(t *testing.T) {
 	t.Parallel()
 	single(t, oneCall(outlier.OpTranscript), func(w *workshop) {
@@ -208,7 +207,7 @@ func TestFailedAnswerHasNoRows(t *testing.T) {
 	})
 }
 
-// TestAbsenceIsRemembered: what the service says it does not have is no failure.
+// TestAbsenceIsRemembered: an answer that the service does not have something is not a failure.
 func TestAbsenceIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -233,7 +232,7 @@ func TestAbsenceIsRemembered(t *testing.T) {
 	}
 }
 
-// sinceFile searches from where it stopped.
+// sinceFile searches from its cursor on.
 const sinceFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -262,8 +261,8 @@ func searching(asked *int, body string) http.RoundTripper {
 	})
 }
 
-// TestHitsThatCannotBeStoredMakeTheRunPartial: it says how many of how many, leaves the cursor
-// where it is, and stores the others.
+// TestHitsThatCannotBeStoredMakeTheRunPartial: the run reports how many of how many, keeps its cursor,
+// and stores the others.
 func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
@@ -315,8 +314,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	}
 }
 
-// TestMalformedIDsAreStoredAndNotRequested: it is unknown what the service means by
-// them, so the request's own rules decide.
+// TestMalformedIDsAreStoredAndNotRequested: their meaning is unknown, so the rules for requests apply.
 func TestMalformedIDsAreStoredAndNotRequested(t *testing.T) {
 	t.Parallel()
 	single(t, sinceFile, func(w *workshop) {
@@ -333,8 +331,8 @@ func TestMalformedIDsAreStoredAndNotRequested(t *testing.T) {
 	})
 }
 
-// TestUnreadablePageIsNotBoughtAgain: what was bought lately is taken from the journal
-// whether or not it can be read, and never looks well. A person can buy it again.
+// TestUnreadablePageIsNotBoughtAgain: a recent page is taken from the journal whether or not it can be
+// read, and the run is never ok. A person can buy it again.
 func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -363,7 +361,7 @@ func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadableHitsAreReportedByTheContinuedRun: a kill between two pages makes no difference.
+// TestUnreadableHitsAreReportedByTheContinuedRun after a kill between two pages.
 func TestUnreadableHitsAreReportedByTheContinuedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, sinceFile, func(w *workshop) {
@@ -393,8 +391,8 @@ func TestUnreadableHitsAreReportedByTheContinuedRun(t *testing.T) {
 	})
 }
 
-// TestAnswersOfEarlierVersionsAreJudgedAgain: they took one without a row of what was asked
-// about for good, and a transcript is fetched once.
+// TestAnswersOfEarlierVersionsAreJudgedAgain: they accepted an answer without a row of its entity, and
+// a transcript is fetched only once.
 func TestAnswersOfEarlierVersionsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(oneCall(outlier.OpTranscript), "top: 1", "top: 2", 1), func(w *workshop) {

@@ -15,8 +15,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// flaky is a sink whose publication fails when it is told to: before, in the midst of or
-// after what it does.
+// flaky is a sink whose publication fails on request: before, during or after it.
 type flaky struct {
 	sinks.Sink
 	fails func() string
@@ -73,8 +72,7 @@ func (w *workshop) opsAgree(when string) {
 	}
 }
 
-// TestSinksAgreeAgainAfterOneFailed to publish, once and whichever way, by the end of the
-// process.
+// TestSinksAgreeAgainAfterOneFailed to publish, in any way, by the end of the process.
 func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}}\n"
@@ -99,7 +97,7 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 				time.Sleep(time.Hour)
 			}
 		}
-		// One that is repaired while up waits for the time of its next try.
+		// A sink that is repaired while the daemon runs waits for its next attempt.
 		e, stop := w.open()
 		began := time.Now()
 		e.Sinks[1] = flaky{e.Sinks[1], func() string {

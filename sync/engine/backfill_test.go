@@ -26,8 +26,8 @@ jobs:
     budget: {per_run: 8}
 `
 
-// backfill runs the first job over dates that lie so many days back, or goes on with a
-// backfill that was cut off; ctx may cut this one off.
+// backfill runs the first job over dates so many days ago, or continues an interrupted backfill; ctx
+// may interrupt it.
 func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *runs.Run, steps []runs.Step) {
 	w.Helper()
 	spec := w.backfillSpec(most)
@@ -58,7 +58,7 @@ func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
 	return &spec
 }
 
-// became is what became of a run's searches, in their order.
+// became lists how the searches of a run ended, in order.
 func became(steps []runs.Step) (all []string) {
 	for _, s := range steps {
 		all = append(all, fmt.Sprintf("%s %s %d %s", s.Item, s.Window, s.Pages, s.Stop))
@@ -108,7 +108,7 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 	})
 }
 
-// TestBackfillLeavesTodayToTheJob, also where that has never run.
+// TestBackfillLeavesTodayToTheJob, also if the job has never run.
 func TestBackfillLeavesTodayToTheJob(t *testing.T) {
 	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
@@ -121,7 +121,7 @@ func TestBackfillLeavesTodayToTheJob(t *testing.T) {
 	})
 }
 
-// boughtOnce fails the test if any page was asked for twice.
+// boughtOnce fails the test if any page was requested twice.
 func (w *workshop) boughtOnce() {
 	w.Helper()
 	w.inspect(func(e *Engine) {

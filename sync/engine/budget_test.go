@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// glance is the budget as somebody sees it who opens the state to read only.
+// glance returns the budget from a state that is opened read-only.
 func (w *workshop) glance() *forecast.Budget {
 	w.Helper()
 	store, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"),
@@ -31,7 +31,7 @@ func (w *workshop) glance() *forecast.Budget {
 	return b
 }
 
-// TestPlanKnowsWhatAChangedCalendarHolds before anybody has opened the books by it.
+// TestPlanKnowsWhatAChangedCalendarHolds before a process has opened the state with it.
 func TestPlanKnowsWhatAChangedCalendarHolds(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -20,7 +20,7 @@ jobs:
   watch: {search: {query: [finance], where: {published_at: since last success}, pages: 1}}
 `
 
-// restOf is what a run of the only job has left.
+// restOf returns the rest of a run of the only job.
 func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
 	w.Helper()
 	spec := w.config.Jobs[0]
@@ -32,13 +32,13 @@ func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
 	return rest
 }
 
-// buyRest buys what a run of the only job has left.
+// buyRest buys the rest of a run of the only job.
 func (w *workshop) buyRest(ctx context.Context, e *Engine, row *runs.Run) (*runs.Run, error) {
 	w.Helper()
 	return e.BuyRest(ctx, &w.config.Jobs[0], w.restOf(e, row))
 }
 
-// succeeds is a run of the only job that ended well.
+// succeeds runs the only job, which must succeed.
 func (w *workshop) succeeds(e *Engine) *runs.Run {
 	w.Helper()
 	row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
@@ -116,8 +116,8 @@ func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	return steps
 }
 
-// TestRestIsBoughtOnceDespiteStopsAndEdits: stopped at any page, begun twice, and with another
-// query in the file, the rest is one run of the stored search.
+// TestRestIsBoughtOnceDespiteStopsAndEdits: with a stop at any page, two starts, and another query in
+// the file, the rest is one run of the stored search.
 func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 	t.Parallel()
 	for stopAt := 1; stopAt <= 4; stopAt++ {
@@ -160,7 +160,7 @@ func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 	}
 }
 
-// TestConfirmationOfTheRestAppliesAllCaps, also before it goes on.
+// TestConfirmationOfTheRestAppliesAllCaps, also when the rest is continued.
 func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "jobs:", "budget: {per_month: 6}\njobs:", 1), func(w *workshop) {
@@ -182,8 +182,8 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 	})
 }
 
-// TestCapOfTheJobCutsTheRest which goes on when there is room, or later as a run of its own;
-// pages go breadth first.
+// TestCapOfTheJobCutsTheRest: it is continued when the cap has room, or later as a run of its own.
+// Pages are taken breadth first.
 func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("watch: {search: {query: [finance]", "watch: {budget: {per_run: 4}, for_each: {q: [a, b]}, search: {query: [\"${q}\"]").Replace(restFile)
@@ -220,8 +220,8 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	})
 }
 
-// TestRestSkipsAPageThatCouldNotBeStored: the page is not asked for again, the search says what
-// it has left, and the run that brings that is not blamed for it.
+// TestRestSkipsAPageThatCouldNotBeStored: the page is not requested again, the search reports what it
+// has left, and the run of the rest is not partial because of it.
 func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
@@ -288,7 +288,7 @@ func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
 	})
 }
 
-// TestRestIsEnrichedAsTheJobSays: the best of the rest, beside those of the first run.
+// TestRestIsEnrichedAsTheJobSays: the best hits of the rest, in addition to those of the first run.
 func TestRestIsEnrichedAsTheJobSays(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -26,8 +26,7 @@ jobs:
   one: {search: {query: [home espresso]}, reuse_for: 1m}
 `
 
-// slow is a service whose clock stands behind this machine's, as when this one was set
-// forward.
+// slow is a service whose clock is behind this machine's, as if this machine's was set forward.
 type slow struct {
 	http.RoundTripper
 	by time.Duration
@@ -41,7 +40,7 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// asking is a bubble in which the service is asked for its time, as it is outside of tests.
+// asking runs a test in which the time is requested from the service, as outside of tests.
 func asking(t *testing.T, file string, test func(w *workshop)) {
 	t.Helper()
 	bare(t, file, func(w *workshop) {
@@ -50,8 +49,8 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// TestClockThatJumpsForwardAddsNoBudget: neither a day nor a month later by this
-// machine's clock is anything bought, as long as the service's day is the same.
+// TestClockThatJumpsForwardAddsNoBudget: a day or a month later by this machine's clock, nothing is
+// bought while the service's day is the same.
 func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -70,8 +69,8 @@ func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	})
 }
 
-// TestSpendingBookedInTheFutureCountsNow: a clock that was set forward and is right again has
-// neither hidden what was spent under it nor used up more than that.
+// TestSpendingBookedInTheFutureCountsNow: after the clock was set forward and corrected, exactly what
+// was spent counts.
 func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
@@ -92,7 +91,7 @@ func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 	}
 }
 
-// undated is a service that does not tell the time.
+// undated is a service whose answers have no date.
 type undated struct{ http.RoundTripper }
 
 func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -103,7 +102,7 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestTimeIsRequestedOnceBeforeAProcessBuys: nor where an answer has told it anyway.
+// TestTimeIsRequestedOnceBeforeAProcessBuys, and not at all if an answer already had it.
 func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
@@ -153,7 +152,7 @@ func (w *workshop) journaled(entity string) (n int, err error) {
 	return n, err
 }
 
-// shifted is a service whose clock is off, as all its answers tell.
+// shifted is a service whose clock is off, in all its answers.
 type shifted struct {
 	http.RoundTripper
 	by time.Duration
@@ -209,8 +208,8 @@ func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	return steps
 }
 
-// TestLocalClockAloneOpensNoBudget: where the service tells no time, a person has to say that
-// the clock is right, for that day. While a process lives it counts the time itself.
+// TestLocalClockAloneOpensNoBudget: if the service tells no time, a person has to confirm the local
+// clock for the day. A running process measures the time itself.
 func TestLocalClockAloneOpensNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -250,8 +249,8 @@ func (w *workshop) resume() {
 	}
 }
 
-// TestOneWrongDateIsIgnored: neither one in the future, whose budget is fresh, nor
-// one in the past, which may have some left.
+// TestOneWrongDateIsIgnored: one in the future, whose budget is unused, and one in the past, which may
+// have some left.
 func TestOneWrongDateIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{
@@ -283,7 +282,7 @@ func TestOneWrongDateIsIgnored(t *testing.T) {
 	}
 }
 
-// TestDatesOfGatewaysAreIgnored: what stands before the service has a clock of its own.
+// TestDatesOfGatewaysAreIgnored: a gateway before the service has a clock of its own.
 func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, gateway := range []struct {

@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// told is an ending as a log has it, and whether it is a cut.
+// told is an ending as it is logged, and whether it is a cut.
 func told(e Ending) string {
 	var words []string
 	attrs := e.Attrs()
@@ -33,8 +33,8 @@ func told(e Ending) string {
 	return said
 }
 
-// ended is how the searches of a run ended that wanted so many pages of each, with room for
-// so many credits, and without a page in the journal.
+// ended returns how the searches of a run ended, with so many pages each, so many credits, and no page
+// in the journal.
 func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
 	return e.endingsIn(plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
@@ -97,8 +97,7 @@ func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 	}
 }
 
-// TestPagesInTheJournalAreNotCountedAsSaved: those that a search leaves as it ends early would have
-// cost nothing while the journal has them.
+// TestPagesInTheJournalAreNotCountedAsSaved when a search ends early: they would have cost nothing.
 func TestPagesInTheJournalAreNotCountedAsSaved(t *testing.T) {
 	t.Parallel()
 	bare(t, `
@@ -124,8 +123,7 @@ jobs:
 	})
 }
 
-// TestSavingsAreThePriceOfThePages: for pages that the service had and the job wanted,
-// at the prices of the file.
+// TestSavingsAreThePriceOfThePages that the service has and the job wants, at the prices of the file.
 func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	t.Parallel()
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
@@ -154,7 +152,7 @@ func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	}
 }
 
-// TestSavingsAreLimitedByCaps: neither the run's own cap nor the cycle's.
+// TestSavingsAreLimitedByCaps of the run and of the cycle.
 func TestSavingsAreLimitedByCaps(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -202,7 +200,7 @@ jobs:
   much: {every: 1h, search: {query: [home espresso], pages: 5}, budget: {per_run: 4}}
 `
 
-// TestScheduleLogsEarlyStopsAndCuts, and at the end what they come to.
+// TestScheduleLogsEarlyStopsAndCuts, and their sum at the end.
 func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -247,7 +245,7 @@ func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 	}
 }
 
-// steady leaves out of a log what differs from run to run, and what is not asked here.
+// steady removes from a log what differs from run to run, and what is not tested here.
 func steady(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case "time", "run", "requests", "took", "new", "err":

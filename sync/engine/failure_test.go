@@ -33,7 +33,7 @@ func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	})
 }
 
-// TestOutageLeavesARunByHandPartial: what is queued is made by the next one.
+// TestOutageLeavesARunByHandPartial: the next run makes the queued calls.
 func TestOutageLeavesARunByHandPartial(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(http.RoundTripper) http.RoundTripper{
@@ -67,8 +67,8 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAFirewallAreNotTheServices: it is asked once, what it did is unknown, and the key
-// is not cancelled for it.
+// TestAnswersOfAFirewallAreNotTheServices: the call is made once, its outcome is unknown, and the key
+// is not blocked.
 func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -87,8 +87,8 @@ func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 	})
 }
 
-// TestWrongAddressStopsAtOnce: a mistyped address is asked once, for nothing
-// but the time, and the data folder takes the right one.
+// TestWrongAddressStopsAtOnce: a mistyped address is called once, for the time, and the data folder
+// accepts the right one later.
 func TestWrongAddressStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	watch := "\n  rivals: {channels: {id: [UC1234567890abcdefghijkl], fetch: [channel_videos]}}\n"
@@ -116,8 +116,8 @@ func TestWrongAddressStopsAtOnce(t *testing.T) {
 	}
 }
 
-// TestForeignServerIsCalledOnce: where the service has answered before, a
-// page that knows no such path is a failure of today, and holds the price of one attempt.
+// TestForeignServerIsCalledOnce: if the service has answered before, a 404 page of another server is a
+// failure, and holds the price of one attempt.
 func TestForeignServerIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -138,7 +138,7 @@ func TestForeignServerIsCalledOnce(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfAnyShapeAreRefunded: who counts requests refuses before any work is done.
+// TestRefusalsOfAnyShapeAreRefunded: a rate limiter refuses before any work is done.
 func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -159,7 +159,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 	})
 }
 
-// TestPriceOfALostAnswerIsHeld: what nobody can prove to be free is counted.
+// TestPriceOfALostAnswerIsHeld: it may have been charged.
 func TestPriceOfALostAnswerIsHeld(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
@@ -188,8 +188,8 @@ func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
 	})
 }
 
-// TestRunsAreContinuedAfterFailures: each of these ends a run with one clear message;
-// when the trouble is over the same run goes on, and no page is bought twice.
+// TestRunsAreContinuedAfterFailures: each fault ends a run with one clear message. When it is over the
+// same run is continued, and no page is bought twice.
 func TestRunsAreContinuedAfterFailures(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -259,7 +259,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	})
 }
 
-// TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the block.
+// TestOneCallADayTriesWhetherThereAreCreditsAgain, without a person.
 func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -283,7 +283,7 @@ jobs:
 	})
 }
 
-// TestRateLimitIsWaitedFor: a 429 costs time and nothing else.
+// TestRateLimitIsWaitedFor: a 429 costs only time.
 func TestRateLimitIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {

@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// altering lets a test change the bodies of answers on their way.
+// altering lets a test change the bodies of answers.
 func altering(wire http.RoundTripper, change func(path string, body []byte) []byte) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -80,8 +80,7 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 	})
 }
 
-// TestEchoedKeyIsNotStored: the service puts the headers of the request into its answers,
-// partly escaped.
+// TestEchoedKeyIsNotStored: the service copies the request's headers into its answers, partly escaped.
 func TestEchoedKeyIsNotStored(t *testing.T) {
 	t.Parallel()
 	spelled := []string{testKey, strings.Replace(testKey, "-", `\u002d`, 1), strings.ReplaceAll(testKey, "-", "%2D"), "YS1rZXktZm9yLXRlc3Rz"}

@@ -6,12 +6,12 @@ import (
 	"outlierd/sync/forecast"
 )
 
-// forecasts tells what would happen, as the commands ask for it.
+// forecasts returns a Reader as commands have it.
 func forecasts(e *Engine) *forecast.Reader {
 	return &forecast.Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
 }
 
-// queueOf is the whole queue of a job.
+// queueOf returns the whole queue of a job.
 func queueOf(e *Engine, name string) (all []forecast.Waiting, err error) {
 	for w, err := range forecasts(e).Queue(context.Background(), name) {
 		if err != nil {

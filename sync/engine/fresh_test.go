@@ -54,7 +54,7 @@ func (w *workshop) naming(only string) {
 	}
 }
 
-// fetched is how many calls of each kind were made since the last time it was asked.
+// fetched returns how many calls of each kind were made since it was called last.
 func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operation]int {
 	since := map[outlier.Operation]int{}
 	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpDetails, outlier.OpTranscript} {
@@ -66,8 +66,8 @@ func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operati
 	return since
 }
 
-// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue: a job that is due every eight hours asks every
-// eight hours, unless it says how old an answer may be; what never changes is fetched once.
+// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue, here every eight hours, unless the job says how old
+// an answer may be. What never changes is fetched once.
 func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]map[outlier.Operation]int{
@@ -86,9 +86,8 @@ func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	}
 }
 
-// TestAnswersSinceTheDueTimeAreFresh, or by hand since the run began: a run that
-// was killed asks for the rest alone, and what another job has asked for meanwhile is not
-// asked for again.
+// TestAnswersSinceTheDueTimeAreFresh, or since the start of a manual run: a run that was killed makes
+// only the remaining calls, and not those that another job made meanwhile.
 func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -154,7 +153,7 @@ func TestRunOfNamedEntitiesReportsSkippedCalls(t *testing.T) {
 	})
 }
 
-// TestRunReportsCallsSkippedAsFresh, and by which age.
+// TestRunReportsCallsSkippedAsFresh, by the age that decided.
 func TestRunReportsCallsSkippedAsFresh(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -55,7 +55,7 @@ func TestHeartbeatContinuesDuringWaits(t *testing.T) {
 	}
 }
 
-// TestHeartbeatStopsWhenTheScheduleHangs: a query that never ends holds everything up.
+// TestHeartbeatStopsWhenTheScheduleHangs in a query that never ends.
 func TestHeartbeatStopsWhenTheScheduleHangs(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {every: 1h, videos: {id: {sql: select video_id from outliers}}}}\n", func(w *workshop) {

@@ -90,8 +90,7 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 	})
 }
 
-// TestJoiningRunReservesThePriceOfReading: it begins only if that fits, and what it may
-// cost is that alone.
+// TestJoiningRunReservesThePriceOfReading: it starts only if that fits, and may cost no more.
 func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -153,7 +152,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 	})
 }
 
-// TestScanOutlivesTheRunThatStartedIt where that is cancelled: the run that joined reads it.
+// TestScanOutlivesTheRunThatStartedIt: if that run is cancelled, the run that joined reads the scan.
 func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -177,7 +176,7 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 				t.Errorf("%d credits held and %d spent on %d scans, want 56 on one", held, w.spent(), len(w.started()))
 			}
 		})
-		// It was read by the run that wanted it, so the next one is another.
+		// The scan was read, so the next run starts another one.
 		if row, err := w.runOf("second", 3*time.Hour, job.Overrides{}); err != nil || row.Credits != 52 {
 			t.Errorf("the next run has spent %d credits (%v), want 52", row.Credits, err)
 		}
@@ -190,7 +189,7 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 	})
 }
 
-// TestOnlyAPersonBuysASecondScan, and not beside one of which nobody knows whether it runs.
+// TestOnlyAPersonBuysASecondScan, and not while a start is unconfirmed.
 func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -222,7 +221,7 @@ func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 	})
 }
 
-// TestScanPastItsDeadlineIsNotJoined: what nobody waited for is of another day.
+// TestScanPastItsDeadlineIsNotJoined: its results are out of date.
 func TestScanPastItsDeadlineIsNotJoined(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -270,8 +269,8 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	})
 }
 
-// TestScanWithInvalidReadingIsNotBought: the search of the results is held to the interface
-// before the scan is bought.
+// TestScanWithInvalidReadingIsNotBought: the search of its results is checked before the scan is
+// bought.
 func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// What was written down by a clock that was wrong.
+// Times that were recorded while the clock was wrong.
 
 // TestClockThatWasSetForwardEndsNoScan: it was paid for, and its deadline has not passed
 // at the service.
@@ -70,7 +70,7 @@ func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsIsLoggedOnce, and one that goes on is not, however long a turn takes.
+// TestClockThatJumpsIsLoggedOnce, and a steady clock is not, however long a turn takes.
 func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

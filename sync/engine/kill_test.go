@@ -11,7 +11,7 @@ import (
 	"outlierd/outlier"
 )
 
-// moment is where in a call a process is killed.
+// moment is the point of a call at which a process is killed.
 type moment string
 
 const (
@@ -24,9 +24,8 @@ const (
 // errKilled stands for the end of a process.
 var errKilled = errors.New("killed")
 
-// kill performs the only job and ends the process at its n-th call, from 0 on: what the
-// disk held in that moment is all that the next process has. It reports false if the
-// run had no such call, and then the run has come to its end.
+// kill runs the only job and ends the process at its n-th call, from 0: the next process has only what
+// the disk held at that moment. It reports false if the run ended before that call.
 func (w *workshop) kill(n int, when moment) (hit bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(w.ctx)
@@ -72,7 +71,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	return hit
 }
 
-// turnstile tells of every call that waits for its turn.
+// turnstile reports every call that waits for its turn.
 type turnstile struct {
 	outlier.Pacer
 	tell func()

@@ -82,8 +82,8 @@ jobs:
   one: {reuse_for: 1m, search: {query: [finance], pages: all}, budget: {per_run: 100}}
 `
 
-// searched runs the job over a listing, after setting what is believed about paging ("" for
-// nothing). It returns the run's only search and how that ended.
+// searched runs the job over a listing, with a recorded paging ("" for none). It returns the run's
+// only search and how it ended.
 func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, Ending) {
 	w.Helper()
 	w.wire = l
@@ -137,7 +137,7 @@ func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
 	})
 }
 
-// TestWrongPagingIsCorrected by the page that contradicts it, within the search.
+// TestWrongPagingIsCorrected within the search, by the page that contradicts it.
 func TestWrongPagingIsCorrected(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
@@ -219,7 +219,7 @@ func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
 	})
 }
 
-// brought reports whether a step has found a video.
+// brought reports whether a step found a video.
 func (w *workshop) brought(e *Engine, step *runs.Step, id string) (found bool) {
 	w.Helper()
 	err := e.Store.DB.Update(func(tx *store.Tx) error {

@@ -18,8 +18,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// TestStopDuringAFlushLosesNothing: a signal that comes while a sink writes must not
-// leave a hole below its watermark.
+// TestStopDuringAFlushLosesNothing: a signal during a sink's write must not leave a gap below its
+// watermark.
 func TestStopDuringAFlushLosesNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
@@ -40,7 +40,7 @@ func TestStopDuringAFlushLosesNothing(t *testing.T) {
 	})
 }
 
-// TestRunReportsAFailedPublication: readers of the other sink see which one lags.
+// TestRunReportsAFailedPublication: readers of the other sink see which one is behind.
 func TestRunReportsAFailedPublication(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
@@ -60,8 +60,7 @@ func TestRunReportsAFailedPublication(t *testing.T) {
 	})
 }
 
-// TestFailingSinkDoesNotAffectTheOther: the run's end is told twice then, first as what it
-// seemed to be.
+// TestFailingSinkDoesNotAffectTheOther: the run's end is recorded twice, first as a success.
 func TestFailingSinkDoesNotAffectTheOther(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
@@ -82,7 +81,7 @@ func (unpublished) Publish(context.Context, *sinks.Ops) error {
 	return errors.New("publish: the folder is gone")
 }
 
-// interrupted is a sink during whose writing a stop is asked for.
+// interrupted is a sink that stops the run while it writes.
 type interrupted struct {
 	sinks.Sink
 	stop func()
@@ -138,8 +137,8 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	})
 }
 
-// TestSinkIsWrittenAfterTheJournalIsDurable: what a sink is given, every reader of the state
-// after a kill at that moment has, too.
+// TestSinkIsWrittenAfterTheJournalIsDurable: after a kill at any write of a sink, the state has all
+// that the sink was given.
 func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -187,7 +186,7 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 	})
 }
 
-// watched is a sink whose calls are looked at before they are carried out.
+// watched is a sink that reports its calls before it makes them.
 type watched struct {
 	sinks.Sink
 	write   func(sinks.Batch)
@@ -206,7 +205,7 @@ func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.Sink.Publish(ctx, ops)
 }
 
-// slowToPublish takes its time to publish, and keeps when it began and ended.
+// slowToPublish publishes slowly, and records when it began and ended.
 type slowToPublish struct {
 	fakeSink
 	takes        time.Duration
@@ -220,7 +219,7 @@ func (s *slowToPublish) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.fakeSink.Publish(ctx, ops)
 }
 
-// TestPublicationsTakeAtMostATwentiethOfTheTime of a run that goes on, however large the file.
+// TestPublicationsTakeAtMostATwentiethOfTheTime of a run, however large the file.
 func TestPublicationsTakeAtMostATwentiethOfTheTime(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -248,8 +247,7 @@ jobs:
 	})
 }
 
-// TestHitsArePublishedBeforeTheQueueIsDone: ten seconds after the pages of a run are in,
-// and not each of them.
+// TestHitsArePublishedBeforeTheQueueIsDone: once, ten seconds after the last page of a run.
 func TestHitsArePublishedBeforeTheQueueIsDone(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -64,8 +64,7 @@ jobs:
     budget: {per_run: 2}
 `
 
-// TestReceivedAnswerWaitsForALockedState: a long write by another program costs
-// time and nothing else.
+// TestReceivedAnswerWaitsForALockedState: a long write by another program costs only time.
 func TestReceivedAnswerWaitsForALockedState(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"/search/outliers", "/video/"} {
@@ -82,8 +81,8 @@ func TestReceivedAnswerWaitsForALockedState(t *testing.T) {
 	}
 }
 
-// TestReceivedAnswerSurvivesAStop: a stop while the state is locked leaves the answer in a
-// file, and the next process goes on with it as if it had come then, whatever its age.
+// TestReceivedAnswerSurvivesAStop: a stop while the state is locked leaves the answer in a file, and
+// the next process records it, whatever its age.
 func TestReceivedAnswerSurvivesAStop(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

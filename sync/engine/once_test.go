@@ -12,8 +12,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs neither
-// credits nor pace, and its hits count like others.
+// TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs no credits and no
+// request, and its hits count like others.
 func TestIdenticalRequestOfAnyJobIsTakenFromTheJournal(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -54,7 +54,7 @@ jobs:
 	})
 }
 
-// TestSameSeedsAreNotBoughtAgainWithinRefreshAfter and other ones are.
+// TestSameSeedsAreNotBoughtAgainWithinRefreshAfter, and other seeds are.
 func TestSameSeedsAreNotBoughtAgainWithinRefreshAfter(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -85,8 +85,7 @@ jobs:
 	})
 }
 
-// TestSeedsOfARunThatACapCutAreNotBoughtAgain: their first page is there, and a cap is no
-// reason to pay for it twice.
+// TestSeedsOfARunThatACapCutAreNotBoughtAgain: their first page was bought.
 func TestSeedsOfARunThatACapCutAreNotBoughtAgain(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -107,8 +106,7 @@ jobs:
 	})
 }
 
-// TestFreshHitsKeepTheirRank: what is fresh keeps its place among the top, and nobody
-// takes it.
+// TestFreshHitsKeepTheirRank: they count among the top, and no other hit takes their place.
 func TestFreshHitsKeepTheirRank(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -195,7 +193,6 @@ jobs:
 	})
 }
 
-// TestNothingIsEnrichedWithoutEnrich: nothing is asked for that no job names.
 func TestNothingIsEnrichedWithoutEnrich(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {

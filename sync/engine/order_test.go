@@ -38,7 +38,7 @@ jobs:
   other: {search: {query: [moka pot], pages: 2}, enrich: {transcript: {top: 15}}}
 `
 
-// keeping keeps the schedule until the test returns, or stops it before.
+// keeping keeps the schedule until the test returns, or stops it earlier.
 func (w *workshop) keeping(test func(e *Engine, stop func())) {
 	w.Helper()
 	e, closeAll := w.open()
@@ -89,7 +89,7 @@ func (w *workshop) ends(o *Ordered, want runs.Status) *runs.Run {
 	return row
 }
 
-// once is a search that stands in no file.
+// once is a one-off search.
 func (w *workshop) once(query string, pages int) *job.Spec {
 	w.Helper()
 	spec, err := w.config.Once(job.VerbSearch, fmt.Appendf(nil, `{"search": {"query": [%q], "pages": %d}}`, query, pages))
@@ -100,7 +100,7 @@ func (w *workshop) once(query string, pages int) *job.Spec {
 	return spec
 }
 
-// last is the last run of a job that is on record.
+// last returns the last recorded run of a job.
 func (w *workshop) last(e *Engine, name string) runs.Run {
 	w.Helper()
 	rows, err := e.Store.Runs.List(name, 1)
@@ -134,7 +134,7 @@ func (s *sent) soFar() (calls []string, times []time.Time) {
 	return slices.Clone(s.calls), slices.Clone(s.times)
 }
 
-// TestOrderIsServedByAnIdleSchedule: nothing is due, and a person need not wait for what is.
+// TestOrderIsServedByAnIdleSchedule at once.
 func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
@@ -166,8 +166,8 @@ func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	})
 }
 
-// TestOrderTakesTheNextSlot, with its pages and its data calls, whatever the schedule is at, and
-// the scheduled run brings the same for the same price as without.
+// TestOrderTakesTheNextSlot with its pages and its data calls, whatever the schedule does. The
+// scheduled run has the same results and price as without the order.
 func TestOrderTakesTheNextSlot(t *testing.T) {
 	t.Parallel()
 	const latency = 2 * time.Second
@@ -263,7 +263,8 @@ func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 	}
 }
 
-// TestOrderDuringALongWaitEndsAtOnce, as a run alone does, and the schedule waits on.
+// TestOrderDuringALongWaitEndsAtOnce, as a run without a daemon does, and the schedule goes on
+// waiting.
 func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -298,8 +299,8 @@ func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOrderDuringAnOutageReportsTheError what is wrong, while the schedule waits for the service, and the first
-// answer ends that wait.
+// TestOrderDuringAnOutageReportsTheError while the schedule waits for the service. The first answer
+// ends that wait.
 func TestOrderDuringAnOutageReportsTheError(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -388,8 +389,7 @@ func TestStopEndsOrders(t *testing.T) {
 	})
 }
 
-// TestOrdersAreContinuedAfterARestart, of jobs and of one-off requests, as whoever asked need not be there;
-// but not with one that was cancelled.
+// TestOrdersAreContinuedAfterARestart, of jobs and of one-off requests, unless they were cancelled.
 func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(busyFile, "jobs:", "budget: {per_month: 10, reserve: 8}\njobs:", 1)
@@ -429,7 +429,7 @@ func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 	})
 }
 
-// TestStopRefusesOrdersThatHaveNotStarted, for the reason of the stop.
+// TestStopRefusesOrdersThatHaveNotStarted, with the reason of the stop.
 func TestStopRefusesOrdersThatHaveNotStarted(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -493,7 +493,7 @@ func TestCancelledRunCanBeContinued(t *testing.T) {
 	}
 }
 
-// TestScheduledRunCanBeCancelled, and its next instant goes on with it.
+// TestScheduledRunCanBeCancelled, and is continued at its next due time.
 func TestScheduledRunCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -571,7 +571,7 @@ func TestOrderJoinsAnUnfinishedRun(t *testing.T) {
 	})
 }
 
-// TestOverriddenOrderLeavesTheJobsOwnRunAlone, though that is under way.
+// TestOverriddenOrderLeavesTheJobsOwnRunAlone while it is running.
 func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -594,7 +594,7 @@ func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
 	})
 }
 
-// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, as that of a due instant does.
+// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, as a scheduled run does.
 func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -618,8 +618,8 @@ func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	})
 }
 
-// TestOrderOfAJobThatLeavesTheFileIsRefused where it waits for the pace or for another run, at once
-// and without a call; what is no job, or has only changed, is begun.
+// TestOrderOfAJobThatLeavesTheFileIsRefused at once and without a call, while it waits for the pace or
+// for another run. One-off orders and changed jobs are started.
 func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -679,7 +679,7 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAnOrderApplyToItsRunOnly: the reserve is for the run of the person alone.
+// TestOptionsOfAnOrderApplyToItsRunOnly: only that run may use the reserve.
 func TestOptionsOfAnOrderApplyToItsRunOnly(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scheduledFile, "jobs:", "budget: {per_month: 6, reserve: 4}\njobs:", 1)
@@ -725,7 +725,7 @@ func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	})
 }
 
-// TestRestIsBoughtOnceForSeveralOrders: the second joins the first, and a third finds nothing left.
+// TestRestIsBoughtOnceForSeveralOrders: the second joins the first, and for the third nothing is left.
 func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -756,7 +756,7 @@ func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 	})
 }
 
-// TestBetweenIsCalledWhenNoCallIsUnderWay, right after the one that is.
+// TestBetweenIsCalledWhenNoCallIsUnderWay, right after the current one.
 func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -835,7 +835,7 @@ func TestClientsMayFollowARunningOrder(t *testing.T) {
 	})
 }
 
-// TestOrderFailsAsARunAlone does with a key that is refused, and the next one asks again.
+// TestOrderFailsAsARunAlone does with a refused key, and the next one tries again.
 func TestOrderFailsAsARunAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -859,7 +859,8 @@ func TestOrderFailsAsARunAlone(t *testing.T) {
 	})
 }
 
-// TestOrderIsRefusedWhileNoSinkWorks, since what it buys could not be seen; and not a moment longer.
+// TestOrderIsRefusedWhileNoSinkWorks, because its results could not be published, and accepted as soon
+// as one works.
 func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -898,8 +899,8 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 	})
 }
 
-// TestRunsThatWaitForTheTimeDelayNoOther: until there is a slot to ask the service for its time, no
-// run begins that depends on it, and the schedule is free for what does not.
+// TestRunsThatWaitForTheTimeDelayNoOther: a run that needs the service's time waits until it can be
+// requested, and other work goes on.
 func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {

@@ -23,7 +23,7 @@ func fiveFile() string {
 	return file
 }
 
-// away makes the network unreachable from an instant on, for a while.
+// away makes the network unreachable from a time on, for a while.
 func (w *workshop) away(from time.Time, d time.Duration) {
 	well := w.wire
 	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -59,7 +59,7 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	})
 }
 
-// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan also where the process starts anew.
+// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan, also after a restart.
 func TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -80,8 +80,8 @@ jobs:
 	})
 }
 
-// TestFailedSinkAtTheEndOfARunSkipsNoSearch: they fail, and every job searches on the
-// next day, too. What comes after one runs when its pages can be read.
+// TestFailedSinkAtTheEndOfARunSkipsNoSearch: the runs fail, and every job searches on the next day. A
+// child runs when its parent's pages can be read.
 func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
 	t.Parallel()
 	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {

@@ -82,8 +82,8 @@ func (w *workshop) lessons() (m lessons) {
 	return m
 }
 
-// TestOverriddenRunsDoNotAffectLaterRuns: what a person wants once leaves cursor, paging and forecast as
-// they were, before the job's first run and after it.
+// TestOverriddenRunsDoNotAffectLaterRuns: cursor, paging and forecast stay the same, before the job's
+// first run and after it.
 func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]job.Overrides{
@@ -117,7 +117,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	}
 }
 
-// TestMoveCursorMovesTheCursorAfterAnOverriddenRun its cursor and the paging.
+// TestMoveCursorMovesTheCursorAfterAnOverriddenRun, and records the paging.
 func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
@@ -132,7 +132,7 @@ func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	})
 }
 
-// TestOverriddenRunKnowsItsOwnPaging: it wastes one page on learning it, and no second one.
+// TestOverriddenRunKnowsItsOwnPaging: it wastes one page on learning it, and not a second one.
 func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
@@ -143,7 +143,7 @@ func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	})
 }
 
-// TestSeedsOfAnOverriddenRunAreStillDueForTheJob: the job has not bought them.
+// TestSeedsOfAnOverriddenRunAreStillDueForTheJob, which has not bought them.
 func TestSeedsOfAnOverriddenRunAreStillDueForTheJob(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -161,8 +161,8 @@ jobs:
 	})
 }
 
-// TestOverriddenRunLeavesTheUnfinishedOneAlone, and no due instant goes on with what a
-// person has cut short.
+// TestOverriddenRunLeavesTheUnfinishedOneAlone, and no scheduled run continues an interrupted
+// overridden one.
 func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
@@ -230,8 +230,8 @@ func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 	return row
 }
 
-// TestEachCommandContinuesItsOwnRun: a job's own run is not that which a person has
-// overridden, and other overrides go on with neither. The queue lists both.
+// TestEachCommandContinuesItsOwnRun: the job's own run, an overridden run, and a run with other
+// overrides are different runs. The queue lists all of them.
 func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {

@@ -31,9 +31,9 @@ func (w *workshop) library() int {
 	return int(row.Hits)
 }
 
-// TestUnexpectedPagesWasteAtMostOneRequest: whatever a service says of its pages, all
-// hits are found, once, and at most one request finds nothing new; two where every page is
-// the first one again, which both readings of `from` are tried on.
+// TestUnexpectedPagesWasteAtMostOneRequest: whatever the service reports about its pages, all hits are
+// found once, and at most one request finds nothing new. It is two if every page repeats the first
+// one, because both meanings of `from` are tried.
 func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -150,8 +150,8 @@ jobs:
 	}
 }
 
-// TestWastedPageIsNotCounted but in the journal: what it repeats was seen once, and what it
-// brings comes with the next page.
+// TestWastedPageIsNotCounted: it is only in the journal. Repeated hits count once, and new ones come
+// with the next page.
 func TestWastedPageIsNotCounted(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -180,8 +180,8 @@ jobs:
 	}
 }
 
-// TestInconclusivePagingIsNotRecorded: a service that repeats its page is of neither
-// kind, and the next search asks anew.
+// TestInconclusivePagingIsNotRecorded: a service that repeats its page counts neither way, and the
+// next search tests again.
 func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {

@@ -30,8 +30,8 @@ func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 	})
 }
 
-// TestLongWaitEndsTheManualRun: a run by hand does not sleep for a quarter of an hour; it
-// stops, and the next one goes on with it.
+// TestLongWaitEndsTheManualRun: a manual run does not wait for a quarter of an hour. It stops, and the
+// next one continues it.
 func TestLongWaitEndsTheManualRun(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/search/", "/video/comments/"} {
@@ -57,7 +57,7 @@ func TestLongWaitEndsTheManualRun(t *testing.T) {
 	}
 }
 
-// TestDaemonWaitsOutALongWait: nobody has to come back.
+// TestDaemonWaitsOutALongWait without a person.
 func TestDaemonWaitsOutALongWait(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -89,8 +89,8 @@ jobs:
 	})
 }
 
-// TestRunsAfterAnUnfinishedOneCountInFull: what an unfinished run has left says nothing of
-// what the runs after it will want, which matters most before the first one has ended.
+// TestRunsAfterAnUnfinishedOneCountInFull: the rest of an unfinished run is no estimate of later runs,
+// which matters most before the first run has ended.
 func TestRunsAfterAnUnfinishedOneCountInFull(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -22,7 +22,7 @@ jobs:
   children: {after: all, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
 `
 
-// pauseJobs pauses jobs until a time, which is zero for a pause that only a person ends.
+// pauseJobs pauses jobs until a time; zero for a pause that only a person ends.
 func (w *workshop) pauseJobs(until time.Time, names ...string) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -48,8 +48,8 @@ func hours(rows []runs.Run) map[string][]int {
 	return all
 }
 
-// TestPausedJobsCatchUp when the pause ends by itself, over several starts: what came
-// due meanwhile is late then. A child is paused by its parent's pause, and by its own.
+// TestPausedJobsCatchUp when the pause expires, over several starts: due times during the pause are
+// late. A child is paused by its parent's pause, and by its own.
 func TestPausedJobsCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -110,7 +110,7 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	})
 }
 
-// TestUnfinishedRunOfAPausedJobIsFinished, also where a stop has interrupted it.
+// TestUnfinishedRunOfAPausedJobIsFinished, also after a stop.
 func TestUnfinishedRunOfAPausedJobIsFinished(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 2/min}\njobs: {slow: {every: 1h, search: {query: [home espresso], pages: 6}}}\n"
@@ -124,7 +124,6 @@ func TestUnfinishedRunOfAPausedJobIsFinished(t *testing.T) {
 	})
 }
 
-// TestPauseFollowsARenamedJob of its job.
 func TestPauseFollowsARenamedJob(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {
@@ -170,7 +169,7 @@ jobs:
 	})
 }
 
-// TestPauseTakesEffectAtOnce, and so is its end.
+// TestPauseTakesEffectAtOnce, and so does its end.
 func TestPauseTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {

@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// A look by hand finds out for the run as well: the next one reads at once.
+// A manual poll serves the run as well: the next run reads at once.
 func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -60,8 +60,8 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 	})
 }
 
-// TestPollThatWaitsForThePaceDelaysNoOther: while one waits for a slot, others look and take back
-// what they have asked for, and a stop ends it.
+// TestPollThatWaitsForThePaceDelaysNoOther: while a poll waits for a slot, other clients can read and
+// cancel, and a stop ends it.
 func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {

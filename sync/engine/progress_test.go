@@ -17,8 +17,7 @@ jobs:
     budget: {per_run: 60}
 `
 
-// TestForecastOfAManualRunLeavesOthersOut: it makes no calls but its own, however much
-// those of others are worth.
+// TestForecastOfAManualRunLeavesOthersOut: it makes only its own calls, whatever the value of others.
 func TestForecastOfAManualRunLeavesOthersOut(t *testing.T) {
 	const file = `
 version: 1
@@ -53,8 +52,8 @@ jobs:
 	})
 }
 
-// TestForecastOfTheEndIsWithinATenth: what a run of 300 calls and more says of its end is within
-// a tenth of the truth, from its first calls on.
+// TestForecastOfTheEndIsWithinATenth of the time left, from the first calls of a run of more than 300
+// calls on.
 func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")

@@ -19,7 +19,7 @@ jobs:
   often: {every: 4h, reuse_for: 1m, search: {query: [home espresso]}}
 `
 
-// kept is what the journal has whole.
+// kept lists the answers that the journal has in full.
 func (w *workshop) kept() (k journal.Kept) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -54,8 +54,8 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	})
 }
 
-// TestAnswersThatASinkLacksAreNotPruned: a sink that is away keeps all that it has not published, and what another one
-// has that is behind.
+// TestAnswersThatASinkLacksAreNotPruned: a failed sink prevents pruning of answers that it has not
+// published, and so does a sink that is behind.
 func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
@@ -75,7 +75,8 @@ func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	})
 }
 
-// TestSinkThatLacksPrunedAnswersIsDisabled: it would never have their rows. The other one goes on.
+// TestSinkThatLacksPrunedAnswersIsDisabled, because it would never have their rows. The other sink
+// works.
 func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")

@@ -53,8 +53,8 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 	}
 }
 
-// TestQueueOfAJobIsPartOfTheWholeQueue: its calls are told as they are among all others,
-// although those are only counted; and it ends when the last of them is made.
+// TestQueueOfAJobIsPartOfTheWholeQueue: its calls have the same times and reasons as among all others,
+// although those are only counted.
 func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -90,7 +90,7 @@ func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 	}
 }
 
-// TestListingTheBeginningOfTheQueueReadsNoMore: what is not looked at is not worked out.
+// TestListingTheBeginningOfTheQueueReadsNoMore: rows that are not listed are not computed.
 func TestListingTheBeginningOfTheQueueReadsNoMore(t *testing.T) {
 	t.Parallel()
 	bare(t, mixedFile, func(w *workshop) {

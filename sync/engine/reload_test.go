@@ -20,7 +20,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestStartReportsChangesOfTheFile: nothing at first and nothing where nothing changed.
+// TestStartReportsChangesOfTheFile since the last start, and nothing at the first one.
 func TestStartReportsChangesOfTheFile(t *testing.T) {
 	t.Parallel()
 	const before = "version: 1\nservice: {url: \"sim://\"}\njobs:\n  coffee: {every: 1h, search: {query: tea, pages: 2}}\n  tea: {search: {query: tea}}\n"
@@ -120,8 +120,8 @@ jobs:
   later: {after: coffee, reuse_for: 1m, search: {query: [moka pot]}}
 `
 
-// TestRunContinuesUnderTheNewNameOfItsJob, with the pages that it began with, at its new cap; and what
-// comes after it knows it by that name.
+// TestRunContinuesUnderTheNewNameOfItsJob with the pages that it started with, and its new cap. Later
+// runs find it by that name.
 func TestRunContinuesUnderTheNewNameOfItsJob(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
@@ -145,8 +145,8 @@ func TestRunContinuesUnderTheNewNameOfItsJob(t *testing.T) {
 	})
 }
 
-// TestRemovedJobFinishesItsRunAndStartsNone, with the calls about its hits; and one that
-// comes runs when it is due.
+// TestRemovedJobFinishesItsRunAndStartsNone, with the calls about its hits. A new job runs when it is
+// due.
 func TestRemovedJobFinishesItsRunAndStartsNone(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {

@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunThatIsTooOldIsClosedAsInterrupted: a new one covers what it left.
+// TestRunThatIsTooOldIsClosedAsInterrupted: a new run covers its rest.
 func TestRunThatIsTooOldIsClosedAsInterrupted(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -48,7 +48,7 @@ jobs:
 	})
 }
 
-// TestPaidScanIsContinuedAtAnyAge: fifty credits do not lapse with a day.
+// TestPaidScanIsContinuedAtAnyAge: it cost fifty credits.
 func TestPaidScanIsContinuedAtAnyAge(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -63,7 +63,7 @@ func TestPaidScanIsContinuedAtAnyAge(t *testing.T) {
 	})
 }
 
-// TestLaterRunMakesTheRemainingCalls: stop_after ends a run and not its queue.
+// TestLaterRunMakesTheRemainingCalls: stop_after ends a run and keeps its queue.
 func TestLaterRunMakesTheRemainingCalls(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -84,7 +84,7 @@ jobs:
 	})
 }
 
-// TestSQLThatReturnsNoSeedIsOKEmpty: nothing is asked, and nothing is spent.
+// TestSQLThatReturnsNoSeedIsOKEmpty: nothing is requested, and nothing is spent.
 func TestSQLThatReturnsNoSeedIsOKEmpty(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -107,7 +107,7 @@ jobs:
 	}
 }
 
-// TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent and says where it stands.
+// TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent, with the position in the file.
 func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "select video_id from outliers where", "select nosuch from outliers where", 1), func(w *workshop) {
@@ -124,7 +124,7 @@ func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 	})
 }
 
-// TestScheduleStaysAliveWhenTheKeyIsRefused and goes on with a new key.
+// TestScheduleStaysAliveWhenTheKeyIsRefused, and continues with a new key.
 func TestScheduleStaysAliveWhenTheKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -173,7 +173,7 @@ jobs:
 	})
 }
 
-// TestNewKeyIsUsedWhenTheOldOneIsRefused: the run that meets it goes on.
+// TestNewKeyIsUsedWhenTheOldOneIsRefused: the run with the refused call continues.
 func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -201,8 +201,7 @@ func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 	})
 }
 
-// TestNewKeyHasNoBlock: the old one had no credits, and its successor was there before the
-// next run.
+// TestNewKeyHasNoBlock: the old key had no credits, and was replaced before the next run.
 func TestNewKeyHasNoBlock(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -219,7 +218,7 @@ func TestNewKeyHasNoBlock(t *testing.T) {
 	})
 }
 
-// TestKeyThatCannotBeReadAgainStaysInUse: its file may be being replaced.
+// TestKeyThatCannotBeReadAgainStaysInUse: its file may just be replaced.
 func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -283,7 +282,7 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 	})
 }
 
-// TestLedgerAndCapsSurviveAChangeOfTheKey: they are the account's.
+// TestLedgerAndCapsSurviveAChangeOfTheKey: they belong to the account.
 func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
