@@ -26,7 +26,7 @@ func TestCheckBesideADaemon(t *testing.T) {
 	stop := w.daemon()
 	ended := make(chan error)
 	go func() {
-		for range 3 {
+		for range 2 {
 			cmd, out := w.command(t.Context(), "run", "tea", "--again")
 			if err := cmd.Run(); err != nil {
 				ended <- fmt.Errorf("%w: %s", err, out)

@@ -57,7 +57,7 @@ jobs:
 // a run, runs it again, and compares with an uninterrupted run.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	kills := 4
+	kills := 2
 	switch {
 	case *long:
 		kills = 50
@@ -185,7 +185,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
 		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
 	var seen int64
-	opens := 60
+	opens := 30
 	if *long {
 		opens = 1000
 	}
