@@ -254,7 +254,7 @@ func checkRefusal(t *testing.T, what string, r *http.Request, want string) {
 	t.Helper()
 	_, err := openContract(t).judge(r)
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-		t.Errorf("%s: the contract says %v, want a word of %q", what, err, want)
+		t.Errorf("%s: the contract's error is %v, want one with %q", what, err, want)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestOnlyTheServicesOwnAnswersHaveTheTime(t *testing.T) {
 	} {
 		a, _ := (&Client{URL: "https://api.test", Transport: tt.wire}).Do(t.Context(), anAsk(t, tt.op), &books{})
 		if got := a.ServiceTime(); got.IsZero() == tt.own {
-			t.Errorf("%s: the time told is %v", name, got)
+			t.Errorf("%s: the service's time is %v", name, got)
 		}
 		if a.Date().IsZero() {
 			t.Errorf("%s: came without a date", name)

@@ -280,10 +280,10 @@ func TestTakenRowsAreNotChangedByLaterAnswers(t *testing.T) {
 	}
 	first, second := decode("first"), decode("other")
 	if got := cells(t, first, "title"); got[0] != "first" {
-		t.Errorf("the first batch now says %q", got)
+		t.Errorf("the first batch has changed to %q", got)
 	}
 	if got := cells(t, second, "title"); got[0] != "other" {
-		t.Errorf("the second batch says %q", got)
+		t.Errorf("the second batch has %q", got)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestDriftIsReportedOnce(t *testing.T) {
 		}
 	}
 	if again := d.Drift(); len(again) > 0 {
-		t.Errorf("drift %v was told before", again)
+		t.Errorf("drift %v was reported before", again)
 	}
 	take(t, d)
 }

@@ -42,7 +42,7 @@ func TestTrendingFormatsAreARowPerElement(t *testing.T) {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
 			if len(drift) > 0 {
-				t.Errorf("drift %v of an answer that nobody knows", drift)
+				t.Errorf("drift %v of an undocumented answer, want none", drift)
 			}
 		})
 	}

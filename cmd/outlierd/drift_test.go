@@ -32,7 +32,7 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 		t.Errorf("%s hits are kept, want the 39 that have an id", got)
 	}
 	if _, told, _ := p.do(p.Context(), "search", "moka pot"); strings.Contains(told, "have changed") {
-		t.Errorf("it is told again: %s", told)
+		t.Errorf("it is reported again: %s", told)
 	}
 	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,2,")
 }
@@ -54,7 +54,7 @@ func TestThresholdOfAForeignScanIsNoDrift(t *testing.T) {
 	contains(t, p.refused(exitFailed, "scan", "read", id), "has not ended")
 	_, told, _ := p.do(p.Context(), "search", "tea") // which publishes
 	if drift := p.must("schema", "drift", "-o", "json"); drift != "[]\n" || strings.Contains(told, "have changed") {
-		t.Errorf("it is told as drift: %s%s", told, drift)
+		t.Errorf("it is reported as drift: %s%s", told, drift)
 	}
 	if got := p.ask(`select extra ->> '$."input.threshold"' from scans`); got != "1000" {
 		t.Errorf("its threshold is kept as %q", got)

@@ -92,11 +92,11 @@ func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
 	} {
 		usual := complaint(test.ctx, fmt.Errorf("job tea: %w", test.err))
 		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {
-			t.Errorf("%v of a job is told as %q", test.err, usual)
+			t.Errorf("the message of %v of a job is %q", test.err, usual)
 		}
 		cut := errors.Join(&cutShort{fmt.Errorf("job once:search: %w", test.err), onward})
 		if got := complaint(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
-			t.Errorf("%v of a one-off command is told as %q", test.err, got)
+			t.Errorf("the message of %v of a one-off command is %q", test.err, got)
 		}
 		if got := exitCode(test.ctx, cut); got != test.code {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.code)
@@ -117,7 +117,7 @@ func TestComplaintsAreReportedOnce(t *testing.T) {
 		{errors.New("a title of \x1b[2J\u202estrangers\nand\ttwo lines"), "outlierd: a title of \ufffd[2J\ufffdstrangers\nand two lines"},
 	} {
 		if got := complaint(t.Context(), test.err); got != test.want {
-			t.Errorf("%v is told as %q, want %q", test.err, got, test.want)
+			t.Errorf("the message of %v is %q, want %q", test.err, got, test.want)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers(t *testing.T) {
 			slices.Sort(want)
 			got := changes(all, w.without(key).sends(t))
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("job %s: by docs/interface.md %s sends what is marked -, and in truth what is marked +:\n%s", name, key, diff)
+				t.Errorf("job %s: parameters of %s (-in docs/interface.md +sent):\n%s", name, key, diff)
 			}
 			for _, p := range got {
 				if !says(w.value(key), p, all[p]) {

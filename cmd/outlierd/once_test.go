@@ -75,7 +75,7 @@ func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent", "  espresso: 200 of 429 hits, 12 credits more\n")
 		contains(p, told, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ", " run coffee\n")
 		if got := p.ask("select status from ops.runs"); got != "interrupted" {
-			t.Errorf("ops.runs says %s", got)
+			t.Errorf("ops.runs has %s", got)
 		}
 		time.Sleep(5 * time.Hour)
 		began := time.Now()
@@ -96,7 +96,7 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 		told := p.must("budget")
 		contains(p, told, "by hand: search ", "by hand: find-channels ", "job coffee ")
 		if strings.Contains(told, "by hand: video") {
-			t.Errorf("what is free has a row:\n%s", told)
+			t.Errorf("free calls have a row:\n%s", told)
 		}
 		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,", ",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
 		contains(p, p.must("budget", "-o", "json"), `"job": "once:search"`)
@@ -190,6 +190,6 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	// What the file forbids is told with its place there.
 	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1)))
 	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
-		t.Errorf("what a cap of the file forbids is told as %v", err)
+		t.Errorf("the error of a cap of the file is %v", err)
 	}
 }

@@ -394,6 +394,6 @@ func TestTwoHundredReadsDuringARun(t *testing.T) {
 	reading.Wait()
 	stop()
 	if got, want := brought(w), brought(calm); got != want {
-		t.Errorf("beside the reads the runs brought and cost\n%s\nwant\n%s", got, want)
+		t.Errorf("rows and costs of the runs during the reads are\n%s\nwant\n%s", got, want)
 	}
 }

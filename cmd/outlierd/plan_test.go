@@ -74,14 +74,14 @@ func TestPlanForPeople(t *testing.T) {
 		}
 	}
 	if of := planText(&everyPlan, time.UTC, false); strings.Contains(of, "mocha") {
-		t.Error("a plan of named jobs tells of orphans")
+		t.Error("a plan of named jobs lists orphans")
 	}
 }
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
 	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", Standing: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
-		t.Errorf("a plan with 110 requests says that there is nothing to ask for:\n%s", got)
+		t.Errorf("a plan with 110 requests shows that nothing is requested:\n%s", got)
 	}
 }
 

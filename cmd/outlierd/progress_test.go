@@ -86,7 +86,7 @@ coffee                                   01:23 · ETA ≥ 10:00
 `
 	compareLines(t, want, progressLines(p, noon, 24))
 	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21 12:10:00 +0000 UTC") {
-		t.Errorf("the log says %s", attrs)
+		t.Errorf("the logged attributes are %s", attrs)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestOtherUserReadsThePublishedTables(t *testing.T) {
 				contains(p, told, "state is not readable by user ", "the answer comes from the tables published in ")
 			}
 			if _, told, _ := p.do(p.Context(), "sql", "select 1"); told != "" {
-				t.Errorf("sql told %q", told)
+				t.Errorf("sql printed %q", told)
 			}
 			contains(p, p.refused(exitFailed, "check"), "needs read access to ")
 			contains(p, p.refused(exitFailed, "schema", "drift"), "needs read access to ")

@@ -153,7 +153,7 @@ func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
 		e.want("a file that ${file:…} names", []int{4}, `changes="notify changed"`)
 		e.write("hook", "https://hooks.example/CANARY-2")
 		if _, log := e.later(2 * time.Minute); strings.Contains(log, "CANARY") || !strings.Contains(log, "notify changed") {
-			t.Errorf("of a secret that has changed the log says %s", log)
+			t.Errorf("the log of a changed secret is %s", log)
 		}
 		e.want("nothing since", nil, "")
 	})
@@ -223,7 +223,7 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				if !slices.Equal(e.told, []bool{true, false}) {
-					t.Errorf("it was told as %v", e.told)
+					t.Errorf("it was reported as %v", e.told)
 				}
 			})
 		})

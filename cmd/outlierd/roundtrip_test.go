@@ -293,7 +293,7 @@ func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
 			got, n := w.rebuilt(op, table), 0
 			for i, sent := range service.lasting(op) {
 				if says := absent[string(op)+" "+sent.entity]; says != sent.holdsNothing(op) {
-					t.Errorf("answer %d to %s, about %s: that it is in table missing of %s is %t", i, op, sent.entity, sink, says)
+					t.Errorf("answer %d to %s, about %s: in table missing of %s: %t", i, op, sent.entity, sink, says)
 				} else if says {
 					continue
 				}

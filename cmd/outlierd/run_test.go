@@ -20,7 +20,7 @@ import (
 func TestContinuedRunBuysNothingAgain(t *testing.T) {
 	for _, again := range []string{"--again", "--again=true"} {
 		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
-			t.Errorf("after %s it goes on with %s", again, got)
+			t.Errorf("after %s the command to continue is %s", again, got)
 		}
 	}
 }
@@ -130,13 +130,13 @@ func TestSummaryOfARun(t *testing.T) {
 		row[outcomeColumns[i]] = value
 	}
 	if row["credits"] != int64(6) || row["unknown"] != int64(4) || row["refunded"] != int64(2) {
-		t.Errorf("programs are told of %v credits, %v unknown, %v refunded", row["credits"], row["unknown"], row["refunded"])
+		t.Errorf("the row for programs has %v credits, %v unknown, %v refunded", row["credits"], row["unknown"], row["refunded"])
 	}
 	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
 	contains(t, out.String(), "coffee  partial in 10 s ") // of a run that was gone on with
 	if strings.Contains(out.String(), "oops") {
-		t.Error("an error that is told elsewhere is told here, too")
+		t.Error("an error that is reported elsewhere is reported here, too")
 	}
 	out.Reset()
 	o.report(config, outcome{since: noon, row: &runs.Run{ID: "01a1fe46", Job: "coffee", Status: runs.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
@@ -160,7 +160,7 @@ func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := tableCounts(map[string]int64{"comments": 0}, nil); got != nil {
-		t.Errorf("no rows are told as %q", got)
+		t.Errorf("no rows are printed as %q", got)
 	}
 }
 
@@ -206,10 +206,10 @@ jobs:
 			t.Fatalf("%v: %s", err, out)
 		}
 		if saved := rows[0].Searches[0]["credits_saved"]; rows[0].Status != "ok_empty" || rows[0].Credits != 2 || saved != nil {
-			t.Errorf("of a search that returned nothing is told %+v", rows[0])
+			t.Errorf("the row of a search without hits is %+v", rows[0])
 		}
 		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
-			t.Errorf("of a search that was cut is told %+v", rows[1])
+			t.Errorf("the row of a search that was cut is %+v", rows[1])
 		}
 		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json, ndjson or parquet")
 	})

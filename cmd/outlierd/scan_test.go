@@ -38,7 +38,7 @@ func TestScanIsStartedWaitedForAndRead(t *testing.T) {
 		listed := p.must("scan", "list", "-o", "csv")
 		contains(p, listed, "ended,Completed,once:scan,fast,\"[\"\"moka pot\"\"]\",50,")
 		if got := p.ask("select count(*) from outliers_history where source = 'scan'"); got == "0" {
-			t.Error("no hit says that it comes from the scan")
+			t.Error("no hit has the id of the scan")
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 		_, line, _ := strings.Cut(told, "outlierd scan read ")
 		id, _, _ := strings.Cut(line, "\n")
 		if len(id) != 36 {
-			t.Fatalf("it is not said how to go on: %s", told)
+			t.Fatalf("the command to continue is missing: %s", told)
 		}
 		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "this scan is live, started by hand on 2000-01-01 00:00 UTC; reading it costs up to 12 credits")
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
@@ -96,7 +96,7 @@ func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
 			contains(p, told, "the cap for the billing cycle", "raise the cap, or wait for the next billing cycle",
 				"To continue when the budget allows:\n  outlierd ", " scan start 'moka pot' --yes -o "+output)
 			if lines := strings.Count(told, "\n"); lines != 5 { // the price, how it ended, why, and how to go on
-				t.Errorf("%d lines are told:\n%s", lines, told)
+				t.Errorf("%d lines are printed:\n%s", lines, told)
 			}
 		}
 	})
@@ -108,7 +108,7 @@ func TestScansAreNamedByTheirIDs(t *testing.T) {
 			said := p.refused(exitUsage, "scan", command, "nope")
 			contains(p, said, `"nope" is not a scan id`, "a UUID such as ", "'outlierd scan list'")
 			if strings.Contains(said, "0-9a-f") {
-				t.Errorf("a person is told a regular expression: %s", said)
+				t.Errorf("the message has a regular expression: %s", said)
 			}
 		}
 		const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
@@ -143,7 +143,7 @@ func TestSameScanIsBoughtOnce(t *testing.T) {
 		left, leave := context.WithTimeout(p.Context(), 5*time.Minute)
 		defer leave()
 		if _, told, _ := p.do(left, "run", "other"); !strings.Contains(told, `"msg":"scan joined"`) {
-			t.Errorf("it is not said that a scan is joined:\n%s", told)
+			t.Errorf("the plan does not show that a scan is joined:\n%s", told)
 		}
 		contains(p, p.must("run", "sc", "--pages", "2"), joined, "80 hits on 2 pages", "4 credits spent")
 		contains(p, p.must("run", "other"), joined, "40 hits on 1 page", "2 credits spent")
@@ -211,7 +211,7 @@ func TestUnconfirmedScanIsSettledByAPerson(t *testing.T) {
 	contains(t, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")
 	p.must("run", "tea")
 	if got := p.ask("select string_agg(outcome, ' ' order by id) from ops.credits where operation = 'start_scan'"); got != "spent refunded" {
-		t.Errorf("the ledger says %q of the scans", got)
+		t.Errorf("the ledger has %q for the scans", got)
 	}
 }
 
@@ -231,11 +231,11 @@ func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 		contains(t, p.refused(exitFailed, "run", job), "not known whether it was started")
 	}
 	if told := p.must("scan", "adopt", service.lost()[0]); !strings.HasSuffix(told, "Continue with:\n  outlierd run niche\n") {
-		t.Errorf("of a scan that its run waits for it is said: %s", told)
+		t.Errorf("the message about a scan that its run waits for is: %s", told)
 	}
 	p.refused(exitFailed, "run", "other", "--again") // leaves the run alone that wished for the scan
 	if told := p.must("scan", "adopt", service.lost()[1]); !strings.HasSuffix(told, "Continue with:\n  outlierd run other\n") {
-		t.Errorf("of a scan that an earlier run waits for it is said: %s", told)
+		t.Errorf("the message about a scan that an earlier run waits for is: %s", told)
 	}
 	contains(t, p.must("plan", "other"), "5 pages  10 credits") // it was paid for, and is to be read
 	if len(service.lost()) != 2 {

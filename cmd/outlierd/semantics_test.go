@@ -20,14 +20,14 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 	}}}
 	for line := range strings.Lines(planText(f, time.UTC, true)) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
-			t.Errorf("the queries of one request are told apart: %s", line)
+			t.Errorf("the queries of one request have lines of their own: %s", line)
 		}
 		cost := "1 page   2 credits  one request per page covers both queries"
 		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), cost) {
 			return
 		}
 	}
-	t.Error("no line has both queries, a page, two credits, and says that they are one request")
+	t.Error("no line has both queries, a page, two credits, and that they are one request")
 }
 
 // opensFile is a line of an example that opens the published file with DuckDB.

@@ -46,7 +46,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
-				t.Errorf("%v, and it said\n%s\nwant one line with %q", err, out, c.want)
+				t.Errorf("error %v, and output\n%s\nwant one line with %q", err, out, c.want)
 			}
 		})
 	}

@@ -112,12 +112,12 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 			if e.said != "" {
 				told++
 				if n := strings.Count(log, e.said); n == 0 {
-					t.Errorf("%s: nothing says %q", e.name, e.said)
+					t.Errorf("%s: %q is missing", e.name, e.said)
 				}
 			}
 		}
 		if n := strings.Count(log, "key not read again"); n != told {
-			t.Errorf("%d lines say that the key was not read, want one for each of %d edits", n, told)
+			t.Errorf("%d log lines about a key that was not read, want one for each of %d edits", n, told)
 		}
 		if strings.Contains(log, "secret") {
 			t.Error("a password is in the log")

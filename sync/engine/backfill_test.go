@@ -101,7 +101,7 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 		}
 		w.inspect(func(e *Engine) {
 			if left, err := forecasts(e).Backfill(w.ctx, w.backfillSpec(8)); err != nil || len(left) > 0 {
-				t.Errorf("%v is left of what was covered (%v)", became(left), err)
+				t.Errorf("what is left to buy is %v (error %v), want nothing of the covered dates", became(left), err)
 			}
 		})
 		w.boughtOnce()
@@ -160,7 +160,7 @@ func TestInterruptedBackfillIsContinued(t *testing.T) {
 		time.Sleep(3 * 24 * time.Hour)
 		own := w.mustRun(runs.OK)
 		if own.ID == first.ID {
-			t.Fatal("a run of the job goes on with the backfill")
+			t.Fatal("a run of the job continues the backfill")
 		}
 		row, steps := w.backfill(w.ctx, 40)
 		if row.ID != first.ID || row.Status != runs.OK || row.Credits > 40 {

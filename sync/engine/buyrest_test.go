@@ -83,7 +83,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 					want = []int{0, 40, 80}
 				}
 				if probed := slices.DeleteFunc(slices.Clone(l.asked), func(from int) bool { return items && from == 1 }); !slices.Equal(probed, want) {
-					t.Errorf("asked from %v, want %v and at most one page that tells", l.asked, want)
+					t.Errorf("requests from %v, want %v and at most one page to learn what from counts", l.asked, want)
 				}
 				step := w.searchesOf(e, row)[0]
 				if step.Seen != 85 || step.Origin != w.searchesOf(e, first)[0].ID {
@@ -144,7 +144,7 @@ func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 				defer stop()
 				if rest := w.restOf(e, first); rest.Nothing() {
 					if stopAt < 4 {
-						t.Error("nothing is left of a run that was stopped")
+						t.Error("a stopped run has no rest")
 					}
 				} else if row, err := w.buyRest(w.ctx, e, first); err != nil || row.ID != cut.ID || row.Status != runs.OK {
 					t.Errorf("%+v (%v), want run %s to go on", row, err, cut.ID)
@@ -171,13 +171,13 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 		defer stop()
 		first := w.succeeds(e)
 		if rest := w.restOf(e, first); rest.MayCost != 4 || rest.Cost.Lost <= 4 {
-			t.Errorf("it is asked about %d of %d credits, want the 4 that the month leaves", rest.MayCost, rest.Cost.Lost)
+			t.Errorf("the confirmation is for %d of %d credits, want the 4 that the month leaves", rest.MayCost, rest.Cost.Lost)
 		}
 		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != runs.PausedBudget {
 			t.Fatalf("%+v (%v), want it to be paused by the month", row, err)
 		}
 		if rest := w.restOf(e, first); rest.Run == nil || rest.MayCost != 0 {
-			t.Errorf("going on with %v is asked about %d credits, want 0", rest.Run, rest.MayCost)
+			t.Errorf("the confirmation to continue %v is for %d credits, want 0", rest.Run, rest.MayCost)
 		}
 	})
 }
@@ -318,7 +318,7 @@ jobs:
 			t.Errorf("ops.coverage:\n%s", diff)
 		}
 		if n := w.count("select left_hits from ops.searches where run_id = '" + first.ID + "'"); n != int(row.Hits) {
-			t.Errorf("the first search says that %d hits were left, want %d", n, row.Hits)
+			t.Errorf("the first search left %d hits, want %d", n, row.Hits)
 		}
 	})
 }
@@ -340,7 +340,7 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 		}
 		spec := w.config.Jobs[0]
 		if _, err := e.Rest(&spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run watch") {
-			t.Errorf("%v, want the command that goes on with it", err)
+			t.Errorf("error %v, want the command that continues it", err)
 		}
 	})
 }

@@ -128,7 +128,7 @@ func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 				t.Errorf("run %+v, error %v", row, err)
 			}
 			if slices.Contains(calls, "/video/-----------") {
-				t.Errorf("calls %v; the time had been told", calls)
+				t.Errorf("calls %v, want none for the time, which was known", calls)
 			}
 		})
 		if n, err := w.journaled(nowhere); err != nil || n != 0 {

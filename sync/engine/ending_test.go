@@ -92,7 +92,7 @@ func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
 		if got := ended(5, 0, runs.Step{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Stop: stop, Left: -1}); got != nil {
-			t.Errorf("the start of a scan is told as a search: %+v", got)
+			t.Errorf("the start of a scan is reported as a search: %+v", got)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestSavingsAreThePriceOfThePages(t *testing.T) {
 		t.Error(diff)
 	}
 	if got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
-		t.Errorf("what saved the 8 credits is told as %+v", got)
+		t.Errorf("the ending that saved 8 credits is %+v", got)
 	}
 	if got := e.endingsIn(stored, steps, 99, map[int]int{0: 2}); got[0].Saved != 0 {
 		t.Errorf("a search whose other pages the journal has saved %d credits by stopping", got[0].Saved)

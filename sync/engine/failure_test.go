@@ -213,7 +213,7 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 				}
 				row, err := w.run()
 				if err == nil || row.Status != runs.Failed || !strings.Contains(err.Error(), test.message) {
-					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.message)
+					t.Fatalf("status %s, error %v; want a failure with %q", row.Status, err, test.message)
 				}
 				if row.Credits != test.held {
 					t.Errorf("%d credits are held, want %d", row.Credits, test.held)

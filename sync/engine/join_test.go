@@ -80,7 +80,7 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 			}
 		}
 		if looks > 9 {
-			t.Errorf("the scan was looked at %d times, which is more than one run does", looks)
+			t.Errorf("the scan was polled %d times, more often than by one run", looks)
 		}
 		w.inspect(func(e *Engine) {
 			if held := w.held(e); held != 58 {

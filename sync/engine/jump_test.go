@@ -95,7 +95,7 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 		wall, since = wall.Add(turn.wall), since+turn.counted
 		s.noteClock(wall, since)
 		if said := log.String(); !strings.Contains(said, turn.want) || (said == "") != (turn.want == "") {
-			t.Errorf("at %s the log says %q, want %q", wall, said, turn.want)
+			t.Errorf("at %s the log is %q, want %q", wall, said, turn.want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestRunReportsAFailedPublication(t *testing.T) {
 			t.Error("the sink that was published does not tell of the other one")
 		}
 		if got := w.count("select count(*) from missing"); int64(got) != row.Missing {
-			t.Errorf("the run says that %d are missing, the table has %d", row.Missing, got)
+			t.Errorf("the run counts %d missing, the table has %d", row.Missing, got)
 		}
 	})
 }

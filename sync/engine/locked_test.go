@@ -127,11 +127,11 @@ func TestReceivedAnswerSurvivesAStop(t *testing.T) {
 					}
 				}
 				if next.Hits == 0 {
-					t.Error("no hit followed from what was bought")
+					t.Error("the bought page has no hits in the table")
 				}
 				for _, step := range w.stepsOf(next.ID) {
 					if step.Reused != 0 {
-						t.Errorf("%d pages that the run itself bought are told as reused", step.Reused)
+						t.Errorf("%d pages that the run bought are counted as reused, want 0", step.Reused)
 					}
 				}
 				if bought := w.spent() - spent; test.call == outlier.OpSearch && bought != 0 || w.spent() != next.Credits {

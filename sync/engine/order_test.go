@@ -153,7 +153,7 @@ func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 				t.Errorf("progress %+v, %v", p, err)
 			}
 			if n := w.count("select count(*) from outliers"); n == 0 {
-				t.Error("readers do not see what the run brought")
+				t.Error("the run's rows are not published")
 			}
 			stop()
 			if _, err := e.Order(w.ctx, Order{Spec: w.config.Job("by-hand")}); !errors.Is(err, ErrNotServing) {
@@ -282,7 +282,7 @@ func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 			}
 			joined := w.order(e, Order{Spec: w.config.Job("long")})
 			if row, err := joined.Result(); !joined.Joined() || !errors.As(err, &long) || row.Status != runs.PausedQuota {
-				t.Errorf("who joins the run that waits is told %+v, %v", row, err)
+				t.Errorf("joining a waiting run returned %+v, %v", row, err)
 			}
 			if row := w.last(e, "long"); row.Status != runs.PausedQuota || row.ID != joined.Run() {
 				t.Errorf("the scheduled run is %+v, want it to wait on", row)
@@ -446,7 +446,7 @@ func TestStopRefusesOrdersThatHaveNotStarted(t *testing.T) {
 			go stop()
 			for range 2 {
 				if err := <-errs; !errors.Is(err, context.Canceled) {
-					t.Errorf("what had not begun was told %v", err)
+					t.Errorf("the order that had not started ended with %v", err)
 				}
 			}
 		})
@@ -671,7 +671,7 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 					case c.says == "":
 						w.ends(o, runs.OK)
 					case !refused || !strings.Contains(gone.Error(), c.says) || time.Since(begun) > 30*time.Second:
-						t.Errorf("after %s the order was told %v, want %s", time.Since(begun), err, c.says)
+						t.Errorf("after %s the order ended with %v, want %s", time.Since(begun), err, c.says)
 					}
 				})
 			})

@@ -105,7 +105,7 @@ func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
 				}
 			}
 			if mine[0].Job == "after" && mine[0].Started.Before(first.Add(20*time.Minute)) {
-				t.Errorf("the job after another began at %s, while nobody could read the pages of that", mine[0].Started)
+				t.Errorf("the child started at %s, before its parent's pages could be read", mine[0].Started)
 			}
 		}
 	})

@@ -168,7 +168,7 @@ jobs:
 			w.mustRun(runs.OK)
 			tables[items] = append(w.rows("select video_id, times_seen from outliers order by all"), w.rows("select video_id, page, rank from outliers_history order by all")...)
 			if calls := w.count("select count(*) from ops.requests"); items && calls != 4 {
-				t.Errorf("%d requests on record, want three pages and the one that told", calls)
+				t.Errorf("%d requests recorded, want three pages and the one that showed what from counts", calls)
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120", row.Pages, row.Hits, w.distinct(row))
 					}
 					if spent := w.spent(); spent != 8 { // an answer that was lost is free the second time
-						t.Errorf("%d credits, want 8: three pages and the one that told", spent)
+						t.Errorf("%d credits, want 8: three pages and the one that showed what from counts", spent)
 					}
 				})
 			})

@@ -45,7 +45,7 @@ func TestLongWaitEndsTheManualRun(t *testing.T) {
 					t.Fatalf("status %s, error %v; want a run that waits for the quota and a *pace.LongWaitError", row.Status, err)
 				}
 				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
-					t.Errorf("the run stopped after %s and says that it could go on in %s", took, time.Until(long.Until))
+					t.Errorf("the run stopped after %s and can be continued in %s", took, time.Until(long.Until))
 				}
 				time.Sleep(time.Until(long.Until))
 				next := w.mustRun(runs.OK)
@@ -112,7 +112,7 @@ jobs:
 		}
 		job := f.Jobs[0]
 		if job.Continues == "" || job.Expected.Credits != 0 || job.Runs == 0 {
-			t.Fatalf("forecast %+v; want a run that goes on and has no pages left, and others after it", job)
+			t.Fatalf("forecast %+v; want an unfinished run without pages, and later runs", job)
 		}
 		if want := 2 * outlier.Credits(job.Runs); f.Cycle.Wanted != want {
 			t.Errorf("%d runs want %d credits, want %d", job.Runs, f.Cycle.Wanted, want)

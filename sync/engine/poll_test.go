@@ -41,7 +41,8 @@ func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 		look("Completed", runs.ScanEnded)
 		looks := w.calls(outlier.OpScan)
 		if row := w.mustRun(runs.OK); row.Pages != 3 || w.calls(outlier.OpScan) != looks || w.calls(outlier.OpStartScan) != 1 {
-			t.Errorf("%d pages after %d more looks and %d scans; want 3, none and 1", row.Pages, w.calls(outlier.OpScan)-looks, w.calls(outlier.OpStartScan))
+			t.Errorf("%d pages after %d more polls and %d scans; want 3, none and 1",
+				row.Pages, w.calls(outlier.OpScan)-looks, w.calls(outlier.OpStartScan))
 		}
 	})
 }
@@ -54,7 +55,7 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 				t.Error("a scan that the service does not know was seen")
 			}
 			if _, err := e.PollScan(w.ctx, "no id"); err == nil {
-				t.Error("what is no id was asked about")
+				t.Error("an invalid id was requested")
 			}
 		})
 	})

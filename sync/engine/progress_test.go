@@ -47,7 +47,7 @@ jobs:
 			t.Fatal(err)
 		}
 		if truth := row.Ended.Sub(at); (left - truth).Abs() > truth/10 {
-			t.Errorf("%s are left by the forecast, and %s in truth", left, truth)
+			t.Errorf("the forecast is %s, want %s within a tenth", left, truth)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 						}
 						truth := row.Ended.Sub(f.at)
 						if off := (f.left - truth).Abs(); off > truth/10 {
-							t.Errorf("after %d of %d calls %s are left by the forecast, and %s in truth", f.done, total, f.left, truth)
+							t.Errorf("after %d of %d calls the forecast is %s, want %s within a tenth", f.done, total, f.left, truth)
 						}
 						break
 					}

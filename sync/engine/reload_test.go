@@ -38,7 +38,7 @@ func TestStartReportsChangesOfTheFile(t *testing.T) {
 			return log.String()
 		}
 		if said := start() + start(); said != "" {
-			t.Errorf("without a change the log says %s", said)
+			t.Errorf("without a change the log is %s, want nothing", said)
 		}
 		w.use(strings.NewReplacer("pages: 2", "pages: 3", "  tea:", "  rivals:").Replace(before))
 		said := start()
@@ -47,11 +47,11 @@ func TestStartReportsChangesOfTheFile(t *testing.T) {
 			`msg="job added" job=rivals`, `msg="job removed; its data stays" job=tea`,
 		} {
 			if strings.Count(said, want) != 1 {
-				t.Errorf("the log does not say %s once:\n%s", want, said)
+				t.Errorf("want %s once in the log:\n%s", want, said)
 			}
 		}
 		if said := start(); said != "" {
-			t.Errorf("the next start says it again: %s", said)
+			t.Errorf("the next start logs it again: %s", said)
 		}
 	})
 }

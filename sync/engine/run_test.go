@@ -19,7 +19,7 @@ func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 		row := w.mustRun(runs.OK)
 		books := w.service.Books()
 		if got := books.Total.Spent(); row.Credits != got || got != 4 {
-			t.Errorf("the run says %d credits, the service %d, want 4", row.Credits, got)
+			t.Errorf("the run counts %d credits, the service %d, want 4", row.Credits, got)
 		}
 		if row.Hits != 80 || w.count("select count(*) from outliers") != 80 {
 			t.Errorf("%d hits and %d rows, want 80 each", row.Hits, w.count("select count(*) from outliers"))
@@ -45,7 +45,7 @@ func TestEmptyAnswerIsRemembered(t *testing.T) {
 			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
 		}
 		if got := w.count("select count(*) from missing where endpoint = 'transcript'"); int64(got) != row.Missing {
-			t.Errorf("table missing has %d transcripts, the run says %d", got, row.Missing)
+			t.Errorf("table missing has %d transcripts, the run counts %d", got, row.Missing)
 		}
 		before := w.service.Books().Operations[outlier.OpTranscript].Calls
 		w.mustRun(runs.OK)

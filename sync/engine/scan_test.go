@@ -86,7 +86,7 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/scan/") {
 				polls = append(polls, time.Since(began))
 				if held := w.held(e); held != 56 {
-					t.Errorf("%d credits are held while the scan goes on, want 50 for it and 6 for reading it", held)
+					t.Errorf("%d credits are held while the scan runs, want 50 for it and 6 for reading it", held)
 				}
 			}
 			return w.service.Transport().RoundTrip(r)
@@ -440,7 +440,7 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 7 * time.Hour}, simulator.Phase{Status: "Completed"}))
 		_, err := w.run()
 		if err == nil || !strings.Contains(err.Error(), "outlierd scan read "+w.started()[0]) {
-			t.Fatalf("error %v; want one that says how to read it later", err)
+			t.Fatalf("error %v; want one with the command to read it later", err)
 		}
 		time.Sleep(2 * time.Hour)
 		w.use(strings.Replace(scanFile, "scan:\n      query: [espresso machine repair]\n      poll: 1m..10m\n      deadline: 6h\n      read: {pages: 3}",

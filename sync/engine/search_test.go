@@ -86,7 +86,7 @@ jobs:
 					t.Errorf("%d pages with %d hits, want %d with %d", row.Pages, row.Hits, test.taken, test.hits)
 				}
 				if got := w.count("select count(*) from ops.searches where stop_reason = '" + test.want + "'"); got != 1 {
-					t.Errorf("no search says that it stopped for %q", test.want)
+					t.Errorf("no search stopped for %q", test.want)
 				}
 			})
 		})

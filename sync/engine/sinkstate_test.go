@@ -283,7 +283,7 @@ func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 		_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
 		if !isSinksDown(err) || !errors.Is(err, errBroken) {
-			t.Errorf("error %v, want one that says that no sink works, and why", err)
+			t.Errorf("error %v, want that no sink works, and why", err)
 		}
 		if w.serveInto(80*time.Minute, sink); w.spent() > 0 {
 			t.Errorf("%d credits were spent though no sink had answered", w.spent())

@@ -84,7 +84,7 @@ func TestRunReportsItsWaitForThePace(t *testing.T) {
 		row := w.mustRun(runs.OK)
 		took := row.Ended.Sub(row.Started)
 		if took < time.Minute || row.Waited < took*9/10 || row.Waited > took {
-			t.Errorf("the run took %s, of which it says that its calls waited %s", took, row.Waited)
+			t.Errorf("the run took %s, and its calls waited %s", took, row.Waited)
 		}
 	})
 }

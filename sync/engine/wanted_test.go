@@ -49,7 +49,7 @@ func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 			t.Errorf("the second run has made %d requests, want %d: its own, and those that the first, which is over, had asked for", row.Requests, want)
 		}
 		if p, err := e.Progress(); err != nil || p.Done != 41-before {
-			t.Errorf("%d calls are said to be done, want %d (%v)", p.Done, 41-before, err)
+			t.Errorf("%d calls are counted as done, want %d (error %v)", p.Done, 41-before, err)
 		}
 		if spend, err := e.Store.Ledger.Spent(first.ID); err != nil || spend.Requests != 41 {
 			t.Errorf("the first run has %d requests, want a page and 40 details (%v)", spend.Requests, err)

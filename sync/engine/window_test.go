@@ -99,7 +99,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 				}
 				row, _ := w.run() // how it ends is told elsewhere
 				if step := w.steps(row)[0]; step.Left != test.left {
-					t.Errorf("%d pages are said to be left, want %d", step.Left, test.left)
+					t.Errorf("%d pages are left, want %d", step.Left, test.left)
 				}
 				time.Sleep(10 * day)
 				w.use(windowFile)

@@ -308,7 +308,7 @@ func TestRunningScanDelaysNoJob(t *testing.T) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 5 * time.Hour}, simulator.Phase{Status: "Completed"}))
 		rows := w.serve(3*time.Hour + 10*time.Minute)
 		if scans := runsOf(rows, "niche"); len(scans) != 1 || scans[0].Status != runs.Interrupted {
-			t.Fatalf("scans %+v; want one that goes on", scans)
+			t.Fatalf("scans %+v; want a running one", scans)
 		}
 		for _, run := range runsOf(rows, "hourly") {
 			if run.Status != runs.OK || run.Ended.Sub(run.Due) > 3*time.Minute {

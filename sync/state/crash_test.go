@@ -243,7 +243,7 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 			cmd, out := startOther(t, dir, "buy")
 			for range answers {
 				if line, err := out.ReadString('\n'); err != nil || strings.HasPrefix(line, "error") {
-					t.Fatalf("the other process said %q (%v)", line, err)
+					t.Fatalf("the other process printed %q (error %v)", line, err)
 				}
 			}
 			if err := cmd.Process.Kill(); err != nil {
@@ -266,7 +266,7 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 			}
 			kept := statetest.Entries(t, s, 0)
 			if len(kept) < told || len(kept) > told+1 || step[0].Next != len(kept) {
-				t.Errorf("it told of %d answers; %d are kept and the cursor stands at %d", told, len(kept), step[0].Next)
+				t.Errorf("it reported %d answers; %d are stored and the cursor is %d", told, len(kept), step[0].Next)
 			}
 			for _, e := range kept {
 				if !bytes.Equal(e.Body, bytes.Repeat([]byte("x"), 20_000)) {

@@ -75,7 +75,7 @@ func TestSecondProcessLearnsWhoHoldsTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	cmd, out := startOther(t, dir, "hold")
 	if line, err := out.ReadString('\n'); line != "open\n" {
-		t.Fatalf("the other process said %q (%v)", line, err)
+		t.Fatalf("the other process printed %q (error %v)", line, err)
 	}
 	_, err := state.Open(t.Context(), dir, statetest.Options())
 	held, ok := errors.AsType[*store.HeldError](err)
