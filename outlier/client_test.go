@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// books is a meter and a pacer that write down what they are told.
+// books is a meter and a pacer that record their calls.
 type books struct {
 	lines   []string
 	refusal error // what Reserve says
@@ -46,7 +46,7 @@ func (b *books) Settle(a *Answer, o Outcome) error {
 	return b.failure
 }
 
-// pacer is the books' other face: its Wait takes a minute.
+// pacer is books as a pacer: its Wait takes a minute.
 type pacer struct{ *books }
 
 func (p pacer) Wait(ctx context.Context, _ *Request) error {
@@ -72,7 +72,7 @@ func (w wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 }
 
-// answering is a wire with one answer to everything. Header lines go "Name: value".
+// answering is a wire with the same answer to every request. Header lines have the form "Name: value".
 func answering(status int, body string, header ...string) wire {
 	return func(_ *http.Request, connect func() error) (*http.Response, error) {
 		if err := connect(); err != nil {
@@ -232,8 +232,7 @@ func TestDoSendsNothingThatIsNotAllowed(t *testing.T) {
 	}
 }
 
-// The transport writes from a goroutine of its own, which need not have heard of
-// a cancellation yet.
+// The transport writes from a goroutine of its own, which may not have noticed a cancellation yet.
 func TestDoClosesTheConnectionThatMustNotBeUsed(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

@@ -20,7 +20,7 @@ import (
 	"outlierd/outlier"
 )
 
-// contract is openapi.yaml, ready to judge requests.
+// contract is openapi.yaml, ready to validate requests.
 type contract struct {
 	*openapi3.T
 	router routers.Router
@@ -45,7 +45,7 @@ func openContract(t *testing.T) *contract {
 	return c
 }
 
-// judge names the operation that a request asks for, and says what is wrong with it.
+// judge returns the operation of a request, and what is wrong with it.
 func (c *contract) judge(r *http.Request) (operation string, err error) {
 	route, path, err := c.router.FindRoute(r)
 	if err != nil {
@@ -61,8 +61,7 @@ func (c *contract) judge(r *http.Request) (operation string, err error) {
 		}))
 }
 
-// closed is what OpenAPI cannot say: no query parameter but those listed, and
-// none but arrays twice.
+// closed checks what OpenAPI cannot express: no unlisted query parameters, and only arrays twice.
 func closed(r *http.Request, op *openapi3.Operation) error {
 	var wrong []error
 	for name, values := range r.URL.Query() {
@@ -179,7 +178,7 @@ func formsOf(op outlier.Operation) map[string]string {
 	return forms
 }
 
-// formOf is a schema in one word: its first type, with the values allowed.
+// formOf describes a schema by its first type and the allowed values.
 func formOf(s *openapi3.SchemaRef) string {
 	if strings.HasSuffix(s.Ref, "/Instant") {
 		return "Instant"
@@ -192,8 +191,7 @@ func formOf(s *openapi3.SchemaRef) string {
 	return form + strings.Join(values, "|")
 }
 
-// The contract can be broken: what the interface does not allow is refused, and
-// for that reason.
+// The contract refuses what the interface does not allow, with the right reason.
 func TestContractRefuses(t *testing.T) {
 	const id = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
 	for target, want := range map[string]string{

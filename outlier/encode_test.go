@@ -35,8 +35,8 @@ func TestArrayEncodings(t *testing.T) {
 	}
 }
 
-// However arrays are encoded, a service that reads them that way gets every element
-// back, and the identity of the request is the same.
+// In each encoding of arrays, a service that decodes it gets every element, and the identity of the
+// request is the same.
 func TestEveryEncodingOfArraysCanBeReadBack(t *testing.T) {
 	read := map[Arrays]func(query string) url.Values{
 		ArraysRepeat: func(query string) url.Values {

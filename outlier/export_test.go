@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Operations are the endpoints that the client can ask.
+// Operations are the endpoints that the client can call.
 func Operations() []Operation { return slices.Sorted(maps.Keys(endpoints)) }
 
 // IsPaged reports whether an operation has pages.

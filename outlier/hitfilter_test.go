@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every parameter of a filter admits the hit that it fits, and neither the one that it
-// does not fit nor one that does not show what it is about.
+// Every parameter of a filter passes a matching hit, and no hit that does not match or lacks the
+// value.
 func TestHitFilterJudgesByWhatHitsShow(t *testing.T) {
 	const video = `{"kind":"video","snippet":{"channelId":"UC1234567890abcdefghijkl","channelSubscribers":5000,
 		"publishedAt":"2026-11-01T10:00:00Z","language":"en","duration":600,

@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// about asks for the details of the nth video: no two are asked about the same.
+// about requests the details of the nth video, so that all requests differ.
 func about(t *testing.T, op Operation, n int) *Request {
 	t.Helper()
 	r, err := DataRequest(op, fmt.Sprintf("v%010d", n))
@@ -83,7 +83,7 @@ func TestFreeCallsShareAConnectionAndPaidOnesHaveTheirOwn(t *testing.T) {
 	}
 }
 
-// A server that does not go well with kept connections costs one failed call and no more.
+// A server that does not support kept connections costs one failed call.
 func TestFailedCallSuspendsSharedConnections(t *testing.T) {
 	var connections atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +122,7 @@ func TestFailedCallSuspendsSharedConnections(t *testing.T) {
 	}
 }
 
-// A wilful server treats each request as it likes, by chance, and counts what it has read.
+// A wilful server treats each request at random, and counts the requests that it has read.
 type wilful struct {
 	net.Listener
 	serving sync.WaitGroup
@@ -192,8 +192,8 @@ func (s *wilful) serve(conn *net.TCPConn) {
 	}
 }
 
-// On a kept connection a request may meet its end at any moment. Whatever the server does, it
-// reads a request at most once for each attempt, and what an attempt is booked as is true.
+// A kept connection may end at any moment. Whatever the server does, it reads a request at most once
+// for each attempt, and each attempt is booked correctly.
 func TestNoRequestIsReadMoreOftenThanItWasAttempted(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newWilful(t, seed)
@@ -223,7 +223,7 @@ func TestNoRequestIsReadMoreOftenThanItWasAttempted(t *testing.T) {
 	}
 }
 
-// deaf takes no more bytes once it is told so, as a connection that was reset.
+// deaf accepts no more bytes once it is set, like a connection that was reset.
 type deaf struct {
 	net.Conn
 	now atomic.Bool
@@ -236,7 +236,7 @@ func (d *deaf) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// atOnce is a pacer that lets every call leave at once, and writes down what it is told.
+// atOnce is a pacer that never waits, and records its calls.
 type atOnce struct{ pacer }
 
 func (atOnce) Wait(context.Context, *Request) error { return nil }

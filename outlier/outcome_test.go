@@ -107,7 +107,7 @@ func checkOutcome(t *testing.T, r *Request, w wire, want Outcome, kind Kind) {
 	}
 }
 
-// What trending formats look like is not known.
+// The form of trending formats is undocumented.
 func TestTrendingFormatsMayBeAnyJSON(t *testing.T) {
 	for body, outcome := range map[string]Outcome{
 		`[{"format":"x"}]`: Charged, `{}`: Charged, `null`: Charged, `"none"`: Charged, ` [1] `: Charged,
@@ -162,7 +162,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
-// An answer tells the time only if the service wrote it.
+// The date of an answer counts only if the service wrote the answer.
 func TestOnlyTheServicesOwnAnswersHaveTheTime(t *testing.T) {
 	const told = "Sat, 21 Nov 2026 10:00:00 GMT"
 	dated := func(status int, body string, header ...string) wire {

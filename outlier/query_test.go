@@ -54,7 +54,7 @@ func TestAPageAddsOnlyItsPlace(t *testing.T) {
 	}
 }
 
-// TestStoredQueriesAreCheckedBeforeTheyAreSent: rules may be newer than the record.
+// TestStoredQueriesAreCheckedBeforeTheyAreSent: the rules may have changed since.
 func TestStoredQueriesAreCheckedBeforeTheyAreSent(t *testing.T) {
 	for _, q := range []Query{{}, UncheckedQuery(OpSearch, "sortBy=luck"), UncheckedQuery(OpSearch, "query=%zz"),
 		UncheckedQuery(OpSearch, "from=0"), UncheckedQuery(OpDetails, "")} {

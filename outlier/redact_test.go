@@ -17,8 +17,8 @@ import (
 
 const echoed = `k/9"\%4&sT-1+xyz`
 
-// quoted is a text as it stands between the quotes of a JSON text, with what HTML gives a
-// meaning to escaped as well or not.
+// quoted returns a text as it is written between the quotes of a JSON string, with or without escaped
+// HTML characters.
 func quoted(s string, forHTML bool) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -119,7 +119,7 @@ func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
 	}
 }
 
-// TestStoredAnswersDoNotContainTheKey: whole or cut, packed or plain, a success or not.
+// TestStoredAnswersDoNotContainTheKey: complete or cut off, compressed or not, a success or not.
 func TestStoredAnswersDoNotContainTheKey(t *testing.T) {
 	const secret = "sk-canary-4711"
 	key, err := NewKey(secret)

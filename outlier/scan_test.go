@@ -116,7 +116,7 @@ func TestReadScanRefusesAnswersWithoutAScan(t *testing.T) {
 	}
 }
 
-// A scan that was paid for must not be lost with the end of its answer.
+// A paid scan must not be lost if its answer is cut off.
 func TestReadScanFindsTheIDInATruncatedAnswer(t *testing.T) {
 	whole := `{"id":"` + aScan + `","status":"Running"}`
 	for n := range len(whole) {

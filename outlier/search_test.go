@@ -250,7 +250,7 @@ func TestRequestNamesEveryMistakeAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever integers a range gets, what passes the check obeys the document's bounds.
+// For any integers, a range that passes the check is within the document's bounds.
 func TestIntegerRangesThatPassObeyTheInterface(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.Ptr(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{-1, 0, 1, 120, 121, maxInteger, maxInteger + 1})), true)
@@ -295,8 +295,8 @@ func TestARequestOwnsItsParameters(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever is asked for, what passes is read back from what is sent, is
-// made again from it with the same identity, and has no parameter outside the table.
+// FuzzRequest: every request that passes the check can be read back from what is sent, can be made
+// again from it with the same identity, and has no parameter outside the table.
 func FuzzRequest(f *testing.F) {
 	for i, op := range Operations() {
 		f.Add(i, full().Encode())

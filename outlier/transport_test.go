@@ -243,8 +243,8 @@ func TestScanIsSentOnceAsJSON(t *testing.T) {
 	}
 }
 
-// A transport that keeps connections sends again what it could not write to one
-// that had been closed, if it can have the body a second time.
+// A transport that keeps connections sends a request again if the connection was closed and the body
+// can be read a second time.
 func TestAScanIsNotSentAgainOnAnotherConnection(t *testing.T) {
 	var answered atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -310,7 +310,7 @@ func TestNothingIsWrittenIfMarkingFails(t *testing.T) {
 			t.Fatalf("settled %s, error %v", b.outcome, err)
 		}
 	}
-	// One that may be sent: once it is answered, the server has accepted all before it.
+	// An allowed call: when it is answered, the server has accepted all earlier ones.
 	if _, err := c.Do(t.Context(), search(t), &books{}); err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestPrivateCertificatesAreTrustedOnRequest(t *testing.T) {
 	}
 }
 
-// certified is a server whose certificate, for a host, nobody else has signed.
+// certified is a server with a self-signed certificate for a host.
 func certified(t *testing.T, host string) *httptest.Server {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -388,7 +388,7 @@ func certified(t *testing.T, host string) *httptest.Server {
 	return s
 }
 
-// To trust one more certificate is not to trust them all.
+// Trusting one more certificate must not mean trusting all of them.
 func TestCAFileLeavesOtherCertificatesUntrusted(t *testing.T) {
 	trusted, stranger, elsewhere := certified(t, "127.0.0.1"), certified(t, "127.0.0.1"), certified(t, "192.0.2.1")
 	for name, tt := range map[string]struct {
@@ -473,7 +473,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// TestAProxyThatCannotBeUsedIsRefused: net/http would go around it without a word.
+// TestAProxyThatCannotBeUsedIsRefused: net/http would silently connect without it.
 func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
 	for address, usable := range map[string]bool{
 		"":                                true,

@@ -23,7 +23,7 @@ import (
 	"outlierd/outlier"
 )
 
-// tap keeps the request as it would go over the wire, and never answers.
+// tap records the request as it is sent, and never answers.
 type tap struct{ request *http.Request }
 
 var errNobody = errors.New("nobody answers")
@@ -42,14 +42,14 @@ func (w *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errNobody
 }
 
-// noBooks is a meter that keeps nothing.
+// noBooks is a meter that records nothing.
 type noBooks struct{}
 
 func (b noBooks) Reserve(context.Context, *outlier.Request) (outlier.Attempt, error) { return b, nil }
 func (noBooks) Sending() error                                                       { return nil }
 func (noBooks) Settle(*outlier.Answer, outlier.Outcome) error                        { return nil }
 
-// onTheWire sends r by the client and returns what left.
+// onTheWire sends r by the client and returns the bytes that were sent.
 func onTheWire(t *testing.T, r *outlier.Request) *http.Request {
 	t.Helper()
 	key, err := outlier.NewKey("k")
@@ -64,8 +64,7 @@ func onTheWire(t *testing.T, r *outlier.Request) *http.Request {
 	return w.request
 }
 
-// checkOnTheWire holds what leaves for r against the contract, and names the
-// parameters that it carries.
+// checkOnTheWire validates what is sent for r by the contract, and returns its parameters.
 func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 	t.Helper()
 	sent := onTheWire(t, r)
@@ -85,7 +84,7 @@ func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 	return parameters
 }
 
-// needed is what an operation cannot do without.
+// needed are the required parameters of an operation.
 var needed = map[outlier.Operation]url.Values{
 	outlier.OpRelated:             {"title": {"a"}},
 	outlier.OpFindRelatedChannels: {"relatedChannelId": {"UC1234567890abcdefghijkl"}},
@@ -100,7 +99,7 @@ func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) { checkOnTheWire(t, draw(rt, op)) })
 
-			// What is sent at least once is no matter of luck: these seeds are fixed.
+			// These seeds are fixed, so that each parameter is sent at least once.
 			sent := map[string]bool{}
 			one := rapid.Custom(func(rt *rapid.T) *outlier.Request { return draw(rt, op) })
 			for seed := range 50 {

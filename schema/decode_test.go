@@ -23,7 +23,7 @@ const (
 	someScan    = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
 )
 
-// source is what the journal would say of an answer to op.
+// source returns what the journal has about an answer to op.
 func source(op outlier.Operation) Source {
 	s := Source{
 		Response: 17, Run: "019a9f3e-7b1c-7cc0-8000-1234567890ab", Job: "coffee", Op: op,
@@ -268,7 +268,7 @@ func TestPartsComeInTheOrderOfTables(t *testing.T) {
 	}
 }
 
-// What was handed over is not copied, so the next batch must begin with memory of its own.
+// The records are not copied, so the next batch must have memory of its own.
 func TestTakenRowsAreNotChangedByLaterAnswers(t *testing.T) {
 	d := newDecoder(t)
 	decode := func(title string) arrow.RecordBatch {

@@ -60,8 +60,7 @@ func TestTrendingFormatsThatAreNotJSONAreRefused(t *testing.T) {
 	}
 }
 
-// What stands around the elements is kept with each of them, which must not make much of
-// little.
+// Fields around the elements are stored with each of them, which must not multiply their size.
 func TestTrendingFormatsDoNotGrowInTheTable(t *testing.T) {
 	d := newDecoder(t)
 	body := fmt.Sprintf(`{"t":"%s","formats":[%s1]}`, strings.Repeat("x", 1<<20), strings.Repeat("1,", 99))

@@ -14,9 +14,9 @@ import (
 	"outlierd/outlier"
 )
 
-// FuzzDecode gives any bytes to a decoder that holds rows already, and then a page
-// that is in order: the columns stay of one length, what a readable body amounts to is
-// valid, and an unreadable one leaves the other rows as they would be without it.
+// FuzzDecode gives any bytes to a decoder that has rows, and then a valid page: all columns keep the
+// same length, the rows of a readable body are valid, and an unreadable body does not change the other
+// rows.
 func FuzzDecode(f *testing.F) {
 	for i, op := range operations {
 		f.Add(uint8(i), []byte(example(f, op)))
@@ -88,7 +88,7 @@ func checkLengths(t *testing.T, d *Decoder) {
 	}
 }
 
-// sound tells whether the slices of a vector have as many values as it has rows.
+// sound reports whether the slices of a vector have as many values as it has rows.
 func (v *vector) sound() bool {
 	for _, kid := range v.kids {
 		if v.form == object && kid.rows != v.rows || !kid.sound() {
@@ -149,8 +149,8 @@ func TestDecodedRecordsAreValidArrow(t *testing.T) {
 	}
 }
 
-// FuzzPagesAreReadAlike holds what steers a search to what sinks make of its page: a hit has
-// an id for the one exactly when it has a row for the other.
+// FuzzPagesAreReadAlike compares how a search and the tables read a page: a hit has an id for the
+// search exactly when it has a row in the table.
 func FuzzPagesAreReadAlike(f *testing.F) {
 	f.Add([]byte(`{"hits":[{"id":"a"},{"id":null},7,{"id":true},{"id":"a"},{"id":"b","id":"c"}],"hits":[{"id":"d"}]}`))
 	f.Add([]byte(`{"hits":[{"id":" "},{"id":1e3,"new":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}]}`))

@@ -16,7 +16,7 @@ import (
 	"outlierd/outlier"
 )
 
-// rebuild makes an answer of its rows.
+// rebuild makes an answer from its rows.
 func rebuild(t *testing.T, op outlier.Operation, parts map[string]arrow.RecordBatch) any {
 	t.Helper()
 	if op == outlier.OpTrendingFormats {
@@ -67,8 +67,7 @@ func placesOf(op outlier.Operation) (spots []spot) {
 	return spots
 }
 
-// attach puts an object where it stands: into the object of the place around it
-// that the row says.
+// attach puts an object into the object of the outer place that the row names.
 func (p spot) attach(t *testing.T, built map[string][]map[string]any, row, object map[string]any) {
 	t.Helper()
 	around := ""
@@ -96,7 +95,7 @@ func (p spot) attach(t *testing.T, built map[string][]map[string]any, row, objec
 	into[name] = append(elements, object)
 }
 
-// value is what stood in the JSON for a column of a row.
+// value returns the JSON value of a column of a row.
 func value(t *testing.T, c Column, row map[string]any) any {
 	t.Helper()
 	v := row[c.Name]

@@ -72,7 +72,7 @@ func (c caller) search() (videos, channels []string) {
 	return videos, slices.Compact(channels)
 }
 
-// pages takes a page of every search, and some that are odd.
+// pages takes a page of every search, and some unusual ones.
 func (c caller) pages(video, channel string) {
 	c.t.Helper()
 	c.get(outlier.OpSearch, "", "/search/outliers?query=coffee&size=40&type=short")

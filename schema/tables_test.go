@@ -34,7 +34,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// What users' queries rest upon: a change of this file is a change for them.
+// Users' queries depend on these tables: a change of this file is a change for them.
 func TestTablesMatchTheGoldenFile(t *testing.T) {
 	var b strings.Builder
 	for _, table := range slices.Concat(Tables(), OpsTables()) {
@@ -96,8 +96,8 @@ func TestEveryDataColumnHasOneOrigin(t *testing.T) {
 	}
 }
 
-// A value in the wrong column would be rebuilt from there as well, so the names are
-// held against the paths by themselves.
+// A value in the wrong column would also be rebuilt from there, so names and paths are compared
+// separately.
 func TestColumnsAreNamedAfterTheFieldsOfTheJSON(t *testing.T) {
 	otherwise := map[string]string{ // as the plan of the tables has it
 		"authorThumbnail": "author_thumbnails", "language.code": "language", "input.query": "queries",

@@ -152,8 +152,7 @@ func TestKeywordsThatAreNotTexts(t *testing.T) {
 	}
 }
 
-// Elements without a key are no rows. An answer of which no row is left has said nothing
-// about what it was asked about.
+// Elements without a key have no rows. An answer without any row has nothing about its entity.
 func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
 	for _, c := range []struct {

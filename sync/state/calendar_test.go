@@ -19,9 +19,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestSpendingIsCountedOnceWhenTheCalendarChanges edits budget.renews and timezone
-// as often as it likes, back too, and buys and waits in between: every present period
-// holds exactly what was reserved within it, as a reader sees as well.
+// TestSpendingIsCountedOnceWhenTheCalendarChanges edits budget.renews and timezone at random, also
+// back, and buys and waits in between: every current period holds exactly what was reserved within it,
+// also for a reader.
 func TestSpendingIsCountedOnceWhenTheCalendarChanges(t *testing.T) {
 	t.Parallel()
 	fresh := newFolder(t)
@@ -51,7 +51,7 @@ func options(r *rapid.T, zones []*time.Location) state.Options {
 	}
 }
 
-// calendars are a store, and what was spent by way of it.
+// calendars is a store, and what was spent with it.
 type calendars struct {
 	t       *testing.T
 	zones   []*time.Location
@@ -73,7 +73,7 @@ func (c *calendars) open(r *rapid.T) {
 	c.tell(r)
 }
 
-// tell lets two answers tell the service's time: one alone might be wrong about it.
+// tell records the service's time from two answers, because one alone might be wrong.
 func (c *calendars) tell(r *rapid.T) {
 	for range 2 {
 		request, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
@@ -191,7 +191,7 @@ func (c *calendars) edit(r *rapid.T) {
 	c.open(r)
 }
 
-// look is what `plan` does before the next process has opened the state.
+// look reads the state as `plan` does, before the next process has opened it.
 func (c *calendars) look(r *rapid.T) {
 	o := options(r, c.zones)
 	seen, err := state.Peek(c.t.Context(), c.dir, o)
@@ -240,8 +240,8 @@ func (c *calendars) counts(one *spending, p ledger.Period, account string, now t
 	return ledger.Cycle(at, loc, c.options.Renews) == ledger.Cycle(now, loc, c.options.Renews)
 }
 
-// TestCapsHoldAfterTheCalendarWasEdited: a job's month, and a day, that are used up stay
-// so when they are called by another name.
+// TestCapsHoldAfterTheCalendarWasEdited: a used-up month of a job, and a used-up day, stay so under
+// another name.
 func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
 	t.Parallel()
 	auckland, err := time.LoadLocation("Pacific/Auckland")

@@ -38,7 +38,7 @@ func killedState(t *testing.T) (dir string) {
 	return statetest.CopyFolder(t, s.DB.Dir())
 }
 
-// damage changes a state behind the program's back, and leaves its log in place.
+// damage changes a state without the program, and leaves its log in place.
 func damage(t *testing.T, dir, statement string) {
 	t.Helper()
 	source := statetest.CopyFolder(t, dir)
@@ -135,7 +135,7 @@ func TestFoundDamageIsRemembered(t *testing.T) {
 	}
 }
 
-// TestDamageThatSQLiteReportsIsCheckedAtTheNextStart: and nothing more is written before.
+// TestDamageThatSQLiteReportsIsCheckedAtTheNextStart, and nothing is written before.
 func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

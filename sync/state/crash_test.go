@@ -20,7 +20,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// image is what a process finds that starts after a kill.
+// image is what a process finds when it starts after a kill.
 type image struct {
 	states  string // of all attempts, in order
 	held    outlier.Credits
@@ -203,8 +203,7 @@ func TestKillDuringTheSettlementOfAScan(t *testing.T) {
 	}
 }
 
-// buyForEver settles one paid answer after another and tells of each after it is
-// durable.
+// buyForEver settles one paid answer after another, and prints each when it is durable.
 func buyForEver(s *state.Store) {
 	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running, Started: time.Now()}
 	fail := func(err error) {
@@ -233,8 +232,7 @@ func buyForEver(s *state.Store) {
 	}
 }
 
-// TestKilledProcessLosesNothingThatItToldOf kills a real process at moments of its
-// own choosing.
+// TestKilledProcessLosesNothingThatItToldOf kills a real process at random moments.
 func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []int{1, 3, 10, 40} {

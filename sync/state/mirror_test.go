@@ -10,13 +10,13 @@ import (
 	"outlierd/sync/state"
 )
 
-// mirror is what a sink has of the operations tables that is told their news alone.
+// mirror is the operations tables of a sink that receives only their changes.
 type mirror struct {
 	version int64
 	tables  map[string]map[any]string // rows as text, by table and id
 }
 
-// follow takes the news in, and compares all rows.
+// follow applies the changes, and compares all rows.
 func (m *mirror) follow(s *state.Store) error {
 	news, err := ops.Since(s.DB, m.version)
 	if err != nil {
@@ -56,8 +56,7 @@ func (m *mirror) take(s *state.Store, news ops.News) error {
 	return nil
 }
 
-// checkNews follows the operations tables now and then, and lets the state forget what
-// is known.
+// checkNews follows the operations tables now and then, and confirms the changes to the state.
 func (p *process) checkNews() error {
 	if p.turns%5 != 0 {
 		return nil

@@ -292,7 +292,7 @@ func (b *model) letGo(s *scanning) {
 	}
 }
 
-// take picks an attempt that is alive, nil if there is none.
+// take picks an open attempt, nil if there is none.
 func (b *model) take(r *rapid.T) *live {
 	if len(b.alive) == 0 {
 		return nil
@@ -356,7 +356,7 @@ func (b *model) settleScan(l *live, o outlier.Outcome) {
 	}
 }
 
-// operate asks an operator about a scan, who can tell only of unknown ones.
+// operate settles an unknown scan as a person would.
 func (b *model) operate(r *rapid.T) {
 	s := b.scan(r)
 	to := runs.Scan{State: runs.ScanNotCreated}

@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// otherProcess opens the folder, plays its role, and waits to be killed, or for its
-// input to end.
+// otherProcess opens the folder, performs its role, and waits to be killed, or for its input to end.
 func otherProcess(dir, role string) {
 	s, err := state.Open(context.Background(), dir, statetest.Options())
 	if err != nil {

@@ -25,8 +25,8 @@ var owned = map[string][]string{
 	"forgotten": {"forgotten"},
 }
 
-// TestNoPackageReadsTheTablesOfAnother: what a package needs of another one's tables it asks
-// that package for.
+// TestNoPackageReadsTheTablesOfAnother: a package reads the tables of another only through that
+// package.
 func TestNoPackageReadsTheTablesOfAnother(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE(?: OR \w+)?)\s+([a-z_]+)\b`)

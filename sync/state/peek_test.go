@@ -43,7 +43,7 @@ func TestPeekWritesNothing(t *testing.T) {
 	statetest.CheckHeld(t, s, statetest.Month(), 0)
 }
 
-// TestPeekSettlesNothing: what a killed process left open is for the next one that runs.
+// TestPeekSettlesNothing: the next process that runs settles what a killed one left open.
 func TestPeekSettlesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

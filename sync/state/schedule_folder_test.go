@@ -77,7 +77,7 @@ func (f folder) forgetting(t *testing.T, condition string) folder {
 	return f
 }
 
-// memory is a folder on a disk that is none, if there is one.
+// memory is a folder in memory, if the system has one.
 func memory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "schedules")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// job is one of the jobs of a process, doing what package engine does. It stops at
-// every point at which others may go on or the process may die, until next is called.
+// job is one of the jobs of a process, and does what package engine does. It stops at every point at
+// which other jobs may proceed or the process may be killed, until next is called.
 type job struct {
 	*process
 	name, account string // as in the job file, and that with which it began
@@ -43,7 +43,7 @@ func hire(p *process, account string) *job {
 	return j
 }
 
-// pause waits for its turn. In a dead process there is nothing to wait for.
+// pause waits for its turn, unless the process was killed.
 func (j *job) pause(at string) {
 	if !j.dead {
 		j.at = at
@@ -51,7 +51,7 @@ func (j *job) pause(at string) {
 	}
 }
 
-// fail ends the schedule for a reason that should not be.
+// fail ends the schedule with an unexpected error.
 func (j *job) fail(err error) {
 	if !j.dead && j.wrong == nil {
 		j.wrong = fmt.Errorf("job %s: %w", j.name, err)
@@ -138,7 +138,7 @@ func (j *job) open() (*runs.Run, error) {
 	return &run, j.store.Runs.Begin(run, steps)
 }
 
-// steps are what a run is to do. The jobs ask for the same now and then.
+// steps are the searches of a run. Jobs sometimes make the same requests.
 func (j *job) steps() (steps []runs.Step) {
 	query := url.Values{"query": {one(j.dice, "chess", "go")}}.Encode()
 	if j.dice.IntN(2) == 0 {
@@ -154,7 +154,7 @@ func (j *job) steps() (steps []runs.Step) {
 // pages of every search, and what is read of a scan.
 const pages = 2
 
-// nextStep is the open step with the fewest pages; nil if all that are open are stuck.
+// nextStep is the open step with the fewest pages; nil if none can proceed.
 func (j *job) nextStep(run *runs.Run, stuck map[int64]error) (next *runs.Step, err error) {
 	steps, err := j.store.Runs.Steps(run.ID)
 	for i, s := range steps {

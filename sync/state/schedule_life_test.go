@@ -87,8 +87,8 @@ func (s *schedule) boot(t *testing.T) (*process, error) {
 // renewals are the days on which billing cycles may begin.
 var renewals = []int{1, 14, 15, 31}
 
-// edit is what somebody does to the job file while no process runs: days and cycles turn
-// at other times, or everything has another price.
+// edit changes the job file while no process runs: days and cycles begin at other times, or everything
+// has another price.
 func (p *process) edit() {
 	if p.lives > 1 && p.dice.IntN(8) == 0 {
 		p.surcharge = one[outlier.Credits](p.dice, 0, 1, 3)
@@ -135,8 +135,8 @@ func (p *process) rename(account string) error {
 // now is the service's time.
 func (p *process) now() time.Time { return time.Now().Add(p.lead) }
 
-// close lets go of all that the process had. What it writes on its way reaches nobody:
-// after a kill the files were copied before.
+// close releases all that the process had. Its last writes do not count: after a kill the files were
+// copied before.
 func (p *process) close() error {
 	p.clock, p.dead = p.now(), true
 	for _, j := range p.jobs {
@@ -145,7 +145,7 @@ func (p *process) close() error {
 	return p.store.Close()
 }
 
-// happenings are what the dice choose from in a turn.
+// happenings are the random events of a turn.
 var happenings = []struct {
 	weight int
 	what   func(*process)
@@ -178,8 +178,7 @@ func (p *process) turn() {
 // proceed lets one of the jobs go on to its next point.
 func (p *process) proceed() { one(p.dice, p.jobs...).next() }
 
-// kill ends the process without a word. The kernel keeps what was written, so the
-// files stay as they are.
+// kill ends the process. The kernel keeps what was written, so the files stay unchanged.
 func (p *process) kill() {
 	for _, j := range p.jobs {
 		p.saw("killed " + j.at)
@@ -192,7 +191,7 @@ func (p *process) kill() {
 	p.dir, p.dead = next, true
 }
 
-// wait lets time pass, with calls as far on their way as they are.
+// wait lets time pass while calls are in progress.
 func (p *process) wait() {
 	day, cycle := p.periods()
 	d := one(p.dice, 10*time.Second, 61*time.Second, 61*time.Second, 11*time.Minute, 7*time.Hour, 25*time.Hour, 32*24*time.Hour)
@@ -257,7 +256,7 @@ func (p *process) note(who, format string, args ...any) {
 	}
 }
 
-// story is the course of events as far as it came.
+// story is the course of events so far.
 func (s *schedule) story() string {
 	return fmt.Sprintf("seed %d, with the turns that were left, the service's time, and what happened:\n%s", s.seed, strings.Join(s.trace, "\n"))
 }

@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// call is a request on its way to the service.
+// call is a request to the service in progress.
 type call struct {
 	run, job     string
 	account      string // the name with which the job began
@@ -23,7 +23,7 @@ type call struct {
 	paid, sent, settled bool
 }
 
-// errNoTime refuses a purchase while nothing but the local clock says that a day has turned.
+// errNoTime refuses a purchase while only the local clock says that a new day has begun.
 var errNoTime = errors.New("nobody tells the time")
 
 // buy makes a paid call, once the service's time is agreed on.
@@ -59,7 +59,7 @@ func (j *job) proveTime(run *runs.Run) error {
 	return nil
 }
 
-// askTime asks the service for anything that is free: what matters is the date.
+// askTime makes a free request, for the date of its answer.
 func (j *job) askTime(run *runs.Run) error {
 	j.saw("the time was asked for")
 	r, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
@@ -98,7 +98,7 @@ func (j *job) roundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// pausing stops before and after everything that a paid call writes down.
+// pausing stops before and after every write of a paid call.
 type pausing struct {
 	*job
 	c     *call

@@ -38,7 +38,7 @@ const (
 	ruleNews    = "who follows the operations tables has other rows than the state"
 )
 
-// hoped is what must have happened in some schedule, so that the rules mean something.
+// hoped is what must have happened in some schedule, so that the rules were tested.
 var hoped = []string{
 	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed", "the time was asked for", "nobody told the time",
 	"killed idle", "killed about to reserve", "killed reserved", "killed marked as sent", "killed at the service", "killed answered",
@@ -124,7 +124,7 @@ type books struct {
 	newest  time.Time                         // reservation
 }
 
-// spend writes down what was spent.
+// spend records what was spent.
 func (s *schedule) spend(one spending) {
 	s.spent = append(s.spent, one)
 	s.count(one)
@@ -239,8 +239,8 @@ func inOrder(m map[ledger.Period]outlier.Credits) []ledger.Period {
 	})
 }
 
-// begin writes down that the service has begun a scan. One of the same that runs, and is
-// not past the day after which nobody waits for it, should have been joined.
+// begin records that the service has started a scan. An equal scan that runs and is not too old should
+// have been joined.
 func (p *process) begin(b begun) {
 	b.at = time.Now()
 	for _, other := range p.begun {
@@ -265,7 +265,7 @@ func (s *schedule) checkScans() error {
 	return nil
 }
 
-// checkHolds: who finds a scan can read it.
+// checkHolds: a scan that is found can be read.
 func (p *process) checkHolds() error {
 	n, err := p.store.GivenAway()
 	if err == nil && n > 0 {
@@ -274,7 +274,7 @@ func (p *process) checkHolds() error {
 	return err
 }
 
-// heed counts the answers that have told this process the time.
+// heed counts the answers from which this process knows the time.
 func (p *process) heed(answer *outlier.Answer) {
 	if answer != nil && !answer.ServiceTime().IsZero() {
 		p.told++
@@ -300,7 +300,7 @@ func (p *process) checkDay(c *call) error {
 	return nil
 }
 
-// checkRefund: nothing is given back that the service has kept.
+// checkRefund: nothing is refunded that the service has charged.
 func checkRefund(c *call, o outlier.Outcome) error {
 	if o == outlier.Refunded && c.charged > 0 {
 		return &broken{ruleCharged, fmt.Sprintf("%d credits for a call that is refunded", c.charged)}

@@ -10,7 +10,7 @@ import (
 	"outlierd/outlier"
 )
 
-// sabotage is what a careless programmer would do. The zero value is to do all right.
+// sabotage is a programming mistake. The zero value has none.
 type sabotage struct {
 	name  string
 	meter func(outlier.Meter) outlier.Meter // stands before the store's; nil: nothing does
@@ -34,7 +34,7 @@ var sabotages = []sabotage{
 	{name: "the day begins afresh in another time zone", first: 33, counts: `p.scope <> 'day' OR day = p.period`},
 }
 
-// TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
+// TestEverySabotageIsCaught checks that schedules find known mistakes.
 func TestEverySabotageIsCaught(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -64,7 +64,7 @@ func TestEverySabotageIsCaught(t *testing.T) {
 	}
 }
 
-// late keeps in mind what it should write down first.
+// late writes later what it should write first.
 type late struct{ outlier.Meter }
 
 func (m late) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
