@@ -42,7 +42,11 @@ func (l *lakeTable) look(ctx context.Context) error {
 	if l.own != nil && l.own.snapshot == snapshotOf(l) {
 		return nil
 	}
-	found, err := l.find(ctx)
+	var found *holding
+	err := l.reading(ctx, func() (err error) {
+		found, err = l.find(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("find the files of %s in table %s: %w", l.sink.options.Instance, l.name(), err)
 	}

@@ -64,7 +64,7 @@ func (s *Sink) maintain(ctx context.Context) error {
 				return fmt.Errorf("merge the files of table %s: %w", l.name(), err)
 			}
 		}
-		if l.snapshots() > s.keep.most*5/4 {
+		if l.tooManySnapshots() {
 			if err := l.expire(ctx, s.keep.query, s.keep.most); err != nil {
 				return fmt.Errorf("maintain table %s: %w", l.name(), err)
 			}
@@ -217,14 +217,19 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 	return err
 }
 
-// snapshots counts the snapshots of the table, as far as it is loaded.
-func (l *lakeTable) snapshots() (n int) {
-	if l.table != nil {
-		for range l.table.Metadata().SnapshotLogs() {
-			n++
-		}
+// tooManySnapshots reports whether snapshots should expire before their time. A quarter too many, and a
+// quarter of an hour too old, are left for the next call, because to expire some costs as much as many.
+func (l *lakeTable) tooManySnapshots() bool {
+	keep, log := l.sink.keep, l.snapshotLog()
+	return len(log) > keep.most*5/4 && time.Since(time.UnixMilli(log[0].TimestampMs)) >= keep.query*5/4
+}
+
+// snapshotLog is the log of the table as it is loaded, the oldest snapshot first.
+func (l *lakeTable) snapshotLog() []table.SnapshotLogEntry {
+	if l.table == nil {
+		return nil
 	}
-	return n
+	return slices.Collect(l.table.Metadata().SnapshotLogs())
 }
 
 // expire removes snapshots that are older than age, except the newest ones, least of them, and deletes
@@ -258,7 +263,11 @@ func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error 
 	if err := l.reload(ctx); err != nil {
 		return err
 	}
-	if _, err := l.table.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age)); err != nil {
+	err := l.reading(ctx, func() error {
+		_, err := l.table.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age))
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("delete files that no snapshot has: %w", err)
 	}
 	return nil

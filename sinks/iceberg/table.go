@@ -171,6 +171,28 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	return l.take(ctx, t)
 }
 
+// reading lets read use the files of the table as it is loaded. If read fails and another writer has
+// changed the table since it was loaded, it is loaded again and read is repeated: the snapshot may have
+// expired, and its files with it.
+func (l *lakeTable) reading(ctx context.Context, read func() error) error {
+	for try := 0; ; try++ {
+		at := l.table.MetadataLocation()
+		err := read()
+		if err == nil || try == mostReads {
+			return err
+		}
+		if again := l.reload(ctx); again != nil {
+			return errors.Join(err, again)
+		}
+		if l.table.MetadataLocation() == at {
+			return err
+		}
+	}
+}
+
+// mostReads bounds how often reading is repeated.
+const mostReads = 3
+
 // take caches t as the current state of the table, after it has added missing columns.
 func (l *lakeTable) take(ctx context.Context, t *table.Table) error {
 	added, err := l.missing(t)
@@ -347,8 +369,14 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transact
 		}
 	}
 	properties, err := stage(tx)
-	if err != nil || properties == nil {
-		return true, err
+	if err != nil { // perhaps the snapshot has expired since, and its files with it
+		if again := l.reload(ctx); again != nil {
+			return true, errors.Join(err, again)
+		}
+		return false, err
+	}
+	if properties == nil {
+		return true, nil
 	}
 	token := uuid.NewString()
 	properties[l.sink.property(commitName)] = token
