@@ -116,7 +116,7 @@ func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
 	} {
 		for _, body := range c.bodies {
 			t.Run(string(c.op)+" "+body[:min(60, len(body))], func(t *testing.T) {
-				bare(t, oneCall(c.op), func(w *workshop) { w.answersInVain(c.op, body) })
+				bare(t, oneCall(c.op), func(w *workshop) { w.withAnswers(c.op, body) })
 			})
 		}
 	}
@@ -154,9 +154,9 @@ func (w *workshop) reasons() (all []string) {
 	return all
 }
 
-// answersInVain runs the only job while each data call is answered with a body, and then with the real
+// withAnswers runs the only job while each data call is answered with a body, and then with the real
 // service.
-func (w *workshop) answersInVain(op outlier.Operation, body string) {
+func (w *workshop) withAnswers(op outlier.Operation, body string) {
 	well := w.wire
 	w.wire = answering(well, body)
 	row := w.mustRun(runs.Partial)

@@ -17,8 +17,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// told is an ending as it is logged, and whether it is a cut.
-func told(e Ending) string {
+// logText is an ending as it is logged, and whether it is a cut.
+func logText(e Ending) string {
 	var words []string
 	attrs := e.Attrs()
 	for i := 2; i < len(attrs); i += 2 { // what it looks for is known
@@ -86,8 +86,8 @@ func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 		if test.step.Query.Op() == "" {
 			test.step.Query = outlier.UncheckedQuery(outlier.OpSearch, "")
 		}
-		if got := ended(test.pages, test.room, test.step); len(got) != 1 || told(got[0]) != test.want {
-			t.Errorf("%s: %q, want %q", name, told(got[0]), test.want)
+		if got := ended(test.pages, test.room, test.step); len(got) != 1 || logText(got[0]) != test.want {
+			t.Errorf("%s: %q, want %q", name, logText(got[0]), test.want)
 		}
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words

@@ -17,8 +17,8 @@ type moment string
 const (
 	beforePace   moment = "before its turn"    // nothing is on record
 	beforeDial   moment = "before it connects" // its price is reserved, and nothing was sent
-	beforeSend   moment = "before it is sent"  // on record as sent, and the service never hears of it
-	beforeAnswer moment = "before its answer"  // the service has done its work, and nobody hears of that
+	beforeSend   moment = "before it is sent"  // recorded as sent, and the service does not receive it
+	beforeAnswer moment = "before its answer"  // the service has done its work, and the answer is lost
 )
 
 // errKilled stands for the end of a process.
@@ -60,7 +60,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 		return answer, err
 	})
 	e, stop := w.open()
-	_, _ = e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}) // nobody is there to hear of it
+	_, _ = e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}) // the process has ended
 	stop()
 	w.wire, w.pacer = w.service.Transport(), nil
 	if hit {

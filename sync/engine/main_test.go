@@ -20,9 +20,8 @@ import (
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
 
-// seedsToPlay are the seeds 0 to asked, if a flag asks for that many, and otherwise a few
-// by chance of those that the commands of CONTRIBUTING.md play, so that ordinary runs
-// play all of them in time.
+// seedsToPlay returns the seeds 0 to asked if a flag gives that number. Otherwise it returns a random
+// few of the seeds that the commands of CONTRIBUTING.md play.
 func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	t.Helper()
 	var seeds []uint64

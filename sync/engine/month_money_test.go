@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/ledger"
 )
 
-// moneyFile has six jobs that want about three times of what there is.
+// moneyFile has six jobs that want about three times the available credits.
 const moneyFile = `
 version: 1
 service: {url: "sim://", limit: 60/min}
@@ -37,10 +37,10 @@ jobs:
   formats: {schedule: "15 4 * * *", trending_formats: {type: video}}
 `
 
-// TestMonthOfMoney: credits for six jobs that want more, or less, than there is, a price
-// that rises, and a refusal for lack of credits that a person lifts a day later. Everybody
-// comes round, nobody touches the reserve, and from the tenth day on the end is known.
-// By chance one of the two budgets is played or TestMonthOfTheDesign, and all with -long.
+// TestMonthOfMoney: six jobs want more, or less, than the available credits, a price rises, and a
+// person lifts a refusal for lack of credits a day later. Every job runs, none uses the reserve, and
+// from the tenth day on the projected end is right. Either one of the two budgets or
+// TestMonthOfTheDesign is run, at random, and all with -long.
 func TestMonthOfMoney(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -136,7 +136,7 @@ func (w *workshop) resumed() {
 	})
 }
 
-// foreseen is the forecast of now, and what the cycle of January holds.
+// foreseen returns the current forecast, and what the cycle of January holds.
 func (w *workshop) foreseen() (f *forecast.Forecast, held outlier.Credits) {
 	w.Helper()
 	w.inspect(func(e *Engine) {

@@ -69,7 +69,7 @@ func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 					odd := plain
 					odd.Quirks, odd.PagingItems = test.quirks, items
 					w.renew(odd)
-					w.dir = swift(t)
+					w.dir = memoryDir(t)
 					w.use(pagesFile)
 					row := w.mustRun(runs.OK)
 					steps := w.steps(row)

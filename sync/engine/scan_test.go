@@ -33,15 +33,15 @@ jobs:
     budget: {per_run: 60}
 `
 
-// course is how every scan of a service goes.
+// course is the course of every scan of a service.
 func course(phases ...simulator.Phase) simulator.Options {
 	return simulator.Options{Scans: func(string) []simulator.Phase { return phases }}
 }
 
-// anHour is a scan that completes after an hour.
+// anHour makes scans complete after an hour.
 var anHour = course(simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"})
 
-// ledger is what the books hold against a scope of the moment.
+// ledger returns what the ledger holds in a current period.
 func (w *workshop) held(e *Engine) outlier.Credits {
 	w.Helper()
 	now := e.Store.Ledger.ServiceTime()
@@ -52,7 +52,7 @@ func (w *workshop) held(e *Engine) outlier.Credits {
 	return held
 }
 
-// inspect opens the state alone.
+// inspect opens an engine for a function, without performing a run.
 func (w *workshop) inspect(look func(e *Engine)) {
 	w.Helper()
 	e, stop := w.open()
@@ -60,7 +60,7 @@ func (w *workshop) inspect(look func(e *Engine)) {
 	look(e)
 }
 
-// started are the scans that the service was asked for, told or not.
+// started returns the scans that the service has started, with or without a received answer.
 func (w *workshop) started() (ids []string) {
 	for _, call := range w.service.Books().Calls {
 		if call.Scan != "" {
@@ -113,10 +113,10 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 	})
 }
 
-// TestScanIsStartedOnceWhateverHappens ends the process at every call of a run, in each
-// moment of it, and lets the next process go on. Only where nobody can know what the
-// service did, a person has to say. So it is where a second search joins the first one's.
-// One of the two files and two of the four moments are played by chance, and all with -long.
+// TestScanIsStartedOnceWhateverHappens kills the process at every call of a run, at each of four
+// moments, and continues with another process. A person has to settle the scan only if it is unknown
+// what the service did, also if a second search joins the first one's scan. One of the two files and
+// two of the four moments are run, at random, and all with -long.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -154,7 +154,7 @@ func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-// recovers lets a run that was killed go on to its end, if need be with a person's word.
+// recovers continues a killed run to its end, and settles its scan as a person would if necessary.
 func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) {
 	w.Helper()
 	row, err := w.run()
@@ -176,7 +176,7 @@ func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) 
 	})
 }
 
-// settle says what a look at the service shows: the scan is there, or it is not.
+// settle settles an unconfirmed scan as a person would, by whether the service has the scan.
 func (w *workshop) settle(intent int64) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -192,8 +192,8 @@ func (w *workshop) settle(intent int64) {
 	})
 }
 
-// TestUnknownScanIsHeldReportedAndNeverRepeated: a lost answer to POST /scan may have
-// cost 50 credits, so every further run says so and sends nothing.
+// TestUnknownScanIsHeldReportedAndNeverRepeated: a lost answer to POST /scan may have cost 50 credits,
+// so every further run reports it and sends nothing.
 func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
@@ -224,7 +224,7 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	})
 }
 
-// naming answers the next start of a scan as the service answers for a scan on record.
+// naming answers the next start of a scan as the service does for a known scan.
 func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 	named := false
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -237,8 +237,8 @@ func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 	})
 }
 
-// TestStartAnsweredWithAScanOnRecordJoinsIt, as a service does that starts no second scan of
-// the same, or answers from a cache. What that start cost nothing tells, so it is counted.
+// TestStartAnsweredWithAScanOnRecordJoinsIt: a service may start no second equal scan, or answer from
+// a cache. The price of that start is unknown, so it is counted.
 func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
@@ -260,8 +260,8 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	})
 }
 
-// TestStartAnsweredWithAnotherScanWaitsForAPerson: it is unknown what became of the one that
-// was asked for.
+// TestStartAnsweredWithAnotherScanWaitsForAPerson: it is unknown whether the requested one was
+// started.
 func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
@@ -290,8 +290,8 @@ func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// TestScanWithAFailureReasonHasEnded: a record with a status and an error is no error of the
-// service.
+// TestScanWithAFailureReasonHasEnded: a record with a status and an error is not an error of the
+// request.
 func TestScanWithAFailureReasonHasEnded(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -313,7 +313,7 @@ func TestScanWithAFailureReasonHasEnded(t *testing.T) {
 	})
 }
 
-// TestAnswerAboutAnotherScanEndsNone: neither is anything read, nor is the scan cancelled.
+// TestAnswerAboutAnotherScanEndsNone: nothing is read, and the scan is not cancelled.
 func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -344,8 +344,8 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	})
 }
 
-// TestScanRefusedWithProofIsTriedAgain: the documented error says that nothing was
-// started and nothing is charged.
+// TestScanRefusedWithProofIsTriedAgain: the documented error means that nothing was started and
+// nothing charged.
 func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -385,7 +385,7 @@ func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 	}
 }
 
-// refunded are the scans that the service says were not started.
+// refunded returns the scans that the service reports as not started.
 func (w *workshop) refunded() (ids []string) {
 	for _, call := range w.service.Books().Calls {
 		if call.Scan != "" && call.Refunded > 0 {
@@ -395,7 +395,7 @@ func (w *workshop) refunded() (ids []string) {
 	return ids
 }
 
-// TestScanThatEndsOtherwiseFailsTheRun and gives the price of reading back.
+// TestScanThatEndsOtherwiseFailsTheRun, and the price of reading is refunded.
 func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 	t.Parallel()
 	running := simulator.Phase{Status: "Running", Lasts: 20 * time.Minute}

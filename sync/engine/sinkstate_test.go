@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// fakeSink is a sink that keeps nothing but how far it has come, and fails while it is told to.
+// fakeSink is a sink that keeps only its watermark, and fails on request.
 type fakeSink struct {
 	name      string
 	broken    func() bool // at any call; nil for never
@@ -153,7 +153,7 @@ func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 	})
 }
 
-// TestRunIsPartialWhileOneSinkWorks, and says which one does not.
+// TestRunIsPartialWhileOneSinkWorks, and names the one that does not.
 func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -180,7 +180,7 @@ func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 	})
 }
 
-// TestRunFailsWhileNoSinkWorks and what it bought is not bought again.
+// TestRunFailsWhileNoSinkWorks, and what it bought is not bought again.
 func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -204,8 +204,8 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, not even by one
-// process after another, and buying goes on by itself.
+// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, also over several processes.
+// Buying resumes by itself.
 func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -242,8 +242,8 @@ jobs:
 	})
 }
 
-// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a process of its own finds
-// that out before it refuses.
+// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a new process tries the sinks before
+// it refuses.
 func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -271,8 +271,8 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtUntilASinkWorks: before that it is not known whether the
-// journal, and with it the ledger, is complete.
+// TestNothingIsBoughtUntilASinkWorks: before that it is unknown whether the journal and the ledger are
+// complete.
 func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
@@ -294,8 +294,8 @@ func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	})
 }
 
-// TestRunsThatEndTogetherArePublishedOnce: the copy for readers costs in proportion to
-// the data, and a stop has to be over soon.
+// TestRunsThatEndTogetherArePublishedOnce: the cost of the published copy grows with the data, and a
+// stop must be short.
 func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder
@@ -326,8 +326,8 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	})
 }
 
-// TestSinkAheadOfTheJournalStopsBuying: it was away at the start, and knows of answers
-// that the journal does not have.
+// TestSinkAheadOfTheJournalStopsBuying: the sink failed at the start, and has answers that the journal
+// does not have.
 func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
@@ -344,8 +344,8 @@ func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	})
 }
 
-// TestPausedRunShowsWhyItIsPaused: the run meets its cap while a sink comes back that
-// knows of answers which the journal does not have.
+// TestPausedRunShowsWhyItIsPaused: the run reaches its cap while a sink recovers that has answers
+// which the journal does not have.
 func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
@@ -366,8 +366,8 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	})
 }
 
-// TestStopLeavesALongWayToTheNextStart: a sink that has all of the journal to catch up
-// with must not hold up the end of the process.
+// TestStopLeavesALongWayToTheNextStart: a sink that has to load the whole journal must not delay the
+// end of the process.
 func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {

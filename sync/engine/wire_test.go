@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// connect tells the client that there is a connection, as a transport has to
-// before it sends anything.
+// connect reports a connection to the client, as a transport must before it sends a request.
 func connect(r *http.Request) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}
 }
 
-// page is an answer made up by a test.
+// page returns an answer with this status and body.
 func page(status int, contentType, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -30,13 +30,12 @@ import (
 	"outlierd/sync/state"
 )
 
-// workshop is a data folder and a service to fill it from. Opening an engine on
-// it, closing it and opening another is what a restart is.
+// workshop is a data folder and a service. To restart, a test closes the engine and opens another one.
 type workshop struct {
 	*testing.T
 	dir     string
 	service *simulator.Service
-	wire    http.RoundTripper // the service's, unless a test puts itself in between
+	wire    http.RoundTripper // the service's, unless a test replaces it
 	config  *job.Config
 	ctx     context.Context
 	bare    bool                              // without sinks, which most questions do not need
@@ -73,16 +72,15 @@ jobs:
 
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
-	w := &workshop{T: t, dir: swift(t), ctx: t.Context()}
+	w := &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}
 	w.renew(simulator.Options{})
 	w.use(file)
 	return w
 }
 
-// swift is a folder in memory where there is such a thing with room enough: what a disk
-// takes to make things durable would be most of these tests, and no kill of theirs is one
-// of the machine.
-func swift(t *testing.T) string {
+// memoryDir returns a folder in memory if the system has one with enough room: these tests would
+// mostly wait for a disk's syncs, and none of them needs data to survive a crash of the machine.
+func memoryDir(t *testing.T) string {
 	t.Helper()
 	const memory, room = "/dev/shm", 1 << 30
 	var volume unix.Statfs_t
@@ -101,7 +99,7 @@ func swift(t *testing.T) string {
 	return dir
 }
 
-// renew puts another service in the place of the old one.
+// renew replaces the service.
 func (w *workshop) renew(o simulator.Options) {
 	o.Seed, o.Key = cmp.Or(o.Seed, 1), testKey
 	w.service = simulator.New(o)
@@ -119,7 +117,7 @@ func (w *workshop) use(file string) {
 	w.config = config
 }
 
-// data is where everything is kept.
+// data returns the data folder.
 func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 
 // open starts an engine; the returned function stops it.
@@ -199,7 +197,7 @@ func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, err
 
 func (w *workshop) duckdb() string { return filepath.Join(w.data(), "outliers.duckdb") }
 
-// run performs the only job once, in an engine of its own.
+// run runs the only job once, in an engine of its own.
 func (w *workshop) run() (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
@@ -237,7 +235,7 @@ func (w *workshop) count(sql string) (n int) {
 	return n
 }
 
-// rows are those of a query over the published file, as text.
+// rows returns the rows of a query of the published file, as text.
 func (w *workshop) rows(sql string) (all []string) {
 	w.Helper()
 	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
@@ -250,12 +248,12 @@ func (w *workshop) rows(sql string) (all []string) {
 	return all
 }
 
-// bubble runs a test in virtual time: waiting for the service costs nothing.
+// bubble runs a test in virtual time.
 func bubble(t *testing.T, file string, test func(w *workshop)) {
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
 
-// bare is a bubble without sinks, for what the books and the service's calls tell.
+// bare is a bubble without sinks, for tests of the ledger and of the service's calls.
 func bare(t *testing.T, file string, test func(w *workshop)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkshop(t, file)
@@ -264,8 +262,8 @@ func bare(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// single is a bubble with the DuckDB sink alone, for what its tables tell. That both sinks hold
-// the same rows is asked elsewhere.
+// single is a bubble with only the DuckDB sink, for tests of its tables. Other tests compare both
+// sinks.
 func single(t *testing.T, file string, test func(w *workshop)) {
 	bubble(t, file, func(w *workshop) {
 		w.single = true
@@ -273,13 +271,13 @@ func single(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// calls is how often the service was called.
+// calls returns how often the service was called.
 func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
 
-// spent is what the service's account is poorer by.
+// spent is what the service has charged.
 func (w *workshop) spent() outlier.Credits { return w.service.Books().Total.Spent() }
 
-// afterPages lets searches through and answers everything else itself.
+// afterPages passes searches on, and answers everything else itself.
 func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.Path, "/search/") {
@@ -294,12 +292,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// contextFor ends after d, as a stop does.
+// contextFor returns a context that ends after d, as when the process is stopped.
 func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.ctx, d)
 }
 
-// see makes jobs known, so that they owe what comes due from now on.
+// see records jobs in the state, so that they are due from now on.
 func (w *workshop) see(e *Engine, names ...string) {
 	w.Helper()
 	for _, name := range names {
