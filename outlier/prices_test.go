@@ -44,7 +44,8 @@ func TestTariffPrices(t *testing.T) {
 	} {
 		name, price := tariff(tt.op, tt.params.Get("mode"))
 		if name != tt.tariff || price != tt.price || Prices(nil).Of(tt.op, tt.params.Get("mode")) != tt.price {
-			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d", tt.op, tt.params, name, price, tt.tariff, tt.price)
+			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d",
+				tt.op, tt.params, name, price, tt.tariff, tt.price)
 		}
 		if set := (Prices{tt.tariff: 77}); set.Of(tt.op, tt.params.Get("mode")) != 77 {
 			t.Errorf("%s %v does not cost what is set for %s", tt.op, tt.params, tt.tariff)

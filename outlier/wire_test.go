@@ -79,7 +79,8 @@ func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 		sent.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	if op, err := openContract(t).judge(sent); err != nil || op != string(r.Op()) {
-		t.Fatalf("%s is sent as %s %s %v, by the contract %q: %v", r.Identity(), sent.Method, sent.URL, members, op, err)
+		t.Fatalf("%s is sent as %s %s %v, by the contract %q: %v",
+			r.Identity(), sent.Method, sent.URL, members, op, err)
 	}
 	return parameters
 }

@@ -59,7 +59,8 @@ func (w *bucketWorld) hasOne() {
 	w.Helper()
 	w.must("backup", "--check", backupAddress)
 	if n := len(w.store.Objects()); n != 2 || w.store.Uploads() > 0 {
-		w.Errorf("the bucket has %d objects and %d uploads that were not ended, want a copy and its manifest", n, w.store.Uploads())
+		w.Errorf("the bucket has %d objects and %d uploads that were not ended, want a copy and its manifest",
+			n, w.store.Uploads())
 	}
 	if left, err := filepath.Glob(filepath.Join(w.dir, "data", "state", "tmp", "*")); err != nil || len(left) > 0 {
 		w.Errorf("left on this machine: %v (%v)", left, err)

@@ -112,7 +112,8 @@ jobs:
 			var out bytes.Buffer
 			err := approve(t.Context(), r, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
-				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q", test.pages, test.month, asked, err, test.asked)
+				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q",
+					test.pages, test.month, asked, err, test.asked)
 			}
 			return approve(t.Context(), r, byHand(config.Jobs), false, nil)
 		})

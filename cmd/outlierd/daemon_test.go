@@ -117,7 +117,8 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	stop := w.daemon()
 	start, said := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
 	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.lost()) != 1 {
-		t.Fatalf("a start without an answer ended with %v, and %d scans were started: %s", err, len(service.lost()), said)
+		t.Fatalf("a start without an answer ended with %v, and %d scans were started: %s",
+			err, len(service.lost()), said)
 	}
 	id := service.lost()[0]
 	contains(t, w.mustRun("scan", "list"), "unknown", "moka pot")

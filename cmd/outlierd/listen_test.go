@@ -188,7 +188,8 @@ func TestAccessRules(t *testing.T) {
 		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
 	} {
 		if code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization); code != c.want || strings.Contains(text, "CANARY") {
-			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d", c.method, c.path, c.host, c.authorization, code, text, c.want)
+			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d",
+				c.method, c.path, c.host, c.authorization, code, text, c.want)
 		}
 	}
 }

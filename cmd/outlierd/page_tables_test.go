@@ -96,7 +96,8 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		videos = append(videos, strings.Fields(text("select video_id from "+from+" order by video_id limit 1"))...)
 	}
 	if len(videos) != 3 {
-		t.Fatalf("there are videos of %d kinds, want one with a transcript, one without details, and an upload that no search brought", len(videos))
+		t.Fatalf("there are videos of %d kinds, want one with a transcript, one without details, and an upload that no search brought",
+			len(videos))
 	}
 	for _, id := range videos {
 		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, Page: 1})

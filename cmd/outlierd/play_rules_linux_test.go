@@ -99,7 +99,8 @@ func (p *play) judge() {
 		runs: recorded[*runRecord](p, "ops.runs"), searches: recorded[searchRecord](p, "ops.searches"),
 		requests: recorded[requestRecord](p, "ops.requests"), credits: recorded[creditRecord](p, "ops.credits"),
 	}
-	p.Logf("%d runs, %d searches, %d requests, %d reservations; the service charged %d credits", len(r.runs), len(r.searches), len(r.requests), len(r.credits), p.service.Books().Total.Spent())
+	p.Logf("%d runs, %d searches, %d requests, %d reservations; the service charged %d credits",
+		len(r.runs), len(r.searches), len(r.requests), len(r.credits), p.service.Books().Total.Spent())
 	r.work()
 	for job, every := range p.scheduled() {
 		p.everyInstant(r, job, every)

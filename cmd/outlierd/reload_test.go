@@ -134,7 +134,8 @@ func (e *edited) want(what string, pages []int, says string) {
 	e.Helper()
 	got, log := e.later(2 * time.Minute)
 	if fmt.Sprint(got) != fmt.Sprint(pages) || says == "" && log != "" || says != "" && strings.Count(log, says) != 1 {
-		e.Errorf("%s: took files with pages %v, want %v; the log, which should say %q once:\n%s", what, got, pages, says, log)
+		e.Errorf("%s: took files with pages %v, want %v; the log, which should say %q once:\n%s",
+			what, got, pages, says, log)
 	}
 }
 

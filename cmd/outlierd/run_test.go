@@ -130,7 +130,8 @@ func TestSummaryOfARun(t *testing.T) {
 		row[outcomeColumns[i]] = value
 	}
 	if row["credits"] != int64(6) || row["unknown"] != int64(4) || row["refunded"] != int64(2) {
-		t.Errorf("the row for programs has %v credits, %v unknown, %v refunded", row["credits"], row["unknown"], row["refunded"])
+		t.Errorf("the row for programs has %v credits, %v unknown, %v refunded",
+			row["credits"], row["unknown"], row["refunded"])
 	}
 	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})

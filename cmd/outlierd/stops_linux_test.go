@@ -117,7 +117,8 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Logf("stopped %d times by each signal within %s; the longest stop took %s", each, ended.Sub(began).Round(time.Second), longest.Round(time.Millisecond))
+	t.Logf("stopped %d times by each signal within %s; the longest stop took %s",
+		each, ended.Sub(began).Round(time.Second), longest.Round(time.Millisecond))
 
 	stopped.sameInBothSinks()
 	stopped.sameContent(calm)

@@ -133,7 +133,8 @@ func TestAfterFiresOnlyOnSuccess(t *testing.T) {
 				rows := w.serve(2 * time.Hour)
 				parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
 				if len(parents) != 1 || parents[0].Status != test.parent || (len(children) == 1) != test.fires {
-					t.Errorf("parents %+v and %d children; want one that is %s, and a child: %t", parents, len(children), test.parent, test.fires)
+					t.Errorf("parents %+v and %d children; want one that is %s, and a child: %t",
+						parents, len(children), test.parent, test.fires)
 				}
 			})
 		})
@@ -234,7 +235,8 @@ jobs:
 		rows := w.serve(45 * time.Minute)
 		parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
 		if len(parents) != 4 || len(children) < 3 || children[1].Started.Before(children[0].Ended) {
-			t.Fatalf("%d parents and children %+v; want the second firing to wait for the end of a run of 16 minutes", len(parents), children)
+			t.Fatalf("%d parents and children %+v; want the second firing to wait for the end of a run of 16 minutes",
+				len(parents), children)
 		}
 		if last := children[len(children)-1]; !last.Due.Equal(parents[3].Due) {
 			t.Errorf("the last child is due %s, want %s: each firing counts", last.Due, parents[3].Due)

@@ -76,7 +76,8 @@ func TestRefusedSearchIsSentOnce(t *testing.T) {
 		})
 		row, err := w.run()
 		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "no such order") || asked != 1 || row.Credits != 0 {
-			t.Errorf("%d calls, run %+v, error %v; want one call, and a run that failed with its words", asked, row, err)
+			t.Errorf("%d calls, run %+v, error %v; want one call, and a run that failed with its words",
+				asked, row, err)
 		}
 	})
 }
@@ -161,7 +162,8 @@ func (w *workshop) withAnswers(op outlier.Operation, body string) {
 	w.wire = answering(well, body)
 	row := w.mustRun(runs.Partial)
 	if row.Requests != 2 || row.Failures != 1 || row.Missing != 0 || !strings.Contains(strings.Join(w.reasons(), ""), "not usable") {
-		w.Errorf("%d requests, %d failures, %d missing for %q; want one call that failed", row.Requests, row.Failures, row.Missing, w.reasons())
+		w.Errorf("%d requests, %d failures, %d missing for %q; want one call that failed",
+			row.Requests, row.Failures, row.Missing, w.reasons())
 	}
 	w.inspect(func(e *Engine) {
 		kept := 0
@@ -176,7 +178,8 @@ func (w *workshop) withAnswers(op outlier.Operation, body string) {
 		n, err := e.Store.Queue.Queued(queue.Filter{})
 		retry, failed := e.Store.Queue.NextRetry(time.Now(), queue.Filter{})
 		if wait := time.Until(retry); n != 1 || err != nil || failed != nil || wait < failedPause-time.Minute || wait > failedPause {
-			w.Errorf("%d calls are queued for %s, errors %v, %v; want one to wait for a quarter of an hour", n, wait, err, failed)
+			w.Errorf("%d calls are queued for %s, errors %v, %v; want one to wait for a quarter of an hour",
+				n, wait, err, failed)
 		}
 	})
 	w.wire = well
@@ -225,7 +228,8 @@ func TestAbsenceIsRemembered(t *testing.T) {
 				w.wire = answering(w.wire, c.body)
 				first, second := w.mustRun(runs.OK), w.mustRun(runs.OK)
 				if first.Requests+second.Requests != 2 || (first.Missing == 1) != c.missing {
-					t.Errorf("%d and %d requests, %d missing; want a page and a call", first.Requests, second.Requests, first.Missing)
+					t.Errorf("%d and %d requests, %d missing; want a page and a call",
+						first.Requests, second.Requests, first.Missing)
 				}
 			})
 		})
@@ -299,7 +303,8 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 					}
 					steps, err := e.Store.Runs.Steps(row.ID)
 					if err != nil || fmt.Sprint(steps[0].Unread, " of ", steps[0].Hits, " hits") != c.says && steps[0].Unread > 0 {
-						t.Errorf("%d of %d hits on record, error %v, want %s", steps[0].Unread, steps[0].Hits, err, c.says)
+						t.Errorf("%d of %d hits on record, error %v, want %s",
+							steps[0].Unread, steps[0].Hits, err, c.says)
 					}
 					n := 0
 					for entry := range e.Store.Journal.After(0) {
@@ -351,7 +356,8 @@ func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 				time.Sleep(time.Hour)
 				second, _ := w.run()
 				if asked != 1 || first.Status != c.want || second.Status != c.want || second.Error == "" || second.Credits != 0 || second.ID == first.ID {
-					t.Errorf("%d calls, runs %+v and %+v; want one call, and two runs that are %s", asked, first, second, c.want)
+					t.Errorf("%d calls, runs %+v and %+v; want one call, and two runs that are %s",
+						asked, first, second, c.want)
 				}
 				w.wire = well
 				time.Sleep(6 * time.Hour)

@@ -85,7 +85,8 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, windows) || row.Status != runs.PausedBudget || row.Credits != 12 {
-			t.Fatalf("a backfill of 12 credits ends as %s with %d spent on %v, want windows %v", row.Status, row.Credits, became(steps), windows)
+			t.Fatalf("a backfill of 12 credits ends as %s with %d spent on %v, want windows %v",
+				row.Status, row.Credits, became(steps), windows)
 		}
 		time.Sleep(8 * time.Hour) // longer than the job's own reuse_for
 		for range 9 {
@@ -164,7 +165,8 @@ func TestInterruptedBackfillIsContinued(t *testing.T) {
 		}
 		row, steps := w.backfill(w.ctx, 40)
 		if row.ID != first.ID || row.Status != runs.OK || row.Credits > 40 {
-			t.Errorf("run %s ended as %s with %d credits, want %s to go on: %v", row.ID, row.Status, row.Credits, first.ID, became(steps))
+			t.Errorf("run %s ended as %s with %d credits, want %s to go on: %v",
+				row.ID, row.Status, row.Credits, first.ID, became(steps))
 		}
 		w.boughtOnce()
 	})

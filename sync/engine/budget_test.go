@@ -49,7 +49,8 @@ jobs:
 			w.use(strings.Replace(file, change.was, change.is, 1))
 			glanced := w.glance()
 			if glanced.Cycle.Held != 2 || glanced.Cycle.Projected != 2 {
-				t.Errorf("%s: %d credits are held and %d projected, want 2", change.is, glanced.Cycle.Held, glanced.Cycle.Projected)
+				t.Errorf("%s: %d credits are held and %d projected, want 2",
+					change.is, glanced.Cycle.Held, glanced.Cycle.Projected)
 			}
 			w.inspect(func(e *Engine) {
 				b, err := forecasts(e).Budget(w.ctx)

@@ -171,7 +171,8 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 		defer stop()
 		first := w.succeeds(e)
 		if rest := w.restOf(e, first); rest.MayCost != 4 || rest.Cost.Lost <= 4 {
-			t.Errorf("the confirmation is for %d of %d credits, want the 4 that the month leaves", rest.MayCost, rest.Cost.Lost)
+			t.Errorf("the confirmation is for %d of %d credits, want the 4 that the month leaves",
+				rest.MayCost, rest.Cost.Lost)
 		}
 		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != runs.PausedBudget {
 			t.Fatalf("%+v (%v), want it to be paused by the month", row, err)

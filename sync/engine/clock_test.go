@@ -85,7 +85,8 @@ func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 		asking(t, file, func(w *workshop) { // and was set right: all clocks begin in January
 			w.dir = data
 			if row := w.mustRun(ends); row.Credits != map[runs.Status]outlier.Credits{runs.OK: 2}[ends] {
-				t.Errorf("%d credits were spent under a cap of %s, of which 2 are dated in the future", row.Credits, most)
+				t.Errorf("%d credits were spent under a cap of %s, of which 2 are dated in the future",
+					row.Credits, most)
 			}
 		})
 	}
@@ -307,7 +308,8 @@ func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 			w.inspect(func(e *Engine) {
 				balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(time.Now(), time.UTC, 1)})
 				if err != nil || balance.Spent != 2 || w.spent() != 2 {
-					t.Errorf("%d %s: %d credits are booked in this cycle, %d were spent, want 2 (%v)", gateway.status, gateway.body, balance.Spent, w.spent(), err)
+					t.Errorf("%d %s: %d credits are booked in this cycle, %d were spent, want 2 (%v)",
+						gateway.status, gateway.body, balance.Spent, w.spent(), err)
 				}
 			})
 		})
@@ -487,7 +489,8 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 			}
 			w.inspect(func(e *Engine) {
 				if want := searched.AddDate(0, 0, -2).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
-					t.Errorf("%s: the window is %s, want %s, two days before the search", name, w.latestSteps(e)[0].Window, want)
+					t.Errorf("%s: the window is %s, want %s, two days before the search",
+						name, w.latestSteps(e)[0].Window, want)
 				}
 				marks, err := e.Store.Runs.Watermarks("")
 				if err != nil || len(marks) != 1 || time.Since(marks[0].At).Abs() > time.Hour {

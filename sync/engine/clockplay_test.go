@@ -272,7 +272,8 @@ func (p *process) instants(rows []runs.Run) {
 	for job, every := range map[string]time.Duration{"news": 6 * time.Hour, "topics": 8 * time.Hour, "deep": 24 * time.Hour} {
 		for due := p.began.Truncate(every).Add(every); due.Before(p.ended.Add(-time.Hour)); due = due.Add(every) {
 			if has[job+" "+stamp(due)] == 0 {
-				p.Errorf("no run of %s was due at %s, between %s and %s", job, stamp(due), stamp(p.began), stamp(p.ended))
+				p.Errorf("no run of %s was due at %s, between %s and %s",
+					job, stamp(due), stamp(p.began), stamp(p.ended))
 			}
 		}
 	}
@@ -329,7 +330,8 @@ func (p *process) books(e *Engine) {
 	maps.Copy(days, p.j.charged)
 	for day := range days {
 		if charged := p.j.charged[day]; charged < spent[day] || charged > held[day] {
-			p.Errorf("%s: the service charged %d credits, the ledger has %d, and %d with what is unknown", day, charged, spent[day], held[day])
+			p.Errorf("%s: the service charged %d credits, the ledger has %d, and %d with what is unknown",
+				day, charged, spent[day], held[day])
 		}
 		if held[day] > 90 {
 			p.Errorf("%s: %d credits are held, and the cap is 90", day, held[day])
@@ -337,7 +339,8 @@ func (p *process) books(e *Engine) {
 	}
 	for _, mark := range p.marks(e) {
 		if mark.At.After(p.served()) {
-			p.Errorf("the watermark of %s is %s, and the service's clock shows %s", mark.Job, stamp(mark.At), stamp(p.served()))
+			p.Errorf("the watermark of %s is %s, and the service's clock shows %s",
+				mark.Job, stamp(mark.At), stamp(p.served()))
 		}
 	}
 }

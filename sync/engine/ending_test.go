@@ -117,7 +117,8 @@ jobs:
 			time.Sleep(then.later)
 			ends, err := e.Endings(w.succeeds(e))
 			if err != nil || ends[0].Early != "hardly anything was new" || ends[0].Kept != then.kept || ends[0].Saved != then.saved {
-				t.Errorf("%s later: %+v (%v), want %d credits saved by the journal and %d by ending early", then.later, ends, err, then.kept, then.saved)
+				t.Errorf("%s later: %+v (%v), want %d credits saved by the journal and %d by ending early",
+					then.later, ends, err, then.kept, then.saved)
 			}
 		}
 	})

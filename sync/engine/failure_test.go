@@ -55,12 +55,14 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 				w.wire = outage(well)
 				row := w.mustRun(runs.Partial)
 				if !strings.Contains(row.Error, name) || !strings.Contains(row.Error, "calls stay queued") || row.Pages != 2 {
-					t.Errorf("error %q with %d pages; want both pages, and that calls stay queued as they are %s", row.Error, row.Pages, name)
+					t.Errorf("error %q with %d pages; want both pages, and that calls stay queued as they are %s",
+						row.Error, row.Pages, name)
 				}
 				w.wire = well
 				time.Sleep(time.Hour)
 				if next := w.mustRun(runs.OK); next.ID == row.ID || next.Credits != 0 || w.calls(outlier.OpComments) != 3 {
-					t.Errorf("run %+v with %d calls for comments; want a new one whose pages the journal has, and the calls made", next, w.calls(outlier.OpComments))
+					t.Errorf("run %+v with %d calls for comments; want a new one whose pages the journal has, and the calls made",
+						next, w.calls(outlier.OpComments))
 				}
 			})
 		})
@@ -154,7 +156,8 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 			return page(http.StatusTooManyRequests, "text/html", body), nil
 		})
 		if row := w.mustRun(runs.OK); row.Credits != 4 || row.Refunded != 8 {
-			t.Errorf("%d credits spent and %d refunded; want those of two pages, and four refusals", row.Credits, row.Refunded)
+			t.Errorf("%d credits spent and %d refunded; want those of two pages, and four refusals",
+				row.Credits, row.Refunded)
 		}
 	})
 }
@@ -224,7 +227,8 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 				}
 				next := w.mustRun(runs.OK)
 				if next.ID != row.ID || next.Credits != test.held+4 {
-					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d", next.ID, next.Credits, row.ID, test.held+4)
+					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d",
+						next.ID, next.Credits, row.ID, test.held+4)
 				}
 				if spent := w.service.Books().Total.Spent(); spent > next.Credits { // of the service that is there now
 					t.Errorf("the service charged %d credits, the run holds %d", spent, next.Credits)
@@ -245,7 +249,8 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 		}
 		calls := w.service.Books().Total.Calls
 		if again := w.mustRun(runs.PausedBudget); again.ID != row.ID || strings.Contains(again.Error, "search: search") || w.service.Books().Total.Calls != calls {
-			t.Errorf("the refusal stands until the cycle turns, and %d calls were made", w.service.Books().Total.Calls-calls)
+			t.Errorf("the refusal stands until the cycle turns, and %d calls were made",
+				w.service.Books().Total.Calls-calls)
 		}
 		e, stop := w.open()
 		err := e.lift(ledger.BlockCredits)

@@ -115,7 +115,8 @@ func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 				calls += n
 			}
 			if calls != want {
-				t.Errorf("run of %s due %s, ended as %s, has made %d calls, want %d", name, due, row.Status, calls, want)
+				t.Errorf("run of %s due %s, ended as %s, has made %d calls, want %d",
+					name, due, row.Status, calls, want)
 			}
 		}
 		run("rivals", time.Time{}, false, 2)

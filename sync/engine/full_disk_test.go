@@ -38,7 +38,8 @@ func TestScheduledPagesWaitForDiskSpace(t *testing.T) {
 		}
 		last := rows[len(rows)-1]
 		if last.Status != runs.OK || last.Ended.Before(emptied) || last.Ended.After(emptied.Add(longestPause+time.Minute)) {
-			t.Errorf("the run is %s (%s) and ended %s; want ok within minutes of %s", last.Status, last.Error, last.Ended, emptied)
+			t.Errorf("the run is %s (%s) and ended %s; want ok within minutes of %s",
+				last.Status, last.Error, last.Ended, emptied)
 		}
 		if tries := strings.Count(log.String(), "queue paused"); tries == 0 || tries > 80 {
 			t.Errorf("%d lines about the queue that is paused for nine hours, want one each eight minutes", tries)

@@ -53,7 +53,8 @@ func TestRemovedDataIsRemovedFromBothSinks(t *testing.T) {
 					fmt.Sprint(w.rows("select id from " + table("missing") + " order by all")),
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("%s: comments, their count and what is missing are %v in %s, want %v", when, got, sink, want)
+					t.Errorf("%s: comments, their count and what is missing are %v in %s, want %v",
+						when, got, sink, want)
 				}
 			}
 		}

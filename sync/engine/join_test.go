@@ -76,7 +76,8 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 			credits outlier.Credits
 		}{{3, 56}, {1, 2}} {
 			if r := rows[i]; r.Status != runs.OK || r.Pages != want.pages || r.Credits != want.credits {
-				t.Errorf("the run of %s ended as %s with %d pages for %d credits, want %d for %d", r.Job, r.Status, r.Pages, r.Credits, want.pages, want.credits)
+				t.Errorf("the run of %s ended as %s with %d pages for %d credits, want %d for %d",
+					r.Job, r.Status, r.Pages, r.Credits, want.pages, want.credits)
 			}
 		}
 		if looks > 9 {
@@ -146,7 +147,8 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 			}
 			r, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
 			if err != nil || r.steps[0].Joined != 1 || r.plan.Cap != 6 {
-				t.Errorf("the run begins with %+v under a cap of %d (%v), want the scan joined and 6", r.steps, r.plan.Cap, err)
+				t.Errorf("the run begins with %+v under a cap of %d (%v), want the scan joined and 6",
+					r.steps, r.plan.Cap, err)
 			}
 		})
 	})
@@ -183,7 +185,8 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 		w.inspect(func(e *Engine) {
 			f, err := forecasts(e).Forecast(w.ctx, "second")
 			if err != nil || f.Jobs[0].Expected.Credits != 52 {
-				t.Errorf("%d credits are expected of the next one (%v), want 52: not every run finds a scan to join", f.Jobs[0].Expected.Credits, err)
+				t.Errorf("%d credits are expected of the next one (%v), want 52: not every run finds a scan to join",
+					f.Jobs[0].Expected.Credits, err)
 			}
 		})
 	})
@@ -202,7 +205,8 @@ func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 			_, err := w.runOf("second", time.Hour, change)
 			unsettled, ok := errors.AsType[*UnsettledScanError](err)
 			if !ok || unsettled.Scan.Job != "first" || len(w.started()) != 1 {
-				t.Errorf("%+v: error %v and %d scans, want a report of the one that is not confirmed", change, err, len(w.started()))
+				t.Errorf("%+v: error %v and %d scans, want a report of the one that is not confirmed",
+					change, err, len(w.started()))
 			}
 		}
 		w.settle(0)

@@ -160,7 +160,8 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 						t.Errorf("%d requests, want %d at most: %v", len(l.asked), most, l.asked)
 					}
 					if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
-						t.Errorf("from counts %q because of %s (%v), want %q", believed.Reading, believed.Evidence, err, right)
+						t.Errorf("from counts %q because of %s (%v), want %q",
+							believed.Reading, believed.Evidence, err, right)
 					}
 				})
 			})

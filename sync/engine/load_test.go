@@ -174,7 +174,8 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 			}
 			defer kept.Close()
 			if news, err := ops.Since(kept.DB, shown.Since); err != nil || news.Version < shown.Version {
-				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v", shown.Version, news.Version, err)
+				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v",
+					shown.Version, news.Version, err)
 			}
 		}}}
 		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
@@ -295,7 +296,8 @@ jobs:
 				})
 				run(w, sink)
 				if published := after.Load() - before.Load(); shown.Load() < 3 || published != 1 {
-					t.Errorf("readers were shown %d answers in %d times, want the 3 pages at least, at once", shown.Load(), published)
+					t.Errorf("readers were shown %d answers in %d times, want the 3 pages at least, at once",
+						shown.Load(), published)
 				}
 			})
 		})

@@ -74,7 +74,8 @@ func TestReceivedAnswerWaitsForALockedState(t *testing.T) {
 				unlock = w.lockAt(op, func() { time.AfterFunc(time.Minute, func() { unlock() }) })
 				row := w.mustRun(runs.OK)
 				if w.spent() != 2 || row.Credits != 2 || row.Hits == 0 || w.calls(outlier.OpDetails) != 3 {
-					t.Errorf("%d credits for %d hits and %d data calls, want 2, a page and 3", w.spent(), row.Hits, w.calls(outlier.OpDetails))
+					t.Errorf("%d credits for %d hits and %d data calls, want 2, a page and 3",
+						w.spent(), row.Hits, w.calls(outlier.OpDetails))
 				}
 			})
 		})

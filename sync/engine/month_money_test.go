@@ -79,7 +79,8 @@ func monthOf(t *testing.T, most outlier.Credits) {
 			w.serve(24 * time.Hour)
 			f, held := w.foreseen()
 			if held > most || w.service.Books().Total.Spent() > held {
-				t.Fatalf("on day %d %d credits are held and the service has charged %d, with %d to spend", day, held, w.service.Books().Total.Spent(), most)
+				t.Fatalf("on day %d %d credits are held and the service has charged %d, with %d to spend",
+					day, held, w.service.Books().Total.Spent(), most)
 			}
 			if day >= 10 {
 				projected[day] = f.Cycle.Projected

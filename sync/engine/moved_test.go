@@ -47,7 +47,8 @@ func TestNothingIsBoughtWhileTheStateIsMoved(t *testing.T) {
 		}
 		last := rows[len(rows)-1]
 		if last.Status != runs.OK || last.Ended.Before(back.Add(-time.Minute)) || last.Ended.After(back.Add(longestPause+time.Minute)) {
-			t.Errorf("the run is %s (%s) and ended %s; want ok within minutes of %s", last.Status, last.Error, last.Ended, back)
+			t.Errorf("the run is %s (%s) and ended %s; want ok within minutes of %s",
+				last.Status, last.Error, last.Ended, back)
 		}
 		if tries := strings.Count(log.String(), "state.db was moved, deleted or replaced"); tries == 0 || tries > 80 {
 			t.Errorf("%d lines say that the state was moved, want one each eight minutes", tries)

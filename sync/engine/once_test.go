@@ -124,7 +124,8 @@ jobs:
 		time.Sleep(time.Hour)
 		w.mustRun(runs.OK) // of the same page
 		if w.calls(outlier.OpDetails) != videos || w.calls(outlier.OpChannelVideos) != channels {
-			t.Errorf("%d details and %d channels after a second run, want none more", w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos))
+			t.Errorf("%d details and %d channels after a second run, want none more",
+				w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos))
 		}
 	})
 }

@@ -485,7 +485,8 @@ func TestCancelledRunCanBeContinued(t *testing.T) {
 					}
 					again := w.order(e, Order{Spec: w.config.Job("other")})
 					if row := w.ends(again, runs.OK); row.ID != o.Run() || row.Pages != 2 || w.spent() != 4 || w.calls(outlier.OpTranscript) != 15 {
-						t.Errorf("%d credits and %d transcripts; the run ended as %+v", w.spent(), w.calls(outlier.OpTranscript), row)
+						t.Errorf("%d credits and %d transcripts; the run ended as %+v",
+							w.spent(), w.calls(outlier.OpTranscript), row)
 					}
 				})
 			})
@@ -558,7 +559,8 @@ func TestOrderJoinsAnUnfinishedRun(t *testing.T) {
 			w.order(e, Order{Spec: w.config.Job("other")})
 			one, two := w.order(e, Order{Spec: w.config.Job("long")}), w.order(e, Order{Spec: w.config.Job("long")})
 			if !one.Joined() || !two.Joined() || one.Run() != two.Run() {
-				t.Errorf("the orders made runs %s (joined: %t) and %s (%t)", one.Run(), one.Joined(), two.Run(), two.Joined())
+				t.Errorf("the orders made runs %s (joined: %t) and %s (%t)",
+					one.Run(), one.Joined(), two.Run(), two.Joined())
 			}
 			a, b := w.ends(one, runs.OK), w.ends(two, runs.OK)
 			if a.ID != b.ID || a.Trigger != string(Scheduled) || a.Pages != 27 || a.Due.IsZero() {

@@ -49,7 +49,8 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 			}
 			for day, r := range mine {
 				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 || r.Status != runs.OK {
-					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s", r.Job, day+1, r.Pages, r.Status, r.Due, due)
+					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s",
+						r.Job, day+1, r.Pages, r.Status, r.Due, due)
 				}
 			}
 		}
@@ -101,7 +102,8 @@ func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
 			}
 			for day, r := range mine {
 				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 {
-					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s", r.Job, day+1, r.Pages, r.Status, r.Due, due)
+					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s",
+						r.Job, day+1, r.Pages, r.Status, r.Due, due)
 				}
 			}
 			if mine[0].Job == "after" && mine[0].Started.Before(first.Add(20*time.Minute)) {

@@ -202,7 +202,8 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 			t.Fatalf("%d runs, want the failed one, two of a person, and that of the next day", len(rows))
 		}
 		if old := rows[0]; old.Status != runs.OK && old.Status != runs.Partial || old.Pages != 4 || !old.Due.Equal(first[0].Due) {
-			t.Errorf("the failed run is %s with %d pages; want the next instant to have gone on with it", old.Status, old.Pages)
+			t.Errorf("the failed run is %s with %d pages; want the next instant to have gone on with it",
+				old.Status, old.Pages)
 		}
 		if mine := rows[2]; mine.Status != runs.Interrupted || !mine.Overridden {
 			t.Errorf("the run that a person has cut short is %s; want it left alone", mine.Status)

@@ -84,7 +84,8 @@ func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 						probes = 1
 					}
 					if most := (there+test.size-1)/test.size + test.vain + probes; w.calls(outlier.OpSearch) > most {
-						t.Errorf("%d requests for %d hits on pages of %d, want %d at most", w.calls(outlier.OpSearch), there, test.size, most)
+						t.Errorf("%d requests for %d hits on pages of %d, want %d at most",
+							w.calls(outlier.OpSearch), there, test.size, most)
 					}
 					if stop := steps[0].Stop; stop != runs.StopEmpty && stop != runs.StopShort && stop != runs.StopRepeated {
 						t.Errorf("the search ended for %q", stop)
@@ -213,7 +214,8 @@ func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 					}
 					row := w.mustRun(runs.OK)
 					if row.Pages != 3 || row.Hits != 120 || w.distinct(row) != 120 {
-						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120", row.Pages, row.Hits, w.distinct(row))
+						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120",
+							row.Pages, row.Hits, w.distinct(row))
 					}
 					if spent := w.spent(); spent != 8 { // an answer that was lost is free the second time
 						t.Errorf("%d credits, want 8: three pages and the one that showed what from counts", spent)

@@ -42,7 +42,8 @@ func TestLongWaitEndsTheManualRun(t *testing.T) {
 				row, err := w.run()
 				long, ok := errors.AsType[*pace.LongWaitError](err)
 				if !ok || row.Status != runs.PausedQuota {
-					t.Fatalf("status %s, error %v; want a run that waits for the quota and a *pace.LongWaitError", row.Status, err)
+					t.Fatalf("status %s, error %v; want a run that waits for the quota and a *pace.LongWaitError",
+						row.Status, err)
 				}
 				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
 					t.Errorf("the run stopped after %s and can be continued in %s", took, time.Until(long.Until))
@@ -50,7 +51,8 @@ func TestLongWaitEndsTheManualRun(t *testing.T) {
 				time.Sleep(time.Until(long.Until))
 				next := w.mustRun(runs.OK)
 				if next.ID != row.ID || w.service.Books().Total.Spent() != 4 {
-					t.Errorf("run %s, %d credits; want run %s to go on to 4", next.ID, w.service.Books().Total.Spent(), row.ID)
+					t.Errorf("run %s, %d credits; want run %s to go on to 4",
+						next.ID, w.service.Books().Total.Spent(), row.ID)
 				}
 			})
 		})

@@ -86,7 +86,8 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 						}
 						truth := row.Ended.Sub(f.at)
 						if off := (f.left - truth).Abs(); off > truth/10 {
-							t.Errorf("after %d of %d calls the forecast is %s, want %s within a tenth", f.done, total, f.left, truth)
+							t.Errorf("after %d of %d calls the forecast is %s, want %s within a tenth",
+								f.done, total, f.left, truth)
 						}
 						break
 					}

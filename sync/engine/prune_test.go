@@ -92,7 +92,8 @@ func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, log)
 		}
 		if k := w.kept(); added.mark != 0 || k.Pruned != pruned || here.shown < 16 {
-			t.Errorf("the new sink has %d, the other one has published %d, and pruned is %d, want still %d", added.mark, here.shown, k.Pruned, pruned)
+			t.Errorf("the new sink has %d, the other one has published %d, and pruned is %d, want still %d",
+				added.mark, here.shown, k.Pruned, pruned)
 		}
 	})
 }

@@ -168,7 +168,8 @@ func TestCapOfTheNewFileAppliesToAnUnfinishedRun(t *testing.T) {
 		lower := strings.Replace(reloadFile, "per_run: 20", "per_run: 14", 1)
 		rows := w.reloads(4*time.Hour, map[time.Duration]string{3*time.Hour + 15*time.Second: lower})
 		if rows[0].Status != runs.PausedBudget || rows[0].Credits != 14 {
-			t.Errorf("the run ended as %s with %d credits, want it to stop at the new cap of 14", rows[0].Status, rows[0].Credits)
+			t.Errorf("the run ended as %s with %d credits, want it to stop at the new cap of 14",
+				rows[0].Status, rows[0].Credits)
 		}
 	})
 }

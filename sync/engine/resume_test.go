@@ -195,7 +195,8 @@ func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 			}
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 			if err != nil || row.Status != runs.OK || renewed.Books().Total.Refused != 1 {
-				t.Errorf("run %+v, error %v, %d calls with the old key refused; want one that is repeated with the new one", row, err, renewed.Books().Total.Refused)
+				t.Errorf("run %+v, error %v, %d calls with the old key refused; want one that is repeated with the new one",
+					row, err, renewed.Books().Total.Refused)
 			}
 		})
 	})
@@ -265,7 +266,8 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 			w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
 		}
 		if worst.Lost != worst.Credits*plan.Attempts {
-			t.Errorf("at worst %d credits, and %d if answers are lost; want %d times as many", worst.Credits, worst.Lost, plan.Attempts)
+			t.Errorf("at worst %d credits, and %d if answers are lost; want %d times as many",
+				worst.Credits, worst.Lost, plan.Attempts)
 		}
 		var held []outlier.Credits
 		for range 5 {
@@ -299,7 +301,8 @@ func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 			e.Client.Key = key
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 			if err != nil || row.Status != runs.PausedBudget || w.calls(outlier.OpSearch) != 0 {
-				t.Errorf("run %+v, error %v, %d pages; want the cap that the other key has used up", row, err, w.calls(outlier.OpSearch))
+				t.Errorf("run %+v, error %v, %d pages; want the cap that the other key has used up",
+					row, err, w.calls(outlier.OpSearch))
 			}
 		})
 	})

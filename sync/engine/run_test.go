@@ -32,7 +32,8 @@ func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 			}
 		}
 		if books.Total.Refused > 0 || len(books.UnknownParams) > 0 {
-			t.Errorf("the service refused %d calls and met unknown parameters %v", books.Total.Refused, books.UnknownParams)
+			t.Errorf("the service refused %d calls and met unknown parameters %v",
+				books.Total.Refused, books.UnknownParams)
 		}
 	})
 }
@@ -73,7 +74,8 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 			t.Error("no hits at all")
 		}
 		if calls(outlier.OpTranscript) > 2 || calls(outlier.OpChannelVideos) > 2 {
-			t.Errorf("%d transcripts and %d channels were fetched again", calls(outlier.OpTranscript), calls(outlier.OpChannelVideos))
+			t.Errorf("%d transcripts and %d channels were fetched again",
+				calls(outlier.OpTranscript), calls(outlier.OpChannelVideos))
 		}
 		if calls(outlier.OpDetails) == 0 {
 			t.Error("no details were fetched again although they were a day old")

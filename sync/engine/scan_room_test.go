@@ -20,7 +20,8 @@ func TestStopAfterEndsNoScan(t *testing.T) {
 		w.renew(anHour)
 		row := w.mustRun(runs.OK)
 		if row.Pages != 3 || w.calls(outlier.OpDetails) != 0 {
-			t.Errorf("%d pages and %d details; want the scan to be read, and the calls that cost nothing to wait", row.Pages, w.calls(outlier.OpDetails))
+			t.Errorf("%d pages and %d details; want the scan to be read, and the calls that cost nothing to wait",
+				row.Pages, w.calls(outlier.OpDetails))
 		}
 		w.inspect(func(e *Engine) {
 			if queued, err := e.Store.Queue.Queued(queue.Filter{}); err != nil || queued != 30 {
@@ -45,7 +46,8 @@ func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 		time.Sleep(time.Hour)
 		next := w.mustRun(runs.OK)
 		if next.ID == first.ID || next.Pages != 3 || len(w.started()) != 1 {
-			t.Errorf("run %s took %d pages of %d scans, want another than %s that takes 3 of the same scan", next.ID, next.Pages, len(w.started()), first.ID)
+			t.Errorf("run %s took %d pages of %d scans, want another than %s that takes 3 of the same scan",
+				next.ID, next.Pages, len(w.started()), first.ID)
 		}
 	})
 }

@@ -103,7 +103,8 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 			t.Errorf("polls after the start (-want +got):\n%s", diff)
 		}
 		if held, spent := w.held(e), w.spent(); held != spent || held >= 56 || held <= 50 || row.Credits != spent {
-			t.Errorf("%d credits are held at the end, the run says %d and the service charged %d; want the same, and less than the 56 that were set aside", held, row.Credits, spent)
+			t.Errorf("%d credits are held at the end, the run says %d and the service charged %d; want the same, and less than the 56 that were set aside",
+				held, row.Credits, spent)
 		}
 		for _, call := range w.service.Books().Calls {
 			if call.Op == outlier.OpSearch && !strings.Contains(call.Identity, "referenceId="+w.started()[0]) {
@@ -161,17 +162,20 @@ func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) 
 	if unknown {
 		unsettled, ok := errors.AsType[*UnsettledScanError](err)
 		if !ok || row.Status != runs.Failed || row.Credits != 50 {
-			w.Fatalf("status %s with %d credits, error %v; want an *UnsettledScanError and the 50 held", row.Status, row.Credits, err)
+			w.Fatalf("status %s with %d credits, error %v; want an *UnsettledScanError and the 50 held",
+				row.Status, row.Credits, err)
 		}
 		w.settle(unsettled.Scan.Intent)
 		row, err = w.run()
 	}
 	if err != nil || row.Status != runs.OK || row.Pages != pages || len(w.started()) != 1 {
-		w.Fatalf("status %s, error %v, %d pages and %d scans; want %d pages of one scan", row.Status, err, row.Pages, len(w.started()), pages)
+		w.Fatalf("status %s, error %v, %d pages and %d scans; want %d pages of one scan",
+			row.Status, err, row.Pages, len(w.started()), pages)
 	}
 	w.inspect(func(e *Engine) {
 		if held, spent := w.held(e), w.spent(); spent != credits || held < spent || held > spent+2 {
-			w.Errorf("the service charged %d credits and %d are held; want %d, and at most a page more held", spent, held, credits)
+			w.Errorf("the service charged %d credits and %d are held; want %d, and at most a page more held",
+				spent, held, credits)
 		}
 	})
 }
@@ -201,7 +205,8 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 		rows := w.serve(5*24*time.Hour + time.Hour)
 		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(rows) != 5 {
-			t.Errorf("%d calls and %d runs in five days, want 1 call until a person has looked, and a record for each day", calls, len(rows))
+			t.Errorf("%d calls and %d runs in five days, want 1 call until a person has looked, and a record for each day",
+				calls, len(rows))
 		}
 		for _, run := range rows {
 			if run.Status != runs.Failed || !strings.Contains(run.Error, "scan adopt") || !strings.Contains(run.Error, "--not-created") {
@@ -219,7 +224,8 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 		w.settle(0)
 		before := len(rows)
 		if rows = w.serve(time.Hour); len(rows) != before || rows[0].Status != runs.OK || rows[0].Pages != 3 {
-			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan", len(rows), rows[0].Status, rows[0].Pages)
+			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan",
+				len(rows), rows[0].Status, rows[0].Pages)
 		}
 	})
 }
@@ -247,7 +253,8 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
 		row, err := w.runOf("niche", 12*time.Hour, job.Overrides{Again: true})
 		if err != nil || row.Status != runs.OK || row.Pages != 3 || row.Credits != 56 || len(w.started()) != 1 {
-			t.Errorf("run %+v, error %v, %d scans started; want the first one read once more", row, err, len(w.started()))
+			t.Errorf("run %+v, error %v, %d scans started; want the first one read once more",
+				row, err, len(w.started()))
 		}
 		w.inspect(func(e *Engine) {
 			if scans, err := e.Store.Runs.Scans(""); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
@@ -273,7 +280,8 @@ func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 			row, err := w.runOf("other", 12*time.Hour, job.Overrides{})
 			if err == nil || row.Status != runs.Failed || row.Pages != 0 || len(w.started()) != 1 ||
 				!strings.Contains(row.Error, "scan resolve --not-created 2") || strings.Contains(row.Error, "UNIQUE") {
-				t.Errorf("run %+v, error %v, %d scans started; want a failure that says what to do", row, err, len(w.started()))
+				t.Errorf("run %+v, error %v, %d scans started; want a failure that says what to do",
+					row, err, len(w.started()))
 			}
 			if !strings.Contains(row.Error, w.started()[0]) {
 				w.wire = w.service.Transport()
@@ -330,7 +338,8 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 		began := time.Now()
 		row := w.mustRun(runs.OK)
 		if row.Pages != 3 || row.Credits != 56 || mixed != 3 || time.Since(began) < time.Hour {
-			t.Errorf("after %s and %d answers about another scan: run %+v; want the scan's results when it has ended", time.Since(began), mixed, row)
+			t.Errorf("after %s and %d answers about another scan: run %+v; want the scan's results when it has ended",
+				time.Since(began), mixed, row)
 		}
 		w.inspect(func(e *Engine) {
 			if _, err := e.PollScan(w.ctx, w.started()[0]); err != nil {
@@ -378,7 +387,8 @@ func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 					row = w.mustRun(runs.OK)
 				}
 				if spent := w.spent(); spent != 56 || row.Credits != 56 || len(w.started())-len(w.refunded()) != 1 {
-					t.Errorf("charged %d, booked %d, started %d; want 56, 56 and 1", spent, row.Credits, len(w.started()))
+					t.Errorf("charged %d, booked %d, started %d; want 56, 56 and 1",
+						spent, row.Credits, len(w.started()))
 				}
 			})
 		})
@@ -483,7 +493,8 @@ func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 				lower(w.config)
 				row := w.mustRun(runs.PausedBudget)
 				if calls := w.service.Books().Total.Calls; calls != 0 || row.Credits != 0 || !strings.Contains(row.Error, name) {
-					t.Errorf("%d calls, %d credits, error %q; want nothing sent and the name of the cap", calls, row.Credits, row.Error)
+					t.Errorf("%d calls, %d credits, error %q; want nothing sent and the name of the cap",
+						calls, row.Credits, row.Error)
 				}
 			})
 		})
@@ -500,7 +511,8 @@ func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 		row := w.mustRun(runs.OK)
 		began := w.service.Books().Calls[0].At
 		if len(w.started()) != 3 || row.Pages != 9 || row.Credits != 168 || w.spent() != 168 || row.Ended.Sub(began) > 90*time.Minute {
-			t.Errorf("%d scans, %d pages, %d credits, %s; want 3 scans at the same time with 3 pages each", len(w.started()), row.Pages, row.Credits, row.Ended.Sub(began))
+			t.Errorf("%d scans, %d pages, %d credits, %s; want 3 scans at the same time with 3 pages each",
+				len(w.started()), row.Pages, row.Credits, row.Ended.Sub(began))
 		}
 	})
 }
@@ -516,7 +528,8 @@ func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 		row, err := w.run()
 		unsettled, ok := errors.AsType[*UnsettledScanError](err)
 		if !ok || row.Status != runs.Failed || len(w.started()) != 2 || row.Pages != 3 {
-			t.Fatalf("status %s, error %v, %d scans and %d pages; want one of two scans to be read", row.Status, err, len(w.started()), row.Pages)
+			t.Fatalf("status %s, error %v, %d scans and %d pages; want one of two scans to be read",
+				row.Status, err, len(w.started()), row.Pages)
 		}
 		w.inspect(func(e *Engine) {
 			if _, err := e.AdoptScan(w.ctx, w.started()[1], 0); err != nil {
@@ -524,7 +537,8 @@ func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 			}
 		})
 		if next := w.mustRun(runs.OK); next.ID != row.ID || next.Pages != 6 || next.Credits != 112 {
-			t.Errorf("run %s has %d pages for %d credits, want run %s to read the other scan too", next.ID, next.Pages, next.Credits, row.ID)
+			t.Errorf("run %s has %d pages for %d credits, want run %s to read the other scan too",
+				next.ID, next.Pages, next.Credits, row.ID)
 		}
 	})
 }

@@ -171,7 +171,8 @@ jobs:
 		}
 		for _, run := range rows {
 			if run.Status != runs.PausedBudget || run.Pages != 2 || run.Credits != 4 {
-				t.Errorf("status %s, %d pages, %d credits; want each slot to buy what its cap allows", run.Status, run.Pages, run.Credits)
+				t.Errorf("status %s, %d pages, %d credits; want each slot to buy what its cap allows",
+					run.Status, run.Pages, run.Credits)
 			}
 		}
 		if got := w.count("select count(*) from videos"); got < 3 {
@@ -192,11 +193,13 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 		}
 		for i, run := range rows {
 			if due := time.Date(2000, 1, 1, i+1, 0, 0, 0, time.UTC); run.Status != runs.OK || run.Pages != 1 || !run.Due.Equal(due) {
-				t.Errorf("the run due %s is %s with %d pages; want that of %s to have searched", run.Due, run.Status, run.Pages, due)
+				t.Errorf("the run due %s is %s with %d pages; want that of %s to have searched",
+					run.Due, run.Status, run.Pages, due)
 			}
 		}
 		if spent := w.service.Books().Total.Spent(); spent != 2 {
-			t.Errorf("%d credits, want 2: the failed attempts were refunded, and the journal had the second page", spent)
+			t.Errorf("%d credits, want 2: the failed attempts were refunded, and the journal had the second page",
+				spent)
 		}
 	})
 }

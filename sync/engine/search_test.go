@@ -166,7 +166,8 @@ func TestOnlyManualRunsUseTheReserve(t *testing.T) {
 		time.Sleep(7 * time.Hour) // an answer of the last hours would cost nothing
 		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "reserve") {
-			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve", row.Credits, row.Error)
+			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve",
+				row.Credits, row.Error)
 		}
 		e, stop := w.open()
 		defer stop()

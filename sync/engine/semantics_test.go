@@ -432,7 +432,8 @@ func TestEverySentenceHasItsTests(t *testing.T) {
 			t.Errorf("row %d is about no sentence: %s", i, p.sentence)
 		}
 		if begins := func(words string) bool { return strings.HasPrefix(p.sentence, words) }; (len(p.shown) == 0) != slices.ContainsFunc(unbuilt, begins) {
-			t.Errorf("%d tests show a sentence that is listed as unbuilt, or none shows one that is not: %s", len(p.shown), p.sentence)
+			t.Errorf("%d tests show a sentence that is listed as unbuilt, or none shows one that is not: %s",
+				len(p.shown), p.sentence)
 		}
 	}
 	for _, sentence := range sentences {

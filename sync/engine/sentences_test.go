@@ -107,7 +107,8 @@ jobs:
 		w.use(strings.NewReplacer("[video, short]", "[video]", "last 3d", "last 9d", "no ${kind}", "not ${kind}", "per_day: 4", "per_day: 40").Replace(file))
 		second := perform(runs.OK)
 		if second.ID != first.ID || !slices.Equal(paramsOf(w.steps(second)), stored) {
-			t.Errorf("run %s with steps %q, want run %s to go on with %q", second.ID, paramsOf(w.steps(second)), first.ID, stored)
+			t.Errorf("run %s with steps %q, want run %s to go on with %q",
+				second.ID, paramsOf(w.steps(second)), first.ID, stored)
 		}
 		if want := []string{stored[0], stored[1], stored[0], stored[1]}; !slices.Equal(asked, want) {
 			t.Errorf("asked for %q, want %q", asked, want)
@@ -195,10 +196,12 @@ jobs:
 		}
 		short, long := ended["short"], ended["long"]
 		if short.Status != runs.OK || short.Pages != 2 || short.Requests != 2+3 {
-			t.Errorf("the short run ended as %s with %d pages and %d requests, want ok with 2 and 5", short.Status, short.Pages, short.Requests)
+			t.Errorf("the short run ended as %s with %d pages and %d requests, want ok with 2 and 5",
+				short.Status, short.Pages, short.Requests)
 		}
 		if long.Status != runs.OK || long.Requests != 1+40 || long.Ended.Sub(short.Ended) < 2*time.Minute {
-			t.Errorf("the long run ended as %s with %d requests, %s after the short one; want ok with 41, minutes later", long.Status, long.Requests, long.Ended.Sub(short.Ended))
+			t.Errorf("the long run ended as %s with %d requests, %s after the short one; want ok with 41, minutes later",
+				long.Status, long.Requests, long.Ended.Sub(short.Ended))
 		}
 	})
 }
@@ -217,7 +220,8 @@ jobs:
 		w.inspect(func(e *Engine) {
 			row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{})
 			if took := row.Ended.Sub(row.Started); err != nil || row.Status != runs.OK || row.Pages != 2 || took < 2*time.Minute || took > 3*time.Minute {
-				t.Fatalf("the run ended as %s (%v) with %d pages after %s, want ok with 2 after two minutes", row.Status, err, row.Pages, took)
+				t.Fatalf("the run ended as %s (%v) with %d pages after %s, want ok with 2 after two minutes",
+					row.Status, err, row.Pages, took)
 			}
 			done := w.calls(outlier.OpDetails)
 			if p, err := e.Progress(); err != nil || done == 0 || done == 25 || p.Queued != 25-done {

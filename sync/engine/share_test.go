@@ -32,7 +32,8 @@ jobs:
 				t.Errorf("a run without a share ended as %s for %d credits", run.Status, run.Credits)
 			}
 			if step := w.steps(&run)[0]; step.Stop != plan.StopShare || step.Left != 3 {
-				t.Errorf("its search ended as %q and left %d pages, want %q and 3", step.Stop, step.Left, plan.StopShare)
+				t.Errorf("its search ended as %q and left %d pages, want %q and 3",
+					step.Stop, step.Left, plan.StopShare)
 			}
 		}
 		if looked > 2 {
@@ -57,7 +58,8 @@ jobs:
 		for i, run := range rows {
 			step := w.steps(&run)[0]
 			if step.Pages != 1 || step.Stop != plan.StopShare {
-				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it", i, step.Pages, step.Stop)
+				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it",
+					i, step.Pages, step.Stop)
 			}
 			if got := w.from(&run); got != days(i+1-90) {
 				t.Errorf("run %d searches from %s on, want %s as no search has come to its end", i, got, days(i+1-90))

@@ -199,7 +199,8 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 			t.Fatalf("run %s ended as %s, error %v; want run %s to end well", again.ID, again.Status, err, row.ID)
 		}
 		if end, err := e.Store.Journal.End(); err != nil || sink.shown != end || w.spent() != spent {
-			t.Errorf("answers up to %d of %d are shown, %v; %d credits were spent after the repair", sink.shown, end, err, w.spent()-spent)
+			t.Errorf("answers up to %d of %d are shown, %v; %d credits were spent after the repair",
+				sink.shown, end, err, w.spent()-spent)
 		}
 	})
 }
@@ -234,7 +235,8 @@ jobs:
 			t.Fatalf("it is %s, want %s", time.Now(), end)
 		}
 		if pages := w.calls("search"); pages == bought || one.shown != one.mark || one.mark != two.mark {
-			t.Errorf("%d pages were bought, answers up to %d and %d are shown; want buying to go on after the repair", pages, one.shown, two.shown)
+			t.Errorf("%d pages were bought, answers up to %d and %d are shown; want buying to go on after the repair",
+				pages, one.shown, two.shown)
 		}
 		if last := rows[len(rows)-1]; last.Status != runs.OK {
 			t.Errorf("the last run is %s: %s", last.Status, last.Error)

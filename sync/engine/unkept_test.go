@@ -50,12 +50,14 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 		w.inspect(func(e *Engine) {
 			steps, err := e.Store.Runs.Steps(row.ID)
 			if err != nil || steps[0].Next != 0 || steps[0].Hits != 0 {
-				t.Errorf("the search stands at page %d with %d hits (error %v), want it at its beginning", steps[0].Next, steps[0].Hits, err)
+				t.Errorf("the search stands at page %d with %d hits (error %v), want it at its beginning",
+					steps[0].Next, steps[0].Hits, err)
 			}
 		})
 		next := w.mustRun(runs.OK)
 		if next.ID != row.ID || next.Hits != 80 || w.spent() != 4 {
-			t.Errorf("run %s ended with %d hits for %d credits, want run %s to end with 80 for 4", next.ID, next.Hits, w.spent(), row.ID)
+			t.Errorf("run %s ended with %d hits for %d credits, want run %s to end with 80 for 4",
+				next.ID, next.Hits, w.spent(), row.ID)
 		}
 	})
 }
@@ -121,7 +123,8 @@ func TestMissingEntityIsNotRequestedForever(t *testing.T) {
 		})
 		row, err := w.refusing(`BEFORE INSERT ON freshness`)
 		if err == nil || row.Status != runs.Failed || row.Missing != 0 || asked != 1 {
-			t.Errorf("status %s, %d missing after %d calls, error %v; want a run that failed at the first call", row.Status, row.Missing, asked, err)
+			t.Errorf("status %s, %d missing after %d calls, error %v; want a run that failed at the first call",
+				row.Status, row.Missing, asked, err)
 		}
 	})
 }
@@ -142,7 +145,8 @@ jobs:
 			t.Errorf("status %s, error %v; want an *UnsettledScanError", row.Status, err)
 		}
 		if _, err := w.run(); err == nil || w.calls(outlier.OpStartScan) != 1 {
-			t.Errorf("%d scans were started, error %v; want the one to wait for a word", w.calls(outlier.OpStartScan), err)
+			t.Errorf("%d scans were started, error %v; want the one to wait for a word",
+				w.calls(outlier.OpStartScan), err)
 		}
 	})
 }

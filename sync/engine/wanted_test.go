@@ -46,7 +46,8 @@ func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 			t.Errorf("%d details were fetched when the run ended, want all 40, each once", n)
 		}
 		if want := int64(41 - before); row.Requests != want || w.calls(outlier.OpComments) != 1 {
-			t.Errorf("the second run has made %d requests, want %d: its own, and those that the first, which is over, had asked for", row.Requests, want)
+			t.Errorf("the second run has made %d requests, want %d: its own, and those that the first, which is over, had asked for",
+				row.Requests, want)
 		}
 		if p, err := e.Progress(); err != nil || p.Done != 41-before {
 			t.Errorf("%d calls are counted as done, want %d (error %v)", p.Done, 41-before, err)
@@ -78,7 +79,8 @@ jobs:
 			before := w.service.Books().Total.Calls
 			row, err := e.Run(w.ctx, e.Config.Job(run.job), Manual, time.Time{})
 			if err != nil || row.Status != runs.PausedBudget || row.Requests != int64(run.made) {
-				t.Errorf("the run of %s ended as %s with %d requests on record, want it paused after %d (%v)", run.job, row.Status, row.Requests, run.made, err)
+				t.Errorf("the run of %s ended as %s with %d requests on record, want it paused after %d (%v)",
+					run.job, row.Status, row.Requests, run.made, err)
 			}
 			if made := w.service.Books().Total.Calls - before; made != run.made {
 				t.Errorf("the run of %s made %d requests, want the %d of its cap", run.job, made, run.made)
@@ -104,7 +106,8 @@ jobs:
 			missing, requests = append(missing, r.Missing), append(requests, r.Requests)
 		}
 		if !slices.Equal(missing, []int64{1, 1}) || !slices.Equal(requests, []int64{1, 0}) {
-			t.Errorf("runs found %d missing by %d requests, want 1 and 1 by the request of the first", missing, requests)
+			t.Errorf("runs found %d missing by %d requests, want 1 and 1 by the request of the first",
+				missing, requests)
 		}
 	})
 }

@@ -82,7 +82,8 @@ jobs:
 		page := w.callsFor("moka")[0].At
 		for _, call := range w.callsFor("details") {
 			if call.At.After(soon[0].Due) && call.At.Before(page) {
-				t.Errorf("a data call left at %s, before the page that was due at %s and came at %s", call.At, soon[0].Due, page)
+				t.Errorf("a data call left at %s, before the page that was due at %s and came at %s",
+					call.At, soon[0].Due, page)
 			}
 		}
 		if late := page.Sub(soon[0].Due); late > 9*time.Minute {
@@ -109,7 +110,8 @@ jobs:
 		for i, next := range rows[1:] {
 			last := rows[i]
 			if next.Started.Before(last.Ended) || next.Started.Sub(next.Due) > 30*time.Second || next.Pages != 1 && next.Status != runs.Interrupted {
-				t.Errorf("run %d began at %s for %s with %d pages, and the one before it ended at %s", i+1, next.Started, next.Due, next.Pages, last.Ended)
+				t.Errorf("run %d began at %s for %s with %d pages, and the one before it ended at %s",
+					i+1, next.Started, next.Due, next.Pages, last.Ended)
 			}
 			if last.Status != runs.Partial || !strings.Contains(last.Error, "the next run of the job is due") {
 				t.Errorf("run %d ended as %s: %s; want partial, as calls stay queued", i, last.Status, last.Error)
@@ -138,7 +140,8 @@ jobs:
 		}
 		for i, next := range rows[1:] {
 			if passed := rows[i].Ended.Truncate(2 * time.Minute); next.Started.Before(rows[i].Ended) || next.Due.Before(passed) {
-				t.Errorf("run %d began at %s for %s; want the latest of the instants that passed before %s", i+1, next.Started, next.Due, rows[i].Ended)
+				t.Errorf("run %d began at %s for %s; want the latest of the instants that passed before %s",
+					i+1, next.Started, next.Due, rows[i].Ended)
 			}
 		}
 	})
@@ -240,7 +243,8 @@ jobs:
 				}
 				row, err := w.run()
 				if row.Status != runs.PausedBudget || w.service.Books().Total.Calls != 2 || !strings.Contains(row.Error, "max_requests") {
-					t.Errorf("%v: the run ended as %s after %d requests, error %v; want it paused after 2", fault, row.Status, w.service.Books().Total.Calls, err)
+					t.Errorf("%v: the run ended as %s after %d requests, error %v; want it paused after 2",
+						fault, row.Status, w.service.Books().Total.Calls, err)
 				}
 			})
 		}

@@ -66,7 +66,8 @@ func TestRaisedCapAppliesToAnUnfinishedRun(t *testing.T) {
 			w.inspect(func(e *engine.Engine) {
 				f, err := forecasts(e).Forecast(w.ctx)
 				if err != nil || f.Jobs[0].Continues == "" || f.Jobs[0].Worst.Lost > want-2 {
-					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most", raised, f.Jobs[0], err, want-2)
+					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most",
+						raised, f.Jobs[0], err, want-2)
 				}
 				rows, err := e.Store.Runs.List("one", 1)
 				if err != nil {

@@ -294,7 +294,8 @@ func (w *generated) consistent(f *Forecast) {
 				next.Job, expected.Credits, worst.Credits, worst.Lost)
 		}
 		if expected.Requests < 0 || worst.Requests < expected.Requests {
-			w.Errorf("%s: expected %d requests, want 0 to the %d of the worst case", next.Job, expected.Requests, worst.Requests)
+			w.Errorf("%s: expected %d requests, want 0 to the %d of the worst case",
+				next.Job, expected.Requests, worst.Requests)
 		}
 		spec := w.config.Job(next.Job)
 		if spec.Scan == nil && next.least > 0 && (worst.Credits%next.least > 0 || expected.Credits%next.least > 0) {
@@ -302,11 +303,13 @@ func (w *generated) consistent(f *Forecast) {
 				next.Job, expected.Credits, worst.Credits, next.least)
 		}
 		if calls := next.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
-			w.Errorf("%s: %d requests at worst, want at least one for each of %d calls", next.Job, worst.Requests, calls)
+			w.Errorf("%s: %d requests at worst, want at least one for each of %d calls",
+				next.Job, worst.Requests, calls)
 		}
 	}
 	if f.Cycle.Worst < f.Cycle.Wanted {
-		w.Errorf("the cycle's runs are expected to want %d credits, more than the worst case of %d", f.Cycle.Wanted, f.Cycle.Worst)
+		w.Errorf("the cycle's runs are expected to want %d credits, more than the worst case of %d",
+			f.Cycle.Wanted, f.Cycle.Worst)
 	}
 }
 
@@ -385,7 +388,8 @@ func (w *generated) hold(next *Job) {
 		w.Errorf("the run of %s made %d requests, want at most the worst case, %d", next.Job, made, next.Worst.Requests)
 	}
 	if most := int64(spec.Budget.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
-		w.Errorf("the run of %s made %d requests with repeated ones, want at most its cap, %d", next.Job, after.Requests, most)
+		w.Errorf("the run of %s made %d requests with repeated ones, want at most its cap, %d",
+			next.Job, after.Requests, most)
 	}
 }
 

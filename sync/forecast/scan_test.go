@@ -57,7 +57,8 @@ func TestForecastWithAStartedScan(t *testing.T) {
 				f, held := w.foreseen()
 				next := &f.Jobs[0]
 				if held != 60 || next.Continues == "" || next.Worst.Credits != test.want.Credits {
-					t.Errorf("%d credits are held, and %d more at worst; want 60 and %d", held, next.Worst.Credits, test.want.Credits)
+					t.Errorf("%d credits are held, and %d more at worst; want 60 and %d",
+						held, next.Worst.Credits, test.want.Credits)
 				}
 				if diff := cmp.Diff([]Search{test.want}, next.Searches); diff != "" {
 					t.Errorf("the searches to come (-want +got):\n%s", diff)
@@ -66,7 +67,8 @@ func TestForecastWithAStartedScan(t *testing.T) {
 					t.Errorf("caps %+v cut a scan that is paid for, want none", next.Cuts)
 				}
 				if c := f.Cycle; c.Held != 60 || c.Wanted != 60 || c.Projected != 120 {
-					t.Errorf("%d are held, %d wanted and %d projected; want 60, 60 for the run to come, and 120", c.Held, c.Wanted, c.Projected)
+					t.Errorf("%d are held, %d wanted and %d projected; want 60, 60 for the run to come, and 120",
+						c.Held, c.Wanted, c.Projected)
 				}
 			})
 		})

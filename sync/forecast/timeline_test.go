@@ -96,7 +96,8 @@ func judge(t *testing.T, said []estimate, ended time.Time) {
 			}
 			truth := ended.Sub(f.at)
 			if off := (f.queue - truth).Abs(); off > truth/10 {
-				t.Errorf("with %d of %d calls left the estimate is %s, want %s within a tenth", f.waiting, all, f.queue, truth)
+				t.Errorf("with %d of %d calls left the estimate is %s, want %s within a tenth",
+					f.waiting, all, f.queue, truth)
 			}
 			break
 		}
@@ -220,7 +221,8 @@ jobs:
 		spec := w.config.Job("news")
 		was, err := forecasts(e).expected(t.Context(), spec, time.Now())
 		if err != nil || was.pages != 4 || !slices.Equal(was.calls, []expected{{3, 10}, {5, 160}}) {
-			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits", was, err)
+			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits",
+				was, err)
 		}
 		if row, err := e.Run(w.ctx, spec, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
 			t.Fatalf("%+v, error %v", row, err)
@@ -228,7 +230,8 @@ jobs:
 		pages, transcripts, channels := w.calls(outlier.OpSearch), w.calls(outlier.OpTranscript), w.calls(outlier.OpChannelVideos)
 		is, err := forecasts(e).expected(t.Context(), spec, time.Now())
 		if err != nil || is.pages != pages || !slices.Equal(is.calls, []expected{{3, transcripts}, {5, channels}}) || channels >= 160 {
-			t.Errorf("with a past %+v (%v), want %d pages, %d transcripts and %d channels", is, err, pages, transcripts, channels)
+			t.Errorf("with a past %+v (%v), want %d pages, %d transcripts and %d channels",
+				is, err, pages, transcripts, channels)
 		}
 	})
 }

@@ -42,7 +42,8 @@ jobs:
 		}
 		for i := range left {
 			if want := waiting[len(waiting)-len(left)+i]; left[i].Entity != want.Entity {
-				t.Errorf("%s is left, want %s: calls were not made in the order of the list", left[i].Entity, want.Entity)
+				t.Errorf("%s is left, want %s: calls were not made in the order of the list",
+					left[i].Entity, want.Entity)
 			}
 		}
 		if empty, err := queueOf(e, "other"); len(empty) > 0 || err != nil {

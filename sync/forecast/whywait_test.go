@@ -75,7 +75,8 @@ jobs:
 				}
 				first := waiting[0]
 				if first.Op != c.op || c.what != "" && first.Entity != c.what || !strings.HasPrefix(first.Why, c.why) {
-					t.Errorf("first is %s %q: %s; want %s %q: %s", first.Op, first.Entity, first.Why, c.op, c.what, c.why)
+					t.Errorf("first is %s %q: %s; want %s %q: %s",
+						first.Op, first.Entity, first.Why, c.op, c.what, c.why)
 				}
 				if soon := !first.At.IsZero() && time.Until(first.At) < 30*time.Minute; soon != c.soon {
 					t.Errorf("its time is %s, want one within half an hour: %t", first.At, c.soon)

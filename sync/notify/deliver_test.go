@@ -170,7 +170,8 @@ func TestFailedEventsAreRetriedAfterRestarts(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			for _, host := range []string{"hook.example", "other.example"} {
 				if n := arrived[id+" at "+host]; n != 1 {
-					t.Errorf("%s arrived %d times at %s after %d attempts, want once", id, n, host, tries[id+" at "+host])
+					t.Errorf("%s arrived %d times at %s after %d attempts, want once",
+						id, n, host, tries[id+" at "+host])
 				}
 			}
 		}

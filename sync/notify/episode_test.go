@@ -33,7 +33,8 @@ func TestEventsAtTheEndOfARun(t *testing.T) {
 	} {
 		tell, next := afterRun(c.open, c.status)
 		if !slices.Equal(tell, c.tell) || next != c.next {
-			t.Errorf("%s after %q: tells %v and leaves %q, want %v and %q", c.status, c.open, tell, next, c.tell, c.next)
+			t.Errorf("%s after %q: tells %v and leaves %q, want %v and %q",
+				c.status, c.open, tell, next, c.tell, c.next)
 		}
 	}
 }

@@ -159,7 +159,8 @@ var (
 func within(t *testing.T, use string, days int, p *Played) {
 	t.Helper()
 	for _, c := range compare(counted(t, use, days), p) {
-		t.Logf("%-9s %-13s %-28s model %12.0f  play %12.0f  %+6.1f %%", use, c.group, c.what, c.modelled, c.played, 100*c.off())
+		t.Logf("%-9s %-13s %-28s model %12.0f  play %12.0f  %+6.1f %%",
+			use, c.group, c.what, c.modelled, c.played, 100*c.off())
 		if most := stated[c.group]; math.Abs(c.off()) > most {
 			t.Errorf("%s in %d days: %s, %s: the model says %.0f, and the engine did %.0f; the stated error is %.0f %%",
 				use, days, c.group, c.what, c.modelled, c.played, 100*most)

@@ -220,7 +220,8 @@ func (c *calendars) check(r *rapid.T, s *state.Store) {
 				}
 			}
 			if got, err := s.Ledger.Held(ledger.Cap{Scope: p.Scope, Period: p.Key}); err != nil || got != want {
-				r.Fatalf("by days of %s and cycles from day %d, %s %s holds %d (%v), want %d", c.options.Location, c.options.Renews, p.Scope, p.Key, got, err, want)
+				r.Fatalf("by days of %s and cycles from day %d, %s %s holds %d (%v), want %d",
+					c.options.Location, c.options.Renews, p.Scope, p.Key, got, err, want)
 			}
 		}
 	}

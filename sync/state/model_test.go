@@ -192,7 +192,8 @@ func (b *model) join(r *rapid.T) {
 		Caps: func(time.Time) []ledger.Cap { return []ledger.Cap{b.cap()} },
 	}, other.intent)
 	if may := other.state == runs.ScanRunning && b.held[""]+hold <= b.limit; may != (err == nil) {
-		r.Fatalf("holding %d of %d, joining a scan that is %q with a hold of %d got %v", b.held[""], b.limit, other.state, hold, err)
+		r.Fatalf("holding %d of %d, joining a scan that is %q with a hold of %d got %v",
+			b.held[""], b.limit, other.state, hold, err)
 	}
 	if err == nil {
 		s.joined, s.hold = other, &setAside{rest: hold, open: true}

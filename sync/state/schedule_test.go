@@ -94,7 +94,8 @@ func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 		}
 	})
 	took := time.Since(begun)
-	t.Logf("%d schedules in %v, %.0f in a second", len(seeds), took.Round(time.Millisecond), float64(len(seeds))/took.Seconds())
+	t.Logf("%d schedules in %v, %.0f in a second",
+		len(seeds), took.Round(time.Millisecond), float64(len(seeds))/took.Seconds())
 	for _, what := range slices.Sorted(maps.Keys(seen)) {
 		t.Logf("%7d × %s", seen[what], what)
 	}

@@ -136,7 +136,8 @@ func TestChannelsSortInBothOrdersWithNullsLast(t *testing.T) {
 		for _, order := range []string{"asc", "desc"} {
 			found := x.FindChannels(url.Values{"sortBy": {name}, "sortOrder": {order}, "filterBy": {"short"}}, 1)
 			if !slices.IsSortedFunc(found, by(value, order == "asc")) || len(found) != ChannelCount {
-				t.Errorf("sorted by %s %s: %d channels that are out of order, or not all %d", name, order, len(found), ChannelCount)
+				t.Errorf("sorted by %s %s: %d channels that are out of order, or not all %d",
+					name, order, len(found), ChannelCount)
 			}
 		}
 	}

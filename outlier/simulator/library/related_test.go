@@ -65,7 +65,8 @@ func TestRelatedThumbnailsHaveTheSameStyle(t *testing.T) {
 	for _, h := range x.Related(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
 		niches[h.Channel.nicheIndex] = true
 		if h.Channel.thumbnailStyle() != a.Channel.thumbnailStyle() {
-			t.Fatalf("%s has thumbnails of style %d, want %d", h.ID(), h.Channel.thumbnailStyle(), a.Channel.thumbnailStyle())
+			t.Fatalf("%s has thumbnails of style %d, want %d",
+				h.ID(), h.Channel.thumbnailStyle(), a.Channel.thumbnailStyle())
 		}
 	}
 	if len(niches) < 2 {
