@@ -115,7 +115,7 @@ func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played
 	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		dir := swift(t)
+		dir := memoryDir(t)
 		config := parse(t, file)
 		service := simulator.New(simulator.Options{Seed: seed, Key: "a-key-for-tests"})
 		store, err := state.Open(t.Context(), filepath.Join(dir, "state"), state.Options{
@@ -223,8 +223,8 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// swift returns a folder in memory where the system has one: a play would mostly wait for a disk.
-func swift(t *testing.T) string {
+// memoryDir returns a folder in memory where the system has one: a play would mostly wait for a disk.
+func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "outlierd-")
 	if err != nil {
 		return t.TempDir()

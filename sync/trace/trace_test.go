@@ -48,7 +48,7 @@ func performed(t *testing.T, details int) (*state.Store, runs.Run) {
 	return s, run
 }
 
-// told is a tracer with these variables, and what it logs.
+// told returns a tracer with these variables, and its log.
 func told(variables map[string]string) (*Tracer, *bytes.Buffer) {
 	var log bytes.Buffer
 	return New(Options{
