@@ -3,6 +3,7 @@ package state_test
 import (
 	stdsql "database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	o := statetest.Options().ForStore()
-	o.Migrations = state.Migrations[:version]
+	o.Migrations, o.Latest = state.Migrations[:version], ""
 	made, err := store.Open(t.Context(), dir, o)
 	if err == nil {
 		err = made.Close()
@@ -46,6 +47,50 @@ func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+var update = flag.Bool("update", false, "write migrations/latest.sql anew")
+
+// TestNewFileHasWhatAllMigrationsLeadTo compares the file that is created at once with one that took each step:
+// its tables, indexes, views and triggers in the same order, and every row.
+func TestNewFileHasWhatAllMigrationsLeadTo(t *testing.T) {
+	t.Parallel()
+	migrated := stateOfVersion(t, len(state.Migrations), "")
+	const objects = `SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid`
+	want := statetest.Ask(t, migrated, objects)
+	if *update {
+		want := append(want, statetest.Ask(t, migrated, `SELECT printf('INSERT INTO sqlite_sequence VALUES (%Q, %d)', name, seq) FROM sqlite_sequence`)...)
+		text := "-- What all migrations lead to, written by `go test ./sync/state -run NewFile -update`.\n" + strings.Join(want, ";\n\n") + ";\n"
+		if err := os.WriteFile("migrations/latest.sql", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("written")
+	}
+	atOnce := t.TempDir()
+	made, err := store.Open(t.Context(), atOnce, statetest.Options().ForStore())
+	if err == nil {
+		err = made.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, statetest.Ask(t, atOnce, objects)); diff != "" {
+		t.Errorf("run this test with -update (-migrated +at once):\n%s", diff)
+	}
+	rows := func(dir, table string) []string { return dump(t, dir, columnsOf(t, dir, table), table) }
+	tables := statetest.Ask(t, migrated, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
+	if len(tables) == 0 {
+		t.Fatal("no tables: this test shows nothing")
+	}
+	for _, table := range tables {
+		if diff := cmp.Diff(rows(migrated, table), rows(atOnce, table)); diff != "" {
+			t.Errorf("rows of %s (-migrated +at once):\n%s", table, diff)
+		}
+	}
+	const version = `PRAGMA user_version`
+	if diff := cmp.Diff(statetest.Ask(t, migrated, version), statetest.Ask(t, atOnce, version)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // columnsOf are the columns of a table, blobs in hex.

@@ -72,7 +72,7 @@ var migration22 string
 var migration23 string
 
 // migrations lead from one schema version to the next. The version of a file is the number of
-// migrations applied to it, so the list is only ever appended to.
+// migrations applied to it, so the list is only ever appended to. A test writes latest.sql anew.
 //
 // All packages that own tables share one list, since steps of earlier versions change tables of
 // several packages, and a file of any version must take the steps in this order.
@@ -82,3 +82,8 @@ var migrations = []string{
 	migration14, migration15, migration16, migration17, migration18, migration19, migration20, migration21,
 	migration22, migration23,
 }
+
+// latest is what all migrations lead to: the schema of a new file.
+//
+//go:embed migrations/latest.sql
+var latest string

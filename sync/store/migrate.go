@@ -10,7 +10,8 @@ import (
 
 // migrate upgrades the file to the latest version in one transaction, so that neither a kill nor a
 // concurrent reader leaves or finds a version in between.
-func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
+func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
+	steps := o.Migrations
 	have, err := version(ctx, db, path)
 	if err != nil {
 		return err
@@ -21,7 +22,11 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 	if have == len(steps) {
 		return nil
 	}
-	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
+	missing := steps[have:]
+	if have == 0 && o.Latest != "" {
+		missing = []string{o.Latest}
+	}
+	if err := advance(ctx, db, missing, len(steps)); err != nil {
 		return fmt.Errorf("upgrade %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
