@@ -16,9 +16,9 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestBothSinksHoldTheSameRows compares the published rows of two sinks by DuckDB, as analysts read
+// TestBothSinksHaveTheSameRows compares the published rows of two sinks by DuckDB, as analysts read
 // them. Each sink is also compared with the model, by package sinktest.
-func TestBothSinksHoldTheSameRows(t *testing.T) {
+func TestBothSinksHaveTheSameRows(t *testing.T) {
 	dir := t.TempDir()
 	published, folder := filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "parquet")
 	one, err := duckdb.Open(t.Context(), duckdb.Options{

@@ -47,7 +47,7 @@ func Fold(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, 
 		rows, err = fold(ctx, part.Table, part.Rows)
 		return rows, nil, err
 	}
-	standing, gone, err := dropEnded(ctx, part)
+	standing, gone, err := dropDeleted(ctx, part)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +109,7 @@ func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (
 	defer kept.Release()
 	carried := []arrow.Array{first.NewArray(), latest.NewArray(), times.NewArray()}
 	if t.Grows != "" {
-		carried = append(carried, before(observed, column(rows, t.Grows).(*array.Int64), previous)...)
+		carried = append(carried, previousColumns(observed, column(rows, t.Grows).(*array.Int64), previous)...)
 	}
 	return extend(kept, t.Stored(), carried...), nil
 }
@@ -120,8 +120,8 @@ func EarlierDay(a, b arrow.Timestamp) bool {
 	return int64(a)/day < int64(b)/day
 }
 
-// before returns two columns with the times and numbers of the given rows. Row -1 is null.
-func before(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.Array {
+// previousColumns returns two columns with the times and numbers of the given rows. Row -1 is null.
+func previousColumns(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.Array {
 	times, numbers := newTimes(len(rows)), array.NewInt64Builder(memory.DefaultAllocator)
 	for _, i := range rows {
 		if i < 0 {
@@ -143,7 +143,7 @@ func before(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.A
 func lastAnswers(t *schema.Table, rows arrow.RecordBatch) []int {
 	parents := KeysOf(rows, t.Key[:1])
 	answers := column(rows, ResponseID).(*array.Int64)
-	again := func(i int) bool { return parents.Again(i) && answers.Value(i) == answers.Value(i-1) }
+	again := func(i int) bool { return parents.SameAsPrevious(i) && answers.Value(i) == answers.Value(i-1) }
 	last := map[string]int64{}
 	for i := range int(rows.NumRows()) {
 		if again(i) {
@@ -247,9 +247,9 @@ func (k *Keys) At(i int) []byte {
 	return k.buf
 }
 
-// Again reports whether row i has the same key as the row before it. Rows of an answer are adjacent,
+// SameAsPrevious reports whether row i has the same key as the row before it. Rows of an answer are adjacent,
 // and this comparison is much cheaper than a lookup.
-func (k *Keys) Again(i int) bool {
+func (k *Keys) SameAsPrevious(i int) bool {
 	return i > 0 && !slices.ContainsFunc(k.columns, func(c arrow.Array) bool { return !equal(c, i-1, i) })
 }
 

@@ -9,8 +9,8 @@ import (
 	"outlierd/schema"
 )
 
-// lastGone returns the last answer that deletes each identity, and the indices of these rows of gone.
-func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64, rows []int) {
+// lastDeletions returns the last answer that deletes each identity, and the indices of these rows of gone.
+func lastDeletions(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64, rows []int) {
 	answers = map[string]int64{}
 	last := map[string]int{}
 	keys, responses := KeysOf(gone, t.Identity()), column(gone, ResponseID).(*array.Int64)
@@ -27,15 +27,15 @@ func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64
 	return answers, rows
 }
 
-// dropEnded returns the rows of a part without those that are older than the deletion of their
+// dropDeleted returns the rows of a part without those that are older than the deletion of their
 // identity, and the deleted identities, each once. The caller releases both.
-func dropEnded(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
-	answers, last := lastGone(part.Table, part.Gone)
+func dropDeleted(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
+	answers, last := lastDeletions(part.Table, part.Gone)
 	standing := make([]int, 0, part.Rows.NumRows())
 	keys, responses := KeysOf(part.Rows, part.Table.Identity()), column(part.Rows, ResponseID).(*array.Int64)
 	answer, ended := int64(0), false // of the identity of the row
 	for i := range int(part.Rows.NumRows()) {
-		if !keys.Again(i) {
+		if !keys.SameAsPrevious(i) {
 			answer, ended = answers[string(keys.At(i))]
 		}
 		if !ended || responses.Value(i) >= answer {

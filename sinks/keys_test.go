@@ -44,8 +44,8 @@ var repeating = []struct {
 
 func twice(item string) string { return `{"items":[` + item + `,` + item + `]}` }
 
-// TestAgainComparesWithTheRowBefore: null equals only null, and not the empty text.
-func TestAgainComparesWithTheRowBefore(t *testing.T) {
+// TestSameAsPreviousComparesAdjacentRows: null equals only null, and not the empty text.
+func TestSameAsPreviousComparesAdjacentRows(t *testing.T) {
 	var rows []sinktest.Row
 	for _, id := range []any{nil, nil, "", "", nil, "a", "a", "ab"} {
 		for _, position := range []any{nil, int64(1), int64(1), int64(2), nil, nil} {
@@ -58,7 +58,7 @@ func TestAgainComparesWithTheRowBefore(t *testing.T) {
 		keys, before := sinks.KeysOf(record, names), ""
 		for i := range rows {
 			key := string(keys.At(i))
-			if got, want := keys.Again(i), i > 0 && key == before; got != want {
+			if got, want := keys.SameAsPrevious(i), i > 0 && key == before; got != want {
 				t.Errorf("%v of row %d are again those of the row before: %v, want %v", names, i, got, want)
 			}
 			before = key
@@ -66,9 +66,9 @@ func TestAgainComparesWithTheRowBefore(t *testing.T) {
 	}
 }
 
-// TestKeysAreUniqueWhateverTheServiceSends: a key has one row, in histories one row per answer,
+// TestKeysAreUniqueForRepeatedItems: a key has one row, in histories one row per answer,
 // although answers list items twice.
-func TestKeysAreUniqueWhateverTheServiceSends(t *testing.T) {
+func TestKeysAreUniqueForRepeatedItems(t *testing.T) {
 	for _, answers := range []int{1, 3, len(repeating)} {
 		dir := t.TempDir()
 		published, folder := filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "parquet")

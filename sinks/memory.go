@@ -10,13 +10,13 @@ import (
 )
 
 // Changes has hashes of the last row of every key of a table of kind Changes. A sink adds its stored
-// rows by Recall before the first use. It must discard Changes after an error, because they may then be
+// rows by AddStored before the first use. It must discard Changes after an error, because they may then be
 // ahead of what was committed.
 type Changes struct {
 	key, compared []string
 	seed          maphash.Seed
 	last          map[uint64]uint64 // hash of the key → hash of the compared columns, including the key
-	answers       map[uint64]int64  // hash of the key → the answer of that row; nil after the first Learn
+	answers       map[uint64]int64  // hash of the key → the answer of that row; nil after the first Add
 }
 
 // NewChanges returns empty Changes of a table.
@@ -28,9 +28,9 @@ func NewChanges(t *schema.Table) *Changes {
 	return c
 }
 
-// Recall adds stored rows, in any order of answers: for each key it keeps the row with the highest
-// _response_id. It must not be called after Learn.
-func (c *Changes) Recall(rows arrow.RecordBatch) {
+// AddStored adds stored rows, in any order of answers: for each key it keeps the row with the highest
+// _response_id. It must not be called after Add.
+func (c *Changes) AddStored(rows arrow.RecordBatch) {
 	keys, values, answers := KeysOf(rows, c.key), KeysOf(rows, c.compared), column(rows, ResponseID).(*array.Int64)
 	for i := range int(rows.NumRows()) {
 		key := maphash.Bytes(c.seed, keys.At(i))
@@ -41,9 +41,9 @@ func (c *Changes) Recall(rows arrow.RecordBatch) {
 	}
 }
 
-// Learn adds rows in the order of the journal, and returns the indices of those that differ from the
+// Add adds rows in the order of the journal, and returns the indices of those that differ from the
 // previous row of their key.
-func (c *Changes) Learn(rows arrow.RecordBatch) []int {
+func (c *Changes) Add(rows arrow.RecordBatch) []int {
 	c.answers = nil
 	var changed []int
 	keys, values := KeysOf(rows, c.key), KeysOf(rows, c.compared)
@@ -74,13 +74,13 @@ func NewParents(t *schema.Table) *Parents {
 	return &Parents{identity: t.Identity(), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
 }
 
-// Learn adds the identities of rows. It returns the index of the first row of each identity that may
+// Add adds the identities of rows. It returns the index of the first row of each identity that may
 // have been known before.
-func (p *Parents) Learn(rows arrow.RecordBatch) []int {
+func (p *Parents) Add(rows arrow.RecordBatch) []int {
 	again := p.Known(rows)
 	parents := KeysOf(rows, p.identity)
 	for i := range int(rows.NumRows()) {
-		if !parents.Again(i) {
+		if !parents.SameAsPrevious(i) {
 			p.known[maphash.Bytes(p.seed, parents.At(i))] = struct{}{}
 		}
 	}
@@ -93,7 +93,7 @@ func (p *Parents) Known(rows arrow.RecordBatch) []int {
 	met := map[string]struct{}{}
 	var known []int
 	for i := range int(rows.NumRows()) {
-		if parents.Again(i) {
+		if parents.SameAsPrevious(i) {
 			continue
 		}
 		parent := parents.At(i)

@@ -13,9 +13,9 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestSinkIsOpenedAnewAfterItFailed: first there is a file in the place of the folder, and later the
+// TestSinkIsReopenedAfterAFailure: first there is a file in the place of the folder, and later the
 // folder is removed while the sink is open.
-func TestSinkIsOpenedAnewAfterItFailed(t *testing.T) {
+func TestSinkIsReopenedAfterAFailure(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "parquet")
 	if err := os.WriteFile(folder, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)

@@ -26,12 +26,12 @@ import (
 
 var warehouses = flag.String("warehouses", "", "sizes in MB of further DuckDB files that are built from nothing, as 500,2000")
 
-// filling is the environment variable that makes this binary fill the sinks. Its value is "megabytes
+// fillVariable is the environment variable that makes this binary fill the sinks. Its value is "megabytes
 // folder".
-const filling = "OUTLIERD_SINKS_FILLING"
+const fillVariable = "OUTLIERD_SINKS_FILLING"
 
 func TestMain(m *testing.M) {
-	what, dir, _ := strings.Cut(os.Getenv(filling), " ")
+	what, dir, _ := strings.Cut(os.Getenv(fillVariable), " ")
 	if what == "" {
 		os.Exit(m.Run())
 	}
@@ -41,9 +41,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestWarehousesAreBuiltWithinTheirMemory fills both sinks from scratch, in a process of its own, and
+// TestFillingSinksStaysWithinMemoryLimits fills both sinks from scratch, in a process of its own, and
 // compares its peak memory with the numbers in docs/querying.md.
-func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
+func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the peak is read from /proc")
 	}
@@ -69,7 +69,7 @@ func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 			}
 			dir := t.TempDir()
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
-			cmd.Env = append(os.Environ(), filling+"="+size+" "+dir)
+			cmd.Env = append(os.Environ(), fillVariable+"="+size+" "+dir)
 			began := time.Now()
 			out, err := cmd.CombinedOutput()
 			if err != nil {

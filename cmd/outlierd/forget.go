@@ -284,7 +284,7 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e 
 	}
 	if rows != nil {
 		named, before := e.Mentions(), p.Engine.Store.Forgotten // also by a process that was killed
-		rows.erase = &compare.Erasing{
+		rows.erase = &compare.Eraser{
 			Mentions: func(member, text []byte) bool { return named(member, text) || before.Mentions(member, text) },
 			IDs:      e.Texts(), Erased: store.Erased,
 		}

@@ -104,10 +104,10 @@ var foundOrders = map[string]string{
 func wanted(f page.Filter) query.Outliers {
 	o := query.Outliers{
 		Query: f.Query, Job: f.Job, Channel: f.Channel, Kind: f.Kind, Language: f.Language,
-		Ratio: f.Ratio, Order: foundOrders[f.Order], Skip: (f.Page - 1) * page.PerPage, Most: page.PerPage,
+		Ratio: f.Ratio, Order: foundOrders[f.Order], Offset: (f.Page - 1) * page.PerPage, Limit: page.PerPage,
 	}
 	if f.Map {
-		o.Skip, o.Most = 0, page.MostDots
+		o.Offset, o.Limit = 0, page.MostDots
 	}
 	if f.Days > 0 {
 		o.Since = time.Now().AddDate(0, 0, -f.Days)

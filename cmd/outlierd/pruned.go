@@ -22,7 +22,7 @@ type older struct {
 	reader *compare.Reader
 	source compare.Source
 
-	erase *compare.Erasing // what is not copied; nil for nothing
+	erase *compare.Eraser // what is not copied; nil for nothing
 }
 
 func (r *older) Close() error {
@@ -32,8 +32,8 @@ func (r *older) Close() error {
 	return r.reader.Close()
 }
 
-func (r *older) copying() compare.Copying {
-	return compare.Copying{From: r.source, UpTo: r.upTo, Erase: r.erase}
+func (r *older) copying() compare.CopyOptions {
+	return compare.CopyOptions{From: r.source, UpTo: r.upTo, Erase: r.erase}
 }
 
 // lostError refuses to rebuild a sink that would lose rows.

@@ -146,7 +146,7 @@ func decode(t testing.TB, table *schema.Table, content []byte) (rows []arrow.Rec
 	return rows
 }
 
-func TestSinkKeepsItsPromises(t *testing.T) {
+func TestSinkContract(t *testing.T) {
 	eachStore(t, func(t *testing.T, blank func() *buckettest.Server) { sinktest.Run(t, suite(blank)) })
 }
 

@@ -64,8 +64,8 @@ func filesOf(paths []string) string {
 	return "[" + strings.Join(files, ", ") + "]"
 }
 
-// memoryForReading is the limit of DuckDB's buffers, in bytes.
-const memoryForReading = 256 << 20
+// memoryLimit is the limit of DuckDB's buffers, in bytes.
+const memoryLimit = 256 << 20
 
 // Reader reads tables. After an error it restarts DuckDB, because a damaged block makes an instance
 // unusable.
@@ -77,7 +77,7 @@ type Reader struct {
 // Open returns a reader. It starts DuckDB when it is first used. Data that does not fit into memory
 // goes to the folder temp.
 func Open(temp string) *Reader {
-	return &Reader{options: database.Options{Memory: memoryForReading, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
+	return &Reader{options: database.Options{Memory: memoryLimit, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
 }
 
 // Close stops DuckDB.
@@ -263,21 +263,21 @@ func (d Difference) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// rangeOf is the size of a range: in answers, or in rows of an operations table.
-const rangeOf = 1000
+// rangeSize is the size of a range: in answers, or in rows of an operations table.
+const rangeSize = 1000
 
-// numberOf returns the column that divides a table into ranges: the id of the answer, or of the row in
+// rangeColumn returns the column that divides a table into ranges: the id of the answer, or of the row in
 // an operations table.
-func numberOf(t *schema.Table) string {
-	if operations(t) {
+func rangeColumn(t *schema.Table) string {
+	if isOperations(t) {
 		return t.Key[0]
 	}
 	return "_response_id"
 }
 
-// operations reports whether a table is an operations table, which is derived from the state and not
+// isOperations reports whether a table is an operations table, which is derived from the state and not
 // from the journal.
-func operations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
+func isOperations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
 
 // Compare compares a table of have with the expected rows of want. It returns an error if the columns
 // or their types differ.
@@ -330,10 +330,10 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 			return d, err
 		}
 	}
-	columns, number := columnsOf(t, added), numberOf(t)
+	columns, number := columnsOf(t, added), rangeColumn(t)
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s WHERE %s) GROUP BY ALL",
-			number, rangeOf, names("", columnNames(t)), columns, from, where)
+			number, rangeSize, names("", columnNames(t)), columns, from, where)
 	}
 	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
 		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum ORDER BY ALL`, sums(wanted), sums(found)), want, have)
@@ -343,7 +343,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 	for _, part := range parts {
 		within := number + " IS NULL"
 		if n, ok := part[0].(int64); ok {
-			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeOf, (n+1)*rangeOf-1)
+			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeSize, (n+1)*rangeSize-1)
 		}
 		one, err := r.differ(ctx, want, have, t, columns, within+" AND "+where, d.of)
 		if err != nil {
@@ -369,7 +369,7 @@ const mostExamples = 3
 
 // columns returns the columns that were added later. It returns an error if the table lacks another
 // column, or has a column of another type.
-func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) (later, error) {
+func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) (addedColumns, error) {
 	wanted, err := r.describe(ctx, want, t)
 	if err != nil {
 		return nil, err
@@ -397,18 +397,18 @@ func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table
 func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table, columns, within, of string) (d Difference, err error) {
 	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
 	key := t.Key
-	if number := numberOf(t); !slices.Contains(key, number) {
+	if number := rangeColumn(t); !slices.Contains(key, number) {
 		key = append(slices.Clone(key), number)
 	}
 	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s), surplus AS (%[2]s EXCEPT ALL %[1]s),
 		counted AS (SELECT %[3]s, sum(m) AS m, sum(s) AS s FROM
 			(SELECT %[3]s, 1 AS m, 0 AS s FROM missing UNION ALL SELECT %[3]s, 0, 1 FROM surplus) GROUP BY ALL)
-		SELECT m, s, least(m, s), %[4]s FROM counted ORDER BY ALL`, rows(want), rows(have), names("", key), words(key)), want, have)
+		SELECT m, s, least(m, s), %[4]s FROM counted ORDER BY ALL`, rows(want), rows(have), names("", key), keyText(key)), want, have)
 	if err != nil {
 		return d, err
 	}
 	for _, row := range found {
-		m, s, both := number(row[0]), number(row[1]), number(row[2])
+		m, s, both := toInt64(row[0]), toInt64(row[1]), toInt64(row[2])
 		one := Difference{Missing: m - both, Surplus: s - both, Changed: both, of: of}
 		one.Examples = []string{one.String() + ": " + row[3].(string)}
 		d.add(one)

@@ -26,28 +26,28 @@ import (
 // rows that no later answer has replaced, and the columns that depend on older rows, such as
 // first_seen_at. All other columns of a row whose answer is in the journal come from the journal.
 
-// Copying are the options of a copy of older rows.
-type Copying struct {
+// CopyOptions are the options of a copy of older rows.
+type CopyOptions struct {
 	From Source // a sink that has published all answers of the journal
 	UpTo int64  // id of the last answer whose rows are copied
 
-	Erase *Erasing // ids to erase from the copied rows; nil for none
+	Erase *Eraser // ids to erase from the copied rows; nil for none
 }
 
 // Rows are copied in batches of about copiedRows rows. To find the bounds of the batches, rows are
-// counted per partOf answers.
+// counted per answersPerPart answers.
 const (
-	copiedRows = 20_000
-	partOf     = 50
+	copiedRows     = 20_000
+	answersPerPart = 50
 )
 
-// appended reports whether later answers leave the rows of a table unchanged, so that [Reader.Copy]
+// isAppendOnly reports whether later answers leave the rows of a table unchanged, so that [Reader.Copy]
 // copies them.
-func appended(t *schema.Table) bool { return t.Kind != schema.Current && t.Kind != schema.Children }
+func isAppendOnly(t *schema.Table) bool { return t.Kind != schema.Current && t.Kind != schema.Children }
 
 // Copy copies the rows of append-only tables up to c.UpTo into a new sink. The watermark of the sink is
 // then c.UpTo.
-func (r *Reader) Copy(ctx context.Context, c Copying, into sinks.Sink) error {
+func (r *Reader) Copy(ctx context.Context, c CopyOptions, into sinks.Sink) error {
 	ends, err := r.ends(ctx, c)
 	if err != nil {
 		return err
@@ -70,20 +70,20 @@ func (r *Reader) Copy(ctx context.Context, c Copying, into sinks.Sink) error {
 }
 
 // ends returns the last answers of the batches except the last, so that each has about copiedRows rows.
-func (r *Reader) ends(ctx context.Context, c Copying) (ends []int64, err error) {
+func (r *Reader) ends(ctx context.Context, c CopyOptions) (ends []int64, err error) {
 	parts := map[int64]int64{}
 	for _, t := range schema.Tables() {
 		from := c.From.from(t)
-		if !appended(t) || from == "" {
+		if !isAppendOnly(t) || from == "" {
 			continue
 		}
 		rows, err := r.query(ctx, fmt.Sprintf("SELECT _response_id // %d, count(*) FROM %s WHERE _response_id <= %d GROUP BY ALL",
-			partOf, from, c.UpTo), c.From)
+			answersPerPart, from, c.UpTo), c.From)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			parts[number(row[0])] += number(row[1])
+			parts[toInt64(row[0])] += toInt64(row[1])
 		}
 	}
 	count := int64(0)
@@ -91,14 +91,14 @@ func (r *Reader) ends(ctx context.Context, c Copying) (ends []int64, err error) 
 		if count += parts[part]; count < copiedRows {
 			continue
 		}
-		if end := (part+1)*partOf - 1; end < c.UpTo {
+		if end := (part+1)*answersPerPart - 1; end < c.UpTo {
 			ends, count = append(ends, end), 0
 		}
 	}
 	return ends, nil
 }
 
-func (r *Reader) copyRange(ctx context.Context, c Copying, lo, hi int64, columns map[string]string, into sinks.Sink) error {
+func (r *Reader) copyRange(ctx context.Context, c CopyOptions, lo, hi int64, columns map[string]string, into sinks.Sink) error {
 	batch := sinks.Batch{Lo: lo, Hi: hi}
 	defer func() {
 		for _, part := range batch.Parts {
@@ -107,7 +107,7 @@ func (r *Reader) copyRange(ctx context.Context, c Copying, lo, hi int64, columns
 	}()
 	for _, t := range schema.Tables() {
 		from := c.From.within(t, lo, hi)
-		if !appended(t) || from == "" {
+		if !isAppendOnly(t) || from == "" {
 			continue
 		}
 		if columns[from] == "" {
@@ -141,9 +141,9 @@ func (r *Reader) copyRange(ctx context.Context, c Copying, lo, hi int64, columns
 
 // Carry completes the current tables of a sink after [Reader.Copy], and after the sink has loaded and
 // published the answers of the journal. made is where it has published them. Carry does not publish.
-func (r *Reader) Carry(ctx context.Context, c Copying, made Source, into sinks.Adopter) error {
+func (r *Reader) Carry(ctx context.Context, c CopyOptions, made Source, into sinks.Adopter) error {
 	for _, t := range schema.Tables() {
-		if appended(t) {
+		if isAppendOnly(t) {
 			continue
 		}
 		if n, err := r.Rows(ctx, c.From, t); err != nil {
@@ -151,7 +151,7 @@ func (r *Reader) Carry(ctx context.Context, c Copying, made Source, into sinks.A
 		} else if n.Count == 0 {
 			continue
 		}
-		query, err := r.carried(ctx, c, made, t)
+		query, err := r.carryQuery(ctx, c, made, t)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
@@ -165,9 +165,9 @@ func (r *Reader) Carry(ctx context.Context, c Copying, made Source, into sinks.A
 	return nil
 }
 
-// carried returns a query for all rows of a current table: older ones from the sink that is copied,
+// carryQuery returns a query for all rows of a current table: older ones from the sink that is copied,
 // newer ones from the sink that was built, with the columns that depend on older rows.
-func (r *Reader) carried(ctx context.Context, c Copying, made Source, t *schema.Table) (query string, err error) {
+func (r *Reader) carryQuery(ctx context.Context, c CopyOptions, made Source, t *schema.Table) (query string, err error) {
 	old, err := r.stored(ctx, c.From, c.From.from(t), t)
 	if err != nil {
 		return "", err
@@ -200,7 +200,7 @@ func (r *Reader) carried(ctx context.Context, c Copying, made Source, t *schema.
 // records calls put with the rows of a query, in the columns of a table, in records of about copiedRows
 // rows.
 func (r *Reader) records(
-	ctx context.Context, query string, t *schema.Table, erase *Erasing,
+	ctx context.Context, query string, t *schema.Table, erase *Eraser,
 	put func(arrow.RecordBatch) error, of ...Source,
 ) error {
 	if err := r.attach(ctx, of); err != nil {
@@ -239,7 +239,7 @@ func (r *Reader) records(
 		if failed != nil {
 			return
 		}
-		rows, err := typed(t, some)
+		rows, err := withTypes(t, some)
 		if err != nil {
 			failed = err
 			return
@@ -261,8 +261,8 @@ func (r *Reader) records(
 	return failed
 }
 
-// typed converts rows of a query to the columns of a table. They must be in the same order.
-func typed(t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+// withTypes converts rows of a query to the columns of a table. They must be in the same order.
+func withTypes(t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var columns []arrow.Array
 	defer func() {
 		for _, c := range columns {
@@ -290,7 +290,7 @@ func (r *Reader) stored(ctx context.Context, s Source, from string, t *schema.Ta
 	if err != nil {
 		return "", err
 	}
-	missing := later{}
+	missing := addedColumns{}
 	for _, c := range t.All() {
 		if is.types[c.Name] == "" {
 			missing[c.Name] = math.MaxInt64

@@ -17,20 +17,20 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Erasing erases ids from rows, as [outlier.Redact] does from answers. A row is removed if its key or a
+// Eraser erases ids from rows, as [outlier.Redact] does from answers. A row is removed if its key or a
 // field of its answer is one of the ids. In other texts the id is replaced.
-type Erasing struct {
+type Eraser struct {
 	Mentions outlier.Mention
 	IDs      [][]byte
 	Erased   string // replacement of an id
 }
 
 // apply returns the rows of a table without the ids. It releases rows; the caller releases the result.
-func (e *Erasing) apply(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (e *Eraser) apply(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
 	var stay []int
 	for i := range int(rows.NumRows()) {
-		if !e.names(t, rows, i) {
+		if !e.matches(t, rows, i) {
 			stay = append(stay, i)
 		}
 	}
@@ -63,7 +63,7 @@ func (e *Erasing) apply(ctx context.Context, t *schema.Table, rows arrow.RecordB
 }
 
 // names reports whether the key or a field of the answer of row i is one of the ids.
-func (e *Erasing) names(t *schema.Table, rows arrow.RecordBatch, i int) bool {
+func (e *Eraser) matches(t *schema.Table, rows arrow.RecordBatch, i int) bool {
 	for n, c := range t.All() {
 		column, ok := rows.Column(n).(*array.String)
 		if !ok || column.IsNull(i) || c.JSON || c.Path == "" && !slices.Contains(t.Key, c.Name) {
@@ -78,7 +78,7 @@ func (e *Erasing) names(t *schema.Table, rows arrow.RecordBatch, i int) bool {
 }
 
 // texts returns a column without the ids.
-func (e *Erasing) texts(c schema.Column, of *array.String) arrow.Array {
+func (e *Eraser) texts(c schema.Column, of *array.String) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
 	for i := range of.Len() {
@@ -101,19 +101,19 @@ func (e *Erasing) texts(c schema.Column, of *array.String) arrow.Array {
 }
 
 // json returns a JSON text without the ids, or false if nothing remains of it.
-func (e *Erasing) json(text []byte) ([]byte, bool) {
+func (e *Eraser) json(text []byte) ([]byte, bool) {
 	clean, _, err := outlier.Redact(text, e.Mentions, nil)
 	return clean, err == nil && clean != nil
 }
 
-func (e *Erasing) without(text string) string {
+func (e *Eraser) without(text string) string {
 	for _, id := range e.IDs {
 		text = strings.ReplaceAll(text, string(id), e.Erased)
 	}
 	return text
 }
 
-func (e *Erasing) lists(of *array.List) arrow.Array {
+func (e *Eraser) lists(of *array.List) arrow.Array {
 	b := array.NewListBuilder(memory.DefaultAllocator, arrow.BinaryTypes.String)
 	defer b.Release()
 	values, texts := of.ListValues().(*array.String), b.ValueBuilder().(*array.StringBuilder)

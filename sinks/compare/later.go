@@ -9,22 +9,22 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// later has the columns that a new version of the program has added to a table with rows: name → id of
+// addedColumns has the columns that a new version of the program has added to a table with rows: name → id of
 // the first answer with a value, or the maximum if no row has one.
-type later map[string]int64
+type addedColumns map[string]int64
 
-// found has the columns of a table as they are in a sink.
-type found struct {
+// tableColumns has the columns of a table as they are in a sink.
+type tableColumns struct {
 	columns []string          // in their order
 	types   map[string]string // column → DuckDB type, with VARCHAR for JSON
 }
 
-func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f found, err error) {
+func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f tableColumns, err error) {
 	return r.describeAt(ctx, s, s.from(t))
 }
 
 // describeAt describes the result of a FROM clause.
-func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f found, err error) {
+func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f tableColumns, err error) {
 	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+from+")", s)
 	f.types = map[string]string{}
 	for _, row := range rows {
@@ -36,7 +36,7 @@ func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f found
 
 // addedTo finds the columns that were added to a table later. In a DuckDB file such a column is after
 // columns that it precedes in the declaration. Of the Parquet files some lack it.
-func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is found) (later, error) {
+func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is tableColumns) (addedColumns, error) {
 	var names []string
 	if s.File != "" {
 		names = outOfOrder(t, is.columns)
@@ -46,10 +46,10 @@ func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is foun
 			return nil, err
 		}
 	}
-	added := later{}
+	added := addedColumns{}
 	for _, name := range names {
 		added[name] = math.MaxInt64
-		if is.types[name] == "" || operations(t) { // rows of operations tables may be rewritten at any time
+		if is.types[name] == "" || isOperations(t) { // rows of operations tables may be rewritten at any time
 			continue
 		}
 		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL", s.from(t), database.Name(name)), s)
@@ -117,14 +117,14 @@ func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[stri
 
 // empty returns the added columns that lack values, because the expected rows have values before the
 // first answer with one.
-func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added later) (names []string, err error) {
+func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added addedColumns) (names []string, err error) {
 	for _, c := range t.All() {
 		first, ok := added[c.Name]
 		if !ok {
 			continue
 		}
 		rows, err := r.query(ctx, fmt.Sprintf("SELECT count(*) > 0 FROM %s WHERE %s < %d AND %s IS NOT NULL",
-			want.from(t), numberOf(t), first, database.Name(c.Name)), want)
+			want.from(t), rangeColumn(t), first, database.Name(c.Name)), want)
 		if err != nil {
 			return nil, err
 		}

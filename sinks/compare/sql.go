@@ -29,7 +29,7 @@ func same(a, b string, columns []string) string {
 
 // columnsOf returns the SQL of the columns of a table, with the same types in every sink: JSON is cast
 // to text, as in Parquet. Columns that were added later are NULL before their first value.
-func columnsOf(t *schema.Table, added later) string {
+func columnsOf(t *schema.Table, added addedColumns) string {
 	var list []string
 	for _, c := range t.All() {
 		name := database.Name(c.Name)
@@ -57,8 +57,8 @@ func columnNames(t *schema.Table) (names []string) {
 	return names
 }
 
-// words returns the SQL of a text with the key of a row: "video_id=abc, _response_id=17".
-func words(key []string) string {
+// keyText returns the SQL of a text with the key of a row: "video_id=abc, _response_id=17".
+func keyText(key []string) string {
 	var parts []string
 	for _, c := range key {
 		value := fmt.Sprintf("coalesce(left(CAST(%s AS VARCHAR), 60), 'NULL')", database.Name(c))
@@ -67,8 +67,8 @@ func words(key []string) string {
 	return strings.Join(parts, " || ', ' || ")
 }
 
-// number converts a sum, which DuckDB returns as HUGEINT, to int64.
-func number(v driver.Value) int64 {
+// toInt64 converts a sum, which DuckDB returns as HUGEINT, to int64.
+func toInt64(v driver.Value) int64 {
 	switch v := v.(type) {
 	case int64:
 		return v

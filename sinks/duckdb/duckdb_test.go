@@ -79,4 +79,4 @@ func readOnly(t testing.TB, path string) *database.DB {
 	return in
 }
 
-func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
+func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }

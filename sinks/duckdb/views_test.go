@@ -58,7 +58,7 @@ func tell(t *testing.T, s *Sink, told map[*schema.Table][]sinktest.Row) {
 			rows[i]["id"] = int64(i + 1)
 		}
 	}
-	if err := s.Publish(t.Context(), sinktest.News(0, 2, true, told, 1000)); err != nil {
+	if err := s.Publish(t.Context(), sinktest.Changes(0, 2, true, told, 1000)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -201,13 +201,13 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)
-		err := s.in.db.Records(ctx, "SELECT * FROM "+database.TableName(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Learn(old) })
+		err := s.in.db.Records(ctx, "SELECT * FROM "+database.TableName(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Add(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the rows kept last: %w", err)
 		}
 		s.changes[t] = memory
 	}
-	return sinks.Pick(ctx, rows, memory.Learn(rows))
+	return sinks.Pick(ctx, rows, memory.Add(rows))
 }
 
 // replaced are the identities of rows, distinct, that may have older rows; nil if none
@@ -216,7 +216,7 @@ func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordB
 	switch t.Kind {
 	case schema.Current:
 		if memory := s.parents[t]; memory != nil {
-			memory.Learn(rows)
+			memory.Add(rows)
 		}
 		return sinks.Project(rows, t.Key), nil
 	case schema.Children, schema.Once:
@@ -224,7 +224,7 @@ func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordB
 		if err != nil {
 			return nil, err
 		}
-		again := memory.Learn(rows)
+		again := memory.Add(rows)
 		if len(again) == 0 {
 			return nil, nil
 		}
@@ -240,7 +240,7 @@ func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, err
 	if s.parents[t] == nil {
 		memory := sinks.NewParents(t)
 		identities := "SELECT DISTINCT " + list("", t.Identity()) + " FROM " + database.TableName(t)
-		err := s.in.db.Records(ctx, identities, func(old arrow.RecordBatch) { memory.Learn(old) })
+		err := s.in.db.Records(ctx, identities, func(old arrow.RecordBatch) { memory.Add(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the identities: %w", err)
 		}

@@ -12,9 +12,9 @@ import (
 
 var errStopped = errors.New("stopped here")
 
-// TestBatchIsAppliedOnceWhereverItStops stops a writer before each commit of a batch in turn. The same
+// TestBatchIsAppliedOnceAfterAStop stops a writer before each commit of a batch in turn. The same
 // answers are then written again, in a larger batch.
-func TestBatchIsAppliedOnceWhereverItStops(t *testing.T) {
+func TestBatchIsAppliedOnceAfterAStop(t *testing.T) {
 	j := sinktest.Sample(6)
 	write := func(s *Sink, lo, hi int64) error {
 		b := j.Batch(lo, hi)

@@ -61,7 +61,7 @@ func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arr
 	return rows
 }
 
-func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
+func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }
 
 // readAs returns a function that reads the rows of a writer.
 func readAs(instance string) func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {

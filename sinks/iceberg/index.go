@@ -38,7 +38,7 @@ func (x *index) add(name string, keys *sinks.Keys, rows int, from int64, dead fu
 	number := uint32(len(x.files) - 1)
 	hash := uint64(0)
 	for i := range rows {
-		if !keys.Again(i) {
+		if !keys.SameAsPrevious(i) {
 			hash = x.hash(keys.At(i))
 		}
 		if at := from + int64(i); !dead(at) {

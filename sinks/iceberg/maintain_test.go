@@ -161,8 +161,8 @@ func TestOldMetadataIsReleased(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestOldSnapshotsAndOrphansGo: old snapshots and orphans are deleted, young orphans and all rows stay.
-func TestOldSnapshotsAndOrphansGo(t *testing.T) {
+// TestOldSnapshotsAndOrphansAreDeleted: old snapshots and orphans are deleted, young orphans and all rows stay.
+func TestOldSnapshotsAndOrphansAreDeleted(t *testing.T) {
 	t.Parallel()
 	dir, journal := t.TempDir(), sinktest.Sample(6)
 	s := openSink(t, dir, "a")

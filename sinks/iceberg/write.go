@@ -105,13 +105,13 @@ func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.
 	}
 	if l.kept == nil {
 		kept := sinks.NewChanges(l.of)
-		err := l.each(ctx, func(old arrow.RecordBatch) error { kept.Recall(old); return nil })
+		err := l.each(ctx, func(old arrow.RecordBatch) error { kept.AddStored(old); return nil })
 		if err != nil {
 			return nil, fmt.Errorf("read the rows kept last: %w", err)
 		}
 		l.kept = kept
 	}
-	return sinks.Pick(ctx, rows, l.kept.Learn(rows))
+	return sinks.Pick(ctx, rows, l.kept.Add(rows))
 }
 
 // change is a commit of rows to a table, and of deletes of the rows that they replace.
@@ -268,7 +268,7 @@ func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
 	carried := map[string][]carrying{}
 	keys, met := sinks.KeysOf(c.rows, l.identity()), map[uint64]bool{}
 	for i := range int(c.rows.NumRows()) {
-		if keys.Again(i) {
+		if keys.SameAsPrevious(i) {
 			continue
 		}
 		hash := l.index.hash(keys.At(i))
@@ -408,7 +408,7 @@ func (c *change) note() {
 	forget := func(rows arrow.RecordBatch) {
 		keys := sinks.KeysOf(rows, l.identity())
 		for i := range int(rows.NumRows()) {
-			if !keys.Again(i) {
+			if !keys.SameAsPrevious(i) {
 				l.index.remove(l.index.hash(keys.At(i)))
 			}
 		}

@@ -56,4 +56,4 @@ func readTable(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatc
 	return rows
 }
 
-func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }
+func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }

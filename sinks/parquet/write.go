@@ -85,7 +85,7 @@ func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *s
 		all = []arrow.RecordBatch{tombstones, rows}
 	}
 	if memory := s.parents[t]; memory != nil {
-		memory.Learn(rows)
+		memory.Add(rows)
 	}
 	all = slices.DeleteFunc(all, func(some arrow.RecordBatch) bool { return some.NumRows() == 0 })
 	if len(all) == 0 {
@@ -101,7 +101,7 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 		return s.parents[t], nil
 	}
 	memory := sinks.NewParents(t)
-	learn := func(rows arrow.RecordBatch) error { memory.Learn(rows); return nil }
+	learn := func(rows arrow.RecordBatch) error { memory.Add(rows); return nil }
 	published, err := s.exists(t, currentName)
 	if err == nil && published {
 		err = s.decode(ctx, t, current(t), t.Identity(), learn)
@@ -203,13 +203,13 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)
-		err := s.eachPart(ctx, t, nil, func(_ string, old arrow.RecordBatch) error { memory.Learn(old); return nil })
+		err := s.eachPart(ctx, t, nil, func(_ string, old arrow.RecordBatch) error { memory.Add(old); return nil })
 		if err != nil {
 			return nil, fmt.Errorf("read the rows kept last: %w", err)
 		}
 		s.changes[t] = memory
 	}
-	return sinks.Pick(ctx, rows, memory.Learn(rows))
+	return sinks.Pick(ctx, rows, memory.Add(rows))
 }
 
 // replace takes out of older parts the rows of parents that come again. That reads
@@ -218,13 +218,13 @@ func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows ar
 	memory := s.parents[t]
 	if memory == nil {
 		memory = sinks.NewParents(t)
-		err := s.eachPart(ctx, t, t.Key[:1], func(_ string, old arrow.RecordBatch) error { memory.Learn(old); return nil })
+		err := s.eachPart(ctx, t, t.Key[:1], func(_ string, old arrow.RecordBatch) error { memory.Add(old); return nil })
 		if err != nil {
 			return fmt.Errorf("read the parents: %w", err)
 		}
 		s.parents[t] = memory
 	}
-	again := memory.Learn(rows)
+	again := memory.Add(rows)
 	if len(again) == 0 {
 		return nil
 	}

@@ -25,9 +25,9 @@ func newSink(t *testing.T, k Sink) {
 func everyValue(t *testing.T, k Sink) {
 	var j Journal
 	for id := range int64(8) {
-		a := Answer{ID: id + 1, At: began, Rows: map[*schema.Table][]Row{}}
+		a := Answer{ID: id + 1, At: start, Rows: map[*schema.Table][]Row{}}
 		for _, table := range Tables() {
-			row := variant(table, int(id))
+			row := rowVariant(table, int(id))
 			row[table.Key[0]] = texts[(id+2)%8]
 			a.add(table, row)
 		}
@@ -73,9 +73,9 @@ func refusedBatch(t *testing.T, k Sink) {
 	k.Check(t, dir, j, 6)
 }
 
-// few sets the number of rapid checks to ten, unless it is set on the command line, because each check
+// fewChecks sets the number of rapid checks to ten, unless it is set on the command line, because each check
 // opens files many times.
-func few(t *testing.T) {
+func fewChecks(t *testing.T) {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
 	if asked {
@@ -89,7 +89,7 @@ func few(t *testing.T) {
 // anyBatches writes random journals in random batches, and publishes and reopens the sink at random
 // times.
 func anyBatches(t *testing.T, k Sink) {
-	few(t)
+	fewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
 		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)
@@ -156,7 +156,7 @@ func publishTwice(t *testing.T, k Sink) {
 	k.Check(t, dir, j, 8)
 }
 
-func partsSurvive(t *testing.T, k Sink) {
+func partsNotReleased(t *testing.T, k Sink) {
 	j := Sample(6)
 	b := j.Batch(0, 6)
 	defer Release(b)

@@ -50,7 +50,7 @@ func hit(r *rand.Rand, id int64) Row {
 		case arrow.BOOL:
 			row[c.Name] = r.IntN(2) == 0
 		case arrow.TIMESTAMP:
-			row[c.Name] = began.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond)
+			row[c.Name] = start.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond)
 		}
 	}
 	return row
@@ -83,4 +83,4 @@ func Events(lo, hi int64) sinks.Batch {
 	}}
 }
 
-func moment(id int64) time.Time { return began.Add(time.Duration(id) * time.Second) }
+func moment(id int64) time.Time { return start.Add(time.Duration(id) * time.Second) }

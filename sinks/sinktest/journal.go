@@ -105,14 +105,14 @@ func identity(table *schema.Table) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// end deletes the older rows of an identity.
-func (a *Answer) end(table *schema.Table, identity Row) {
+// delete deletes the older rows of an identity.
+func (a *Answer) delete(table *schema.Table, identity Row) {
 	identity[sinks.ResponseID] = a.ID
 	a.Gone[table] = append(a.Gone[table], identity)
 }
 
-// endSome deletes the older rows of random identities without a row in the answer.
-func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
+// deleteSome deletes the older rows of random identities without a row in the answer.
+func (a *Answer) deleteSome(table *schema.Table, pick func(n int) int) {
 	if table != schema.Comments && table != schema.Missing {
 		return
 	}
@@ -123,7 +123,7 @@ func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
 		}
 		same := func(other Row) bool { return key(other, table.Identity()) == key(row, table.Identity()) }
 		if !slices.ContainsFunc(a.Rows[table], same) {
-			a.end(table, row)
+			a.delete(table, row)
 		}
 	}
 }
@@ -133,11 +133,11 @@ func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
 func Generate(n int, pick func(n int) int) Journal {
 	var j Journal
 	for i := range n {
-		a := Answer{ID: int64(i + 1), At: began.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
+		a := Answer{ID: int64(i + 1), At: start.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
 		for _, table := range Tables() {
 			parent := keys[pick(len(keys))]
 			for k := range pick(4) {
-				row := variant(table, pick(4))
+				row := rowVariant(table, pick(4))
 				if identity := table.Identity(); len(identity) == len(table.Key) || identity == nil {
 					parent = keys[pick(len(keys))]
 				}
@@ -147,7 +147,7 @@ func Generate(n int, pick func(n int) int) Journal {
 				}
 				a.add(table, row)
 			}
-			a.endSome(table, pick)
+			a.deleteSome(table, pick)
 		}
 		j = append(j, a)
 	}
@@ -163,8 +163,8 @@ func Sample(n int) Journal {
 	})
 }
 
-// began is the time of the first answer, late enough that a journal of twenty answers spans two dates.
-var began = time.Date(2026, 3, 1, 23, 0, 0, 123_000, time.UTC)
+// start is the time of the first answer, late enough that a journal of twenty answers spans two dates.
+var start = time.Date(2026, 3, 1, 23, 0, 0, 123_000, time.UTC)
 
 // keys are ids, some of them hostile, since ids come from the service.
 var keys = []any{"v1", "v2", "it's", `"; DROP TABLE outliers; --`, "nul\x00", "🎬"}
@@ -176,8 +176,8 @@ func second(table *schema.Table, k int) any {
 	return keys[k]
 }
 
-// variant returns a row with a value in every column, which depends on n only.
-func variant(table *schema.Table, n int) Row {
+// rowVariant returns a row with a value in every column, which depends on n only.
+func rowVariant(table *schema.Table, n int) Row {
 	row := Row{}
 	for i, c := range table.Columns {
 		pool := values(c.Type)

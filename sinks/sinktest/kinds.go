@@ -15,11 +15,11 @@ import (
 // This file has a test for each kind of table, with a journal that is written in batches of several
 // sizes.
 
-// story returns a journal with the given rows of each answer. The answers are a day apart.
-func story(table *schema.Table, answers ...[]Row) Journal {
+// journalOf returns a journal with the given rows of each answer. The answers are a day apart.
+func journalOf(table *schema.Table, answers ...[]Row) Journal {
 	var j Journal
 	for i, rows := range answers {
-		a := Answer{ID: int64(i + 1), At: began.AddDate(0, 0, i), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
+		a := Answer{ID: int64(i + 1), At: start.AddDate(0, 0, i), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
 		for _, row := range rows {
 			a.add(table, row)
 		}
@@ -28,8 +28,8 @@ func story(table *schema.Table, answers ...[]Row) Journal {
 	return j
 }
 
-// tell writes a journal in batches that end at his, and returns columns of the published rows, sorted.
-func (k Sink) tell(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
+// writeAndRead writes a journal in batches that end at his, and returns columns of the published rows, sorted.
+func (k Sink) writeAndRead(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
 	t.Helper()
 	dir := t.TempDir()
 	s := k.Open(t, dir)
@@ -48,14 +48,14 @@ func (k Sink) tell(t *testing.T, j Journal, table *schema.Table, columns []strin
 	return got
 }
 
-func lastWins(t *testing.T, k Sink) {
+func lastObservationWins(t *testing.T, k Sink) {
 	video := func(id, title string) Row { return Row{"video_id": id, "title": title} }
-	j := story(schema.Outliers,
+	j := journalOf(schema.Outliers,
 		[]Row{video("a", "first"), video("b", "only"), video("a", "second")},
 		[]Row{video("a", "third")})
 	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
 	for _, batches := range [][]int64{{2}, {1, 2}} {
-		got := k.tell(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
+		got := k.writeAndRead(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -66,7 +66,7 @@ func lastWins(t *testing.T, k Sink) {
 // batches.
 func grows(t *testing.T, k Sink) {
 	video := func(id string, views any) Row { return Row{"video_id": id, "view_count": views} }
-	j := story(schema.Outliers,
+	j := journalOf(schema.Outliers,
 		[]Row{video("a", int64(1)), video("b", int64(10)), video("c", nil)},
 		[]Row{video("a", int64(2)), video("c", int64(5))},
 		[]Row{video("a", int64(3)), video("a", int64(4))},
@@ -79,8 +79,8 @@ func grows(t *testing.T, k Sink) {
 	columns := []string{"video_id", "view_count", "previous_view_count", schema.PreviousSeenAt}
 	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
 	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
-	for _, batches := range everyCut(5) {
-		got := k.tell(t, j, schema.Outliers, columns, batches...)
+	for _, batches := range everySplit(5) {
+		got := k.writeAndRead(t, j, schema.Outliers, columns, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -91,61 +91,61 @@ func replacedWhole(t *testing.T, k Sink) {
 	event := func(video string, position int64, text string) Row {
 		return Row{"video_id": video, "position": position, "text": text}
 	}
-	j := story(schema.TranscriptEvents,
+	j := journalOf(schema.TranscriptEvents,
 		[]Row{event("a", 0, "one"), event("a", 1, "two"), event("a", 2, "three")},
 		[]Row{event("b", 0, "other")},
 		[]Row{event("a", 0, "uno"), event("a", 1, "dos")})
 	want := []string{`"a"|0|"uno"|`, `"a"|1|"dos"|`, `"b"|0|"other"|`}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.tell(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
+		got := k.writeAndRead(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
 }
 
-// goneForGood: comments are deleted when an answer no longer has them, and missing ids when an answer
+// deletedIdentities: comments are deleted when an answer no longer has them, and missing ids when an answer
 // has them.
-func goneForGood(t *testing.T, k Sink) {
+func deletedIdentities(t *testing.T, k Sink) {
 	comment := func(video, text string) Row { return Row{"video_id": video, "comment_key": text, "text": text} }
-	j := story(schema.Comments,
+	j := journalOf(schema.Comments,
 		[]Row{comment("a", "one"), comment("a", "two"), comment("b", "other")},
 		nil,
 		[]Row{comment("b", "another")},
 		[]Row{comment("c", "first")},
 		nil)
-	j[1].end(schema.Comments, Row{"video_id": "a"})
-	j[2].end(schema.Comments, Row{"video_id": "never there"})
-	j[4].end(schema.Comments, Row{"video_id": "c"})
-	j[4].end(schema.Comments, Row{"video_id": "a"})
+	j[1].delete(schema.Comments, Row{"video_id": "a"})
+	j[2].delete(schema.Comments, Row{"video_id": "never there"})
+	j[4].delete(schema.Comments, Row{"video_id": "c"})
+	j[4].delete(schema.Comments, Row{"video_id": "a"})
 	want := []string{`"b"|"another"|`}
-	for _, batches := range everyCut(5) {
-		got := k.tell(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
+	for _, batches := range everySplit(5) {
+		got := k.writeAndRead(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
 
 	missing := func(id string) Row { return Row{"endpoint": "transcript", "id": id} }
-	j = story(schema.Missing,
+	j = journalOf(schema.Missing,
 		[]Row{missing("a"), missing("b"), missing("c")},
 		[]Row{missing("a")},
 		nil,
 		[]Row{missing("b")})
-	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "a"})
-	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
-	j[2].end(schema.Missing, Row{"endpoint": "comments", "id": "c"})
+	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "a"})
+	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
+	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
 	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing again
-	for _, batches := range everyCut(4) {
-		got := k.tell(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
+	for _, batches := range everySplit(4) {
+		got := k.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
 }
 
-// everyCut returns all ways to divide n answers into batches, each as the ends of the batches.
-func everyCut(n int64) (all [][]int64) {
+// everySplit returns all ways to divide n answers into batches, each as the ends of the batches.
+func everySplit(n int64) (all [][]int64) {
 	for cuts := range 1 << (n - 1) {
 		var his []int64
 		for hi := int64(1); hi < n; hi++ {
@@ -166,13 +166,13 @@ func onlyChanges(t *testing.T, k Sink) {
 		}
 		return row
 	}
-	j := story(schema.ChannelsHistory,
+	j := journalOf(schema.ChannelsHistory,
 		[]Row{channel("a", "x"), channel("b", nil), channel("a", "x")},
 		[]Row{channel("a", "y"), channel("b", nil)},
 		[]Row{channel("a", "x"), channel("b", "")})
 	want := []string{`"a"|"x"|1|`, `"a"|"x"|3|`, `"a"|"y"|2|`, `"b"|""|3|`, `"b"|<nil>|1|`}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.tell(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
+		got := k.writeAndRead(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -181,13 +181,13 @@ func onlyChanges(t *testing.T, k Sink) {
 
 func logGrows(t *testing.T, k Sink) {
 	format := func(position int64, value string) Row { return Row{"position": position, "value": value} }
-	j := story(schema.TrendingFormats,
+	j := journalOf(schema.TrendingFormats,
 		[]Row{format(0, `{"a":1}`), format(1, `null`), format(1, `null`)},
 		[]Row{format(0, `{"a":1}`)},
 		[]Row{format(0, `[]`)})
 	want := []string{"0|\"[]\"|3|", "0|\"{\\\"a\\\":1}\"|1|", "0|\"{\\\"a\\\":1}\"|2|", "1|\"null\"|1|", "1|\"null\"|1|"}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.tell(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
+		got := k.writeAndRead(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}

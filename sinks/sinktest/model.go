@@ -35,7 +35,7 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 					kept = slices.Delete(kept, i, i+1)
 				}
 			case schema.Children, schema.Once:
-				if older := byOthers(row, table); !replaced || slices.ContainsFunc(kept, older) {
+				if older := fromOtherAnswers(row, table); !replaced || slices.ContainsFunc(kept, older) {
 					kept = slices.DeleteFunc(kept, older)
 					replaced = true
 				}
@@ -61,8 +61,8 @@ func previous(table *schema.Table, row, before Row) {
 	}
 }
 
-// byOthers returns a function that matches the rows of row's parent from other answers.
-func byOthers(row Row, table *schema.Table) func(Row) bool {
+// fromOtherAnswers returns a function that matches the rows of row's parent from other answers.
+func fromOtherAnswers(row Row, table *schema.Table) func(Row) bool {
 	return func(old Row) bool {
 		return key(old, table.Key[:1]) == key(row, table.Key[:1]) && old[sinks.ResponseID] != row[sinks.ResponseID]
 	}

@@ -15,9 +15,9 @@ import (
 
 // This file has the tests of operations tables, which are derived from the state.
 
-// News returns changes with the given rows of operations tables, in batches of at most most rows per
+// Changes returns changes with the given rows of operations tables, in batches of at most most rows per
 // table.
-func News(since, version int64, all bool, rows map[*schema.Table][]Row, most int) *sinks.Ops {
+func Changes(since, version int64, all bool, rows map[*schema.Table][]Row, most int) *sinks.Ops {
 	return &sinks.Ops{Since: since, Version: version, All: all, Batches: batches(rows, most)}
 }
 
@@ -52,12 +52,12 @@ func Runs(since, hi int64) *sinks.Ops {
 	for id := since + 1; id <= hi; id++ {
 		all[schema.OpsRuns] = append(all[schema.OpsRuns], operation(schema.OpsRuns, id, id))
 	}
-	return News(since, hi, since == 0, all, 1000)
+	return Changes(since, hi, since == 0, all, 1000)
 }
 
 // operation returns a row of an operations table, with values that depend on id and version.
 func operation(table *schema.Table, id, version int64) Row {
-	row := variant(table, int(id+version))
+	row := rowVariant(table, int(id+version))
 	row["id"] = id
 	return row
 }
@@ -90,7 +90,7 @@ func (l *ledger) since(version int64, most int) *sinks.Ops {
 			}
 		}
 	}
-	return News(version, l.version, version == 0, news, most)
+	return Changes(version, l.version, version == 0, news, most)
 }
 
 func newLedger() *ledger {
@@ -100,7 +100,7 @@ func newLedger() *ledger {
 // operations publishes random changes in random batches. After each publication readers must find the
 // rows of the state.
 func operations(t *testing.T, k Sink) {
-	few(t)
+	fewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
 		s := k.Open(t, dir)
@@ -116,8 +116,8 @@ func operations(t *testing.T, k Sink) {
 			}
 			news := l.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
 			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 && (news.All || news.Since != news.Version) {
-				news.Batches = brokenOff(news.Batches)
-				if err := s.Publish(t.Context(), news); !errors.Is(err, errBrokenOff) {
+				news.Batches = interrupted(news.Batches)
+				if err := s.Publish(t.Context(), news); !errors.Is(err, errInterrupted) {
 					r.Fatalf("error %v, want that of the news", err)
 				}
 				news = l.since(opsVersion(t, s), 3)
@@ -139,15 +139,15 @@ func operations(t *testing.T, k Sink) {
 	})
 }
 
-var errBrokenOff = errors.New("the state cannot be read")
+var errInterrupted = errors.New("the state cannot be read")
 
-// brokenOff returns changes that end with an error after the first batch.
-func brokenOff(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
+// interrupted returns changes that end with an error after the first batch.
+func interrupted(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		for batch, err := range news {
 			batch.Last = false
 			if yield(batch, err) {
-				yield(sinks.OpsBatch{}, errBrokenOff)
+				yield(sinks.OpsBatch{}, errInterrupted)
 			}
 			return
 		}
@@ -175,9 +175,9 @@ func manyOperations(t *testing.T, k Sink) {
 	}
 }
 
-// refusedNews: changes since another version than the sink's are refused, because changes in between
+// refusedChanges: changes since another version than the sink's are refused, because changes in between
 // would be lost.
-func refusedNews(t *testing.T, k Sink) {
+func refusedChanges(t *testing.T, k Sink) {
 	dir := t.TempDir()
 	s := k.Open(t, dir)
 	defer closeSink(t, s)

@@ -37,16 +37,16 @@ func Run(t *testing.T, sink Sink) {
 		"tables do not depend on reopening":           reopening,
 		"what was written unpublished is not lost":    unpublished,
 		"publishing again changes nothing":            publishTwice,
-		"the last observation wins within a batch":    lastWins,
+		"the last observation wins within a batch":    lastObservationWins,
 		"growth is over days":                         grows,
 		"a parent's rows are replaced whole":          replacedWhole,
-		"what is gone leaves nothing":                 goneForGood,
+		"what is gone leaves nothing":                 deletedIdentities,
 		"only changes are kept":                       onlyChanges,
 		"a log keeps what comes again":                logGrows,
 		"operations tables are what the state has":    operations,
 		"many operations":                             manyOperations,
-		"news that do not follow are refused":         refusedNews,
-		"writing does not use up the batch's records": partsSurvive,
+		"news that do not follow are refused":         refusedChanges,
+		"writing does not use up the batch's records": partsNotReleased,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, sink) })
 	}

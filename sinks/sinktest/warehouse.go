@@ -30,14 +30,14 @@ func Warehouse(lo, hi int64) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}
 	for _, t := range schema.Tables() {
 		if n := perVideo[t.Name]; n > 0 {
-			b.Parts = append(b.Parts, schema.Part{Table: t, Rows: invented(t, lo, hi, n)})
+			b.Parts = append(b.Parts, schema.Part{Table: t, Rows: randomRows(t, lo, hi, n)})
 		}
 	}
 	return b
 }
 
-// invented returns a record with n rows per answer.
-func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
+// randomRows returns a record with n rows per answer.
+func randomRows(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
 	defer b.Release()
 	r := rand.New(rand.NewPCG(uint64(lo), uint64(len(t.Name))))
@@ -58,7 +58,7 @@ func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 				case i < len(t.Columns) && t.Columns[i].JSON:
 					appendValue(b.Field(i), fmt.Sprintf(`{"n": %d}`, r.IntN(1000)))
 				default:
-					invent(b.Field(i), r)
+					appendRandom(b.Field(i), r)
 				}
 			}
 		}
@@ -66,8 +66,8 @@ func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// invent appends a random value of the builder's type that compresses about as well as real ones.
-func invent(b array.Builder, r *rand.Rand) {
+// appendRandom appends a random value of the builder's type that compresses about as well as real ones.
+func appendRandom(b array.Builder, r *rand.Rand) {
 	switch b := b.(type) {
 	case *array.StringBuilder:
 		b.Append(sentence(r))
@@ -78,11 +78,11 @@ func invent(b array.Builder, r *rand.Rand) {
 	case *array.BooleanBuilder:
 		b.Append(r.IntN(2) == 0)
 	case *array.TimestampBuilder:
-		b.Append(arrow.Timestamp(began.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond).UnixMicro()))
+		b.Append(arrow.Timestamp(start.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond).UnixMicro()))
 	case *array.StructBuilder:
 		b.Append(true)
 		for i := range b.NumField() {
-			invent(b.FieldBuilder(i), r)
+			appendRandom(b.FieldBuilder(i), r)
 		}
 	default:
 		b.AppendNull()

@@ -237,7 +237,7 @@ func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink)
 		return want, fmt.Errorf("open a sink to compare with: %w", err)
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
-	older := compare.Copying{From: like.Source, UpTo: c.Pruned}
+	older := compare.CopyOptions{From: like.Source, UpTo: c.Pruned}
 	if c.Pruned > 0 {
 		if err := c.Reader.Copy(ctx, older, sink); err != nil {
 			return want, err

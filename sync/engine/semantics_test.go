@@ -322,10 +322,10 @@ var promises = []promise{
 		"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.",
 		[]string{"cmd/outlierd TestRebuiltSinksHoldTheSameAfterAMonthOfPruning", "cmd/outlierd TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
 	},
-	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
 	{
 		"watermark hi commits with it, so that none applies twice.",
-		[]string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises", "sinks/duckdb TestKilledWriterLosesNothing"},
+		[]string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract", "sinks/duckdb TestKilledWriterLosesNothing"},
 	},
 	{"Bounded by bytes of Arrow (about 8 MB), not only by rows.", []string{"sync/engine TestBatchIsBoundedByItsBytes"}},
 	{
@@ -336,7 +336,7 @@ var promises = []promise{
 	// Tables.
 	{
 		"**Keys** are unique in every table, in histories per answer, whatever the service sends: what one answer lists twice makes one row, the first.",
-		[]string{"sinks TestKeysAreUniqueWhateverTheServiceSends", "schema TestCommentKeysAreUniqueAndStable"},
+		[]string{"sinks TestKeysAreUniqueForRepeatedItems", "schema TestCommentKeysAreUniqueAndStable"},
 	},
 	{
 		"A value of more than 1 MiB is cut in the tables, with a mark, and kept whole in the journal.",
@@ -347,9 +347,9 @@ var promises = []promise{
 		[]string{"schema TestBytesThatAreNotUTF8CostNoAnswer", "sync/engine TestOneBadValueCostsNoPage"},
 	},
 	{"**Parquet** dates are those of the answers, whatever the batches.", []string{"sinks/parquet TestDatesDoNotDependOnBatches"}},
-	{"**Current rows** carry `first_seen_at` over from the old row;", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
-	{"`times_seen` counts observations.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
-	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"**Current rows** carry `first_seen_at` over from the old row;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
+	{"`times_seen` counts observations.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
+	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
 	{
 		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
 		[]string{"schema TestTablesMatchTheGoldenFile"},
@@ -367,9 +367,9 @@ var promises = []promise{
 	},
 	{
 		"**`ops` tables** follow state.db (rows since the last publish, open ones replaced);",
-		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"},
+		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"},
 	},
-	{"they are outside batches, watermarks and the difference test.", []string{"sinks TestBothSinksHoldTheSameRows"}},
+	{"they are outside batches, watermarks and the difference test.", []string{"sinks TestBothSinksHaveTheSameRows"}},
 
 	// Files.
 	{"All relative paths are relative to the folder of jobs.yaml;", []string{"cmd/outlierd/testdata/script/env.txt"}},
@@ -384,7 +384,7 @@ var promises = []promise{
 	},
 	{"The program has no default URL;", []string{"sync/job/testdata/mistakes/missing-everything.golden"}},
 	{"only the shipped example names `sim://`.", []string{"cmd/outlierd/testdata/script/init.txt"}},
-	{"An empty published file exists before the first call.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"An empty published file exists before the first call.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
 	{"Publishing removes a foreign `.wal` beside it right before the rename.", []string{"sinks/duckdb TestPublishingRemovesAForeignLog"}},
 	{
 		"It happens when a run's pages are in and at its end, and at most every max(10 s, 20 × the last copy's time).",
@@ -394,7 +394,7 @@ var promises = []promise{
 		"Docs mount the folder, never the file, and every example opens read-only.",
 		[]string{"cmd/outlierd TestExamplesOpenThePublishedFileReadOnly", "cmd/outlierd TestDeploymentsAgreeWithTheProgram"},
 	},
-	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestSeedsComeFromTheLatestPublication"}},
+	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestIDsComeFromTheLatestPublication"}},
 
 	// Grammar.
 	{"`a..b` is inclusive;", []string{"sync/job TestEveryFilterIsRead"}},

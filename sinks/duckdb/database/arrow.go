@@ -38,6 +38,6 @@ func (db *DB) Offer(name string, rows arrow.RecordBatch) (release func(), err er
 			return nil, err
 		}
 	}
-	f.give(rows)
-	return f.take, nil
+	f.set(rows)
+	return f.clear, nil
 }

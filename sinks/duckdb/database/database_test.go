@@ -7,8 +7,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestThreadsAreThoseOfTheOptions: the default is one thread, whatever the number of processors.
-func TestThreadsAreThoseOfTheOptions(t *testing.T) {
+// TestThreadsFollowTheOptions: the default is one thread, whatever the number of processors.
+func TestThreadsFollowTheOptions(t *testing.T) {
 	t.Parallel()
 	for threads, want := range map[int]string{0: "1", 1: "1", 3: "3"} {
 		db, err := database.Open(t.Context(), database.Options{Threads: threads})

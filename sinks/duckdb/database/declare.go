@@ -105,9 +105,9 @@ type table struct {
 	comment string
 }
 
-// found reads the tables of the file, by schema and name. It runs one query for all tables, because
+// readTables reads the tables of the file, by schema and name. It runs one query for all tables, because
 // DuckDB scans its whole catalog for each query.
-func (db *DB) found(ctx context.Context) (map[[2]string]table, error) {
+func (db *DB) readTables(ctx context.Context) (map[[2]string]table, error) {
 	rows, err := db.Query(ctx, "SELECT schema_name, table_name, coalesce(comment, '') FROM duckdb_tables() WHERE database_name = 'warehouse'")
 	if err != nil {
 		return nil, fmt.Errorf("tables of the file: %w", err)
@@ -200,7 +200,7 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	if err != nil {
 		return err
 	}
-	have, err := db.found(ctx)
+	have, err := db.readTables(ctx)
 	if err != nil {
 		return err
 	}

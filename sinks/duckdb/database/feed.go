@@ -9,25 +9,25 @@ import (
 type feed struct {
 	schema *arrow.Schema
 	rows   arrow.RecordBatch // nil if there are none
-	shown  bool              // whether rows were read
+	read   bool              // whether rows were read
 }
 
 var _ array.RecordReader = (*feed)(nil)
 
-func (f *feed) give(rows arrow.RecordBatch) {
-	f.take()
+func (f *feed) set(rows arrow.RecordBatch) {
+	f.clear()
 	rows.Retain()
-	f.rows, f.shown = rows, false
+	f.rows, f.read = rows, false
 }
 
-func (f *feed) take() {
+func (f *feed) clear() {
 	if f.rows != nil {
 		f.rows.Release()
 		f.rows = nil
 	}
 }
 
-// Retain and Release do nothing: give retains the rows, and take releases them.
+// Retain and Release do nothing: set retains the rows, and clear releases them.
 func (f *feed) Retain()  {}
 func (f *feed) Release() {}
 
@@ -38,7 +38,7 @@ func (f *feed) Err() error                     { return nil }
 
 // Next implements [array.RecordReader].
 func (f *feed) Next() bool {
-	again := f.shown || f.rows == nil
-	f.shown = true
+	again := f.read || f.rows == nil
+	f.read = true
 	return !again
 }

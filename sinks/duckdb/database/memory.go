@@ -8,10 +8,10 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// starved matches DuckDB's messages about a lack of memory. Only some of these errors have their own
+// outOfMemory matches DuckDB's messages about a lack of memory. Only some of these errors have their own
 // type: a failed checkpoint, for example, is a transaction or disk error whose message contains the
 // cause.
-var starved = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
+var outOfMemory = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
 
 // OutOfMemory reports whether err means that DuckDB reached its memory limit.
 func OutOfMemory(err error) bool {
@@ -19,17 +19,17 @@ func OutOfMemory(err error) bool {
 		return false
 	}
 	failed, ok := errors.AsType[*duckdb.Error](err)
-	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || starved.MatchString(err.Error())
+	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || outOfMemory.MatchString(err.Error())
 }
 
-// torn matches DuckDB's message about a block with a wrong checksum. It does not match the block at
+// damagedBlock matches DuckDB's message about a block with a wrong checksum. It does not match the block at
 // location 0, the main header: that is written once, when the file is created, so a kill cannot damage
 // it later. A file of a newer version of DuckDB may cause this message too.
-var torn = regexp.MustCompile(`Corrupt database file.* in block at location [1-9]`)
+var damagedBlock = regexp.MustCompile(`Corrupt database file.* in block at location [1-9]`)
 
 // Damaged reports whether err means that DuckDB found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
-	return err != nil && torn.MatchString(err.Error())
+	return err != nil && damagedBlock.MatchString(err.Error())
 }
 
 // Megabytes formats a number of bytes for DuckDB's settings, in units of 2^20 bytes: "64MB".

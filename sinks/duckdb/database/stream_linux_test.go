@@ -16,8 +16,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// private returns the anonymous resident memory of this process, in bytes.
-func private(t *testing.T) (bytes int) {
+// anonymousMemory returns the anonymous resident memory of this process, in bytes.
+func anonymousMemory(t *testing.T) (bytes int) {
 	t.Helper()
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/status")
@@ -83,13 +83,13 @@ func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
 		}},
 	} {
 		c.do() // some memory is kept after the first time
-		before, each, done := private(t), 0, 0
+		before, each, done := anonymousMemory(t), 0, 0
 		for done < 5*c.times && (done == 0 || each > most) {
 			for range c.times {
 				c.do()
 			}
 			done += c.times
-			each = (private(t) - before) / done >> 10
+			each = (anonymousMemory(t) - before) / done >> 10
 		}
 		if each > most {
 			t.Errorf("%d %s leave %d kB behind each, want at most %d", done, c.what, each, most)

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestRecordHasEveryWriteOfANewFile writes more than fits into memory, so that the log also has writes
+// TestLogHasEveryWriteOfANewFile writes more than fits into memory, so that the log also has writes
 // to temporary files.
-func TestRecordHasEveryWriteOfANewFile(t *testing.T) {
+func TestLogHasEveryWriteOfANewFile(t *testing.T) {
 	dir := t.TempDir()
 	path, record := filepath.Join(dir, `it's a "file" of, mine.duckdb`), filepath.Join(dir, "writes.csv")
 	db, err := Open(t.Context(), Options{Memory: 48 << 20, Temp: filepath.Join(dir, "temp")})

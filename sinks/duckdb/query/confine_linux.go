@@ -20,12 +20,12 @@ const processFile = 2 << 30
 // Confine limits the resources of this process: its memory to processMemory more than it has now, the
 // size of its files, and its CPU time, which ends it even if its parent is gone.
 func Confine() error {
-	held, err := heldMemory()
+	held, err := dataMemory()
 	if err == nil {
 		err = errors.Join(
-			lower(unix.RLIMIT_DATA, held+processMemory),
-			lower(unix.RLIMIT_FSIZE, processFile),
-			lower(unix.RLIMIT_CPU, uint64(2*timeLimit/time.Second)),
+			lowerLimit(unix.RLIMIT_DATA, held+processMemory),
+			lowerLimit(unix.RLIMIT_FSIZE, processFile),
+			lowerLimit(unix.RLIMIT_CPU, uint64(2*timeLimit/time.Second)),
 		)
 	}
 	if err != nil {
@@ -34,8 +34,8 @@ func Confine() error {
 	return nil
 }
 
-// heldMemory returns the memory that RLIMIT_DATA counts, in bytes.
-func heldMemory() (uint64, error) {
+// dataMemory returns the memory that RLIMIT_DATA counts, in bytes.
+func dataMemory() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0, err
@@ -47,8 +47,8 @@ func heldMemory() (uint64, error) {
 	return data * uint64(os.Getpagesize()), nil
 }
 
-// lower lowers the soft and the hard limit of a resource, unless they are lower already.
-func lower(resource int, to uint64) error {
+// lowerLimit lowers the soft and the hard limit of a resource, unless they are lower already.
+func lowerLimit(resource int, to uint64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(resource, &limit); err != nil {
 		return err

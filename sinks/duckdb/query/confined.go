@@ -49,7 +49,7 @@ func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields [
 	if err := db.Create(ctx, tables); err != nil {
 		return nil, err
 	}
-	if err := admit(ctx, db, sql); err != nil {
+	if err := restrict(ctx, db, sql); err != nil {
 		return nil, err
 	}
 	rows, err := db.Query(ctx, "DESCRIBE "+sql)
@@ -91,7 +91,7 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 func reason(ctx, limited context.Context, err error, limit time.Duration, memory int64) error {
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
-		return slow(limit)
+		return timeoutError(limit)
 	case database.OutOfMemory(err):
 		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values", database.Megabytes(memory))
 	}
@@ -117,10 +117,10 @@ func (s IDs) query(ctx context.Context, sql string, memory int64) (values []stri
 	if _, err := db.Exec(ctx, "ATTACH "+database.Text(s.Path)+" AS warehouse (READ_ONLY)"); err != nil {
 		return nil, err
 	}
-	if err := pretend(ctx, db, s.Now); err != nil {
+	if err := setNow(ctx, db, s.Now); err != nil {
 		return nil, err
 	}
-	if err := admit(ctx, db, sql); err != nil {
+	if err := restrict(ctx, db, sql); err != nil {
 		return nil, err
 	}
 	return s.collect(ctx, db, sql)
@@ -145,16 +145,16 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 		if limit := cmp.Or(s.Limit, maxValues); len(values) == limit {
 			return fmt.Errorf("the SQL gives more than %d values: add a LIMIT to it", limit)
 		}
-		value, err := seed(row[at], column)
+		value, err := toText(row[at], column)
 		values = append(values, value)
 		return err
 	})
 	return values, err
 }
 
-// admit checks that sql is one SELECT, and confines the instance: SQL may read the attached tables by
+// restrict checks that sql is one SELECT, and confines the instance: SQL may read the attached tables by
 // their plain names, but use no files, network, extensions or settings.
-func admit(ctx context.Context, db *database.DB, sql string) error {
+func restrict(ctx context.Context, db *database.DB, sql string) error {
 	_, err := db.Exec(ctx, `USE warehouse;
 		SET allow_community_extensions = false;
 		SET enable_external_access = false;
@@ -165,9 +165,9 @@ func admit(ctx context.Context, db *database.DB, sql string) error {
 	return oneSelect(ctx, db, sql)
 }
 
-// pretend sets the current time by macros, since DuckDB resolves current_date and the like to functions
+// setNow sets the current time by macros, since DuckDB resolves current_date and the like to functions
 // of these names.
-func pretend(ctx context.Context, db *database.DB, now time.Time) error {
+func setNow(ctx context.Context, db *database.DB, now time.Time) error {
 	if now.IsZero() {
 		return nil
 	}

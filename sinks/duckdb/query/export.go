@@ -104,14 +104,14 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 		settings = append(settings, "SET allowed_paths = ["+database.Text(to)+"]")
 	}
 	settings = append(settings, "SET enable_external_access = false", "SET lock_configuration = true")
-	err := opened(ctx, path, func(conn driver.Conn) error {
-		if err := single(text); err != nil {
+	err := withFile(ctx, path, func(conn driver.Conn) error {
+		if err := checkSingle(text); err != nil {
 			return err
 		}
 		if err := execute(ctx, conn, strings.Join(settings, "; ")); err != nil {
 			return fmt.Errorf("confine the query: %w", err)
 		}
-		if err := selects(conn, text); err != nil {
+		if err := checkSelect(conn, text); err != nil {
 			return err
 		}
 		if err := work(conn); err != nil {
@@ -129,8 +129,8 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 // values into several statements.
 var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: ON column IN (…))")
 
-// selects returns [ErrNoSelect] if text is not one SELECT.
-func selects(conn driver.Conn, text string) error {
+// checkSelect returns [ErrNoSelect] if text is not one SELECT.
+func checkSelect(conn driver.Conn, text string) error {
 	stmt, err := conn.Prepare(text)
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
 		return err

@@ -10,9 +10,9 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestSpoolHandsOverEveryRowInOrder exports more rows than one batch has. Parquet must write as many
+// TestSpoolReturnsEveryRowInOrder exports more rows than one batch has. Parquet must write as many
 // rows.
-func TestSpoolHandsOverEveryRowInOrder(t *testing.T) {
+func TestSpoolReturnsEveryRowInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "published.duckdb")

@@ -27,8 +27,8 @@ const (
 	maxValues = 100_000
 )
 
-// slow returns the error for SQL that exceeded its time limit.
-func slow(limit time.Duration) error {
+// timeoutError returns the error for SQL that exceeded its time limit.
+func timeoutError(limit time.Duration) error {
 	return fmt.Errorf("the SQL took longer than %v: make it read fewer rows", limit)
 }
 
@@ -46,9 +46,9 @@ func Column(fields []Field, want string) (int, error) {
 	i := slices.IndexFunc(fields, func(f Field) bool { return strings.EqualFold(f.Name, want) })
 	switch {
 	case i >= 0:
-		return i, fields[i].suits(want)
+		return i, fields[i].checkSuitable(want)
 	case len(fields) == 1, want == "" && len(fields) > 0:
-		return 0, fields[0].suits(want)
+		return 0, fields[0].checkSuitable(want)
 	}
 	var names []string
 	for _, f := range fields {
@@ -58,23 +58,23 @@ func Column(fields []Field, want string) (int, error) {
 		want, strings.Join(names, ", "))
 }
 
-// suits returns an error if the name or type of a column shows that it does not contain want.
-func (f Field) suits(want string) error {
+// checkSuitable returns an error if the name or type of a column shows that it does not contain want.
+func (f Field) checkSuitable(want string) error {
 	id := strings.HasSuffix(want, "_id")
 	switch {
-	case id && f.otherwise(want):
+	case id && f.namesAnother(want):
 		return fmt.Errorf("the SQL gives no column %s but %s: select %[1]s, or, if %[2]s does hold such ids, %[2]s AS %[1]s", want, f.Name)
 	case strings.HasSuffix(f.Kind, "]"):
-		return holdsLists(f.Name)
-	case mute.MatchString(f.Kind), id && f.Kind != "" && !literal.MatchString(f.Kind):
+		return listError(f.Name)
+	case noText.MatchString(f.Kind), id && f.Kind != "" && !isText.MatchString(f.Kind):
 		return fmt.Errorf("column %s is %s, which is no %s: select %s", f.Name, f.Kind, cmp.Or(want, "text"), remedy(f.Name, want))
 	}
 	return nil
 }
 
-// otherwise reports whether the tables have a column with the name of f that does not contain want. Ids
+// namesAnother reports whether the tables have a column with the name of f that does not contain want. Ids
 // of one kind have the same suffix: author_channel_id is a channel_id.
-func (f Field) otherwise(want string) bool {
+func (f Field) namesAnother(want string) bool {
 	name := strings.ToLower(f.Name)
 	if strings.HasSuffix(name, want) || strings.HasSuffix(want, name) {
 		return false
@@ -85,9 +85,9 @@ func (f Field) otherwise(want string) bool {
 }
 
 var (
-	// mute matches types whose values have no unique text, and literal types that are texts.
-	mute    = regexp.MustCompile(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`)
-	literal = regexp.MustCompile(`^(VARCHAR|JSON|ENUM\(.*)$`)
+	// noText matches types whose values have no unique text, and isText types that are texts.
+	noText = regexp.MustCompile(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`)
+	isText = regexp.MustCompile(`^(VARCHAR|JSON|ENUM\(.*)$`)
 )
 
 // remedy returns what to select instead of a column.
@@ -98,13 +98,13 @@ func remedy(column, want string) string {
 	return "the column that holds it, or " + column + "::VARCHAR AS " + want + " if this one does"
 }
 
-func holdsLists(column string) error {
+func listError(column string) error {
 	return fmt.Errorf("column %s holds lists: select unnest(%[1]s) to have one value in a row", column)
 }
 
-// seed converts a value to the text that is sent in a request. It returns an error for a value without
+// toText converts a value to the text that is sent in a request. It returns an error for a value without
 // a unique, lossless text.
-func seed(v any, column string) (string, error) {
+func toText(v any, column string) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
@@ -115,7 +115,7 @@ func seed(v any, column string) (string, error) {
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64:
 		return fmt.Sprint(v), nil
 	case []any:
-		return "", holdsLists(column)
+		return "", listError(column)
 	}
 	return "", fmt.Errorf("column %s holds neither text nor whole numbers: select %[1]s::VARCHAR", column)
 }

@@ -26,7 +26,7 @@ func bind(t *testing.T, sql string) (names []string, err error) {
 	return names, err
 }
 
-func TestBindGivesTheColumnsOfTheResult(t *testing.T) {
+func TestBindReturnsTheColumnsOfTheResult(t *testing.T) {
 	for sql, want := range map[string][]string{
 		"select video_id from outliers where last_seen_at > now() - interval 7 day order by z_score desc limit 5": {"video_id"},
 		"select video_id as id, title from main.outliers":                                                         {"id", "title"},
@@ -77,9 +77,9 @@ var mistakes = map[string]struct{ sql, want string }{
 	"hostile quotes":   {"select 'it''s; fine', nosuch", "nosuch"},
 }
 
-func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
+func TestBindRefusesMistakes(t *testing.T) {
 	for name, c := range mistakes {
-		t.Run(name, func(t *testing.T) { refuses(t, c.want, func() error { _, err := bind(t, c.sql); return err }) })
+		t.Run(name, func(t *testing.T) { wantError(t, c.want, func() error { _, err := bind(t, c.sql); return err }) })
 	}
 }
 
@@ -104,24 +104,24 @@ func open(t *testing.T, dir string) *duckdb.Sink {
 	return s
 }
 
-// empty publishes a file without rows.
-func empty(t *testing.T) IDs {
+// publishEmpty publishes a file without rows.
+func publishEmpty(t *testing.T) IDs {
 	t.Helper()
 	dir := t.TempDir()
 	open(t, dir)
 	return IDs{Path: filepath.Join(dir, "outliers.duckdb")}
 }
 
-func TestSeedsRefuseTheSame(t *testing.T) {
-	s := empty(t)
+func TestIDsRefuseMistakes(t *testing.T) {
+	s := publishEmpty(t)
 	for name, c := range mistakes {
 		t.Run(name, func(t *testing.T) {
-			refuses(t, c.want, func() error { _, err := s.Query(t.Context(), c.sql); return err })
+			wantError(t, c.want, func() error { _, err := s.Query(t.Context(), c.sql); return err })
 		})
 	}
 }
 
-func refuses(t *testing.T, want string, try func() error) {
+func wantError(t *testing.T, want string, try func() error) {
 	t.Helper()
 	err := try()
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -129,8 +129,8 @@ func refuses(t *testing.T, want string, try func() error) {
 	}
 }
 
-func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
-	there := empty(t)
+func TestNothingPublishedMeansNoIDs(t *testing.T) {
+	there := publishEmpty(t)
 	there.Column = "video_id"
 	nowhere := there
 	nowhere.Path = filepath.Join(t.TempDir(), "outliers.duckdb")
@@ -144,7 +144,7 @@ func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
 			"select vidoe_id from outliers":              "line 1 of the SQL: Binder Error",
 			"select video_id from outliers; select true": "one SELECT",
 		} {
-			refuses(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
+			wantError(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(nowhere.Path)); len(left) > 0 || err != nil {
@@ -152,7 +152,7 @@ func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
 	}
 }
 
-func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
+func TestColumnFindsTheNamedOrOnlyColumn(t *testing.T) {
 	for name, c := range map[string]struct {
 		columns []string
 		want    string
@@ -180,7 +180,7 @@ func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
 	}
 }
 
-func TestColumnsThatCannotHoldWhatIsWantedAreKnownWhenBound(t *testing.T) {
+func TestColumnRefusesUnsuitableNamesAndTypes(t *testing.T) {
 	for _, c := range []struct{ sql, want, refused string }{
 		{"select title from outliers", "video_id", "no column video_id but title: select video_id, or, if title does hold such ids, title AS video_id"},
 		{"select video_id from outliers", "channel_id", "no column channel_id but video_id: select channel_id"},
@@ -212,8 +212,8 @@ func TestColumnsThatCannotHoldWhatIsWantedAreKnownWhenBound(t *testing.T) {
 	}
 }
 
-func TestSeedsAreTextWithoutLoss(t *testing.T) {
-	s := empty(t)
+func TestIDsAreLosslessTexts(t *testing.T) {
+	s := publishEmpty(t)
 	for sql, want := range map[string][]string{
 		"values ('b'), ('a'), (null), ('b')":                 {"b", "a", "b"},
 		"values (9007199254740993), (-1)":                    {"9007199254740993", "-1"},
@@ -234,8 +234,8 @@ func TestSeedsAreTextWithoutLoss(t *testing.T) {
 	}
 }
 
-func TestSeedsThatAreNoTextAreRefused(t *testing.T) {
-	s := empty(t)
+func TestIDsWithoutATextAreRefused(t *testing.T) {
+	s := publishEmpty(t)
 	s.Limit = 10
 	for sql, want := range map[string]string{
 		"select ['a', 'b'] as ids":                   "column ids holds lists: select unnest(ids)",
@@ -247,11 +247,11 @@ func TestSeedsThatAreNoTextAreRefused(t *testing.T) {
 		"select error('it\n went wrong')":            "it went wrong",
 		"select i::varchar::date from range(3) r(i)": "Conversion Error",
 	} {
-		refuses(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
+		wantError(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
 	}
 }
 
-func TestSeedsComeFromTheLatestPublication(t *testing.T) {
+func TestIDsComeFromTheLatestPublication(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(6)
 	s := open(t, dir)
 	seeds := IDs{Path: filepath.Join(dir, "outliers.duckdb")}
@@ -271,8 +271,8 @@ func TestSeedsComeFromTheLatestPublication(t *testing.T) {
 	}
 }
 
-func TestNowIsWhatTheSeedsSay(t *testing.T) {
-	s := empty(t)
+func TestNowReplacesTheClock(t *testing.T) {
+	s := publishEmpty(t)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -296,8 +296,8 @@ func TestNowIsWhatTheSeedsSay(t *testing.T) {
 	}
 }
 
-func TestSeedsLookAtVirtualTimeWhenToldTo(t *testing.T) {
-	s := empty(t)
+func TestNowWorksInVirtualTime(t *testing.T) {
+	s := publishEmpty(t)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(36 * time.Hour)
 		s.Now = time.Now().UTC()
@@ -308,10 +308,10 @@ func TestSeedsLookAtVirtualTimeWhenToldTo(t *testing.T) {
 	})
 }
 
-// TestNowHasTheTypesItHasWithoutUs: the macros for the current time have the types of the functions
+// TestNowKeepsItsTypes: the macros for the current time have the types of the functions
 // that they replace.
-func TestNowHasTheTypesItHasWithoutUs(t *testing.T) {
-	s := empty(t)
+func TestNowKeepsItsTypes(t *testing.T) {
+	s := publishEmpty(t)
 	const sql = "select typeof(now()) || typeof(current_timestamp) || typeof(current_date) || typeof(localtimestamp) || typeof(localtime) || typeof(current_time)"
 	want, err := s.Query(t.Context(), sql)
 	if err != nil {
@@ -326,11 +326,11 @@ func TestNowHasTheTypesItHasWithoutUs(t *testing.T) {
 	}
 }
 
-func TestEndlessSeedsAreStopped(t *testing.T) {
-	s := empty(t)
+func TestEndlessSQLIsStopped(t *testing.T) {
+	s := publishEmpty(t)
 	s.Timeout = 100 * time.Millisecond
 	const endless = "select i from range(1000000000000000) r(i) where i < 0"
-	refuses(t, "took longer than 100ms: make it read fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
+	wantError(t, "took longer than 100ms: make it read fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Query(ctx, endless); err == nil || strings.Contains(err.Error(), "longer") {
@@ -338,30 +338,30 @@ func TestEndlessSeedsAreStopped(t *testing.T) {
 	}
 }
 
-// TestSeedsMayTakeMoreMemoryThanUsual: a query that exceeds the default memory limit is repeated with a
+// TestIDsMayUseMoreThanTheDefaultMemory: a query that exceeds the default memory limit is repeated with a
 // higher one.
-func TestSeedsMayTakeMoreMemoryThanUsual(t *testing.T) {
-	got, err := empty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
+func TestIDsMayUseMoreThanTheDefaultMemory(t *testing.T) {
+	got, err := publishEmpty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
 	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 
-func TestSeedsMayNotTakeAllTheMemory(t *testing.T) {
+func TestIDsHaveAMemoryLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a gigabyte")
 	}
-	s := empty(t)
-	refuses(t, "needs more memory than 1024MB", func() error {
+	s := publishEmpty(t)
+	wantError(t, "needs more memory than 1024MB", func() error {
 		_, err := s.Query(t.Context(), "select len(x) from (select repeat('x', 1000000) || i as x from range(3000) r(i) order by x)")
 		return err
 	})
 }
 
-func TestSeedsThatAreNoFileOfOursSaySo(t *testing.T) {
+func TestInvalidFileIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outliers.duckdb")
 	if err := os.WriteFile(path, []byte("id,title\n1,x\n"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, path, func() error { _, err := IDs{Path: path}.Query(t.Context(), "select 1"); return err })
+	wantError(t, path, func() error { _, err := IDs{Path: path}.Query(t.Context(), "select 1"); return err })
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestSQLIsAskedOnceUntilAnotherFileIsPublished(t *testing.T) {
+func TestSQLRunsOncePerPublication(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outliers.duckdb")
 	publish := func() {
 		fresh := path + ".new"

@@ -16,7 +16,7 @@ type Outliers struct {
 	Since time.Time // earliest time of publication
 	Order string    // column to sort by, descending
 
-	Skip, Most int // offset and limit, rows
+	Offset, Limit int // offset and limit, rows
 }
 
 // SQL returns a query for a page of outliers. Its columns are the total number of matching outliers,
@@ -53,5 +53,5 @@ func (o Outliers) SQL() string {
 		FROM (SELECT count(*) AS total FROM wanted) AS n LEFT JOIN (FROM outliers WHERE rowid IN (
 			SELECT place FROM wanted ORDER BY rank DESC NULLS LAST, video_id LIMIT %[4]d OFFSET %[5]d)) AS t ON true
 		ORDER BY t.%[3]s DESC NULLS LAST, t.video_id`,
-		VideoLink, strings.Join(where, " AND "), database.Name(o.Order), o.Most, o.Skip, once)
+		VideoLink, strings.Join(where, " AND "), database.Name(o.Order), o.Limit, o.Offset, once)
 }

@@ -84,12 +84,12 @@ func BenchmarkOutliers(b *testing.B) {
 		"job":      {Order: "view_count", Job: "job-3"},
 		"channel":  {Order: "z_score", Channel: "channel 77"},
 		"several":  {Order: "published_at", Kind: "video", Ratio: 5, Since: time.Date(2025, 7, 15, 0, 0, 0, 0, time.UTC)},
-		"far down": {Order: "first_seen_at", Skip: 50_000},
+		"far down": {Order: "first_seen_at", Offset: 50_000},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				rows := 0
-				o.Most = 50
+				o.Limit = 50
 				if err := query.Run(b.Context(), path, o.SQL(), nil, func([]any) error { rows++; return nil }); err != nil || rows != 50 {
 					b.Fatal(rows, err)
 				}

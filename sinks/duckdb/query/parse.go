@@ -49,9 +49,9 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 func syntaxError(sql, message, position string) error {
 	at, err := strconv.Atoi(position)
 	if err != nil {
-		return fmt.Errorf("the SQL: %s", flat(message)) // without a position
+		return fmt.Errorf("the SQL: %s", oneLine(message)) // without a position
 	}
-	return fmt.Errorf("line %d of the SQL: %s", 1+strings.Count(sql[:min(at, len(sql))], "\n"), flat(message))
+	return fmt.Errorf("line %d of the SQL: %s", 1+strings.Count(sql[:min(at, len(sql))], "\n"), oneLine(message))
 }
 
 // tableFunctionsAllowed are the functions that user SQL may call in FROM. Others read files, run SQL
@@ -81,7 +81,7 @@ func tableFunctions(tree any) (names []string) {
 	return names
 }
 
-var place = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
+var errorLine = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
 
 // explain puts DuckDB's message on one line, after the line number in the SQL.
 func explain(err error) error {
@@ -89,11 +89,11 @@ func explain(err error) error {
 	if !ok {
 		return err
 	}
-	m := place.FindStringSubmatch(failed.Msg)
+	m := errorLine.FindStringSubmatch(failed.Msg)
 	if m == nil {
-		return errors.New(flat(failed.Msg))
+		return errors.New(oneLine(failed.Msg))
 	}
-	return fmt.Errorf("line %s of the SQL: %s", m[2], flat(m[1]))
+	return fmt.Errorf("line %s of the SQL: %s", m[2], oneLine(m[1]))
 }
 
-func flat(message string) string { return strings.Join(strings.Fields(message), " ") }
+func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }

@@ -8,9 +8,9 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestPathsOfAllNames reads published files whose paths have a special meaning in URLs, in SQL, or as
+// TestPathsWithSpecialNames reads published files whose paths have a special meaning in URLs, in SQL, or as
 // names of DuckDB's own databases.
-func TestPathsOfAllNames(t *testing.T) {
+func TestPathsWithSpecialNames(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	db, err := database.Open(t.Context(), database.Options{})
 	if err != nil {

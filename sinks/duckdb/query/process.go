@@ -24,16 +24,16 @@ type Process struct {
 	Timeout time.Duration                   // 0 means 30 s
 }
 
-// question is the request to the process: run the SQL for IDs or for First, or only bind it if both are
+// request is the request to the process: run the SQL for IDs or for First, or only bind it if both are
 // nil. Zone is the time zone of IDs.Now, whose name JSON does not preserve.
-type question struct {
+type request struct {
 	SQL   string
 	IDs   *IDs
 	Zone  string
 	First *first
 }
 
-type answer struct {
+type response struct {
 	Fields  []Field
 	Values  []string
 	First   *Rows
@@ -42,17 +42,17 @@ type answer struct {
 
 // Bind is [Bind] in a separate process, with all declared tables.
 func (a Process) Bind(ctx context.Context, sql string) ([]Field, error) {
-	got, err := a.ask(ctx, question{SQL: sql})
+	got, err := a.send(ctx, request{SQL: sql})
 	return got.Fields, err
 }
 
 // Query is [IDs.Query] in a separate process.
 func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
-	got, err := a.ask(ctx, question{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
+	got, err := a.send(ctx, request{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
 	return got.Values, err
 }
 
-func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
+func (a Process) send(ctx context.Context, q request) (got response, err error) {
 	asked, err := json.Marshal(q)
 	if err != nil {
 		return got, fmt.Errorf("run SQL: %w", err)
@@ -67,20 +67,20 @@ func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return answer{}, ctx.Err()
+		return response{}, ctx.Err()
 	case limited.Err() != nil:
-		return answer{}, slow(cmp.Or(a.Timeout, timeLimit))
+		return response{}, timeoutError(cmp.Or(a.Timeout, timeLimit))
 	case err != nil:
-		return answer{}, died(err)
+		return response{}, exitError(err)
 	case got.Problem != "":
-		return answer{}, errors.New(got.Problem)
+		return response{}, errors.New(got.Problem)
 	}
 	return got, nil
 }
 
-// died returns the error for a process that exited without an answer. This is often a lack of memory:
+// exitError returns the error for a process that exited without an answer. This is often a lack of memory:
 // DuckDB may report it, but it ends the Go runtime.
-func died(err error) error {
+func exitError(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		said, _, _ := bytes.Cut(exit.Stderr, []byte("\n"))
 		return fmt.Errorf("the process that ran the SQL ended, possibly because memory ran out (%s): "+
@@ -91,24 +91,24 @@ func died(err error) error {
 }
 
 // Serve reads one request of a [Process] from in, confines this process, runs the SQL, and writes the
-// answer to out. It returns an error if the request cannot be read or the answer cannot be written.
-// Errors of the SQL are in the answer.
+// response to out. It returns an error if the request cannot be read or the response cannot be written.
+// Errors of the SQL are in the response.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var q question
+	var q request
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
 	if err := Confine(); err != nil {
 		return err
 	}
-	got, err := q.answer(ctx)
+	got, err := q.run(ctx)
 	if err != nil {
 		got.Problem = err.Error()
 	}
 	return json.NewEncoder(out).Encode(got)
 }
 
-func (q question) answer(ctx context.Context) (got answer, err error) {
+func (q request) run(ctx context.Context) (got response, err error) {
 	if q.First != nil {
 		got.First, err = q.First.rows(ctx, q.SQL)
 		return got, err

@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// role is the environment variable that makes the test binary call [Serve].
-const role = "OUTLIERD_QUERY_TEST_ROLE"
+// serveVariable is the environment variable that makes the test binary call [Serve].
+const serveVariable = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) == "" {
+	if os.Getenv(serveVariable) == "" {
 		os.Exit(m.Run())
 	}
 	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
@@ -29,17 +29,17 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// apart returns a Process that runs SQL in a child process of the test binary.
-func apart(timeout time.Duration) Process {
+// inProcess returns a Process that runs SQL in a child process of the test binary.
+func inProcess(timeout time.Duration) Process {
 	return Process{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
 		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = []string{role + "=answerer"}
+		c.Env = []string{serveVariable + "=answerer"}
 		return c
 	}}
 }
 
-func TestApartGivesTheSameAnswers(t *testing.T) {
-	s, a := empty(t), apart(0)
+func TestProcessGivesTheSameResults(t *testing.T) {
+	s, a := publishEmpty(t), inProcess(0)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -53,13 +53,13 @@ func TestApartGivesTheSameAnswers(t *testing.T) {
 	if diff := cmp.Diff([]Field{{"video_id", "VARCHAR"}, {"z_score", "DOUBLE"}}, fields); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	refuses(t, `Referenced column "nosuch"`, func() error { _, err := a.Bind(t.Context(), "select nosuch from outliers"); return err })
-	refuses(t, `Referenced column "nosuch"`, func() error { _, err := a.Query(t.Context(), s, "select nosuch from outliers"); return err })
+	wantError(t, `Referenced column "nosuch"`, func() error { _, err := a.Bind(t.Context(), "select nosuch from outliers"); return err })
+	wantError(t, `Referenced column "nosuch"`, func() error { _, err := a.Query(t.Context(), s, "select nosuch from outliers"); return err })
 }
 
-// bombs are short queries that need almost unlimited time or memory. DuckDB is slow to stop some of
+// expensive are short queries that need almost unlimited time or memory. DuckDB is slow to stop some of
 // them when interrupted, and does not count the memory of most.
-var bombs = map[string]string{
+var expensive = map[string]string{
 	"sorted list":    "select video_id from outliers where 1 = (select count(*) from (select unnest(range(400000000)) x order by x))",
 	"constant":       "select video_id from outliers limit len(range(400000000))",
 	"recursion":      "with recursive r as (select 1 as i union all select i + 1 from r) select count(*) from r",
@@ -75,27 +75,27 @@ var bombs = map[string]string{
 		"select max(len(t)) from r",
 }
 
-// TestMemoryThatDuckDBDoesNotCountIsLimited: a value of gigabytes is refused, one of megabytes is
+// TestUncountedMemoryIsLimited: a value of gigabytes is refused, one of megabytes is
 // allowed.
-func TestMemoryThatDuckDBDoesNotCountIsLimited(t *testing.T) {
+func TestUncountedMemoryIsLimited(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no limit of memory")
 	}
-	s := empty(t)
+	s := publishEmpty(t)
 	for _, ask := range []func(sql string) error{
-		func(sql string) error { _, err := apart(0).Query(t.Context(), s, sql); return err },
-		func(sql string) error { _, err := apart(0).Bind(t.Context(), sql); return err },
+		func(sql string) error { _, err := inProcess(0).Query(t.Context(), s, sql); return err },
+		func(sql string) error { _, err := inProcess(0).Bind(t.Context(), sql); return err },
 	} {
-		refuses(t, "needs more memory than 1024MB", func() error { return ask("select 1 limit len(range(400000000))") })
+		wantError(t, "needs more memory than 1024MB", func() error { return ask("select 1 limit len(range(400000000))") })
 		if err := ask("select 'x' limit len(range(1000000))"); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-func TestSQLGoesAwayWithWhoeverAsks(t *testing.T) {
+func TestProcessEndsWhenTheCallerCancels(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a := apart(0)
+	a := inProcess(0)
 	command := a.Command
 	a.Command = func(ctx context.Context) *exec.Cmd { cancel(); return command(ctx) }
 	if _, err := a.Bind(ctx, "select 1"); !errors.Is(err, context.Canceled) {
@@ -103,7 +103,7 @@ func TestSQLGoesAwayWithWhoeverAsks(t *testing.T) {
 	}
 }
 
-func TestProcessThatDiesIsTold(t *testing.T) {
+func TestProcessThatDiesIsReported(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"killed": {"kill -9 $$", "the process that ran the SQL ended, possibly because memory ran out (signal: killed"},
 		"loud":   {"echo fatal error: out of memory >&2; echo goroutine 1 >&2; exit 2", "(exit status 2 fatal error: out of memory)"},
@@ -112,21 +112,21 @@ func TestProcessThatDiesIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", c.script) }}
-			refuses(t, c.want, func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+			wantError(t, c.want, func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
 		})
 	}
 	a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere") }}
-	refuses(t, "in another process", func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+	wantError(t, "in another process", func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
 }
 
-func TestNoSQLTakesMoreThanItsTimeAndMemory(t *testing.T) {
+func TestSQLStaysWithinTimeAndMemoryLimits(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no limit of memory")
 	}
-	s, limit := empty(t), 200*time.Millisecond
-	for name, sql := range bombs {
+	s, limit := publishEmpty(t), 200*time.Millisecond
+	for name, sql := range expensive {
 		t.Run(name, func(t *testing.T) {
-			_, err := apart(limit).Query(t.Context(), s, sql)
+			_, err := inProcess(limit).Query(t.Context(), s, sql)
 			if err == nil || !strings.Contains(err.Error(), "make it read fewer rows") {
 				t.Errorf("error %v names no limit and no remedy", err)
 			}

@@ -36,7 +36,7 @@ func Run(ctx context.Context, path, text string, columns func([]string) error, r
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, confined, nil); err != nil {
 			return fmt.Errorf("confine the query: %w", err)
 		}
-		return noWriting(conn, text)
+		return checkNoWrites(conn, text)
 	}, columns, row)
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
 		return &DeniedError{Cause: err}
@@ -62,10 +62,10 @@ func (e *DeniedError) Unwrap() error { return e.Cause }
 // writing matches the keywords of all statements that write files.
 var writing = regexp.MustCompile(`(?i)\b(?:copy|export)\b`)
 
-// noWriting returns an error for statements that write files: even without external access, DuckDB lets
+// checkNoWrites returns an error for statements that write files: even without external access, DuckDB lets
 // them write to the open file and its log. The statement type comes from DuckDB, because a query may
 // contain the keywords in texts and nested comments.
-func noWriting(conn driver.Conn, text string) error {
+func checkNoWrites(conn driver.Conn, text string) error {
 	if !writing.MatchString(text) {
 		return nil
 	}
@@ -89,8 +89,8 @@ func run(
 	ctx context.Context, path, text string, confine func(driver.Conn) error,
 	columns func([]string) error, row func([]any) error,
 ) error {
-	return opened(ctx, path, func(conn driver.Conn) error {
-		if err := single(text); err != nil {
+	return withFile(ctx, path, func(conn driver.Conn) error {
+		if err := checkSingle(text); err != nil {
 			return err
 		}
 		if err := confine(conn); err != nil {
@@ -103,8 +103,8 @@ func run(
 	})
 }
 
-// opened opens the published file read-only, calls work, and closes the file.
-func opened(ctx context.Context, path string, work func(driver.Conn) error) (err error) {
+// withFile opens the published file read-only, calls work, and closes the file.
+func withFile(ctx context.Context, path string, work func(driver.Conn) error) (err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", path, ErrNotPublished)
@@ -146,9 +146,9 @@ var (
 // returned.
 var ErrSeveral = errors.New("the SQL has several statements, and one result is printed at a time; run each by itself")
 
-// single returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
+// checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
 // one PIVOT into several statements.
-func single(text string) error {
+func checkSingle(text string) error {
 	bare := inert.ReplaceAllStringFunc(text, func(token string) string {
 		if strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*") {
 			return " "
@@ -186,7 +186,7 @@ func read(ctx context.Context, conn driver.Conn, text string, columns func([]str
 			return fmt.Errorf("read a row of the result: %w", err)
 		}
 		for i, v := range raw {
-			values[i] = plain(v, rows.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i))
+			values[i] = convert(v, rows.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i))
 		}
 		if err := row(values); err != nil {
 			return err

@@ -20,8 +20,8 @@ type Rows struct {
 
 // first is a request for the first rows of a result.
 type first struct {
-	Path string // the published file
-	Most int    // rows
+	Path  string // the published file
+	Limit int    // rows
 }
 
 // mostText is the maximum length of a text, in bytes. Longer ones are truncated.
@@ -31,7 +31,7 @@ const mostText = 2000
 // must be one SELECT that reads only the published tables. It may use no disk space; time and memory
 // are limited.
 func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
-	got, err := a.ask(ctx, question{SQL: sql, First: &first{path, most}})
+	got, err := a.send(ctx, request{SQL: sql, First: &first{path, most}})
 	return got.First, err
 }
 
@@ -51,8 +51,8 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		if err != nil {
 			return err
 		}
-		return read(limited, conn, fmt.Sprintf("FROM temp.result LIMIT %d", f.Most+1), nil, func(values []any) error {
-			if got.More = len(got.Rows) == f.Most; got.More {
+		return read(limited, conn, fmt.Sprintf("FROM temp.result LIMIT %d", f.Limit+1), nil, func(values []any) error {
+			if got.More = len(got.Rows) == f.Limit; got.More {
 				return nil
 			}
 			row := make([]*string, len(values))

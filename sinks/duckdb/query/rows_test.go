@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shownAs returns the first row of a result, with "NULL" for nil.
-func shownAs(t *testing.T, path, sql string) (row []string) {
+// firstRow returns the first row of a result, with "NULL" for nil.
+func firstRow(t *testing.T, path, sql string) (row []string) {
 	t.Helper()
-	got, err := apart(0).First(t.Context(), path, sql, 1)
+	got, err := inProcess(0).First(t.Context(), path, sql, 1)
 	if err != nil || len(got.Rows) != 1 {
 		t.Fatalf("%s: %+v %v", sql, got, err)
 	}
@@ -31,7 +31,7 @@ func shownAs(t *testing.T, path, sql string) (row []string) {
 
 func TestFirstRowsAreTexts(t *testing.T) {
 	t.Parallel()
-	path := empty(t).Path
+	path := publishEmpty(t).Path
 	for sql, want := range map[string][]string{
 		"select 1, 9223372036854775807, 1.5, true, null, 'x' -- a comment":                  {"1", "9223372036854775807", "1.5", "true", "NULL", "x"},
 		"select timestamptz '2026-11-23 12:00:00+01', date '2026-11-23';":                   {"2026-11-23T11:00:00Z", "2026-11-23"},
@@ -40,12 +40,12 @@ func TestFirstRowsAreTexts(t *testing.T) {
 		"from (show tables) where name = 'outliers'":                                        {"outliers"},
 		"with a as (select 7 as n) select n as x, n as x from a":                            {"7", "7"},
 	} {
-		if diff := cmp.Diff(want, shownAs(t, path, sql)); diff != "" {
+		if diff := cmp.Diff(want, firstRow(t, path, sql)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sql, diff)
 		}
 	}
 	for most, more := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
-		got, err := apart(0).First(t.Context(), path, "select i as n from range(3) as r(i) order by i desc", most)
+		got, err := inProcess(0).First(t.Context(), path, "select i as n from range(3) as r(i) order by i desc", most)
 		if err != nil || got.More != more || len(got.Rows) != min(most, 3) || *got.Rows[0][0] != "2" {
 			t.Errorf("at most %d of 3 rows: %+v %v", most, got, err)
 		}
@@ -55,17 +55,17 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	}
 }
 
-// TestFirstRowsNeedNothingButTheTables: the SQL may come from a URL that anybody has written.
-func TestFirstRowsNeedNothingButTheTables(t *testing.T) {
+// TestFirstReadsOnlyTheTables: the SQL may come from a URL that anybody has written.
+func TestFirstReadsOnlyTheTables(t *testing.T) {
 	t.Parallel()
-	path := empty(t).Path
+	path := publishEmpty(t).Path
 	folder := filepath.Dir(path)
 	before, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const endless = "select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where hash(a, b, c) = 3"
-	if got, err := apart(time.Second).First(t.Context(), path, endless, 10); err == nil || !strings.Contains(err.Error(), "took longer") {
+	if got, err := inProcess(time.Second).First(t.Context(), path, endless, 10); err == nil || !strings.Contains(err.Error(), "took longer") {
 		t.Errorf("%s: %+v, error %v", endless, got, err)
 	}
 	for sql, says := range map[string]string{
@@ -86,7 +86,7 @@ func TestFirstRowsNeedNothingButTheTables(t *testing.T) {
 		"":                                             "SELECT",
 		"select len(list(a || repeat('x', 100))) from range(100000000) r(a)": "more memory than 512MB",
 	} {
-		got, err := apart(2*time.Minute).First(t.Context(), path, sql, 10)
+		got, err := inProcess(2*time.Minute).First(t.Context(), path, sql, 10)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %+v, error %v, want %q", sql, got, err, says)
 		}
@@ -100,7 +100,7 @@ func TestFirstRowsNeedNothingButTheTables(t *testing.T) {
 	}
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := apart(0).First(left, path, "select 1", 1); err != context.Canceled {
+	if _, err := inProcess(0).First(left, path, "select 1", 1); err != context.Canceled {
 		t.Errorf("asked by a client that has left: %v", err)
 	}
 }

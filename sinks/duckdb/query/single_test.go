@@ -2,7 +2,7 @@ package query
 
 import "testing"
 
-func TestSeveralStatementsAreToldFromOne(t *testing.T) {
+func TestSeveralStatementsAreDetected(t *testing.T) {
 	for text, several := range map[string]bool{
 		"select 1":                          false,
 		"select 1;":                         false,
@@ -18,7 +18,7 @@ func TestSeveralStatementsAreToldFromOne(t *testing.T) {
 		"set threads = 1; select 1":         true,
 		"select 'a' --'\n; select 2":        true,
 	} {
-		if got := single(text) != nil; got != several {
+		if got := checkSingle(text) != nil; got != several {
 			t.Errorf("%q: several statements %v, want %v", text, got, several)
 		}
 	}

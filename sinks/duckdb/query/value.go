@@ -11,46 +11,46 @@ import (
 	"github.com/google/uuid"
 )
 
-// plain converts a value of the driver to one of the types that [Run] documents. kind is DuckDB's type
+// convert converts a value of the driver to one of the types that [Run] documents. kind is DuckDB's type
 // of the column. It is needed where several types of DuckDB have the same Go type: the driver returns
 // DATE, TIME and TIMESTAMP as time.Time. kind is not parsed for the elements of lists and structs, so
 // only the driver's own types are converted there.
-func plain(v any, kind string) any {
+func convert(v any, kind string) any {
 	switch v := v.(type) {
 	case time.Time:
-		return moment(v, kind)
+		return convertTime(v, kind)
 	case []byte:
 		if kind == "UUID" && len(v) == len(uuid.UUID{}) {
 			return uuid.UUID(v).String()
 		}
 	case float32:
-		return finite(v, float64(v))
+		return convertFloat(v, float64(v))
 	case float64:
-		return finite(v, v)
+		return convertFloat(v, v)
 	case duckdb.Decimal:
-		return decimal(v)
+		return convertDecimal(v)
 	case duckdb.Interval:
-		return interval(v)
+		return convertInterval(v)
 	case duckdb.Union:
-		return plain(v.Value, "")
+		return convert(v.Value, "")
 	case duckdb.OrderedMap:
-		return entries(v)
+		return convertMap(v)
 	case []any:
 		for i := range v {
-			v[i] = plain(v[i], "")
+			v[i] = convert(v[i], "")
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = plain(v[name], "")
+			v[name] = convert(v[name], "")
 		}
 	}
 	return v
 }
 
-// moment returns a TIMESTAMP WITH TIME ZONE unchanged, and other times as texts without a zone. Times
+// convertTime returns a TIMESTAMP WITH TIME ZONE unchanged, and other times as texts without a zone. Times
 // after the year 9999, such as DuckDB's infinity, become texts too, because they cannot be marshalled
 // to JSON.
-func moment(at time.Time, kind string) any {
+func convertTime(at time.Time, kind string) any {
 	const date, clock = "2006-01-02", "15:04:05.999999999"
 	switch {
 	case kind == "DATE":
@@ -65,9 +65,9 @@ func moment(at time.Time, kind string) any {
 	return at
 }
 
-// finite returns finite numbers unchanged, and NaN and infinity as the texts of SQL, because JSON has
+// convertFloat returns finite numbers unchanged, and NaN and infinity as the texts of SQL, because JSON has
 // no numbers for them.
-func finite(v any, f float64) any {
+func convertFloat(v any, f float64) any {
 	switch {
 	case math.IsNaN(f):
 		return "nan"
@@ -79,8 +79,8 @@ func finite(v any, f float64) any {
 	return v
 }
 
-// decimal keeps all digits, including trailing zeros.
-func decimal(d duckdb.Decimal) json.Number {
+// convertDecimal keeps all digits, including trailing zeros.
+func convertDecimal(d duckdb.Decimal) json.Number {
 	digits, sign := d.Value.String(), ""
 	if d.Value.Sign() < 0 {
 		digits, sign = digits[1:], "-"
@@ -93,8 +93,8 @@ func decimal(d duckdb.Decimal) json.Number {
 	return json.Number(sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:])
 }
 
-// interval formats an interval like DuckDB, so that SQL can parse it: "1 month 3 days 00:00:01.5".
-func interval(i duckdb.Interval) string {
+// convertInterval formats an interval like DuckDB, so that SQL can parse it: "1 month 3 days 00:00:01.5".
+func convertInterval(i duckdb.Interval) string {
 	var parts []string
 	for _, part := range []struct {
 		n    int32
@@ -111,10 +111,10 @@ func interval(i duckdb.Interval) string {
 	if i.Micros == 0 && len(parts) > 0 {
 		return strings.Join(parts, " ")
 	}
-	return strings.Join(append(parts, hours(i.Micros)), " ")
+	return strings.Join(append(parts, clockTime(i.Micros)), " ")
 }
 
-func hours(micros int64) string {
+func clockTime(micros int64) string {
 	sign, n := "", uint64(micros)
 	if micros < 0 {
 		sign, n = "-", -n // unsigned, so that it is correct for MinInt64 too
@@ -124,12 +124,12 @@ func hours(micros int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// entries converts the values of a map and keeps its order.
-func entries(m duckdb.OrderedMap) *duckdb.OrderedMap {
+// convertMap converts the values of a map and keeps its order.
+func convertMap(m duckdb.OrderedMap) *duckdb.OrderedMap {
 	ordered := &duckdb.OrderedMap{}
 	values := m.Values()
 	for i, key := range m.Keys() {
-		ordered.Set(key, plain(values[i], ""))
+		ordered.Set(key, convert(values[i], ""))
 	}
 	return ordered
 }

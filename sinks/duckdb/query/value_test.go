@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestQueryHandsOverPlainValues(t *testing.T) {
+func TestRunConvertsValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.duckdb")
 	db, err := sql.Open("duckdb", path)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestQueryHandsOverPlainValues(t *testing.T) {
 	}
 }
 
-func TestIntervalsAreWrittenAsSQLReadsThem(t *testing.T) {
+func TestIntervalsAreValidSQL(t *testing.T) {
 	for want, i := range map[string]duckdb.Interval{
 		"00:00:00":                 {},
 		"1 year 2 months":          {Months: 14},
@@ -63,7 +63,7 @@ func TestIntervalsAreWrittenAsSQLReadsThem(t *testing.T) {
 		"-00:00:00.5":              {Micros: -500_000},
 		"-2562047788:00:54.775808": {Micros: math.MinInt64},
 	} {
-		if got := interval(i); got != want {
+		if got := convertInterval(i); got != want {
 			t.Errorf("%+v is %q, want %q", i, got, want)
 		}
 	}
