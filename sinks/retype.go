@@ -11,24 +11,25 @@ import (
 // Retype returns an array with the type to, without copying. It returns an error if the types differ in
 // more than metadata and the names of list elements.
 func Retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
+	differs := fmt.Errorf("it has type %v, and this version of outlierd declares %v", data.DataType(), to)
 	if data.DataType().ID() != to.ID() {
-		return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+		return nil, differs
 	}
 	nested, ok := to.(arrow.NestedType)
 	if !ok {
 		if !arrow.TypeEqual(data.DataType(), to) {
-			return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+			return nil, differs
 		}
 		return data, nil
 	}
 	from := data.DataType().(arrow.NestedType).Fields()
 	if len(from) != len(nested.Fields()) {
-		return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+		return nil, differs
 	}
 	var children []arrow.ArrayData
 	for i, f := range nested.Fields() {
 		if to.ID() == arrow.STRUCT && from[i].Name != f.Name {
-			return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+			return nil, differs
 		}
 		child, err := Retype(data.Children()[i], f.Type)
 		if err != nil {

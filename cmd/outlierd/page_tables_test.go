@@ -217,7 +217,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 			t.Errorf("%s begins with %.60q", format, text)
 		}
 	}
-	for sql, says := range map[string]string{"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "nothing but the published tables"} {
+	for sql, says := range map[string]string{"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables"} {
 		_, err := tables.whole(t.Context(), sql, "csv")
 		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
 			t.Errorf("download of %s: %v", sql, err)

@@ -168,7 +168,8 @@ type unidentified struct{ code string }
 
 func (u unidentified) Error() string {
 	if u.code != "" {
-		return "Microsoft Entra refused the identity (" + u.code + "): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other variables of it"
+		return "Microsoft Entra refused the identity (" + u.code +
+			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity"
 	}
 	return "no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
 		"or give this machine an identity"
@@ -331,12 +332,12 @@ func (a *azure) remedy(code bloberror.Code) string {
 	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
 		return "create the container, or correct its address"
 	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation:
-		return "the credentials are refused: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
+		return "the store refused the credentials: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
 			"and this machine's clock"
 	case bloberror.AuthorizationFailure, bloberror.AuthorizationSourceIPMismatch:
 		return "allow the credentials " + azurePermissions + "; and this machine's address in the account's network rules"
 	case "KeyBasedAuthenticationNotPermitted":
-		return "the storage account accepts no keys: use an identity without them"
+		return "the storage account accepts no keys: use an identity instead"
 	case bloberror.BlobImmutableDueToPolicy, bloberror.LeaseIDMissing:
 		return "a lease or a policy protects the object: remove it, or use another container"
 	case bloberror.MD5Mismatch, bloberror.CRC64Mismatch, bloberror.InvalidBlockList, bloberror.InvalidBlobOrBlock:

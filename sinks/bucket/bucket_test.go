@@ -186,7 +186,7 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	return m
 }
 
-var everyRequest = flag.Bool("every-request", false, "let each request be the last one of a process, in place of one in five by chance")
+var everyRequest = flag.Bool("every-request", false, "stop a process after each request, instead of after a random one in five")
 
 // TestCopyIsWholeWhereverItIsCutShort stops a process after each request in turn. Readers must always
 // find the objects of the manifest, and the next process must complete the copy and delete all other
@@ -355,13 +355,13 @@ func TestRefusalsAreNamed(t *testing.T) {
 		code, want string
 	}{
 		{buckettest.New, http.StatusForbidden, "AccessDenied", "s3:PutObject"},
-		{buckettest.New, http.StatusServiceUnavailable, "SlowDown", "it is tried again"},
+		{buckettest.New, http.StatusServiceUnavailable, "SlowDown", "it will be retried"},
 		{buckettest.New, http.StatusBadRequest, "ExpiredToken", "renew them"},
 		{buckettest.New, http.StatusForbidden, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"},
 		{buckettest.New, http.StatusNotFound, "NoSuchBucket", "create the bucket"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationFailure", "network rules"},
-		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "it is tried again"},
+		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "it will be retried"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "this machine's clock"},
 		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the container"},
 		{buckettest.NewAzure, http.StatusConflict, "BlobImmutableDueToPolicy", "a policy"},
@@ -406,7 +406,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	}
 	o := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.Loses = func(part int) bool { return part == 2 }
-	if err := there.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "tried again") {
+	if err := there.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
 		t.Errorf("a part was lost: %v", err)
 	}
 	server.Loses = nil
@@ -460,7 +460,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 			t.Fatal(err)
 		}
 		made := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
-		if err := there.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged on its way; it is tried again") {
+		if err := there.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if len(server.Objects()) > 0 {

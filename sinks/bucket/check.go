@@ -77,7 +77,7 @@ func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, r
 	case !there:
 		return o.Name + " is missing", nil
 	case size != o.Bytes:
-		return fmt.Sprintf("%s has %d bytes in place of %d", o.Name, size, o.Bytes), nil
+		return fmt.Sprintf("%s has %d bytes instead of %d", o.Name, size, o.Bytes), nil
 	case !readData:
 		return "", nil
 	}

@@ -22,7 +22,7 @@ const Grace = time.Hour
 const atOnce = 4
 
 // triedAgain is the end of messages about transient errors of a copy.
-const triedAgain = "it is tried again"
+const triedAgain = "it will be retried"
 
 // Copy keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
 type Copy struct {
@@ -117,8 +117,8 @@ func (c *Copy) owned(root manifest, r record) error {
 	case root.Owner != r.Owner:
 		return fmt.Errorf("another data folder writes there: "+remedy, manifestName)
 	case root.Commit > r.Commits[c.options.Address]:
-		return fmt.Errorf("it has what this data folder has not written, so a copy of the folder writes there, or this is an old copy: "+
-			remedy, manifestName)
+		return fmt.Errorf("it has commits that this data folder has not made: a copy of the folder writes there, "+
+			"or this folder is an old copy; "+remedy, manifestName)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type Refused struct {
 	remedy string
 }
 
-const partLost = "a part of the upload was lost or damaged on its way; "
+const partLost = "a part of the upload was lost or damaged in transit; "
 
 // refused returns the error for a response. remedy is specific to the kind of store; for "" it depends
 // on the status.
@@ -32,11 +32,11 @@ func refused(code string, status int, remedy, permissions, again string) *Refuse
 	switch {
 	case remedy != "":
 	case r.Is(fs.ErrExist):
-		r.remedy = "another process has replaced it meanwhile; see that only one data folder writes there"
+		r.remedy = "another process has replaced it in the meantime; make sure that only one data folder writes there"
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		r.remedy = "allow the credentials " + permissions
 	case status == http.StatusTooManyRequests || status >= 500:
-		r.remedy = "it is busy or has a fault; " + again
+		r.remedy = "it is overloaded or has a fault; " + again
 	default:
 		r.remedy = "see docs/buckets.md"
 	}

@@ -50,7 +50,7 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 	}
 	for key, err := range s.client.unended(ctx, s.below(), false) {
 		if err != nil {
-			return nil, fmt.Errorf("list the uploads to %s that were cut short: %w", f, err)
+			return nil, fmt.Errorf("list the incomplete uploads to %s: %w", f, err)
 		}
 		names[strings.TrimPrefix(key, s.below())] = true
 	}

@@ -182,7 +182,7 @@ func (s *s3) remedy(code string) string {
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
 		return "the credentials have expired: renew them"
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
-		return "the credentials are refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+		return "the store refused the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 	case "RequestTimeTooSkewed":
 		return "set this machine's clock"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":

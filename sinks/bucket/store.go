@@ -173,13 +173,13 @@ func (s *store) list(ctx context.Context) (map[string]int64, error) {
 func (s *store) removeIncomplete(ctx context.Context) error {
 	for key, err := range s.client.unended(ctx, s.below(), true) {
 		if err != nil {
-			return fmt.Errorf("list the uploads that were cut short: %w", err)
+			return fmt.Errorf("list the incomplete uploads: %w", err)
 		}
 		if !objectName.MatchString(strings.TrimPrefix(key, s.below())) {
 			continue
 		}
 		if err := s.client.removeUnended(ctx, key); err != nil {
-			return fmt.Errorf("remove the upload of %s that was cut short: %w", key, err)
+			return fmt.Errorf("delete the parts of the incomplete upload of %s: %w", key, err)
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func (s *store) upload(ctx context.Context, file string, o object) error {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != o.SHA256 {
-		return fmt.Errorf("%s is damaged: 'outlierd rebuild parquet' builds it anew from the journal", file)
+		return fmt.Errorf("%s is damaged: 'outlierd rebuild parquet' rebuilds it from the journal", file)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

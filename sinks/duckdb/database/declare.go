@@ -90,7 +90,7 @@ func (db *DB) types(ctx context.Context, tables []*schema.Table) (map[string]str
 	}
 	rows, err := db.Query(ctx, "SELECT "+strings.Join(calls, ", "))
 	if err != nil {
-		return nil, fmt.Errorf("types of the declared columns: %w", err)
+		return nil, fmt.Errorf("read the types of the declared columns: %w", err)
 	}
 	types := map[string]string{}
 	for i, kind := range kinds {
@@ -108,9 +108,10 @@ type table struct {
 // readTables reads the tables of the file, by schema and name. It runs one query for all tables, because
 // DuckDB scans its whole catalog for each query.
 func (db *DB) readTables(ctx context.Context) (map[[2]string]table, error) {
-	rows, err := db.Query(ctx, "SELECT schema_name, table_name, coalesce(comment, '') FROM duckdb_tables() WHERE database_name = 'warehouse'")
+	rows, err := db.Query(ctx,
+		"SELECT schema_name, table_name, coalesce(comment, '') FROM duckdb_tables() WHERE database_name = 'warehouse'")
 	if err != nil {
-		return nil, fmt.Errorf("tables of the file: %w", err)
+		return nil, fmt.Errorf("read the tables of the file: %w", err)
 	}
 	tables := map[[2]string]table{}
 	for _, r := range rows {
@@ -119,7 +120,7 @@ func (db *DB) readTables(ctx context.Context) (map[[2]string]table, error) {
 	rows, err = db.Query(ctx, `SELECT schema_name, table_name, column_name, data_type, coalesce(comment, '')
 		FROM duckdb_columns() WHERE database_name = 'warehouse'`)
 	if err != nil {
-		return nil, fmt.Errorf("columns of the file: %w", err)
+		return nil, fmt.Errorf("read the columns of the file: %w", err)
 	}
 	for _, r := range rows {
 		if t, ok := tables[[2]string{r[0].(string), r[1].(string)}]; ok { // a view has columns too
@@ -220,7 +221,8 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	ddl = append(ddl, changes...)
 	ddl = append(ddl, markChanges(have[[2]string{"outlierd", "marks"}])...)
 	if len(ddl) > 0 {
-		if err := db.define(ctx, "BEGIN; "+createSchemas+"; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
+		all := "BEGIN; " + createSchemas + "; " + strings.Join(ddl, "; ") + "; COMMIT; CHECKPOINT warehouse"
+		if err := db.define(ctx, all); err != nil {
 			return fmt.Errorf("declare tables: %w", err)
 		}
 	}
@@ -248,7 +250,8 @@ const (
 // table, which an earlier version wrote and which are no longer used.
 func (db *DB) declareMarks(ctx context.Context) error {
 	_, err := db.Exec(ctx, `DELETE FROM warehouse.outlierd.marks WHERE name LIKE 'ops.%';
-		INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`), (`+Text(Vacuum)+`)) AS v(name)
+		INSERT INTO warehouse.outlierd.marks
+		SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`), (`+Text(Vacuum)+`)) AS v(name)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`)
 	if err != nil {
 		return fmt.Errorf("declare marks: %w", err)
@@ -302,10 +305,11 @@ func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 	rows, err := db.Query(ctx, `SELECT w.nth, coalesce(v.comment, ''), list([c.column_name, coalesce(c.comment, '')])
 		FROM (VALUES `+strings.Join(wanted, ", ")+`) AS w(nth, name, sql)
 		JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name || '.' || v.view_name = w.name
-			AND v.sql = 'CREATE VIEW ' || regexp_replace(w.name, '^main[.]', '') || ' AS ' || json_deserialize_sql(json_serialize_sql(w.sql)) || ';'
+			AND v.sql = 'CREATE VIEW ' || regexp_replace(w.name, '^main[.]', '') || ' AS '
+				|| json_deserialize_sql(json_serialize_sql(w.sql)) || ';'
 		JOIN duckdb_columns() AS c ON c.database_name = 'warehouse' AND c.table_oid = v.view_oid GROUP BY ALL`)
 	if err != nil {
-		return nil, fmt.Errorf("definitions of the views: %w", err)
+		return nil, fmt.Errorf("read the views of the file: %w", err)
 	}
 	have := map[string]string{}
 	for _, r := range rows {

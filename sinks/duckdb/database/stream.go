@@ -89,8 +89,10 @@ func newStream(f *feed) (*stream, error) {
 
 // register creates a view that reads the stream.
 func (s *stream) register(db *DB, view string) error {
-	handle := reflect.ValueOf(db.conn).Elem().FieldByName("conn").FieldByName("Ptr") // the driver does not export it
-	state := arrowmapping.ArrowScan(mapping.Connection{Ptr: handle.UnsafePointer()}, view, arrowmapping.ArrowStream{Ptr: unsafe.Pointer(&s.c.shown)})
+	// The driver does not export its handle.
+	handle := reflect.ValueOf(db.conn).Elem().FieldByName("conn").FieldByName("Ptr")
+	stream := arrowmapping.ArrowStream{Ptr: unsafe.Pointer(&s.c.shown)}
+	state := arrowmapping.ArrowScan(mapping.Connection{Ptr: handle.UnsafePointer()}, view, stream)
 	if state == mapping.StateError {
 		return fmt.Errorf("DuckDB refused the columns of view %s", view)
 	}

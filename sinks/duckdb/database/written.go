@@ -25,7 +25,7 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 	_, err := db.Exec(ctx, fmt.Sprintf(`CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
 		storage_config = {'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true})`, Text(record), recordBuffer))
 	if err != nil {
-		return fmt.Errorf("let DuckDB record what it writes: %w", err)
+		return fmt.Errorf("start DuckDB's log of its writes: %w", err)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 func (db *DB) Written(ctx context.Context, record, path string) (writes []Write, err error) {
 	fill := fmt.Sprintf("SELECT count(write_log('', level := 'trace', log_type := 'FileSystem')) FROM range(%d)", recordBuffer)
 	if _, err := db.Exec(ctx, fill); err != nil {
-		return nil, fmt.Errorf("complete the record of what DuckDB writes: %w", err)
+		return nil, fmt.Errorf("flush DuckDB's log of its writes: %w", err)
 	}
 	f, err := os.Open(record)
 	if err != nil {
@@ -42,7 +42,8 @@ func (db *DB) Written(ctx context.Context, record, path string) (writes []Write,
 	}
 	defer f.Close()
 	// A line of the log is CSV whose last field is JSON.
-	entry := `"{""fs"":""LocalFileSystem"",""path"":""` + strings.ReplaceAll(path, `"`, `""`) + `"",""op"":""WRITE"",""bytes"":""`
+	entry := `"{""fs"":""LocalFileSystem"",""path"":""` + strings.ReplaceAll(path, `"`, `""`) +
+		`"",""op"":""WRITE"",""bytes"":""`
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -57,7 +58,7 @@ func (db *DB) Written(ctx context.Context, record, path string) (writes []Write,
 		writes = append(writes, w)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read what DuckDB has written: %w", err)
+		return nil, fmt.Errorf("read DuckDB's log of its writes: %w", err)
 	}
 	return writes, nil
 }

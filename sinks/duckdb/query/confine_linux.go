@@ -29,7 +29,7 @@ func Confine() error {
 		)
 	}
 	if err != nil {
-		return fmt.Errorf("limit the memory of SQL: %w", err)
+		return fmt.Errorf("limit the resources of the process that runs SQL: %w", err)
 	}
 	return nil
 }

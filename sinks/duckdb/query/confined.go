@@ -93,7 +93,8 @@ func reason(ctx, limited context.Context, err error, limit time.Duration, memory
 	case ctx.Err() == nil && limited.Err() != nil:
 		return timeoutError(limit)
 	case database.OutOfMemory(err):
-		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values", database.Megabytes(memory))
+		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values",
+			database.Megabytes(memory))
 	}
 	return explain(err)
 }
@@ -143,7 +144,7 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 			return nil
 		}
 		if limit := cmp.Or(s.Limit, maxValues); len(values) == limit {
-			return fmt.Errorf("the SQL gives more than %d values: add a LIMIT to it", limit)
+			return fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", limit)
 		}
 		value, err := toText(row[at], column)
 		values = append(values, value)
@@ -179,7 +180,8 @@ func setNow(ctx context.Context, db *database.DB, now time.Time) error {
 	for _, m := range [][2]string{
 		{"now", "TIMESTAMPTZ " + database.Text(now.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))},
 		{"transaction_timestamp", "now()"}, {"get_current_timestamp", "now()"},
-		{"current_localtimestamp", "now()::TIMESTAMP"}, {"current_localtime", "now()::TIMESTAMP::TIME"}, {"get_current_time", "now()::TIMETZ"},
+		{"current_localtimestamp", "now()::TIMESTAMP"}, {"current_localtime", "now()::TIMESTAMP::TIME"},
+		{"get_current_time", "now()::TIMETZ"},
 		{"today", "now()::DATE"}, {"current_date", "now()::DATE"},
 	} {
 		macros = append(macros, fmt.Sprintf("CREATE TEMP MACRO %s() AS %s", m[0], m[1]))

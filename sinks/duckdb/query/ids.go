@@ -54,7 +54,7 @@ func Column(fields []Field, want string) (int, error) {
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
-	return 0, fmt.Errorf("the SQL gives no column %s but %s: select one column alone, or name the one that is meant: AS %[1]s",
+	return 0, fmt.Errorf("the SQL returns no column %s but %s: select one column only, or rename the right one: AS %[1]s",
 		want, strings.Join(names, ", "))
 }
 
@@ -63,11 +63,13 @@ func (f Field) checkSuitable(want string) error {
 	id := strings.HasSuffix(want, "_id")
 	switch {
 	case id && f.namesAnother(want):
-		return fmt.Errorf("the SQL gives no column %s but %s: select %[1]s, or, if %[2]s does hold such ids, %[2]s AS %[1]s", want, f.Name)
+		return fmt.Errorf("the SQL returns no column %s but %s: select %[1]s, or %[2]s AS %[1]s if it contains such ids",
+			want, f.Name)
 	case strings.HasSuffix(f.Kind, "]"):
 		return listError(f.Name)
 	case noText.MatchString(f.Kind), id && f.Kind != "" && !isText.MatchString(f.Kind):
-		return fmt.Errorf("column %s is %s, which is no %s: select %s", f.Name, f.Kind, cmp.Or(want, "text"), remedy(f.Name, want))
+		return fmt.Errorf("column %s has type %s, which cannot be a %s: select %s",
+			f.Name, f.Kind, cmp.Or(want, "text"), remedy(f.Name, want))
 	}
 	return nil
 }
@@ -95,11 +97,11 @@ func remedy(column, want string) string {
 	if want == "" {
 		return column + "::VARCHAR"
 	}
-	return "the column that holds it, or " + column + "::VARCHAR AS " + want + " if this one does"
+	return "the column with the ids, or " + column + "::VARCHAR AS " + want + " if it contains them"
 }
 
 func listError(column string) error {
-	return fmt.Errorf("column %s holds lists: select unnest(%[1]s) to have one value in a row", column)
+	return fmt.Errorf("column %s contains lists: select unnest(%[1]s) for one value per row", column)
 }
 
 // toText converts a value to the text that is sent in a request. It returns an error for a value without
@@ -117,5 +119,5 @@ func toText(v any, column string) (string, error) {
 	case []any:
 		return "", listError(column)
 	}
-	return "", fmt.Errorf("column %s holds neither text nor whole numbers: select %[1]s::VARCHAR", column)
+	return "", fmt.Errorf("column %s contains neither texts nor integers: select %[1]s::VARCHAR", column)
 }

@@ -68,7 +68,7 @@ var mistakes = map[string]struct{ sql, want string }{
 	"variable of ours": {"select getenv('HOME')", "getenv does not exist"},
 	"file by name":     {"from '/etc/hostname.csv'", "file system operations are disabled"},
 	"network by name":  {"from 'https://example.com/x.csv'", "file system operations are disabled"},
-	"file":             {"from read_text('/etc/hostname')", "the SQL calls read_text: it may read the tables"},
+	"file":             {"from read_text('/etc/hostname')", "the SQL calls read_text: in FROM it may use only the tables"},
 	"file in depth":    {"with x as (select 1 as a union all select (select count(*) from (from Read_CSV('/etc/hostname')))) from x", "the SQL calls read_csv:"},
 	"file, in full":    {"from system.main.read_text('/etc/hostname')", "the SQL calls read_text:"},
 	"glob":             {"select 1 from outliers, glob('/*')", "the SQL calls glob:"},
@@ -140,7 +140,7 @@ func TestNothingPublishedMeansNoIDs(t *testing.T) {
 			t.Errorf("%s: %v, %v", s.Path, got, err)
 		}
 		for sql, want := range map[string]string{
-			"select channel_id, z_score from outliers":   "the SQL gives no column video_id but channel_id, z_score",
+			"select channel_id, z_score from outliers":   "the SQL returns no column video_id but channel_id, z_score",
 			"select vidoe_id from outliers":              "line 1 of the SQL: Binder Error",
 			"select video_id from outliers; select true": "one SELECT",
 		} {
@@ -174,7 +174,7 @@ func TestColumnFindsTheNamedOrOnlyColumn(t *testing.T) {
 		if (err != nil) != (c.at < 0) || err == nil && at != c.at {
 			t.Errorf("%s: %d, %v", name, at, err)
 		}
-		if err != nil && len(c.columns) > 0 && !strings.Contains(err.Error(), "no column video_id but a, b: select one column alone, or name the one that is meant: AS video_id") {
+		if err != nil && len(c.columns) > 0 && !strings.Contains(err.Error(), "no column video_id but a, b: select one column only, or rename the right one: AS video_id") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestColumnFindsTheNamedOrOnlyColumn(t *testing.T) {
 
 func TestColumnRefusesUnsuitableNamesAndTypes(t *testing.T) {
 	for _, c := range []struct{ sql, want, refused string }{
-		{"select title from outliers", "video_id", "no column video_id but title: select video_id, or, if title does hold such ids, title AS video_id"},
+		{"select title from outliers", "video_id", "no column video_id but title: select video_id, or title AS video_id if it contains such ids"},
 		{"select video_id from outliers", "channel_id", "no column channel_id but video_id: select channel_id"},
 		{"select category_id from videos", "channel_id", "no column channel_id but category_id"},
 		{"select Query from ops.query_yield, unnest(queries) t(Query)", "video_id", ""},
@@ -190,13 +190,13 @@ func TestColumnRefusesUnsuitableNamesAndTypes(t *testing.T) {
 		{"select video_id as id from outliers", "video_id", ""},
 		{"select any_value(video_id) from outliers", "video_id", ""},
 		{"select author_channel_id from comments", "channel_id", ""},
-		{"select count(*) as video_id from outliers", "video_id", "column video_id is BIGINT, which is no video_id: select the column that holds it, or video_id::VARCHAR AS video_id if this one does"},
-		{"select avg(z_score) from outliers", "video_id", "column avg(z_score) is DOUBLE"},
-		{"select list(video_id) from outliers", "video_id", "holds lists: select unnest(list(video_id))"},
-		{"select {'a': video_id} as x from outliers", "video_id", "is STRUCT(a VARCHAR)"},
-		{"select video_id is null as x from outliers", "channel_id", "is BOOLEAN"},
-		{"select z_score from outliers", "", "column z_score is DOUBLE, which is no text: select z_score::VARCHAR"},
-		{"select published_at from outliers", "", "is TIMESTAMP WITH TIME ZONE"},
+		{"select count(*) as video_id from outliers", "video_id", "column video_id has type BIGINT, which cannot be a video_id: select the column with the ids, or video_id::VARCHAR AS video_id if it contains them"},
+		{"select avg(z_score) from outliers", "video_id", "column avg(z_score) has type DOUBLE"},
+		{"select list(video_id) from outliers", "video_id", "contains lists: select unnest(list(video_id))"},
+		{"select {'a': video_id} as x from outliers", "video_id", "has type STRUCT(a VARCHAR)"},
+		{"select video_id is null as x from outliers", "channel_id", "has type BOOLEAN"},
+		{"select z_score from outliers", "", "column z_score has type DOUBLE, which cannot be a text: select z_score::VARCHAR"},
+		{"select published_at from outliers", "", "has type TIMESTAMP WITH TIME ZONE"},
 		{"select count(*) from outliers", "", ""},
 		{"select published_at::date from outliers", "", ""},
 		{"select description from videos", "title", ""},
@@ -238,7 +238,7 @@ func TestIDsWithoutATextAreRefused(t *testing.T) {
 	s := publishEmpty(t)
 	s.Limit = 10
 	for sql, want := range map[string]string{
-		"select ['a', 'b'] as ids":                   "column ids holds lists: select unnest(ids)",
+		"select ['a', 'b'] as ids":                   "column ids contains lists: select unnest(ids)",
 		"select 1.5::double as id":                   "select id::VARCHAR",
 		"select {'a': 1} as id":                      "select id::VARCHAR",
 		`select '\xAA'::blob as id`:                  "select id::VARCHAR",

@@ -39,7 +39,7 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 	}
 	for _, name := range tableFunctions(parsed.Statements) {
 		if !slices.Contains(tableFunctionsAllowed, name) {
-			return fmt.Errorf("the SQL calls %s: it may read the tables, and call no table functions but %s",
+			return fmt.Errorf("the SQL calls %s: in FROM it may use only the tables and the functions %s",
 				name, strings.Join(tableFunctionsAllowed, ", "))
 		}
 	}

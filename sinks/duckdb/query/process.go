@@ -119,7 +119,7 @@ func (q request) run(ctx context.Context) (got response, err error) {
 	}
 	zone, err := time.LoadLocation(q.Zone)
 	if err != nil {
-		return got, fmt.Errorf("the time zone of the SQL: %w", err)
+		return got, fmt.Errorf("load the time zone of the SQL: %w", err)
 	}
 	if !q.IDs.Now.IsZero() {
 		q.IDs.Now = q.IDs.Now.In(zone)

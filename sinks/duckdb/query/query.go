@@ -53,7 +53,7 @@ func RunUnsafe(ctx context.Context, path, text string, columns func([]string) er
 type DeniedError struct{ Cause error }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("the query may use nothing but the published tables: %v", e.Cause)
+	return fmt.Sprintf("the query may use only the published tables: %v", e.Cause)
 }
 
 // Unwrap returns DuckDB's error.
@@ -144,7 +144,7 @@ var (
 
 // ErrSeveral is returned for several statements, because only the result of the last one would be
 // returned.
-var ErrSeveral = errors.New("the SQL has several statements, and one result is printed at a time; run each by itself")
+var ErrSeveral = errors.New("the SQL has several statements, but only one result is printed: run them one at a time")
 
 // checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
 // one PIVOT into several statements.

@@ -64,7 +64,7 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		})
 	})
 	if _, denied := errors.AsType[*DeniedError](err); denied {
-		return nil, errors.New("the SQL may read the published tables and nothing else")
+		return nil, errors.New("the SQL may read only the published tables")
 	}
 	if err != nil {
 		return nil, reason(ctx, limited, err, timeLimit, exportMemory)
