@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 )
@@ -35,5 +36,21 @@ func TestLongPagesAreCompressedWithoutNewMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 		t.Errorf("three pages took %d bytes of new memory", took)
+	}
+}
+
+// TestCodecWorksInEveryBubble compresses in one synctest bubble after another: the encoder is shared, and
+// a channel of one bubble must not be used in another.
+func TestCodecWorksInEveryBubble(t *testing.T) {
+	zstd, err := compress.GetCodec(compress.Codecs.Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			if got := zstd.EncodeLevel(nil, []byte("page"), 1); len(got) == 0 {
+				t.Error("nothing was compressed")
+			}
+		})
 	}
 }
