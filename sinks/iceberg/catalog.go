@@ -58,7 +58,7 @@ func openPlace(ctx context.Context, o Options) (*place, error) {
 		err = p.openREST(ctx, o)
 	}
 	if err != nil {
-		return nil, p.explain("open the catalog", err)
+		return nil, p.explain("open the catalog", p.plain(err))
 	}
 	return p, nil
 }

@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/apache/iceberg-go/catalog/rest"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,8 +28,8 @@ const (
 	again = "it is tried again"
 )
 
-// explained is an error of a lake: its text says why something failed and what to do, on one line and
-// without secrets. The libraries' own texts repeat addresses, take several lines and have no remedy.
+// explained is an error with a text that says why something failed and what to do. The libraries' own texts
+// repeat addresses, take several lines and have no remedy.
 type explained struct {
 	err  error
 	text string
@@ -39,40 +39,40 @@ func (e *explained) Error() string { return e.text }
 
 func (e *explained) Unwrap() error { return e.err }
 
-// explain returns an error that begins with what was done with which catalog.
+// explain returns an error that begins with what was done with which catalog. Its text is one line without
+// secrets.
 func (p *place) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	if worded, raw := p.word(err); raw != nil {
-		text = strings.Replace(text, raw.Error(), worded, 1)
-	}
-	text = strings.Join(strings.Fields(what+" "+p.name+": "+text), " ")
-	return &explained{err, p.secrets.hide(text)}
+	text := strings.ReplaceAll(fmt.Sprintf("%s %s: %v", what, p.name, err), "\n", "; ")
+	return &explained{err, p.secrets.hide(strings.Join(strings.Fields(text), " "))}
 }
 
-// word finds the error of a library in err, and words it. It returns nil if there is none.
-func (p *place) word(err error) (worded string, raw error) {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		worded, raw = p.wordPostgres(e), e
-	} else if e, ok := errors.AsType[*url.Error](err); ok && p.server != nil && !errors.Is(err, rest.ErrRESTError) {
-		return "the catalog cannot be reached: " + cause(e) +
-			": see that it runs and that this machine can reach the address in `catalog`; " + again, e
-	} else if errors.Is(err, rest.ErrRESTError) {
-		return p.wordREST(err)
+const (
+	seePostgres = ": see that PostgreSQL runs and that this machine can reach the address in `catalog`; " + again
+	seeREST     = ": see that it runs and that this machine can reach the address in `catalog`; " + again
+)
+
+// plain words an error that the catalog has returned. An error of a file is returned as it is.
+func (p *place) plain(err error) error {
+	if _, ofBucket := errors.AsType[*bucket.ObjectError](err); err == nil || ofBucket {
+		return err
 	}
-	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		if raw == nil {
-			worded = "the database cannot be reached: " + cause(e) +
-				": see that PostgreSQL runs and that this machine can reach the address in `catalog`; " + again
-		}
-		raw = e
+	text := ""
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		text = p.wordPostgres(said)
+	} else if failed, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		text = "the database cannot be reached: " + cause(failed) + seePostgres
+	} else if p.postgres && broken(err) {
+		text = "the connection to the database broke: " + cause(err) + "; " + again
+	} else if p.server != nil {
+		text = p.wordREST(err)
 	}
-	if _, ofBucket := errors.AsType[*bucket.ObjectError](err); raw == nil && p.postgres && !ofBucket && broken(err) {
-		return "the connection to the database broke: " + cause(err) + "; " + again, err
+	if text == "" {
+		return err
 	}
-	return worded, raw
+	return &explained{err, text}
 }
 
 // wordPostgres words an error of PostgreSQL.
@@ -100,20 +100,36 @@ func (p *place) wordPostgres(e *pgconn.PgError) string {
 	return said + ": see the log of PostgreSQL; " + again
 }
 
-// wordREST finds and words the error of a REST catalog.
-func (p *place) wordREST(err error) (worded string, raw error) {
-	raw = answerOf(err)
-	said := fmt.Sprintf("the catalog answered HTTP %d, %q", p.server.refused.Load(), excerpt.Runes(raw.Error(), mostOfText))
+// wordREST words an error of a REST catalog. It returns "" for other errors.
+func (p *place) wordREST(err error) string {
+	status, failed := p.server.last()
+	_, asked := errors.AsType[*url.Error](err)
+	switch {
+	case asked && failed != nil: // also when it asked for a token, where the library hides the cause
+		if to, ok := errors.AsType[*redirectError](failed); ok {
+			return to.Error()
+		}
+		return "the catalog cannot be reached: " + cause(failed) + seeREST
+	case !errors.Is(err, rest.ErrRESTError):
+		return ""
+	}
+	said := "the catalog answered "
+	if status > 0 {
+		said += fmt.Sprintf("HTTP %d, ", status)
+	}
+	said += strconv.Quote(excerpt.Runes(answerOf(err).Error(), mostOfText))
 	switch {
 	case errors.Is(err, rest.ErrOAuthError), errors.Is(err, rest.ErrUnauthorized), errors.Is(err, rest.ErrAuthorizationExpired):
-		return said + ": " + p.renew + " and restart outlierd", raw
+		return said + ": " + p.renew + " and restart outlierd"
 	case errors.Is(err, rest.ErrForbidden):
-		return said + ": let this client create, read and change tables in the namespace", raw
+		return said + ": let this client create, read and change tables in the namespace"
 	case errors.Is(err, rest.ErrServiceUnavailable), errors.Is(err, rest.ErrServerError),
 		errors.Is(err, rest.ErrCommitStateUnknown):
-		return said + ": it is busy or has a fault; " + again, raw
+		return said + ": it is busy or has a fault; " + again
+	case errors.Is(err, rest.ErrCommitFailed):
+		return said
 	}
-	return said + ": see that `catalog` and `warehouse` are right", raw
+	return said + ": see that `catalog` and `warehouse` are right"
 }
 
 // answerOf returns the part of an error that has the text of a REST catalog: the innermost that is more than
@@ -219,27 +235,51 @@ func (s *secrets) hide(text string) string {
 }
 
 // guarded is the transport to a REST catalog. It keeps tokens, which may have been fetched, out of
-// messages.
+// messages, and knows what became of the last request.
 type guarded struct {
 	http.RoundTripper
 	secrets *secrets
-	refused atomic.Int64 // HTTP status of the last answer that is an error
+
+	mu     sync.Mutex
+	status int // of HTTP
+	failed error
 }
 
-// RoundTrip implements [http.RoundTripper]. Redirects are errors: the library would send the token to any
+// last returns the HTTP status of the last request if it is that of an error, or why there was no answer.
+func (g *guarded) last() (status int, failed error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.status, g.failed
+}
+
+// redirectError is the error of a request that was redirected. The library would send the token to any
 // address.
+type redirectError struct{ to string }
+
+func (e *redirectError) Error() string {
+	return fmt.Sprintf("the catalog redirects to %q: write the address that answers in `catalog`", e.to)
+}
+
+// RoundTrip implements [http.RoundTripper].
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found {
 		g.secrets.add(token)
 	}
 	answer, err := g.RoundTripper.RoundTrip(r)
-	if err != nil || answer.StatusCode < http.StatusMultipleChoices {
-		return answer, err
+	status := 0
+	if err == nil && answer.StatusCode >= http.StatusMultipleChoices {
+		status = answer.StatusCode
 	}
-	if answer.StatusCode < http.StatusBadRequest {
-		err := fmt.Errorf("it redirects to %q: write the address that answers in `catalog`", answer.Header.Get("Location"))
-		return nil, errors.Join(err, answer.Body.Close())
+	if err == nil && status > 0 && status < http.StatusBadRequest {
+		err = &redirectError{answer.Header.Get("Location")}
+		if closed := answer.Body.Close(); closed != nil {
+			err = errors.Join(err, closed)
+		}
 	}
-	g.refused.Store(int64(answer.StatusCode))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.status, g.failed = status, err; err != nil {
+		return nil, err
+	}
 	return answer, nil
 }

@@ -76,7 +76,7 @@ func openToLook(ctx context.Context, o Options) (*Sink, error) {
 		err = fmt.Errorf("namespace %s of the lake %s: %w", o.Namespace, p.name, fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, errors.Join(s.explain(err), p.close())
+		return nil, errors.Join(s.explain(p.plain(err)), p.close())
 	}
 	return s, nil
 }

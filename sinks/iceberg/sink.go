@@ -113,12 +113,12 @@ func (s *Sink) createTables(ctx context.Context) error {
 	namespace := catalog.ToIdentifier(s.options.Namespace)
 	err := s.place.CreateNamespace(ctx, namespace, nil)
 	if err != nil && !errors.Is(err, catalog.ErrNamespaceAlreadyExists) {
-		return fmt.Errorf("create namespace %s: %w", s.options.Namespace, err)
+		return fmt.Errorf("create namespace %s: %w", s.options.Namespace, s.place.plain(err))
 	}
 	there := map[string]bool{}
 	for id, err := range s.place.ListTables(ctx, namespace) {
 		if err != nil {
-			return fmt.Errorf("list the tables of namespace %s: %w", s.options.Namespace, err)
+			return fmt.Errorf("list the tables of namespace %s: %w", s.options.Namespace, s.place.plain(err))
 		}
 		there[catalog.TableNameFromIdent(id)] = true
 	}

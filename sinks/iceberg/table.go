@@ -116,7 +116,7 @@ func (l *lakeTable) createTable(ctx context.Context) error {
 	}
 	_, err = l.sink.place.CreateTable(ctx, l.id(), columns, with...)
 	if err != nil && !errors.Is(err, catalog.ErrTableAlreadyExists) {
-		return fmt.Errorf("create table %s: %w", l.name(), err)
+		return fmt.Errorf("create table %s: %w", l.name(), l.sink.place.plain(err))
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (l *lakeTable) reload(ctx context.Context) error {
 		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w", l.name(), l.sink.options.Namespace, ErrRebuild)
 	}
 	if err != nil {
-		return fmt.Errorf("load table %s: %w", l.name(), err)
+		return fmt.Errorf("load table %s: %w", l.name(), l.sink.place.plain(err))
 	}
 	files, err := t.FS(ctx)
 	if err != nil {
@@ -279,7 +279,7 @@ func (l *lakeTable) addColumns(ctx context.Context, t *table.Table, added []arro
 		return fmt.Errorf("add columns to table %s: %w", l.name(), err)
 	}
 	if _, err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("add columns to table %s: %w", l.name(), err)
+		return fmt.Errorf("add columns to table %s: %w", l.name(), l.sink.place.plain(err))
 	}
 	return l.reload(ctx)
 }
@@ -391,6 +391,7 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transact
 		}
 		return true, l.take(ctx, committed)
 	}
+	err = l.sink.place.plain(err)
 	if again := l.reload(context.WithoutCancel(ctx)); again != nil {
 		return true, errors.Join(fmt.Errorf("commit to table %s: %w", l.name(), err), again)
 	}
