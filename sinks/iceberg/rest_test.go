@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -261,7 +262,8 @@ func TestRESTCatalogThatRefuses(t *testing.T) {
 		}
 	}
 	silent := func(_ http.ResponseWriter, r *http.Request) bool {
-		<-r.Context().Done() // until the client gives up
+		_, _ = io.Copy(io.Discard, r.Body) // without which the server does not see that
+		<-r.Context().Done()               // the client has given up
 		return true
 	}
 	for name, c := range map[string]struct {
