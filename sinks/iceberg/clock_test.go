@@ -26,6 +26,7 @@ func TestClocksDiffer(t *testing.T) {
 	}{
 		{"a", 0, 2, ""},
 		{"b", 2 * time.Minute, 2, "a machine whose clock is"},
+		{"b", 25 * time.Hour, 2, "give the sink another `namespace`"},
 		{"b", 50 * time.Second, 4, ""},
 		{"a", 0, 4, ""},
 	} {

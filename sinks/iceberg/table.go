@@ -354,9 +354,13 @@ func (l *lakeTable) checkClock() error {
 	if behind <= mostBehind {
 		return nil
 	}
-	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg allows %v: "+
-		"set the clocks of both, by NTP for example; until then the rows wait in the journal",
-		l.name(), behind.Round(time.Second), mostBehind)
+	remedy := "set the clocks of both, by NTP for example; until then the rows wait in the journal"
+	if behind > time.Hour {
+		remedy += "; if a clock was wrong once and is right again, give the sink another `namespace`, " +
+			"which is filled from the journal"
+	}
+	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg allows %v: %s",
+		l.name(), behind.Round(time.Second), mostBehind, remedy)
 }
 
 // tryCommit tries to commit once. done means that there is nothing to retry: the commit succeeded or
