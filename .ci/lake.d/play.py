@@ -260,7 +260,7 @@ def later(days: int, postgres: Postgres, database: str, folder: pathlib.Path) ->
             for name in {"timestamp-ms", "last-updated-ms"} & part.keys():
                 part[name] -= seconds * 1000
         for name, value in table["properties"].items():
-            if name.endswith(".maintained"):
+            if name.endswith((".maintained", ".orphans")):
                 table["properties"][name] = str(datetime.date.fromisoformat(value) - datetime.timedelta(days))
         file.unlink()  # and with it the checksum that the store has
         file.write_text(json.dumps(table))
