@@ -61,7 +61,8 @@ func (b *Objects) failed(request, key string, err error) error {
 func (b *Objects) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.store.client.StatObject(ctx, b.store.bucket, key, minio.StatObjectOptions{})
 	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok && answer.Code != minio.NoSuchKey {
-		var from io.ReadCloser // of a request whose errors tell their code, which those of a HEAD do not
+		// The response to this HEAD request has no body and so no error code. That to a GET request has.
+		var from io.ReadCloser
 		core := minio.Core{Client: b.store.client}
 		if from, info, _, err = core.GetObject(ctx, b.store.bucket, key, minio.GetObjectOptions{}); err == nil {
 			err = from.Close()
