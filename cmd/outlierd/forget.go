@@ -125,7 +125,8 @@ func (t forgottenThings) remark() string {
 	if len(t.Left) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("No sink of the job file writes %s any more, so nothing is erased there: remove it, or name it under `sinks` again "+
+	return fmt.Sprintf("No sink of the job file writes %s any more, so nothing is erased there: "+
+		"remove it, or name it under `sinks` again "+
 		"and repeat the command.\n", strings.Join(t.Left, " and "))
 }
 
@@ -245,7 +246,8 @@ func leftElsewhere(p *program) ([]string, error) {
 		return nil, err
 	}
 	if !slices.Contains(sinkKinds(config), job.SinkIceberg) && !lake.Published.IsZero() {
-		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)", lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
+		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)",
+			lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
 	}
 	return left, nil
 }

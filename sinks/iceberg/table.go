@@ -166,7 +166,8 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	if id := t.Metadata().TableUUID(); l.uuid == "" {
 		l.uuid = id.String()
 	} else if l.uuid != id.String() {
-		return fmt.Errorf("table %s was dropped and created anew by somebody else, without the rows of this writer: %w", l.name(), ErrRebuild)
+		return fmt.Errorf("table %s was dropped and created anew by somebody else, without the rows of this writer: %w",
+			l.name(), ErrRebuild)
 	}
 	return l.take(ctx, t)
 }
@@ -234,7 +235,8 @@ func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
 			return nil, fmt.Errorf("table %s was altered by somebody else: column %s has type %v instead of %v: %w",
 				l.name(), f.Name, has.Field(at[0]).Type, f.Type, ErrRebuild)
 		case slices.Contains(created, f.Name) && !l.sink.anew:
-			return nil, fmt.Errorf("table %s was altered by somebody else: column %s is gone: bring it back by going back to a snapshot; %w",
+			return nil, fmt.Errorf("table %s was altered by somebody else: column %s is gone: "+
+				"bring it back by going back to a snapshot; %w",
 				l.name(), f.Name, ErrRebuild)
 		default:
 			added = append(added, f)
@@ -365,7 +367,8 @@ func (l *lakeTable) checkClock() error {
 
 // tryCommit tries to commit once. done means that there is nothing to retry: the commit succeeded or
 // failed permanently.
-func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transaction) (iceberg.Properties, error)) (done bool, err error) {
+func (l *lakeTable) tryCommit(ctx context.Context,
+	stage func(tx *table.Transaction) (iceberg.Properties, error)) (done bool, err error) {
 	tx := l.table.NewTransaction()
 	if l.of != nil {
 		if err := tx.AssertRefSnapshotID(table.MainBranch); err != nil {
