@@ -30,7 +30,7 @@ type Answer struct {
 	Request    *Request
 	Status     int         // HTTP status; 0 if no status line arrived
 	Header     http.Header // as received, without Set-Cookie and the key; nil if none arrived
-	Body       []byte      // as it came over the wire, perhaps cut short; opened and without the key if it held that
+	Body       []byte      // as it came over the wire, perhaps cut short, without what follows the end of gzip; opened and without the key if it held that
 	Encoding   string      // how Body is encoded: "gzip" or "", in an answer with Err perhaps what else the service named
 	Waited     time.Duration
 	SentAt     time.Time // just before the first byte could leave; zero if provably unsent
@@ -48,7 +48,11 @@ const (
 	maxOpen = 64 << 20
 )
 
-var errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxOpen>>20)
+// errTooLarge is the error of a body that is larger without its encoding than is kept in memory.
+func errTooLarge(body []byte) error {
+	return fmt.Errorf("the answer has %d bytes, and more than %d MiB decompressed, which is the limit",
+		len(body), maxOpen>>20)
+}
 
 // JSON is the body without its encoding. It fails if the body cannot be inflated
 // whole, or holds more than 64 MiB; of an answer without Err it never fails.
@@ -67,34 +71,44 @@ func open(body []byte, encoding string) ([]byte, error) {
 	switch encoding {
 	case "":
 	case "gzip":
-		body, err = inflate(body)
+		body, _, err = inflate(body)
 	default:
 		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", clean(encoding))
 	}
-	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), err
+	return withoutMark(body), err
 }
 
-// inflate undoes gzip. Its last four bytes say how long the contents are, which is believed as far
-// as it is likely.
-func inflate(body []byte) ([]byte, error) {
+func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
+
+// inflate undoes gzip, and returns how many bytes of body it was. What follows, such as the line break
+// of a proxy, is not part of the answer; whether the contents are whole is for their JSON to tell.
+// The last four bytes say how long the contents are, which is believed as far as it is likely.
+func inflate(body []byte) (contents []byte, used int, err error) {
 	z, _ := readers.Get().(*gzip.Reader)
 	if z == nil {
 		z = new(gzip.Reader)
 	}
 	defer readers.Put(z)
-	if err := z.Reset(bytes.NewReader(body)); err != nil {
-		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
+	in := bytes.NewReader(body)
+	if err := z.Reset(in); err != nil {
+		return nil, 0, fmt.Errorf("inflate the answer: %w", cutShort(err))
 	}
 	said := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
 	var b bytes.Buffer
 	b.Grow(int(min(said, 20*int64(len(body)), maxOpen)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(z, maxOpen+1)); err != nil {
-		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
+	for {
+		z.Multistream(false)
+		if _, err := b.ReadFrom(io.LimitReader(z, maxOpen+1-int64(b.Len()))); err != nil {
+			return nil, 0, fmt.Errorf("inflate the answer: %w", cutShort(err))
+		}
+		if b.Len() > maxOpen {
+			return nil, 0, errTooLarge(body)
+		}
+		used = len(body) - in.Len()
+		if z.Reset(in) != nil { // the end, or something that is not gzip
+			return b.Bytes(), used, nil
+		}
 	}
-	if b.Len() > maxOpen {
-		return nil, errTooLarge
-	}
-	return b.Bytes(), nil
 }
 
 // readers are those of gzip: each has a window of 32 KiB.

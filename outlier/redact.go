@@ -208,9 +208,9 @@ func (a *Answer) redact(k Key) {
 	}
 	plain := a.Body
 	if a.Encoding == "gzip" {
-		opened, err := open(a.Body, a.Encoding)
+		opened, used, err := inflate(a.Body)
 		if err == nil {
-			a.opened = opened
+			a.opened, a.Body = withoutMark(opened), a.Body[:used]
 		} else {
 			opened = beginning(a.Body)
 		}

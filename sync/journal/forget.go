@@ -73,8 +73,8 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 	item := store.Without(r.Item, f.Texts)
 	touched = entity || params != r.params || item != r.Item
 	r.params, r.Item = params, item
-	body := open.open(r.packed)
-	if body == nil {
+	body, err := open.open(r.packed)
+	if err != nil {
 		body = r.body
 	}
 	if entity {

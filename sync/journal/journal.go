@@ -57,7 +57,8 @@ type Entry struct {
 
 	// Body is the plain body. It is valid until the next entry, and nil if it cannot be
 	// decompressed because it was truncated or has an unsupported encoding.
-	Body []byte
+	Body       []byte
+	Unreadable error // why Body is nil
 }
 
 // entryRow is a row of the table responses.
@@ -173,7 +174,7 @@ func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 	}
 	e.SentAt, e.ReceivedAt, e.RetryAt = store.Instant(r.sent), store.Instant(r.received), store.Instant(r.retry)
 	e.Encoding, e.Size = r.encoding, len(r.body)
-	e.Body = open.open(r.packed)
+	e.Body, e.Unreadable = open.open(r.packed)
 	return e, nil
 }
 

@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 
@@ -86,19 +85,19 @@ type opener struct {
 	plain  []byte
 }
 
-// open returns the plain body, valid until the next call; nil if it cannot be decompressed, such as
-// a truncated one.
-func (o *opener) open(k packed) []byte {
+// open returns the plain body, valid until the next call. It fails if the body cannot be decompressed,
+// such as a truncated one.
+func (o *opener) open(k packed) ([]byte, error) {
 	if k.encoding == asGzip {
 		if body := o.packer.recent.take(k.sum); body != nil {
-			return body
+			return body, nil
 		}
 	}
 	body, err := o.inflate(k)
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("decompress %d bytes: %w", len(k.body), err)
 	}
-	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), nil
 }
 
 func (o *opener) inflate(k packed) ([]byte, error) {
@@ -127,7 +126,7 @@ func (o *opener) gunzip(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if o.buffer.Len() > maxBody {
-		return nil, errors.New("too large")
+		return nil, fmt.Errorf("the limit is %d MiB of JSON, and it has more", maxBody>>20)
 	}
 	return o.buffer.Bytes(), nil
 }

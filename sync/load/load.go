@@ -7,6 +7,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -226,7 +227,8 @@ func (l *Loader) decode(entry *journal.Entry) {
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
 		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
-			"op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
+			"op", entry.Op, "entity", entry.Entity,
+			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), mostOfError))
 	}
 	l.decoded(entry)
 }

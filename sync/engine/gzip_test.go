@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"outlierd/sync/runs"
+)
+
+// TestBytesAfterGzipCostNoAnswer: a proxy may add a line break, or its own words, to what it passes on.
+func TestBytesAfterGzipCostNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"\n", strings.Repeat("\x00", 512), "<!-- seen by the proxy -->"} {
+		single(t, strings.Replace(oneCallFile, "%s", "details", 1), func(w *workshop) {
+			w.wire = compressing(w.wire, "", after)
+			w.mustRun(runs.OK)
+			if n := w.count("select count(*) from outliers"); n != 40 || w.count("select count(*) from videos") != 1 {
+				t.Errorf("%d outliers after %q, want those of the page, and one video", n, after)
+			}
+		})
+	}
+}
+
+// TestAnswerOverTheLimitIsNamedWithIt, by the run that fails and in the log.
+func TestAnswerOverTheLimitIsNamedWithIt(t *testing.T) {
+	t.Parallel()
+	single(t, strings.Replace(oneCallFile, "%s", "details", 1), func(w *workshop) {
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.wire = compressing(w.wire, strings.Repeat(" ", 65<<20), "")
+		row, err := w.run()
+		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "bytes, and more than 64 MiB decompressed, which is the limit") {
+			t.Errorf("run %+v, error %v", row, err)
+		}
+		if text := log.String(); !strings.Contains(text, "the limit is 64 MiB of JSON") || strings.Contains(text, "not a JSON object") {
+			t.Errorf("log %s", text)
+		}
+	})
+}
+
+// compressing compresses answers, with a text before their end and one after the compressed bytes.
+func compressing(wire http.RoundTripper, within, after string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r.Header.Set("Accept-Encoding", "identity")
+		answer, err := wire.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err = io.Copy(z, io.MultiReader(answer.Body, strings.NewReader(within)))
+		if err != nil || z.Close() != nil {
+			return nil, err
+		}
+		b.WriteString(after)
+		answer.Header.Set("Content-Encoding", "gzip")
+		answer.Header.Del("Content-Length")
+		answer.Body, answer.ContentLength = io.NopCloser(&b), int64(b.Len())
+		return answer, nil
+	})
+}
