@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	_ "unsafe" // for linkname
@@ -77,14 +78,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error { // a port that is free, of which each script has one
-			port, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			env.Setenv("FREE", port.Addr().String())
+		Setup: func(env *testscript.Env) error {
+			address, free, err := reservePort()
+			env.Defer(free)
+			env.Setenv("FREE", address)
 			env.Setenv(patientCommands, "yes")
-			return port.Close()
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
@@ -101,6 +100,30 @@ func TestScripts(t *testing.T) {
 			return true, exec.CommandContext(t.Context(), "umount", dir).Run()
 		},
 	})
+}
+
+// reservePort returns an address on loopback that no other process gets for port 0 until free is called.
+// It refuses connections until a process listens at this very address, which works because both sockets
+// allow its reuse.
+func reservePort() (address string, free func(), err error) {
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return "", func() {}, err
+	}
+	syscall.CloseOnExec(socket)
+	free = func() { syscall.Close(socket) }
+	err = errors.Join(
+		syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+	)
+	if err != nil {
+		return "", free, err
+	}
+	bound, err := syscall.Getsockname(socket)
+	if err != nil {
+		return "", free, err
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port), free, nil
 }
 
 // waitFor waits until a file exists and has a text in it, whichever if none is given.

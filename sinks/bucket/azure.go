@@ -48,7 +48,7 @@ const (
 
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (client, error) {
 	o := policy.ClientOptions{
-		Transport: sender{transport},
+		Transport: sender{pageless{transport}},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
 	}
 	found, err := openContainer(bucket, env, o)
@@ -180,6 +180,9 @@ func (unidentified) NonRetriable() {}
 
 func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
 	answer, err := a.container.NewBlobClient(key).DownloadStream(ctx, nil)
+	if err == nil && answer.ETag == nil {
+		err = errors.Join(errForeign, answer.Body.Close())
+	}
 	if err != nil {
 		return nil, "", a.explain(err)
 	}
@@ -274,22 +277,31 @@ func (a *azure) remove(ctx context.Context, key string) error {
 func (a *azure) list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error] {
 	if deep {
 		pages := a.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &below})
-		return items(ctx, a, pages, func(page container.ListBlobsFlatResponse) []*container.BlobItem { return page.Segment.BlobItems })
+		return items(ctx, a, pages, func(page container.ListBlobsFlatResponse) ([]*container.BlobItem, bool) {
+			return what(page.Segment).BlobItems, page.Segment != nil
+		})
 	}
 	pages := a.container.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &below})
-	return items(ctx, a, pages, func(page container.ListBlobsHierarchyResponse) []*container.BlobItem { return page.Segment.BlobItems })
+	return items(ctx, a, pages, func(page container.ListBlobsHierarchyResponse) ([]*container.BlobItem, bool) {
+		return what(page.Segment).BlobItems, page.Segment != nil
+	})
 }
 
-// items iterates over the items of all pages of a listing.
-func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of func(P) []*container.BlobItem) iter.Seq2[listed, error] {
+// items iterates over the items of all pages of a listing. The function of returns those of one page, and
+// false if the response was no listing.
+func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of func(P) ([]*container.BlobItem, bool)) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
+			found, ok := of(page)
+			if err == nil && !ok {
+				err = errForeign
+			}
 			if err != nil {
 				yield(listed{}, a.explain(err))
 				return
 			}
-			for _, item := range of(page) {
+			for _, item := range found {
 				if !yield(listed{what(item.Name), what(what(item.Properties).ContentLength)}, nil) {
 					return
 				}

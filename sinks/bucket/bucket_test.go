@@ -639,6 +639,45 @@ func TestHangingStore(t *testing.T) {
 	}
 }
 
+// TestAnotherServerIsNoStore: a proxy that answers everything with a page of its own, to log in for
+// example, or another server at the store's address. Nothing counts as uploaded, and all is uploaded later.
+func TestAnotherServerIsNoStore(t *testing.T) { eachStore(t, testAnotherServerIsNoStore) }
+
+func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
+	for _, c := range []struct {
+		kind, body string
+		from       int // the first request with this response: of a manifest, a listing or an upload
+	}{
+		{"text/html; charset=utf-8", "<!doctype html><html><body>Please log in</body></html>", 0},
+		{"text/html", "<html/>", 1},
+		{"text/html", "", 4},
+		{"application/json", "{}", 0},
+		{"application/xml", "<another/>", 1},
+	} {
+		dir, server, j, requests := t.TempDir(), blank(), sinktest.Sample(8), 0
+		s := openSink(t, dir, server)
+		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+			if requests++; requests <= c.from {
+				return false
+			}
+			w.Header().Set("Content-Type", c.kind)
+			io.WriteString(w, c.body)
+			return true
+		})
+		err := write(t, s, j, 4)
+		want := "check the network and A"
+		if err == nil || !strings.Contains(err.Error(), "copy to "+server.Scheme+"://outliers/a/b: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s from request %d on: error %v, want %q", c.kind, c.from+1, err, want)
+		}
+		later(s, 24*time.Hour)
+		server.SetFault(nil)
+		if err := errors.Join(write(t, s, j, 8), s.Close()); err != nil {
+			t.Errorf("a day later: %v", err)
+		}
+		checkCopy(t, dir, server)
+	}
+}
+
 func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, c := range []struct {

@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"mime"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -61,6 +62,33 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 		m.ended.Store(true)
 	}
 	return answer, err
+}
+
+var errForeign = foreign{}
+
+type foreign struct{}
+
+func (foreign) Error() string {
+	return "the response is not one of an object store, so a proxy or another server may have sent it"
+}
+
+// NonRetriable is like that of [silent].
+func (foreign) NonRetriable() {}
+
+// pageless is a transport that fails if a web page comes as a successful response. Some proxies answer
+// each request with one, to log in for example. An upload or a deletion would seem to have worked.
+type pageless struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (p pageless) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := p.RoundTripper.RoundTrip(r)
+	if err != nil || answer.StatusCode >= 300 {
+		return answer, err
+	}
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind == "text/html" {
+		return nil, errors.Join(errForeign, answer.Body.Close())
+	}
+	return answer, nil
 }
 
 // watched is a connection with an idle timeout.

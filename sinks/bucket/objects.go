@@ -104,7 +104,7 @@ func (b *Objects) Put(ctx context.Context, f *os.File, key string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = b.store.client.PutObject(ctx, b.store.bucket, key, f, info.Size(),
+	_, err = b.store.upload(ctx, key, f, info.Size(),
 		minio.PutObjectOptions{SendContentMd5: true, PartSize: uint64(partSize(info.Size()))})
 	return b.failed("write", key, err)
 }

@@ -41,7 +41,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 	if region == "" && host != amazon {
 		region = "us-east-1" // the default of stores without regions
 	}
-	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: attempts})
+	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: pageless{transport}, MaxRetries: attempts})
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha
 	if sha256 != "" {
 		o.UserMetadata = map[string]string{"sha256": sha256}
 	}
-	_, err := s.client.PutObject(ctx, s.bucket, key, file, size, o)
+	_, err := s.upload(ctx, key, file, size, o)
 	if err != nil || size <= partBytes {
 		return s.explain(err) // the store has verified the checksum of a single part
 	}
@@ -117,6 +117,15 @@ func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha
 	return s.explain(err)
 }
 
+// upload returns the ETag, which each store sends.
+func (s *s3) upload(ctx context.Context, key string, from io.Reader, size int64, o minio.PutObjectOptions) (string, error) {
+	info, err := s.client.PutObject(ctx, s.bucket, key, from, size, o)
+	if err == nil && info.ETag == "" {
+		err = errForeign
+	}
+	return info.ETag, err
+}
+
 func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
 	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true}
 	if etag == "" {
@@ -124,8 +133,8 @@ func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) 
 	} else {
 		o.SetMatchETag(etag)
 	}
-	info, err := s.client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
-	return info.ETag, s.explain(err)
+	etag, err := s.upload(ctx, key, bytes.NewReader(text), int64(len(text)), o)
+	return etag, s.explain(err)
 }
 
 func (s *s3) remove(ctx context.Context, key string) error {
@@ -165,6 +174,9 @@ func (s *s3) explain(err error) error {
 		return err
 	}
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
+	if answered && answer.StatusCode == 0 && answer.Code == minio.InternalError {
+		answered, err = false, errForeign // the library does not understand the response
+	}
 	if !answered {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which has the names of objects and uploads
