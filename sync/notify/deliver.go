@@ -131,8 +131,9 @@ func (d *Deliverer) pass(ctx context.Context, t *job.Target) (alone time.Time) {
 // zero if the next event may follow.
 func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time.Time {
 	var err error
-	if !d.isTaken(w.id) {
-		err = d.send(ctx, t, w.event)
+	to := w.recipients(t)
+	if lacks := t.Kind == job.TargetMail && len(to.Mail.To) == 0; !lacks && !d.isTaken(w.id) {
+		err = d.send(ctx, to, w.event)
 	}
 	if err != nil && ctx.Err() != nil {
 		return time.Time{} // stopped, which says nothing about the target
@@ -154,11 +155,19 @@ func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time
 	}
 	until := time.Now().Add(wait)
 	d.logFailure(t, w, err, until)
-	if err := d.Store.UpdateSoon(func(tx *store.Tx) error { return postpone(tx, w.id, until) }); err != nil {
+	part, inPart := errors.AsType[*PartError](err)
+	if err := d.Store.UpdateSoon(func(tx *store.Tx) error {
+		if inPart {
+			if err := leave(tx, w.id, part.Left); err != nil {
+				return err
+			}
+		}
+		return postpone(tx, w.id, until)
+	}); err != nil {
 		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 		return until
 	}
-	if isRefusal && !refused.busy() {
+	if inPart || isRefusal && !refused.busy() {
 		return time.Time{} // the target refused this event, and may accept others
 	}
 	return until

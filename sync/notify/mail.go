@@ -5,36 +5,83 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/wneessen/go-mail"
 
 	"outlierd/sync/job"
 )
 
-// sendMail sends an event by SMTP. The event's id is the message's id, so that mail programs recognize
-// one that was sent twice.
+// PartError is the error of a mail that the server accepted for some of its recipients.
+type PartError struct {
+	Left []string // the recipients that it was not accepted for
+	Err  error    // why
+}
+
+func (e *PartError) Error() string {
+	return fmt.Sprintf("sent, but not to %s: %v", strings.Join(e.Left, ", "), e.Err)
+}
+
+// sendMail sends an event by SMTP. If the server refuses one of several recipients, each gets a mail of
+// its own, and the error is a [*PartError] unless all are refused.
 func sendMail(ctx context.Context, m *job.Mail, e Event) error {
+	whole, err := mailTo(m, e, m.To...)
+	if err != nil {
+		return err
+	}
+	client, err := mail.NewClient(m.Host, mailOptions(m)...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Host, err)
+	}
+	server, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Host, err)
+	}
+	defer func() { _ = client.CloseWithSMTPClient(server) }() // says QUIT; the mail is sent or is not
+	err = client.SendWithSMTPClient(server, whole)
+	if err == nil || whole.IsDelivered() { // some servers hang up once they have accepted the mail
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", m.Host, err)
+	refused, ok := errors.AsType[*mail.SendError](err)
+	if !ok || refused.Reason != mail.ErrSMTPRcptTo || len(m.To) == 1 {
+		return err
+	}
+	var left []string
+	for _, to := range m.To {
+		one, err := mailTo(m, e, to)
+		if err != nil {
+			return err
+		}
+		if client.SendWithSMTPClient(server, one) != nil && !one.IsDelivered() {
+			left = append(left, to)
+		}
+	}
+	switch len(left) {
+	case 0:
+		return nil
+	case len(m.To):
+		return err
+	}
+	return &PartError{Left: left, Err: err}
+}
+
+// mailTo writes a mail to some recipients. The event's id is the message's id, so that mail programs
+// recognize one that was sent twice.
+func mailTo(m *job.Mail, e Event, to ...string) (*mail.Msg, error) {
 	msg := mail.NewMsg()
 	if err := msg.From(m.From); err != nil {
-		return fmt.Errorf("the address of the sender: %w", err)
+		return nil, fmt.Errorf("the address of the sender: %w", err)
 	}
-	if err := msg.To(m.To...); err != nil {
-		return fmt.Errorf("the address of a recipient: %w", err)
+	if err := msg.To(to...); err != nil {
+		return nil, fmt.Errorf("the address of a recipient: %w", err)
 	}
 	msg.Subject("[outlierd] " + oneLine(e.Title))
 	msg.SetMessageIDWithValue(e.ID + "@outlierd.invalid")
 	msg.SetDateWithValue(e.Time)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, e.Title+"\n\n"+e.about(nothing)+"\n")
-	client, err := mail.NewClient(m.Host, mailOptions(m)...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", m.Host, err)
-	}
-	err = client.DialAndSendWithContext(ctx, msg)
-	if err != nil && !msg.IsDelivered() { // some servers hang up once they have accepted the mail
-		return fmt.Errorf("%s: %w", m.Host, err)
-	}
-	return nil
+	return msg, nil
 }
 
 func mailOptions(m *job.Mail) []mail.Option {

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -14,11 +15,14 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"outlierd/sync/store"
 )
 
 // mailbox is an SMTP server on loopback that keeps what it receives.
@@ -29,6 +33,9 @@ type mailbox struct {
 	to        []string
 	got       []*mail.Message
 	body      string
+
+	refused string              // a recipient that is refused
+	arrived map[string][]string // the ids of messages, by recipient
 }
 
 func (m *mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
@@ -51,11 +58,14 @@ func (m *mailbox) Auth(string) (sasl.Server, error) {
 }
 
 func (m *mailbox) Mail(from string, _ *smtp.MailOptions) error {
-	m.from = from
+	m.from, m.to = from, nil
 	return nil
 }
 
 func (m *mailbox) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if to == m.refused {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+	}
 	m.to = append(m.to, to)
 	return nil
 }
@@ -67,6 +77,12 @@ func (m *mailbox) Data(r io.Reader) error {
 	}
 	body, err := io.ReadAll(message.Body)
 	m.got, m.body = append(m.got, message), string(body)
+	for _, to := range m.to {
+		if m.arrived == nil {
+			m.arrived = map[string][]string{}
+		}
+		m.arrived[to] = append(m.arrived[to], message.Header.Get("Message-ID"))
+	}
 	return err
 }
 
@@ -252,4 +268,50 @@ func hangUpAfterMail(listener net.Listener) error {
 		return errors.Join(err, text.PrintfLine("250 accepted"))
 	}
 	return err
+}
+
+// The others get each event once. The refused one gets it when the server accepts it, also after a restart.
+func TestRefusedRecipientDelaysNoOther(t *testing.T) {
+	m := mailbox{refused: "b@example.org"}
+	w := newWorld(t, "")
+	w.config.Targets = append(w.config.Targets, *targetOf(t,
+		`{mail: {server: "`+m.serve(t)+`", tls: none, from: o@example.org, to: [a@example.org, b@example.org, c@example.org]}}`))
+	flush := func() {
+		t.Helper()
+		w.update(func(tx *store.Tx) error {
+			_, err := tx.Exec("UPDATE notify_outbox SET next_try = 1")
+			return err
+		})
+		w.deliverer(func(http.ResponseWriter, *http.Request) {}).Flush(t.Context())
+		w.close()
+		w.open()
+	}
+	w.watcher.outbox.targets = w.config.Targets
+	w.update(func(tx *store.Tx) error {
+		return w.watcher.outbox.put(tx, []string{"t"}, Event{ID: "one", Kind: Failed, Title: "one"},
+			Event{ID: "two", Kind: Failed, Title: "two"})
+	})
+	flush()
+	flush()
+	want := map[string][]string{
+		"a@example.org": {"<one@outlierd.invalid>", "<two@outlierd.invalid>"},
+		"c@example.org": {"<one@outlierd.invalid>", "<two@outlierd.invalid>"},
+	}
+	if !maps.EqualFunc(m.arrived, want, slices.Equal) {
+		t.Errorf("arrived %v, want %v", m.arrived, want)
+	}
+	if text := w.log.String(); !strings.Contains(text, "sent, but not to <b@example.org>") || !strings.Contains(text, "no such user") {
+		t.Errorf("log %s", text)
+	}
+	m.refused = ""
+	flush()
+	want["b@example.org"] = want["a@example.org"]
+	if !maps.EqualFunc(m.arrived, want, slices.Equal) {
+		t.Errorf("arrived %v, want %v", m.arrived, want)
+	}
+	flush()
+	if !maps.EqualFunc(m.arrived, want, slices.Equal) {
+		t.Errorf("arrived %v, want %v", m.arrived, want)
+	}
+	w.close()
 }

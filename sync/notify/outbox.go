@@ -115,6 +115,7 @@ func idOf(parts ...string) string {
 type waiting struct {
 	id    int64
 	event Event
+	left  []string // of a mail that was accepted for some recipients: the others
 	tries int
 	next  time.Time
 }
@@ -138,13 +139,37 @@ func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 		return nil, err
 	}
 	w.next = store.Instant(next)
-	return &w, json.Unmarshal([]byte(payload), &w.event)
+	rest := struct{ Left *[]string }{&w.left}
+	return &w, errors.Join(json.Unmarshal([]byte(payload), &w.event), json.Unmarshal([]byte(payload), &rest))
+}
+
+// recipients returns the target with those recipients of its mail that have not got the event yet.
+func (w *waiting) recipients(t *job.Target) *job.Target {
+	if len(w.left) == 0 {
+		return t
+	}
+	rest := *t
+	rest.Mail.To = slices.DeleteFunc(slices.Clone(t.Mail.To), func(to string) bool {
+		return !slices.Contains(w.left, to)
+	})
+	return &rest
 }
 
 // settle records that a target has accepted an event.
 func settle(tx *store.Tx, id int64) error {
 	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(tx.Now()), id)
+	return err
+}
+
+// leave records the recipients that a mail was not accepted for.
+func leave(tx *store.Tx, id int64, left []string) error {
+	text, err := json.Marshal(left)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE notify_outbox SET payload = json_set(payload, '$.left', json(?)) WHERE id = ?`,
+		string(text), id)
 	return err
 }
 

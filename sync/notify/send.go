@@ -64,7 +64,8 @@ func (e *RefusedError) busy() bool {
 	return e.Status/100 == 3 || e.Status >= 500
 }
 
-// Send sends an event to a target, once, within 20 s. The error shows no secret of the target.
+// Send sends an event to a target, once, within 20 s. The error shows no secret of the target. It is a
+// [*RefusedError] or [*PartError] if the target may accept other events.
 func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -89,6 +90,9 @@ func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 func withoutSecrets(err error, t *job.Target) error {
 	if err == nil {
 		return nil
+	}
+	if part, ok := errors.AsType[*PartError](err); ok {
+		return &PartError{Left: part.Left, Err: withoutSecrets(part.Err, t)}
 	}
 	text := err.Error()
 	clean := text
