@@ -230,7 +230,7 @@ func refuseUnlisted(config *job.Config) error {
 		"out of the data folder; nothing was erased", relative(config.Path), strings.Join(found, " and "))
 }
 
-// leftElsewhere returns the bucket and the lake that this state has filled and that no sink of the job
+// leftElsewhere returns the buckets and the lakes that this state has filled and that no sink of the job
 // file writes any more. They may be gone: only their owner knows.
 func leftElsewhere(p *program) ([]string, error) {
 	config := p.Engine.Config
@@ -245,7 +245,13 @@ func leftElsewhere(p *program) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(sinkKinds(config), job.SinkIceberg) && !lake.Published.IsZero() {
+	listed := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Lake != nil })
+	for _, place := range lake.Places {
+		if listed < 0 || config.Sinks[listed].Lake.Place() != place {
+			left = append(left, place)
+		}
+	}
+	if listed < 0 && len(lake.Places) == 0 && !lake.Published.IsZero() { // by a version that did not note places
 		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)",
 			lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
 	}

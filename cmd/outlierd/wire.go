@@ -314,7 +314,14 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.S
 	if err != nil {
 		return nil, err
 	}
-	return iceberg.Open(ctx, o.lakeOf(s, instance))
+	sink, err := iceberg.Open(ctx, o.lakeOf(s, instance))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Engine.Store.Runs.SinkAt(s.Kind, s.Lake.Place()); err != nil {
+		return nil, errors.Join(err, sink.Close())
+	}
+	return sink, nil
 }
 
 // lakeOf is where the tables of a lake are, and who writes them.

@@ -20,6 +20,8 @@
 package job
 
 import (
+	"fmt"
+	"net/url"
 	"time"
 
 	"outlierd/outlier"
@@ -139,6 +141,19 @@ type Lake struct {
 	Catalog   string // the absolute path of a SQLite file, or an address, which may hold a password
 	Warehouse string // an absolute path, s3://bucket/prefix, or what a REST catalog calls it; "" leaves it to that
 	Namespace string
+}
+
+// Place names the tables of the lake, without a user and a password. Two lakes have different places.
+func (l *Lake) Place() string {
+	catalog := l.Catalog
+	if u, err := url.Parse(catalog); err == nil && u.Scheme != "" {
+		query := u.Query()
+		query.Del("user")
+		query.Del("password")
+		u.User, u.RawQuery = nil, query.Encode()
+		catalog = u.String()
+	}
+	return fmt.Sprintf("namespace %s of the lake %s", l.Namespace, catalog)
 }
 
 // parquetFolder is the folder of a Parquet sink whose files are copied to a bucket.

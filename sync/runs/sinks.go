@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"outlierd/sync/store"
@@ -52,6 +53,7 @@ type SinkState struct {
 	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
 	Since     time.Time `json:"since,omitzero"`     // when it was disabled
 	Lacks     int64     `json:"lacks,omitempty"`    // rebuilt without answers up to this one; 0 if it has all
+	Places    []string  `json:"places,omitempty"`   // where a lake has been, see [Runs.SinkAt]
 }
 
 // sinkKey is the prefix of the key in meta of a sink's state.
@@ -80,7 +82,19 @@ func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
 // SinkPublished records that a sink has published all answers up to a journal id, and is not disabled.
 // The record need not be durable at once, because the sink has its own watermark.
 func (rs *Runs) SinkPublished(name string, mark int64) error {
-	return rs.setSink(name, func(s *SinkState, now time.Time) { *s = SinkState{Mark: mark, Published: now, Lacks: s.Lacks} })
+	return rs.setSink(name, func(s *SinkState, now time.Time) {
+		*s = SinkState{Mark: mark, Published: now, Lacks: s.Lacks, Places: s.Places}
+	})
+}
+
+// SinkAt adds a place to those in which a sink has kept tables, unless it is known. It is durable before
+// the sink receives rows.
+func (rs *Runs) SinkAt(name, place string) error {
+	known, err := rs.Sink(name)
+	if err != nil || slices.Contains(known.Places, place) {
+		return err
+	}
+	return rs.setSink(name, func(s *SinkState, _ time.Time) { s.Places = append(s.Places, place) })
 }
 
 // SinkLacks records up to which answer a sink has no rows because it was rebuilt without them; 0 means
