@@ -13,7 +13,7 @@ var channel = []Column{
 	{Name: "description", Type: varchar, Path: "snippet.description", Comment: "the channel's description"},
 	{Name: "keywords", Type: texts, Path: "snippet.keywords", Comment: "the channel's own keywords"},
 	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails",
-		Comment: "images by size; the service gives their addresses alone"},
+		Comment: "images by size; the service gives only their URLs"},
 	extra,
 	fieldsMissing,
 }
@@ -21,7 +21,7 @@ var channel = []Column{
 // ChannelsHistory holds a row for each change of a channel.
 var ChannelsHistory = define(Table{
 	Name: "channels_history", Kind: Changes, Key: []string{"channel_id"},
-	Comment: "Each channel as it was whenever something about it changed.",
+	Comment: "One row per change of a channel, with all its values.",
 	Rows:    []Place{{outlier.OpChannelVideos, "item"}, {outlier.OpChannelShorts, "item"}},
 	Columns: channel,
 }, lineage)
@@ -39,7 +39,7 @@ var channelStatistics = []Column{
 	{Name: "kind", Type: varchar, Comment: "what was sampled: video or short", fromSource: sourceSampled},
 	{Name: "subscriber_count", Type: bigint, Path: "subscriberCount", Comment: "subscribers"},
 	{Name: "subscriber_count_raw", Type: varchar, Path: "subscriberCountRaw",
-		Comment: "subscribers as the platform words it"},
+		Comment: "subscribers as shown on the platform"},
 	{Name: "view_count_estimate", Type: double, Path: "viewCountEstimate",
 		Comment: "estimated views of all videos"},
 	{Name: "view_count_monthly_estimate", Type: double, Path: "viewCountMonthlyEstimate",
@@ -48,7 +48,7 @@ var channelStatistics = []Column{
 	{Name: "videos_sample_count", Type: bigint, Path: "videosSampleCount",
 		Comment: "videos, or shorts, from which the estimates were made"},
 	{Name: "videos_count_raw", Type: varchar, Path: "videosCountRaw",
-		Comment: "videos_count as the platform words it; text or number in the JSON"},
+		Comment: "videos_count as shown on the platform; text or number in the JSON"},
 	{Name: "average_views_estimate", Type: double, Path: "averageViewsEstimate",
 		Comment: "average views per video of the sample"},
 	{Name: "median_views_estimate", Type: double, Path: "medianViewsEstimate",
@@ -58,7 +58,7 @@ var channelStatistics = []Column{
 	{Name: "standard_deviation_views_estimate", Type: double, Path: "standardDeviationViewsEstimate",
 		Comment: "standard deviation of the views per video"},
 	{Name: "view_variation_coefficient", Type: double, Path: "viewVariationCoefficient",
-		Comment: "standard deviation divided by the average: above about 1.5 few videos have most views"},
+		Comment: "standard deviation divided by the average: above about 1.5, a few videos have most of the views"},
 	{Name: "avg_views_to_subscribers_ratio", Type: double, Path: "avgViewsToSubscribersRatio",
 		Comment: "average views per video divided by subscribers"},
 	{Name: "last_published_at_estimate", Type: varchar, Path: "lastPublishedAtEstimate",
@@ -68,9 +68,9 @@ var channelStatistics = []Column{
 		Comment: "when the oldest of the sample was published, as given; format not documented"},
 	at("oldest_parsed_published_at_estimate_at", "oldest_parsed_published_at_estimate"),
 	{Name: "positive_outliers_count", Type: bigint, Path: "positiveOutliersCount",
-		Comment: "outliers upwards in the sample"},
+		Comment: "outliers above the average in the sample"},
 	{Name: "negative_outliers_count", Type: bigint, Path: "negativeOutliersCount",
-		Comment: "outliers downwards in the sample"},
+		Comment: "outliers below the average in the sample"},
 	serviceTime,
 	extra,
 	fieldsMissing,
@@ -79,7 +79,7 @@ var channelStatistics = []Column{
 // ChannelStatisticsHistory holds every observation of a channel's numbers.
 var ChannelStatisticsHistory = define(Table{
 	Name: "channel_statistics_history", Kind: History, Key: []string{"channel_id", "kind"},
-	Comment: "Every observation of a channel's numbers.",
+	Comment: "Every observation of a channel's statistics.",
 	Rows:    []Place{{outlier.OpChannelVideos, "item.statistics"}, {outlier.OpChannelShorts, "item.statistics"}},
 	Columns: channelStatistics,
 }, lineage)
@@ -87,7 +87,7 @@ var ChannelStatisticsHistory = define(Table{
 // ChannelStatistics holds each channel's latest numbers, for videos and for shorts.
 var ChannelStatistics = define(Table{
 	Name: "channel_statistics", Kind: Current, Key: []string{"channel_id", "kind"},
-	Comment: "Each channel's last numbers, for its videos and for its shorts.",
+	Comment: "Each channel's latest statistics, for its videos and for its shorts.",
 	History: ChannelStatisticsHistory, Grows: "subscriber_count",
 	Columns: channelStatistics,
 }, lineage)
@@ -100,7 +100,7 @@ var channelUploads = []Column{
 	{Name: "thumbnails", Type: namedImages, Path: "thumbnails",
 		Comment: "images, width and height in pixels; a video's have names, a short's are a list"},
 	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest,
-		Comment: "address of the largest of thumbnails"},
+		Comment: "URL of the largest thumbnail"},
 	{Name: "duration", Type: bigint, Path: "duration", Comment: "length in seconds; not given for shorts"},
 	{Name: "is_live_broadcast", Type: varchar, Path: "isLiveBroadcast", JSON: true,
 		Comment: "about a live broadcast; shape not documented"},
@@ -113,9 +113,9 @@ var channelUploads = []Column{
 	{Name: "average_views_ratio", Type: double, Path: "statistics.averageViewsRatio",
 		Comment: "view_count divided by the average views of the channel"},
 	{Name: "is_positive_outlier", Type: boolean, Path: "statistics.isPositiveOutlier",
-		Comment: "whether the service counts it as an outlier upwards"},
+		Comment: "whether the service counts it as an outlier above the average"},
 	{Name: "is_negative_outlier", Type: boolean, Path: "statistics.isNegativeOutlier",
-		Comment: "whether the service counts it as an outlier downwards"},
+		Comment: "whether the service counts it as an outlier below the average"},
 	{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 	extra,
 	fieldsMissing,

@@ -102,7 +102,8 @@ func (d *Decoder) compile() {
 			places = append(places, place{p, r})
 		}
 	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(len(a.Path), len(b.Path)) }) // outer ones first
+	outerFirst := func(a, b place) int { return cmp.Compare(len(a.Path), len(b.Path)) }
+	slices.SortStableFunc(places, outerFirst)
 	for _, p := range places {
 		switch {
 		case p.Path == "" || p.Path == anyElements:
@@ -295,8 +296,9 @@ func (r *record) bind(n *node, t arrow.DataType, v *vector) {
 // elements sets a field to be read as a LIST of objects. A field "name" is not in the JSON: it
 // receives the member names if the answer has an object in place of the list.
 func (r *record) elements(n *node, of *arrow.StructType, v *vector) {
-	e := &record{path: r.path + "." + n.path + "[]", list: n.path, within: r, top: &node{next: []uint8{0}}, strays: r.strays}
-	e.top.to = v
+	top := &node{next: []uint8{0}}
+	top.to = v
+	e := &record{path: r.path + "." + n.path + "[]", list: n.path, within: r, top: top, strays: r.strays}
 	n.place, n.read = e, (*Decoder).elements
 	for i, f := range of.Fields() {
 		e.bind(e.field(e.top, f.Name), f.Type, v.kids[i])

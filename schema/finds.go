@@ -33,7 +33,7 @@ var foundChannel = []Column{
 // FoundChannelsHistory holds every observation of a channel by a channel search.
 var FoundChannelsHistory = define(Table{
 	Name: "found_channels_history", Kind: History, Key: []string{"channel_id"},
-	Comment: "Every channel on every page of a channel search, and where it stood.",
+	Comment: "Every channel on every page of a channel search, with its rank.",
 	Rows:    []Place{{outlier.OpFindChannels, "hits[]"}, {outlier.OpFindRelatedChannels, "hits[]"}},
 	Columns: slices.Concat(foundChannel, found),
 }, lineage)

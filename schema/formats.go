@@ -17,14 +17,15 @@ const anyElements = "*[]"
 // documented (interface, Other endpoints named only in the pricing table).
 var TrendingFormats = define(Table{
 	Name: "trending_formats", Kind: Log, Key: []string{"_job", "position", "observed_at"},
-	Comment: "What the service called trending, as it came: a row for each element of the answer, if that is " +
-		"an array or an object with exactly one, else one row. An answer without elements is a row without a value.",
+	Comment: "Trending formats as the service returned them: one row per element if the answer is an array, " +
+		"or an object with exactly one array; otherwise one row. An empty array makes a row without a value.",
 	Rows: []Place{{outlier.OpTrendingFormats, anyElements}},
 	Columns: []Column{
 		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 		{Name: "value", Type: varchar, JSON: true, Comment: "the element", computed: computeElement},
 		{Name: "extra", Type: varchar, JSON: true, computed: computeFrame,
-			Comment: "what stood around the element: the answer with its array emptied, so `[]` if that is all of it; NULL if value is the whole answer"},
+			Comment: "the answer with its array emptied, `[]` if the array is the whole answer; " +
+				"NULL if value is the whole answer"},
 	},
 }, lineage)
 

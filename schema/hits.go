@@ -25,7 +25,7 @@ var hit = []Column{
 	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails",
 		Comment: "images by size; width and height in pixels"},
 	{Name: "thumbnail_url", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest,
-		Comment: "address of the largest of thumbnails"},
+		Comment: "URL of the largest thumbnail"},
 	{Name: "duration", Type: bigint, Path: "snippet.duration", Comment: "length in seconds"},
 	{Name: "rpm_estimation_from", Type: double, Path: "snippet.monetization.rpmEstimationFrom",
 		Comment: "estimated revenue of the video per 1,000 views, lower bound, in the service's currency"},
@@ -35,9 +35,11 @@ var hit = []Column{
 		Comment: "estimated revenue of the video, lower bound, in the service's currency"},
 	{Name: "revenue_estimation_to", Type: double, Path: "snippet.monetization.revenueEstimationTo",
 		Comment: "estimated revenue of the video, upper bound, in the service's currency"},
-	{Name: "channel_revenue_monthly_estimation_from", Type: double, Path: "snippet.channelMonetization.revenueMonthlyEstimationFrom",
+	{Name: "channel_revenue_monthly_estimation_from", Type: double,
+		Path:    "snippet.channelMonetization.revenueMonthlyEstimationFrom",
 		Comment: "estimated revenue of the channel per month, lower bound, in the service's currency"},
-	{Name: "channel_revenue_monthly_estimation_to", Type: double, Path: "snippet.channelMonetization.revenueMonthlyEstimationTo",
+	{Name: "channel_revenue_monthly_estimation_to", Type: double,
+		Path:    "snippet.channelMonetization.revenueMonthlyEstimationTo",
 		Comment: "estimated revenue of the channel per month, upper bound, in the service's currency"},
 	{Name: "channel_rpm_estimation_from", Type: double, Path: "snippet.channelMonetization.rpmEstimationFrom",
 		Comment: "estimated revenue of the channel per 1,000 views, lower bound, in the service's currency"},
@@ -53,9 +55,9 @@ var hit = []Column{
 	{Name: "average_views_ratio", Type: double, Path: "statistics.averageViewsRatio",
 		Comment: "view_count divided by the average views of the channel"},
 	{Name: "is_positive_outlier", Type: boolean, Path: "statistics.isPositiveOutlier",
-		Comment: "whether the service counts it as an outlier upwards"},
+		Comment: "whether the service counts it as an outlier above the average"},
 	{Name: "is_negative_outlier", Type: boolean, Path: "statistics.isNegativeOutlier",
-		Comment: "whether the service counts it as an outlier downwards"},
+		Comment: "whether the service counts it as an outlier below the average"},
 	{Name: "is_faceless", Type: boolean, Path: "classification.isFaceless",
 		Comment: "whether the service finds no person on camera"},
 	{Name: "quality", Type: varchar, Path: "classification.quality",
@@ -77,12 +79,13 @@ var found = []Column{
 }
 
 // scanned is the column for the scan whose results contain a hit.
-var scanned = Column{Name: "scan_id", Type: varchar, Comment: "the scan whose results the hit is one of, UUID; NULL if of none", fromSource: sourceScan}
+var scanned = Column{Name: "scan_id", Type: varchar, fromSource: sourceScan,
+	Comment: "the scan that returned the hit, UUID; NULL if another operation did"}
 
 // OutliersHistory holds every observation of a hit.
 var OutliersHistory = define(Table{
 	Name: "outliers_history", Kind: History, Key: []string{"video_id"},
-	Comment: "Every hit of every search page, and where it stood.",
+	Comment: "Every hit of every search page, with its rank.",
 	Rows:    []Place{{outlier.OpSearch, "hits[]"}, {outlier.OpRelated, "hits[]"}},
 	Columns: slices.Concat(hit, found, []Column{scanned}),
 }, lineage)

@@ -12,14 +12,15 @@ var (
 		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC", fromSource: sourceObserved},
 	}
 	narrow   = []Column{response}
-	response = Column{Name: "_response_id", Type: bigint, Comment: "number of the answer in the journal", fromSource: sourceResponse}
+	response = Column{Name: "_response_id", Type: bigint, fromSource: sourceResponse,
+		Comment: "number of the answer in the journal"}
 )
 
 // seen lists the columns in which a sink summarizes the observations of a key.
 var seen = []Column{
 	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key, UTC"},
 	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key, UTC"},
-	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
+	{Name: "times_seen", Type: bigint, Comment: "number of observations of the key"},
 }
 
 // PreviousSeenAt is the name of the column with the time of the value in [Table.Previous].
@@ -41,7 +42,8 @@ func (t *Table) carried() []Column {
 	}
 	return append(slices.Clone(seen),
 		Column{Name: PreviousSeenAt, Type: timestamp,
-			Comment: "last observed_at of the key before the day of last_seen_at, UTC; NULL if it was seen on that day alone"},
+			Comment: "last observed_at of the key before the day of last_seen_at, UTC; " +
+				"NULL if it was seen on that day only"},
 		Column{Name: t.Previous(), Type: bigint, Comment: t.Grows + " at previous_seen_at"})
 }
 

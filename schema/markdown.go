@@ -62,7 +62,8 @@ func Markdown() string {
 	for _, t := range Tables() {
 		t.describe(&b)
 	}
-	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on. Rows are numbered by `id`.\n")
+	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on. " +
+		"Rows are numbered by `id`.\n")
 	for _, t := range OpsTables() {
 		t.describe(&b)
 	}

@@ -171,9 +171,13 @@ func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 
 // Drift is one kind of difference between answers and the interface, with a count.
 type Drift struct {
-	Op      outlier.Operation
-	Path    string // of the field, from the top: "hits[].snippet.sentiment"
-	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object", "nested too deeply", "too large", "not UTF-8"
+	Op   outlier.Operation
+	Path string // of the field, from the top: "hits[].snippet.sentiment"
+
+	// Problem is "unknown", "missing", "twice", "of the wrong type", "not an object", "nested too
+	// deeply", "too large" or "not UTF-8".
+	Problem string
+
 	Count   int    // since the last call of [Decoder.Drift]
 	Example string // JSON of the first such value, truncated to 200 bytes; "" if it is missing
 }

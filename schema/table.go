@@ -145,7 +145,8 @@ func (t *Table) Identity() []string {
 // repeating are the text columns with few distinct values, unlike titles, URLs and texts.
 var repeating = []string{
 	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
-	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
+	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "endpoint", "reason",
+	"channel_id", "channel_title", "channel_handle",
 	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
 }
 

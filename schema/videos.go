@@ -57,7 +57,7 @@ var Videos = define(Table{
 // Comments holds the latest sample of each video's comments (interface, Video comments).
 var Comments = define(Table{
 	Name: "comments", Kind: Children, Key: []string{"video_id", "comment_key"},
-	Comment: "The comments of each video that the service gave last, at most 100.",
+	Comment: "The comments in the latest answer for each video, at most 100.",
 	Rows:    []Place{{outlier.OpComments, "items[].comments[]"}},
 	Columns: []Column{
 		{Name: "video_id", Type: varchar, Path: "../id", Comment: "the video's id, 11 characters"},
@@ -75,15 +75,15 @@ var Comments = define(Table{
 			Comment: "whether the author owns the channel of the video"},
 		{Name: "text", Type: varchar, Path: "text", Comment: "what the comment says"},
 		{Name: "published_at", Type: timestamp, Path: "publishedAt",
-			Comment: "when it was written, UTC; a text that is no time is in extra"},
+			Comment: "when it was written, UTC; a text that is not a time is in extra"},
 		{Name: "published_at_raw", Type: varchar, Path: "publishedAtRaw",
-			Comment: "when it was written, as the platform words it"},
+			Comment: "when it was written, as shown on the platform"},
 		{Name: "likes_count", Type: bigint, Path: "likesCount", Comment: "likes so far"},
 		{Name: "likes_count_raw", Type: varchar, Path: "likesCountRaw",
-			Comment: "likes as the platform words it; text or number in the JSON"},
+			Comment: "likes as shown on the platform; text or number in the JSON"},
 		{Name: "reply_count", Type: bigint, Path: "replyCount", Comment: "replies so far"},
 		{Name: "reply_count_raw", Type: varchar, Path: "replyCountRaw",
-			Comment: "replies as the platform words it; text or number in the JSON"},
+			Comment: "replies as shown on the platform; text or number in the JSON"},
 		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 		extra,
 		fieldsMissing,
@@ -94,11 +94,11 @@ var Comments = define(Table{
 // The table comments no longer has a comment that vanished.
 var CommentsHistory = define(Table{
 	Name: "comments_history", Kind: History, Key: []string{"video_id", "comment_key"},
-	Comment: "Every observation of a comment. comment_counts_history has the answers, by _response_id, with their times: " +
-		"one that lacks a comment has at most 100, so that it need not be deleted. The view comments_seen says what can be known.",
+	Comment: "Every observation of a comment. comment_counts_history has the time of each answer, by _response_id. " +
+		"An answer has at most 100 comments, so a comment that it lacks may still exist: see the view comments_seen.",
 	Of: Comments,
-	Columns: some(Comments.Columns, "video_id", "comment_key", "author_channel_id", "author_text", "text", "published_at",
-		"likes_count", "reply_count", "position"),
+	Columns: some(Comments.Columns, "video_id", "comment_key", "author_channel_id", "author_text", "text",
+		"published_at", "likes_count", "reply_count", "position"),
 }, narrow)
 
 // some returns the columns with these names.
@@ -109,9 +109,9 @@ func some(of []Column, names ...string) []Column {
 var commentCounts = []Column{
 	{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
 	{Name: "count", Type: bigint, Path: "statistics.count",
-		Comment: "all comments of the video, not of the sample"},
+		Comment: "comments of the video in total, not only those in the answer"},
 	{Name: "sampled", Type: bigint, computed: computeChildren,
-		Comment: "comments in the answer; NULL if it does not have their list"},
+		Comment: "comments in the answer; NULL if the answer has no list of them"},
 	serviceTime,
 	extra,
 	fieldsMissing,
@@ -128,7 +128,7 @@ var CommentCountsHistory = define(Table{
 // CommentCounts holds the latest number of comments of each video.
 var CommentCounts = define(Table{
 	Name: "comment_counts", Kind: Current, Key: []string{"video_id"},
-	Comment: "How many comments each video had last.",
+	Comment: "The latest number of comments of each video.",
 	History: CommentCountsHistory,
 	Columns: commentCounts,
 }, lineage)
@@ -142,7 +142,7 @@ var Transcripts = define(Table{
 		{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
 		{Name: "transcript", Type: varchar, Path: "transcript", Comment: "the full text"},
 		{Name: "event_count", Type: bigint, computed: computeChildren,
-			Comment: "rows in transcript_events; NULL if the answer does not have their list"},
+			Comment: "rows in transcript_events; NULL if the answer has no list of them"},
 		extra,
 		fieldsMissing,
 	},
@@ -168,16 +168,16 @@ var TranscriptEvents = define(Table{
 // Missing holds the entities that the service does not have.
 var Missing = define(Table{
 	Name: "missing", Kind: Current, Key: []string{"endpoint", "id"},
-	Comment: "What the service does not have, or refuses to be asked about: no transcript, a deleted video. " +
-		"A row goes when the service has it after all.",
+	Comment: "What the service does not have, such as a deleted video or a missing transcript, " +
+		"and requests that it refuses. A row is deleted when the service returns the data later.",
 	Columns: []Column{
-		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", fromSource: sourceEndpoint},
-		{Name: "id", Type: varchar, Comment: "what it was asked about", fromSource: sourceEntity},
+		{Name: "endpoint", Type: varchar, Comment: "the operation that was called", fromSource: sourceEndpoint},
+		{Name: "id", Type: varchar, Comment: "the id that was requested", fromSource: sourceEntity},
 		{Name: "status", Type: bigint, Comment: "HTTP status of the answer", fromSource: sourceStatus},
 		{Name: "reason", Type: varchar, Comment: "the answer in words", fromSource: sourceReason},
-		{Name: "checked_at", Type: timestamp, Comment: "when it was asked, UTC", fromSource: sourceObserved},
+		{Name: "checked_at", Type: timestamp, Comment: "when it was last requested, UTC", fromSource: sourceObserved},
 		{Name: "retry_at", Type: timestamp, fromSource: sourceRetry,
-			Comment: "when it is asked again, UTC; NULL if never"},
+			Comment: "when it will be requested again, UTC; NULL if never"},
 	},
 }, lineage)
 

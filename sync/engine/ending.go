@@ -32,7 +32,7 @@ type Ending struct {
 	Pages  int    // taken
 	Hits   int
 	Of     int64 // hits that the job could have had; -1 if unknown
-	Seen   int   // distinct hits, with those of the searches whose rest this one bought
+	Seen   int   // distinct hits, including those of the searches that this one continues
 	Total  int64 // the most that the service has said there are; -1 if it did not say
 
 	Early string // why the search ended before the job's last page; "" if it did not

@@ -139,11 +139,12 @@ const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIG
 
 // marks is the declaration of this table.
 var marks = table{
-	comment: "How far the writer has come.",
+	comment: "Watermarks of the writer.",
 	columns: map[string]column{
-		"name": {comment: "journal, operations for the operations tables, vacuum, or declared"},
-		"id": {comment: "the last answer of the journal, or change of the operations tables, that the file holds; for vacuum, when it was made last, in Unix seconds; for declared, 1: " +
-			"all columns of text that are not nested say how they are compressed"},
+		"name": {comment: "journal, operations, vacuum or declared"},
+		"id": {comment: "of journal and operations, the last answer and the last change of the operations tables " +
+			"in the file; of vacuum, the time of the last vacuum in Unix seconds; " +
+			"of declared, 1 if all text columns that are not nested declare their compression"},
 	},
 }
 
@@ -263,7 +264,8 @@ func (db *DB) declareMarks(ctx context.Context) error {
 type TypeError struct{ Table, Column, Have, Want string }
 
 func (e *TypeError) Error() string {
-	return fmt.Sprintf("table %s: column %s is %s in the file and %s in this version", e.Table, e.Column, e.Have, e.Want)
+	return fmt.Sprintf("table %s: column %s is %s in the file and %s in this version",
+		e.Table, e.Column, e.Have, e.Want)
 }
 
 // alterations returns the statements that change a table to its declaration.

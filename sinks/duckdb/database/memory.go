@@ -11,7 +11,8 @@ import (
 // outOfMemory matches DuckDB's messages about a lack of memory. Only some of these errors have their own
 // type: a failed checkpoint, for example, is a transaction or disk error whose message contains the
 // cause.
-var outOfMemory = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
+var outOfMemory = regexp.MustCompile(
+	`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
 
 // OutOfMemory reports whether err means that DuckDB reached its memory limit.
 func OutOfMemory(err error) bool {

@@ -4,10 +4,10 @@ import "outlierd/schema"
 
 var commentSearch = View{
 	Name:    "main.comment_search",
-	Comment: "Comments with the video that they are about. Search with `where text ilike '%word%'`.",
+	Comment: "Comments with their video. Search with `where text ilike '%word%'`.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
-		{"video_title", "title of the video; NULL if neither a search nor details brought it"},
+		{"video_title", "title of the video; NULL if neither a search nor details returned it"},
 		{"channel_title", "name of the video's channel"},
 		{"author_text", "name of the author"},
 		{"author_is_channel_owner", "whether the author owns the channel of the video"},
@@ -16,22 +16,24 @@ var commentSearch = View{
 		{"reply_count", "replies so far"},
 		{"published_at", "when it was written, UTC"},
 		{"observed_at", "when it was last fetched, UTC"},
-		{"link", "address of the video"},
+		{"link", "URL of the video"},
 	},
 	reads: []*schema.Table{schema.Comments, schema.CommentCounts, schema.Outliers, schema.Videos},
-	SQL: `SELECT c.video_id, coalesce(v.title, o.title) AS video_title, coalesce(v.channel_title, o.channel_title) AS channel_title,
-			c.author_text, c.author_is_channel_owner, c.text, c.likes_count, c.reply_count, c.published_at, n.observed_at,
-			` + link("c.video_id") + ` AS link
+	SQL: `SELECT c.video_id, coalesce(v.title, o.title) AS video_title,
+			coalesce(v.channel_title, o.channel_title) AS channel_title,
+			c.author_text, c.author_is_channel_owner, c.text, c.likes_count, c.reply_count, c.published_at,
+			n.observed_at, ` + link("c.video_id") + ` AS link
 		FROM main.comments AS c LEFT JOIN main.comment_counts AS n ON n.video_id = c.video_id
-			LEFT JOIN main.videos AS v ON v.video_id = c.video_id LEFT JOIN main.outliers AS o ON o.video_id = c.video_id`,
+			LEFT JOIN main.videos AS v ON v.video_id = c.video_id
+			LEFT JOIN main.outliers AS o ON o.video_id = c.video_id`,
 }
 
 // commentsSeen distinguishes deleted comments from those that newer ones have displaced: an answer has
 // at most 100 comments, so one with fewer has all of them.
 var commentsSeen = View{
 	Name: "main.comments_seen",
-	Comment: "Each comment that was ever seen, also of those that are gone: when, how its likes grew, and since when answers lack it. " +
-		"An answer has at most 100 comments, so that a comment that newer ones pushed out is not told from a deleted one.",
+	Comment: "Each comment ever fetched, including those that are gone: when it was seen, how its likes grew, " +
+		"and since when answers lack it. An answer has at most 100 comments, so a missing comment may be deleted, or displaced by newer ones.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"comment_key", "hash of author, text and occurrence in the answer"},
@@ -46,45 +48,54 @@ var commentsSeen = View{
 		{"reply_count", "replies at last_seen_at"},
 		{"gone_since", "the first answer after last_seen_at, which lacks it, UTC; NULL if the last answer has it"},
 		{"deleted", "whether that answer had all comments of the video, so that the comment is deleted or hidden; " +
-			"false if newer ones may have pushed it out"},
+			"false if newer ones may have displaced it"},
 	},
 	reads: []*schema.Table{schema.CommentsHistory, schema.CommentCountsHistory},
 	SQL: `WITH answers AS (
 			SELECT video_id, _response_id, observed_at, lead(observed_at) OVER later AS next_at,
 				lead(sampled < 100 OR sampled >= "count") OVER later AS next_has_all
-			FROM main.comment_counts_history WHERE sampled IS NOT NULL WINDOW later AS (PARTITION BY video_id ORDER BY _response_id)
+			FROM main.comment_counts_history WHERE sampled IS NOT NULL
+			WINDOW later AS (PARTITION BY video_id ORDER BY _response_id)
 		), seen AS (
-			SELECT video_id, comment_key, min(_response_id) AS first_id, max(_response_id) AS last_id, count(*) AS times_seen
+			SELECT video_id, comment_key, min(_response_id) AS first_id, max(_response_id) AS last_id,
+				count(*) AS times_seen
 			FROM main.comments_history GROUP BY video_id, comment_key
 		)
 		SELECT s.video_id, s.comment_key, l.author_text, l.text, l.published_at, first.observed_at AS first_seen_at,
 			last.observed_at AS last_seen_at, s.times_seen, f.likes_count AS likes_first, l.likes_count, l.reply_count,
-			last.next_at AS gone_since, CASE WHEN last.next_at IS NOT NULL THEN coalesce(last.next_has_all, false) END AS deleted
+			last.next_at AS gone_since,
+			CASE WHEN last.next_at IS NOT NULL THEN coalesce(last.next_has_all, false) END AS deleted
 		FROM seen AS s
-			JOIN main.comments_history AS f ON f.video_id = s.video_id AND f.comment_key = s.comment_key AND f._response_id = s.first_id
-			JOIN main.comments_history AS l ON l.video_id = s.video_id AND l.comment_key = s.comment_key AND l._response_id = s.last_id
+			JOIN main.comments_history AS f ON f.video_id = s.video_id AND f.comment_key = s.comment_key
+				AND f._response_id = s.first_id
+			JOIN main.comments_history AS l ON l.video_id = s.video_id AND l.comment_key = s.comment_key
+				AND l._response_id = s.last_id
 			JOIN answers AS first ON first.video_id = s.video_id AND first._response_id = s.first_id
 			JOIN answers AS last ON last.video_id = s.video_id AND last._response_id = s.last_id`,
 }
 
 var transcriptSearch = View{
-	Name:    "main.transcript_search",
-	Comment: "Transcripts line by line, with time codes and links to the moment. Search with `where text ilike '%word%'`.",
+	Name: "main.transcript_search",
+	Comment: "Transcripts line by line, with time codes and links to the moment. " +
+		"Search with `where text ilike '%word%'`.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
-		{"video_title", "title of the video; NULL if neither a search nor details brought it"},
+		{"video_title", "title of the video; NULL if neither a search nor details returned it"},
 		{"channel_title", "name of the channel"},
 		{"position", "place in the transcript, from 0"},
 		{"time_code", "when the line begins, such as 1:02:03 or 4:05"},
 		{"start_ms", "the same in ms from the start of the video"},
 		{"text", "what is said"},
-		{"link", "address of the moment in the video"},
+		{"link", "URL of the moment in the video"},
 	},
 	reads: []*schema.Table{schema.TranscriptEvents, schema.Outliers, schema.Videos},
-	SQL: `SELECT e.video_id, coalesce(v.title, o.title) AS video_title, coalesce(v.channel_title, o.channel_title) AS channel_title, e.position,
-			CASE WHEN e.start_ms >= 3600000 THEN format('{}:{:02d}:{:02d}', e.start_ms // 3600000, e.start_ms // 60000 % 60, e.start_ms // 1000 % 60)
+	SQL: `SELECT e.video_id, coalesce(v.title, o.title) AS video_title,
+			coalesce(v.channel_title, o.channel_title) AS channel_title, e.position,
+			CASE WHEN e.start_ms >= 3600000 THEN
+					format('{}:{:02d}:{:02d}', e.start_ms // 3600000, e.start_ms // 60000 % 60, e.start_ms // 1000 % 60)
 				ELSE format('{}:{:02d}', e.start_ms // 60000, e.start_ms // 1000 % 60) END AS time_code,
 			e.start_ms, e.text, ` + link("e.video_id") + ` || '?t=' || coalesce(e.start_ms // 1000, 0) AS link
 		FROM main.transcript_events AS e
-			LEFT JOIN main.videos AS v ON v.video_id = e.video_id LEFT JOIN main.outliers AS o ON o.video_id = e.video_id`,
+			LEFT JOIN main.videos AS v ON v.video_id = e.video_id
+			LEFT JOIN main.outliers AS o ON o.video_id = e.video_id`,
 }

@@ -16,13 +16,13 @@ import (
 // history takes seconds for ten million sightings.
 var growth = View{
 	Name: "main.growth",
-	Comment: "How fast each video grows: from the last time it was seen on an earlier day to the last time it was seen. " +
-		"Videos seen on one day alone are left out.",
+	Comment: "How fast each video grows: from the last time it was seen on an earlier day to the last time " +
+		"it was seen. Videos seen on only one day are left out.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"title", "title of the video"},
 		{"channel_id", "the channel's id, 24 characters"},
-		{"seen_in", "the table that saw it last: outliers, videos or channel_uploads"},
+		{"seen_in", "the table with the last sighting: outliers, videos or channel_uploads"},
 		{"from_at", "the earlier sighting, UTC"},
 		{"to_at", "the later sighting, UTC"},
 		{"hours", "hours between them"},
@@ -35,35 +35,39 @@ var growth = View{
 	},
 	reads: []*schema.Table{schema.Outliers, schema.Videos, schema.ChannelUploads},
 	SQL: `WITH seen AS (
-			SELECT video_id, title, channel_id, 'outliers' AS seen_in, previous_seen_at AS from_at, last_seen_at AS to_at,
-				previous_view_count AS views_before, view_count FROM main.outliers WHERE previous_seen_at IS NOT NULL
-			UNION ALL SELECT video_id, title, channel_id, 'videos', previous_seen_at, last_seen_at, previous_view_count, view_count
-				FROM main.videos WHERE previous_seen_at IS NOT NULL
-			UNION ALL SELECT video_id, title, channel_id, 'channel_uploads', previous_seen_at, last_seen_at, previous_view_count, view_count
-				FROM main.channel_uploads WHERE previous_seen_at IS NOT NULL
+			SELECT video_id, title, channel_id, 'outliers' AS seen_in, previous_seen_at AS from_at,
+				last_seen_at AS to_at, previous_view_count AS views_before, view_count FROM main.outliers WHERE previous_seen_at IS NOT NULL
+			UNION ALL SELECT video_id, title, channel_id, 'videos', previous_seen_at, last_seen_at,
+				previous_view_count, view_count FROM main.videos WHERE previous_seen_at IS NOT NULL
+			UNION ALL SELECT video_id, title, channel_id, 'channel_uploads', previous_seen_at, last_seen_at,
+				previous_view_count, view_count FROM main.channel_uploads WHERE previous_seen_at IS NOT NULL
 		), latest AS (
 			SELECT video_id, max(to_at) AS to_at FROM seen GROUP BY video_id
 		), one AS (
-			SELECT s.video_id, any_value(s) AS s FROM seen AS s JOIN latest AS l ON l.video_id = s.video_id AND l.to_at = s.to_at
+			SELECT s.video_id, any_value(s) AS s FROM seen AS s
+				JOIN latest AS l ON l.video_id = s.video_id AND l.to_at = s.to_at
 			GROUP BY s.video_id
 		)
-		SELECT video_id, s.title, s.channel_id, s.seen_in, s.from_at, s.to_at, round(hours, 2) AS hours, s.views_before, s.view_count,
-			gained AS views_gained, round(gained / nullif(hours, 0), 2) AS views_per_hour,
+		SELECT video_id, s.title, s.channel_id, s.seen_in, s.from_at, s.to_at, round(hours, 2) AS hours,
+			s.views_before, s.view_count, gained AS views_gained, round(gained / nullif(hours, 0), 2) AS views_per_hour,
 			round(24 * gained / nullif(hours, 0), 1) AS views_per_day,
 			round(24 * gained / nullif(hours, 0) / nullif(s.views_before, 0), 4) AS growth_per_day
-		FROM (SELECT *, 24 * ` + days("s.from_at", "s.to_at") + ` AS hours, s.view_count - s.views_before AS gained FROM one)`,
+		FROM (
+			SELECT *, 24 * ` + days("s.from_at", "s.to_at") + ` AS hours, s.view_count - s.views_before AS gained
+			FROM one
+		)`,
 }
 
 var growthCurve = View{
 	Name: "main.growth_curve",
-	Comment: "The views of each video day by day, from searches, details and uploads together, and what it gained since " +
-		"the day before on which it was seen. Ask for some videos: `where video_id = '…'`.",
+	Comment: "The views of each video by day, from searches, details and uploads together, and what it gained since " +
+		"the previous day on which it was seen. Select single videos with `where video_id = '…'`.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"day", "the day of the sighting, UTC"},
 		{"seen_at", "the last sighting of the day, UTC"},
 		{"view_count", "views at seen_at"},
-		{"views_gained", "views since the day before on which it was seen; NULL on the first day"},
+		{"views_gained", "views since the previous day on which it was seen; NULL on the first day"},
 		{"hours", "hours since the last sighting of that day"},
 		{"views_per_hour", "views_gained per hour"},
 		{"views_per_day", "views_gained per 24 hours"},
@@ -74,7 +78,8 @@ var growthCurve = View{
 			UNION ALL SELECT video_id, observed_at, view_count FROM main.videos_history
 			UNION ALL SELECT video_id, observed_at, view_count FROM main.channel_uploads_history
 		), by_day AS (
-			SELECT video_id, ` + day("observed_at") + ` AS day, max(observed_at) AS seen_at, arg_max(view_count, observed_at) AS view_count
+			SELECT video_id, ` + day("observed_at") + ` AS day, max(observed_at) AS seen_at,
+				arg_max(view_count, observed_at) AS view_count
 			FROM seen WHERE view_count IS NOT NULL GROUP BY ALL
 		), steps AS (
 			SELECT *, view_count - lag(view_count) OVER seen_before AS gained,
@@ -82,7 +87,8 @@ var growthCurve = View{
 			FROM by_day WINDOW seen_before AS (PARTITION BY video_id ORDER BY day)
 		)
 		SELECT video_id, day, seen_at, view_count, gained AS views_gained, round(hours, 2) AS hours,
-			round(gained / nullif(hours, 0), 2) AS views_per_hour, round(24 * gained / nullif(hours, 0), 1) AS views_per_day
+			round(gained / nullif(hours, 0), 2) AS views_per_hour,
+			round(24 * gained / nullif(hours, 0), 1) AS views_per_day
 		FROM steps`,
 }
 
@@ -90,28 +96,30 @@ var growthCurve = View{
 // videos only.
 var newThisWeek = View{
 	Name: "main.new_this_week",
-	Comment: "Videos that a search brought for the first time in the seven days up to the newest answer, " +
-		"and what was searched for.",
+	Comment: "Videos that a search found for the first time in the seven days up to the newest answer, " +
+		"with the queries that found them.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"title", "title of the video"},
 		{"channel_title", "name of the channel"},
-		{"first_seen_at", "when a search first brought it, UTC"},
+		{"first_seen_at", "when a search first found it, UTC"},
 		{"published_at", "when the video was published, UTC"},
 		{"days_until_seen", "days from its publication to first_seen_at"},
 		{"view_count", "views, as last seen"},
 		{"average_views_ratio", "view_count divided by the average views of the channel, as last seen"},
 		{"z_score", "standard deviations above the channel's average, as last seen"},
-		{"jobs", "jobs whose searches brought it"},
-		{"searched", "queries that brought it, and seeds of related searches"},
-		{"link", "address of the video"},
+		{"jobs", "jobs whose searches found it"},
+		{"searched", "queries that found it, and seeds of related searches"},
+		{"link", "URL of the video"},
 	},
 	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH fresh AS (
 			SELECT * FROM main.outliers WHERE ` + days("first_seen_at", newest) + ` < 7
 		), brought AS (
 			SELECT h.video_id, list_sort(list_distinct(list(h._job))) AS jobs,
-				list_sort(list_distinct(flatten(list(list_concat(coalesce(h.queries, []), coalesce(h.seeds, [])))))) AS searched
+				list_sort(list_distinct(flatten(list(
+					list_concat(coalesce(h.queries, []), coalesce(h.seeds, []))
+				)))) AS searched
 			FROM main.outliers_history AS h SEMI JOIN fresh ON fresh.video_id = h.video_id GROUP BY h.video_id
 		)
 		SELECT f.video_id, f.title, f.channel_title, f.first_seen_at, f.published_at,
@@ -122,11 +130,11 @@ var newThisWeek = View{
 
 var weeklyTop = View{
 	Name: "main.weekly_top",
-	Comment: "The ten best videos of each week and query by average_views_ratio, each as it stood highest that week. " +
-		"Ask for one week to read that alone.",
+	Comment: "The ten best videos of each week and query by average_views_ratio, " +
+		"each at its highest ratio of that week. Select one week to read only that.",
 	Columns: []ViewColumn{
-		{"week", "its Monday, UTC"},
-		{"query", "the query that brought the video, or the seed of a related search"},
+		{"week", "Monday of the week, UTC"},
+		{"query", "the query that found the video, or the seed of a related search"},
 		{"place", "place among the videos of the week and query, from 1"},
 		{"video_id", "the video's id, 11 characters"},
 		{"title", "title of the video"},
@@ -134,57 +142,68 @@ var weeklyTop = View{
 		{"average_views_ratio", "view_count divided by the average views of the channel, the highest of the week"},
 		{"z_score", "standard deviations above the channel's average, at that sighting"},
 		{"view_count", "views, at that sighting"},
-		{"observed_at", "when it was seen so, UTC"},
+		{"observed_at", "time of that sighting, UTC"},
 	},
 	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH seen AS (
 			SELECT date_trunc('week', ` + day("observed_at") + `)::DATE AS week,
-				unnest(list_concat(coalesce(queries, []), coalesce(seeds, []))) AS query, video_id, average_views_ratio, z_score, view_count, observed_at
+				unnest(list_concat(coalesce(queries, []), coalesce(seeds, []))) AS query,
+				video_id, average_views_ratio, z_score, view_count, observed_at
 			FROM main.outliers_history WHERE average_views_ratio IS NOT NULL
 		), best AS (
 			SELECT week, query, video_id, max(average_views_ratio) AS average_views_ratio,
-				arg_max(z_score, average_views_ratio) AS z_score, arg_max(view_count, average_views_ratio) AS view_count,
+				arg_max(z_score, average_views_ratio) AS z_score,
+				arg_max(view_count, average_views_ratio) AS view_count,
 				arg_max(observed_at, average_views_ratio) AS observed_at
 			FROM seen GROUP BY week, query, video_id
 		), placed AS (
-			SELECT *, row_number() OVER (PARTITION BY week, query ORDER BY average_views_ratio DESC, video_id) AS place FROM best
+			SELECT *, row_number() OVER (
+				PARTITION BY week, query ORDER BY average_views_ratio DESC, video_id
+			) AS place FROM best
 		)
-		SELECT p.week, p.query, p.place, p.video_id, o.title, o.channel_title, p.average_views_ratio, p.z_score, p.view_count, p.observed_at
+		SELECT p.week, p.query, p.place, p.video_id, o.title, o.channel_title, p.average_views_ratio, p.z_score,
+			p.view_count, p.observed_at
 		FROM placed AS p LEFT JOIN main.outliers AS o ON o.video_id = p.video_id WHERE p.place <= 10`,
 }
 
 // scores halves the score for every 30 days since publication, because old successes say little about
 // what works now.
 var scores = View{
-	Name:    "main.scores",
-	Comment: "Each outlier video with what ranks it: tier, a score that decays with age, and views per subscriber and per day.",
+	Name: "main.scores",
+	Comment: "Each outlier video with values to rank it by: a tier, a score that decays with age, " +
+		"and views per subscriber and per day.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"title", "title of the video"},
 		{"channel_id", "the channel's id, 24 characters"},
 		{"channel_title", "name of the channel"},
-		{"tier", "by average_views_ratio: 10x, 5x or 3x and above, else below 3x; NULL if that is not known"},
+		{"tier", "10x, 5x, 3x or below 3x, by average_views_ratio; NULL if that is NULL"},
 		{"score", "z_score, halved for every 30 days between publication and the newest answer"},
 		{"z_score", "standard deviations above the channel's average, as last seen"},
 		{"average_views_ratio", "view_count divided by the average views of the channel, as last seen"},
-		{"median_views_ratio", "view_count divided by the median views of the channel; NULL if its statistics were not fetched"},
-		{"one_hit", "whether few videos have most views of the channel (variation coefficient above 1.5), so that the average " +
-			"misleads: see median_views_ratio; NULL if its statistics were not fetched"},
+		{"median_views_ratio", "view_count divided by the median views of the channel; " +
+			"NULL if its statistics were not fetched"},
+		{"one_hit", "whether a few videos have most of the channel's views (variation coefficient above 1.5), " +
+			"so that the average is misleading: see median_views_ratio; NULL if its statistics were not fetched"},
 		{"view_count", "views, as last seen"},
 		{"views_per_subscriber", "view_count divided by the channel's subscribers"},
 		{"views_per_day", "view_count divided by the days between publication and the last sighting"},
 		{"age_days", "days between publication and the newest answer"},
-		{"link", "address of the video"},
+		{"link", "URL of the video"},
 	},
 	reads: []*schema.Table{schema.Outliers, schema.ChannelStatistics},
 	SQL: `SELECT o.video_id, o.title, o.channel_id, o.channel_title,
 			CASE WHEN o.average_views_ratio >= 10 THEN '10x' WHEN o.average_views_ratio >= 5 THEN '5x'
-				WHEN o.average_views_ratio >= 3 THEN '3x' WHEN o.average_views_ratio IS NOT NULL THEN 'below 3x' END AS tier,
+				WHEN o.average_views_ratio >= 3 THEN '3x'
+				WHEN o.average_views_ratio IS NOT NULL THEN 'below 3x' END AS tier,
 			round(o.z_score * pow(0.5, greatest(` + days("o.published_at", "n.at") + `, 0) / 30), 3) AS score,
-			o.z_score, o.average_views_ratio, round(o.view_count / nullif(s.median_views_estimate, 0), 2) AS median_views_ratio,
+			o.z_score, o.average_views_ratio,
+			round(o.view_count / nullif(s.median_views_estimate, 0), 2) AS median_views_ratio,
 			s.view_variation_coefficient > 1.5 AS one_hit, o.view_count,
 			round(o.view_count / nullif(o.channel_subscribers, 0), 3) AS views_per_subscriber,
-			round(o.view_count / nullif(greatest(` + days("o.published_at", "o.last_seen_at") + `, 0), 0), 1) AS views_per_day,
+			round(
+				o.view_count / nullif(greatest(` + days("o.published_at", "o.last_seen_at") + `, 0), 0), 1
+			) AS views_per_day,
 			round(` + days("o.published_at", "n.at") + `, 1) AS age_days, ` + link("o.video_id") + ` AS link
 		FROM main.outliers AS o JOIN (SELECT max(last_seen_at) AS at FROM main.outliers) AS n ON true
 			LEFT JOIN main.channel_statistics AS s ON s.channel_id = o.channel_id
@@ -193,28 +212,31 @@ var scores = View{
 
 var recurrence = View{
 	Name:    "main.recurrence",
-	Comment: "Each outlier video with the searches that brought it: what several queries bring matters to more than one of them.",
+	Comment: "Each outlier video with the queries that found it, and the number of jobs and runs.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"title", "title of the video"},
 		{"channel_title", "name of the channel"},
-		{"queries", "distinct queries and seeds that brought it"},
-		{"query_count", "how many they are"},
-		{"jobs", "distinct jobs"},
-		{"runs", "distinct runs"},
+		{"queries", "distinct queries and seeds that found it"},
+		{"query_count", "number of queries"},
+		{"jobs", "number of distinct jobs"},
+		{"runs", "number of distinct runs"},
 		{"best_rank", "its best place in a result, from 1"},
 		{"average_views_ratio", "view_count divided by the average views of the channel, as last seen"},
-		{"first_seen_at", "when a search first brought it, UTC"},
-		{"last_seen_at", "when a search last brought it, UTC"},
+		{"first_seen_at", "when a search first found it, UTC"},
+		{"last_seen_at", "when a search last found it, UTC"},
 	},
 	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH brought AS (
-			SELECT video_id, list_sort(list_distinct(flatten(list(list_concat(coalesce(queries, []), coalesce(seeds, [])))))) AS queries,
+			SELECT video_id,
+				list_sort(list_distinct(flatten(list(
+					list_concat(coalesce(queries, []), coalesce(seeds, []))
+				)))) AS queries,
 				count(DISTINCT _job) AS jobs, count(DISTINCT _run_id) AS runs, min("rank") AS best_rank
 			FROM main.outliers_history GROUP BY video_id
 		)
-		SELECT b.video_id, o.title, o.channel_title, b.queries, len(b.queries) AS query_count, b.jobs, b.runs, b.best_rank,
-			o.average_views_ratio, o.first_seen_at, o.last_seen_at
+		SELECT b.video_id, o.title, o.channel_title, b.queries, len(b.queries) AS query_count, b.jobs, b.runs,
+			b.best_rank, o.average_views_ratio, o.first_seen_at, o.last_seen_at
 		FROM brought AS b LEFT JOIN main.outliers AS o ON o.video_id = b.video_id`,
 }
 
@@ -227,8 +249,8 @@ var titleChanges = View{
 		{"video_id", "the video's id, 11 characters"},
 		{"channel_title", "name of the channel"},
 		{"what", "title or thumbnail"},
-		{"before", "the title, or the address of the largest thumbnail"},
-		{"after", "what took its place"},
+		{"before", "the title, or the URL of the largest thumbnail"},
+		{"after", "the same after the change"},
 		{"seen_before_at", "the last sighting before the change, UTC"},
 		{"changed_by", "the first sighting after it, UTC"},
 		{"views_before", "views at seen_before_at"},
@@ -237,10 +259,12 @@ var titleChanges = View{
 	},
 	reads: []*schema.Table{schema.OutliersHistory, schema.VideosHistory},
 	SQL: `WITH seen AS (
-			SELECT video_id, channel_title, title, thumbnail_url AS thumbnail, observed_at, view_count, _response_id, 'outliers' AS seen_in
+			SELECT video_id, channel_title, title, thumbnail_url AS thumbnail, observed_at, view_count,
+				_response_id, 'outliers' AS seen_in
 			FROM main.outliers_history
 			UNION ALL SELECT video_id, channel_title, title,
-				coalesce(thumbnails.high.url, thumbnails.medium.url, thumbnails."default".url), observed_at, view_count, _response_id, 'videos'
+				coalesce(thumbnails.high.url, thumbnails.medium.url, thumbnails."default".url), observed_at,
+				view_count, _response_id, 'videos'
 			FROM main.videos_history
 		), pairs AS (
 			SELECT *, lag(title) OVER sightings AS title_before, lag(thumbnail) OVER sightings AS thumbnail_before,

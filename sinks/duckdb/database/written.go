@@ -22,8 +22,9 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 	if err := os.Remove(record); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	_, err := db.Exec(ctx, fmt.Sprintf(`CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
-		storage_config = {'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true})`, Text(record), recordBuffer))
+	config := fmt.Sprintf("{'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true}", Text(record), recordBuffer)
+	_, err := db.Exec(ctx, `CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
+		storage_config = `+config+`)`)
 	if err != nil {
 		return fmt.Errorf("start DuckDB's log of its writes: %w", err)
 	}
@@ -32,7 +33,8 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 
 // Written reads the log file at record, and returns the writes to the file that was attached by path.
 func (db *DB) Written(ctx context.Context, record, path string) (writes []Write, err error) {
-	fill := fmt.Sprintf("SELECT count(write_log('', level := 'trace', log_type := 'FileSystem')) FROM range(%d)", recordBuffer)
+	fill := fmt.Sprintf(`SELECT count(write_log('', level := 'trace', log_type := 'FileSystem'))
+		FROM range(%d)`, recordBuffer)
 	if _, err := db.Exec(ctx, fill); err != nil {
 		return nil, fmt.Errorf("flush DuckDB's log of its writes: %w", err)
 	}
