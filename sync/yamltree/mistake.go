@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"outlierd/excerpt"
 )
@@ -139,7 +140,9 @@ func (f *File) excerpt(line, column int) string {
 
 // stretch is the part of a line that begins skip characters into it.
 func stretch(line string, skip int) string {
-	letters := []rune(line)
-	letters = letters[min(skip, len(letters)):]
-	return strings.TrimRight(excerpt.Runes(string(letters), excerptWidth), " ")
+	for ; skip > 0 && line != ""; skip-- {
+		_, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
+	}
+	return strings.TrimRight(excerpt.Runes(line, excerptWidth), " ")
 }

@@ -136,6 +136,9 @@ type reader struct {
 	anchors map[string]ast.Node
 	open    []string // the aliases that are being resolved
 	left    int      // how many nodes may still be built
+
+	line    int // whose characters are in letters: a line may have thousands of values
+	letters []rune
 }
 
 func (r *reader) node(from ast.Node, at path, depth int) *Node {
@@ -193,7 +196,10 @@ func (r *reader) column(t *token.Token) int {
 	if t.Type != token.StringType || t.Position.Line > len(r.file.lines) || first == "" {
 		return t.Position.Column
 	}
-	line := []rune(r.file.lines[t.Position.Line-1])
+	if r.line != t.Position.Line {
+		r.line, r.letters = t.Position.Line, []rune(r.file.lines[t.Position.Line-1])
+	}
+	line := r.letters
 	for c := min(t.Position.Column, len(line)); c > 0; c-- {
 		if strings.HasPrefix(string(line[c-1:min(len(line), c-1+len(first))]), first) {
 			return c
