@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/schema"
@@ -34,7 +36,7 @@ answers before you rebuild a sink.`,
 		Example: `  outlierd replay 01a204a9-80a2-7f39 --to monday.duckdb
   outlierd replay 01a204a9-80a2-7f39 --to monday/`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			if to == "" {
 				return usageError{errors.New("--to is missing: name a file that ends in .duckdb, or a folder for Parquet")}
 			}
@@ -48,6 +50,11 @@ answers before you rebuild a sink.`,
 			if err := refuseOwn(config, to); err != nil {
 				return err
 			}
+			writing, err := soleReplay(to)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, writing.Close()) }()
 			if !missing(to) {
 				return fmt.Errorf("%s exists: choose another name, or remove it", to)
 			}
@@ -58,6 +65,19 @@ answers before you rebuild a sink.`,
 	}
 	c.Flags().StringVar(&to, "to", "", "the new DuckDB file (.duckdb) or Parquet folder")
 	return c
+}
+
+// soleReplay keeps other replays out of the folder of to until the returned file is closed: two to the same
+// name would write the same temporary files. Nothing is locked where the file system has no locks.
+func soleReplay(to string) (*os.File, error) {
+	file, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return nil, err
+	}
+	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("another replay is writing in the folder of %s: wait until it has ended", to), file.Close())
+	}
+	return file, nil
 }
 
 // replayed is the output of replay for programs.
