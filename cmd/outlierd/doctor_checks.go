@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,7 +56,9 @@ func tryFolder(folder string) (err error) {
 	return nil
 }
 
-// writable finds a file in the folder that this user may not write to.
+// writable finds something in the folder that the program writes to, and this user may not. In the data folder
+// that is the state and the folders of sinks: a published DuckDB file is replaced and not written to, and
+// lost+found or a note is of no concern.
 func (c *checkup) writable(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,11 +66,19 @@ func (c *checkup) writable(folder string) error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(folder, e.Name())
+		if folder == c.config.Data && !c.writesTo(path, e) {
+			continue
+		}
 		if denied := unix.Access(path, unix.W_OK); denied != nil && !errors.Is(denied, unix.ENOENT) {
 			return &fs.PathError{Op: "write to", Path: path, Err: denied}
 		}
 	}
 	return err
+}
+
+func (c *checkup) writesTo(path string, e fs.DirEntry) bool {
+	return e.IsDir() && (path == stateFolder(c.config) ||
+		slices.ContainsFunc(c.config.Sinks, func(s job.Sink) bool { return path == sinkPath(c.config, s) }))
 }
 
 // leastFree is the free space required before anything is bought.

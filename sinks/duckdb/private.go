@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"outlierd/sinks/duckdb/database"
 )
@@ -94,6 +97,12 @@ func attachError(path string, err error) error {
 	}
 	if InUse(err) {
 		return fmt.Errorf("open %s: another program has it open: close that; readers use the published file: %w", path, err)
+	}
+	if denied := unix.Access(path, unix.R_OK|unix.W_OK); denied != nil {
+		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // which DuckDB says in its own words
+	}
+	if strings.Contains(err.Error(), "Cannot open file") { // such as: too many open files
+		return fmt.Errorf("open %s: %w", path, err)
 	}
 	return fmt.Errorf("open %s: %w (if the file is damaged or from a newer version: %s)", path, err, rebuild)
 }
