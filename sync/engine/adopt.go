@@ -14,14 +14,14 @@ import (
 	"outlierd/sync/store"
 )
 
-// adoptWithin is how far the service's creation of a scan may lie from our wish for it:
-// the pace, a slow network, and clocks that are set apart.
+// adoptWithin is the maximum difference between the time when the service created a scan and the time
+// of our intent. It allows for the rate limit, a slow network, and clocks that differ.
 const adoptWithin = 15 * time.Minute
 
-// AdoptScan takes over a scan whose start was not confirmed. The
-// service is asked about it, which is free: its queries, its size and the time of its
-// creation must be those of a scan that waits to be settled. With an intent (0 for none)
-// only that one is compared, and its time is not, which may be by a wrong clock.
+// AdoptScan links a scan of the service to a start that was not confirmed. It asks the service about the
+// scan, which is free, and compares its queries, size and creation time with those of the unconfirmed
+// starts. If intent is not 0, it compares only that one, and not its time, which may come from a
+// wrong clock.
 func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*runs.Scan, error) {
 	seen, answer, err := e.seeScan(ctx, scanID)
 	if err != nil {
@@ -60,8 +60,8 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		scanID, strings.Join(misfits, "; "))
 }
 
-// seeScan asks the service about a scan. While a schedule is kept, it is called between two turns
-// of it, which must not wait for the pace.
+// seeScan asks the service about a scan. While a schedule is running, seeScan is called between two of its
+// turns, which must not wait for the rate limit: it returns a [waitError] instead.
 func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpScan, scanID)
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time
 	return seen, answer.ReceivedAt, err
 }
 
-// readScan reads an answer about a scan, which must be the scan that was asked about.
+// readScan reads an answer about a scan. It is an error if the answer is about another scan.
 func readScan(body []byte, scanID string) (outlier.Scan, error) {
 	seen, err := outlier.ReadScan(body)
 	if err == nil && !strings.EqualFold(seen.ID, scanID) {
@@ -103,7 +103,7 @@ func stateOf(seen outlier.Scan) runs.ScanState {
 	return runs.ScanRunning
 }
 
-// misfit says why a scan of the service is not the one that was wished for; "" if it is.
+// misfit returns why a scan of the service is not the one that wish asked for; "" if it is.
 func misfit(wish *runs.Scan, seen outlier.Scan) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	switch {
@@ -123,15 +123,14 @@ func misfit(wish *runs.Scan, seen outlier.Scan) string {
 	return ""
 }
 
-// sized compares a scan's threshold with that of the mode that was asked for
-// (interface, Limits, Scan thresholds). Of the two sides one is unlimited; a
-// missing threshold fits every mode.
+// sized compares a scan's threshold with that of the requested mode (interface, Limits, Scan
+// thresholds). One of the two sides is unlimited; a missing threshold fits every mode.
 func sized(wish *runs.Scan, seen outlier.Scan) bool {
 	side, want := seen.OutlierVideos, int64(1000)
 	if wish.FindBy == outlier.FindByChannels {
 		side, want = seen.Channels, 100
 		if side == nil {
-			side = seen.OutlierVideos // a plain number, which does not say of which side
+			side = seen.OutlierVideos // a plain number, which does not say which side it is
 		}
 	}
 	if wish.Mode == outlier.ModeStandard {
@@ -140,8 +139,8 @@ func sized(wish *runs.Scan, seen outlier.Scan) bool {
 	return side == nil || *side == want
 }
 
-// PollScan asks the service how a scan stands, which is free. If the scan is on record as
-// running, its record is brought up to date, whether or not a run waits for it.
+// PollScan asks the service for the status of a scan, which is free. If the scan is recorded as running,
+// PollScan updates the record, whether or not a run waits for it.
 func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, error) {
 	seen, at, err := e.seeScan(ctx, scanID)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"outlierd/sync/store"
 )
 
-// # What comes after
+// # Follow-ups
 //
-// A job with `after` runs once for each run of its parent, when the parent's pages can
-// be read, while the parent may still ask about its hits. It is due at the instant of the
-// parent's run. The follow-up is noted when the parent's searches have ended, and removed
-// when its own run is on record: a kill in between loses nothing, and a parent that is
-// continued starts nothing twice. A parent that was run by hand starts nothing by itself.
+// A job with `after` runs once for each run of its parent, as soon as the parent's pages are published,
+// even if the parent is still making data calls. Its due time is that of the parent's run. The
+// follow-up is recorded when the parent's searches have ended, and removed when its own run is
+// recorded, so a kill in between loses nothing and a resumed parent does not start it twice. A manual
+// run of the parent starts no follow-up.
 
-// followUps are the runs that follow this one, whose searches have ended.
+// followUps returns the follow-ups of this run, whose searches have ended.
 func (r *run) followUps() (all []runs.FollowUp) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
@@ -30,9 +30,9 @@ func (r *run) followUps() (all []runs.FollowUp) {
 	return all
 }
 
-// FollowUps are the runs that jobs with `after` have to make, in the order of their due
-// instants. `catch_up` decides about overdue ones, as about any instants that passed. Those of a
-// job that comes after no other any more are dropped, and those of a paused one wait.
+// FollowUps returns the due runs of jobs with `after`, in the order of their due times. `catch_up` applies
+// to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
+// and those of a paused job wait.
 func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
 	followUps, err := e.Store.Runs.FollowUps()
 	if err != nil || len(followUps) == 0 {
@@ -50,7 +50,7 @@ func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
 	var dropped []runs.FollowUp
 	for _, d := range followUps {
 		switch spec := e.Config.Job(d.Job); {
-		case pauses[d.Job] != nil: // it waits; what is too late then is dropped then
+		case pauses[d.Job] != nil: // waits; if too late by the end of the pause, it is dropped then
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
 			dropped = append(dropped, d)
 		case !spec.Disabled:
@@ -74,11 +74,11 @@ func passed(spec *job.Spec, d runs.FollowUp, latest, now time.Time) bool {
 	return d.Due.Before(latest)
 }
 
-// StaleError says that a job has to wait whose SQL is to find what another job has brought:
-// the tables that SQL reads do not have it yet.
+// StaleError reports that a job has to wait because the tables that its SQL reads do not have the rows
+// of the job that it comes after.
 type StaleError struct {
 	Job, After string
-	Err        error // what the sink is disabled for
+	Err        error // why the sink is disabled
 }
 
 func (e *StaleError) Error() string {
@@ -89,8 +89,7 @@ func (e *StaleError) Error() string {
 
 func (e *StaleError) Unwrap() error { return e.Err }
 
-// stale returns a [StaleError] for a job that comes after another one and has SQL, while the
-// tables that SQL reads are behind.
+// stale returns a [StaleError] for a job with `after` and SQL while the sink that SQL reads is disabled.
 func (w *worker) stale(spec *job.Spec) error {
 	if spec.After == "" || len(spec.SQL()) == 0 {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// begin begins the run that an order asks for. One by hand goes on with what is unfinished, if
-// there is anything. A job that cannot be resolved, as when its SQL fails, has a run too: one
-// that failed before it spent anything. The run is nil if there is no record of it. A
-// [waitError] says when it can begin: nothing has happened.
+// begin starts or resumes the run that an order asks for. A manual order resumes an unfinished run
+// if there is one. If a job cannot be resolved, for example because its SQL fails, a failed run is
+// recorded that has spent nothing. The returned run is nil if there is none to perform. A [waitError]
+// says when the run can start; until then, nothing has happened.
 func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	if err := w.rekey(o.Trigger); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	switch {
 	case isWaiting(err):
 		return nil, err
-	case unsure && ctx.Err() != nil: // a stop is no failure of the run: the next start begins it
+	case unsure && ctx.Err() != nil: // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	row, err := w.open(ctx, o, at, unsure, err)
@@ -53,7 +53,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	return r, err
 }
 
-// continues is the unfinished run that an order goes on with; nil if it is for a new one.
+// continues returns the unfinished run that an order resumes; nil if it starts a new one.
 func (o *Order) continues(e *Engine) (*runs.Run, error) {
 	switch {
 	case o.Old != nil:
@@ -66,8 +66,7 @@ func (o *Order) continues(e *Engine) (*runs.Run, error) {
 	return nil, nil
 }
 
-// resume goes on with an unfinished run. It ends when it has its pages if a due instant waits
-// for it.
+// resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
 	if err := w.engine.Store.Runs.Resume(old.ID); err != nil {
 		return nil, err
@@ -79,8 +78,8 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, err
 	return r, err
 }
 
-// rekey takes up a new key. A person who runs a job wants to know whether the old one is
-// still refused.
+// rekey reads the key again. A manual run also lifts the block of a refused key, because the person
+// wants to know whether it is still refused.
 func (w *worker) rekey(trigger Trigger) error {
 	w.engine.rekeyed()
 	if trigger == Manual {
@@ -89,8 +88,9 @@ func (w *worker) rekey(trigger Trigger) error {
 	return nil
 }
 
-// open puts a new run with its steps on record as running. Its windows end at the given time,
-// which is unsure if the service has not confirmed it; failed says why there is no time.
+// open records a new run and its steps as running. Its windows end at the given time, which is unsure if
+// the service has not confirmed it; failed says why the time is unknown. If the run cannot start, open
+// records it as failed and returns a nil run with the reason.
 func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
 	now, spec := time.Now(), o.Spec
@@ -109,7 +109,7 @@ func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, 
 		return nil, w.engine.failedStart(row, failed)
 	}
 	p, err := o.facts(w.engine).PlanNow(ctx, spec, o.Trigger != Manual, at)
-	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
+	if err != nil && ctx.Err() != nil { // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, 
 	return &row, w.engine.Store.Runs.Begin(row, facts.StepsOf(p))
 }
 
-// failedStart records a run that could not even begin, and says why.
+// failedStart records a run that could not start, with the reason, and returns the reason.
 func (e *Engine) failedStart(row runs.Run, cause error) error {
 	if err := e.Store.Runs.Begin(row, nil); err != nil {
 		return errors.Join(cause, err)
@@ -136,7 +136,7 @@ func (e *Engine) failedStart(row runs.Run, cause error) error {
 	return errors.Join(cause, e.Store.Supersede(row))
 }
 
-// supersede closes the unfinished runs whose place a new run of the job takes.
+// supersede closes the unfinished runs that a new run of the job supersedes.
 func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 	closed, _, err := w.engine.Facts().Displaced(spec, due)
 	if err != nil {
@@ -145,9 +145,9 @@ func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 	for i := range closed {
 		old := &closed[i]
 		if w.underWay(old.ID) != nil {
-			continue // they leave each other alone; see [scheduler.beginOrder]
+			continue // they do not affect each other; see [scheduler.beginOrder]
 		}
-		if w.patient { // a command prints it
+		if w.patient { // a command prints it instead
 			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
 		}
 		if err := w.engine.close(old); err != nil {
@@ -157,7 +157,7 @@ func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 	return nil
 }
 
-// close ends the record of a run that is not continued.
+// close completes the record of a run that will not be resumed.
 func (e *Engine) close(old *runs.Run) error {
 	if old.Status.Open() {
 		steps, err := e.Store.Runs.Steps(old.ID)

@@ -13,14 +13,14 @@ import (
 
 // # Blocks
 //
-// A service without credits refuses every paid call, and a refused key every call: to
-// ask again for each page would only use up the pace. So such a refusal is remembered
-// for the key. Paid calls begin again with the next billing cycle, with `outlierd
-// budget resume`, or with the one call a day that tries; a refused key is tried again
-// when it changes, or when a person runs a job by hand. Both belong to the key: a new one
-// has neither. The file is read again when a run begins, and whenever the old one is refused.
+// Without credits the service refuses every paid call, and with a refused key every call. To try again
+// for each page would only use up the rate limit, so the refusal is recorded as a block of the key.
+// Paid calls are tried again in the next billing cycle, after `outlierd budget resume`, and once a
+// day. A refused key is tried again when it changes, or when a person runs a job by hand. A new key
+// has no blocks. The key's file is read again when a run starts, and whenever the
+// old key is refused or blocked.
 
-// blocked refuses a call in the service's name if a block says what it would answer.
+// blocked returns the error that the service would return for a call, if a block of the key says so.
 func (w *worker) blocked(r *outlier.Request) error {
 	block, err := w.blockOf(ledger.BlockKey)
 	if err == nil && block != nil {
@@ -41,7 +41,8 @@ func (w *worker) blocked(r *outlier.Request) error {
 			block.Reason, w.clock(block.Since), w.clock(block.Until))}
 }
 
-// blockOf is a block of the key; nil if there is none, or a new key, which has none.
+// blockOf returns a block of the key, or nil. If there is one, it reads the key again, and a new key has
+// its own blocks.
 func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
 	key := w.engine.Client.Key.Fingerprint()
 	if which == ledger.BlockKey && w.engine.unrefused == key {
@@ -57,8 +58,8 @@ func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
 	return w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
 }
 
-// rekeyed takes up a new key and reports whether there is one. A file that cannot be read
-// just now, or that names another address, leaves the old key in use; the log says so once.
+// rekeyed reads the key again and reports whether it has changed. If the file cannot be read, or names
+// another address, the old key stays in use, and the reason is logged once.
 func (e *Engine) rekeyed() bool {
 	if e.Rekey == nil {
 		return false
@@ -81,7 +82,7 @@ func (e *Engine) rekeyed() bool {
 	return true
 }
 
-// noteBlock remembers a refusal, and forgets the old one when a call was answered.
+// noteBlock records a block after a refusal, and removes blocks after a paid call has succeeded.
 func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
 	w.engine.unrefused = ""
@@ -105,14 +106,14 @@ func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	})
 }
 
-// lift forgets a refusal of the key.
+// lift removes a block of the key.
 func (e *Engine) lift(l ledger.BlockKind) error {
 	return e.Store.DB.Update(func(tx *store.Tx) error {
 		return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint())
 	})
 }
 
-// refusal is what the service said, without the call that it said it to.
+// refusal returns the service's message without the operation and entity of the call.
 func refusal(err error) string {
 	e, ok := errors.AsType[*outlier.Error](err)
 	if !ok {

@@ -21,33 +21,33 @@ import (
 
 // # The rest of a run
 //
-// What `pages`, a cap or the clock cut off the searches of a run can be bought afterwards, by
-// a run of its own. Its searches are the stored ones, each at the next page that was not
-// taken, whatever the file says by now; only the caps are the file's. No page is bought
-// twice: a search goes on where the last run that bought of it ended, and a run that was
-// interrupted goes on itself.
+// The pages that `pages`, a cap or the run's time limit cut off can be bought afterwards by a run
+// of its own. Its searches are the stored ones, each continued at the first page that was not
+// taken, whatever the file says by now; only the caps are those of the file. No page is bought twice: each
+// search continues where the last run that bought of it ended, and an interrupted run of this kind
+// is itself resumed.
 //
-// Such a run teaches nothing about what the job costs or covers beyond what the first run
-// asked for: it moves a cursor at most to when page one of the search was requested.
+// Such a run does not change what is known about the job's costs and coverage beyond what the first
+// run asked for: it moves a cursor at most to the time when page one of the search was requested.
 
-// Rest is what the searches of a run have left.
+// Rest is what the searches of a run have left to buy.
 type Rest struct {
 	Of      *runs.Run
-	Run     *runs.Run       // the unfinished run that buys it already; nil for a new one
-	After   string          // the last run that has bought of it, or Of itself
-	Credits outlier.Credits // for all of it, if no answer is lost
+	Run     *runs.Run       // the unfinished run that is already buying it; nil if a new one is needed
+	After   string          // the last run that bought of it, or Of
+	Credits outlier.Credits // price of all of it if no answer is lost
 	Cost    plan.Cost       // within the cap of the run
-	MayCost outlier.Credits // within all caps, answers that are lost included
+	MayCost outlier.Credits // at most, within all caps, including lost answers
 
 	plan   plan.Stored
 	steps  []runs.Step
 	closes []runs.Run // unfinished runs whose searches it takes over
 }
 
-// Nothing reports whether nothing is left.
+// Nothing reports whether there is nothing left to buy.
 func (r *Rest) Nothing() bool { return r.Run == nil && len(r.steps) == 0 }
 
-// Began is when page one of the oldest of its searches was requested; zero if none was.
+// Began returns when page one of the oldest of its searches was requested; zero if none was.
 func (r *Rest) Began() (at time.Time) {
 	for _, step := range r.steps {
 		if at.IsZero() || !step.Began.IsZero() && step.Began.Before(at) {
@@ -57,11 +57,11 @@ func (r *Rest) Began() (at time.Time) {
 	return at
 }
 
-// RestFlags are the flags of the command that buys the rest of a run.
+// RestFlags returns the flags of the command that buys the rest of a run.
 func RestFlags(run string) string { return "--rest " + run }
 
-// RestSpec is the job of a run that buys the rest of another: that of the file, for its
-// caps, or for what was asked for once one without caps of its own; nil if it is in no file.
+// RestSpec returns the job of a run that buys the rest of another: the job of the file, because of its
+// caps, or for a one-off request a job without caps. It returns nil if the job is not in the file.
 func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
 	spec := &job.Spec{Name: row.Job}
 	if !strings.HasPrefix(row.Job, job.OnceMark) {
@@ -74,14 +74,14 @@ func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
 	return &own
 }
 
-// UnendedError says that a run goes on by itself, so that it has no rest yet.
+// UnendedError reports that a run will be resumed, so its rest cannot be bought yet.
 type UnendedError struct{ Run *runs.Run }
 
 func (e *UnendedError) Error() string {
 	return fmt.Sprintf("run %s has not ended; '%s' continues it", e.Run.ID, facts.Command(e.Run))
 }
 
-// Rest is what a run of spec's job has left that can be bought.
+// Rest returns what a run of spec's job has left to buy.
 func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	rest := &Rest{Of: of}
 	unfinished, err := e.Store.Runs.Unfinished(of.Job)
@@ -96,7 +96,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		return nil, err
 	}
 	rest.plan.BuyRest(RestFlags(of.ID))
-	bearers := map[string]bool{of.ID: true} // the runs that have bought of it last
+	bearers := map[string]bool{of.ID: true} // the last runs that bought of its searches
 	for i := range steps {
 		last, err := e.Store.Runs.LastOf(&steps[i])
 		if err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	return rest, err
 }
 
-// add adds the search that goes on with a step, unless nothing is left of that.
+// add adds the search that continues a step, unless nothing is left of it.
 func (r *Rest) add(last runs.Step) {
 	left := pagesLeft(&r.plan, &last)
 	switch {
@@ -147,7 +147,7 @@ func (r *Rest) add(last runs.Step) {
 		return
 	case left == 0 || !slices.Contains(cutOff, last.Stop) && !passable(&last):
 		return
-	case left < 0: // it is unknown how many more there are: as many again
+	case left < 0: // unknown: buy as many pages again
 		left = min(max(r.plan.Pages, 1), restPages)
 	}
 	step := last
@@ -155,16 +155,16 @@ func (r *Rest) add(last runs.Step) {
 	step.Origin = cmp.Or(last.Origin, last.ID)
 	step.Pages, step.Hits, step.Unread, step.NewHits, step.Reused, step.Credits = 0, 0, 0, 0, 0, 0
 	step.Stop, step.Left = "", -1
-	step.Scan, step.Joined = "", 0 // a scan's results are searched as anything else is
+	step.Scan, step.Joined = "", 0 // its pages are bought like those of any search
 	r.steps = append(r.steps, step)
 	r.plan.Ends[step.Ordinal] = step.Next + left
 }
 
-// restPages is how many pages of a search are bought if neither the service nor the job says
+// restPages is the maximum number of pages to buy of a search if neither the service nor the job says
 // how many there are.
 const restPages = 10
 
-// price works out what the rest costs, and makes that the cap of the run.
+// price computes the price of the rest, and makes it the cap of the run.
 func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	for i := range r.steps {
 		step := &r.steps[i]
@@ -179,13 +179,13 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	return nil
 }
 
-// BuyRest performs a run that buys what is left, or goes on with the one that does. It
-// returns as [Engine.Run] does.
+// BuyRest performs a run that buys the rest, or resumes the run that is already buying it. It returns as
+// [Engine.Run] does.
 func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	return e.workOn(ctx, &Order{Spec: spec, Trigger: Manual, Rest: rest})
 }
 
-// beginRest begins the run that buys what is left.
+// beginRest starts the run that buys the rest.
 func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
 	row, err := w.openRest(o.Spec, o.Rest)
 	if err != nil {
@@ -194,8 +194,7 @@ func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
 	return w.take(ctx, row, o)
 }
 
-// Publish shows readers all that the journal has, also what a process that was killed had
-// not shown them.
+// Publish publishes everything in the journal, including what a killed process had not published.
 func (e *Engine) Publish(ctx context.Context) error {
 	s, err := e.newWorker(ctx, queue.Filter{})
 	if err != nil {
@@ -204,12 +203,12 @@ func (e *Engine) Publish(ctx context.Context) error {
 	return s.publish(ctx)
 }
 
-// Fill is [Engine.Publish] for sinks that have to be whole: one that fails is an error.
+// Fill is like [Engine.Publish], except that a sink that fails is an error.
 func (e *Engine) Fill(ctx context.Context) error {
 	return load.Fill(ctx, e.Store, e.Sinks, e.log(), e.beats)
 }
 
-// openRest puts the run on record, and closes those whose searches it takes over.
+// openRest records the run, and closes the runs whose searches it takes over.
 func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	for i := range rest.closes {
 		if err := w.engine.close(&rest.closes[i]); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped.
-// What it had left stays for a later run of the job, as after a kill.
+// Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
+// after a kill, a later run of the job can resume what was left.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	return e.Between(ctx, func(ctx context.Context) error {
 		e.requests.mu.Lock()

@@ -16,26 +16,25 @@ import (
 	"outlierd/sync/store"
 )
 
-// # Whose clock
+// # The clock
 //
-// Days and billing cycles turn by the service's clock, and the windows of searches end by
-// it: one clock for what a page covers and for what it is booked under. It is agreed on
-// before the first paid call of a process. Where no answer of the service is at hand, it
-// is asked for nothing but its time, which costs one request of the pace. A date that is
-// far from what was believed counts when a second answer agrees; see package ledger. Where
-// answers have no time, only the machine's clock is left: if by that clock a new period has
-// begun that a cap counts by, a person has to confirm it.
+// Days, billing cycles and the ends of search windows follow the service's clock, so that a page is booked
+// by the same clock that limits what it covers. The time is agreed on before the first paid call of a
+// process. If no answer of the service is at hand, the service is asked just for its time, which
+// costs one request. A date that differs much from the expected time needs a second answer that
+// agrees; see package ledger. If answers have no dates, only the local clock is left: if it
+// says that a new period of a cap has begun, a person has to confirm it.
 
-// nowhere is the id of no video: to ask for its details costs nothing and brings the time.
+// nowhere is the id of no video. A request for its details is free, and the answer has a date.
 const nowhere = "-----------"
 
-// askings is how often the service is asked for the time, until two answers agree.
+// askings is how often the service is asked for its time until two answers agree.
 const askings = 3
 
-// ClockError says that the time is not known by which purchases would be booked.
+// ClockError reports that the time by which purchases would be booked is not known.
 type ClockError struct {
-	Now     time.Time // by this machine's clock
-	Differs bool      // the service's answers have times, and no two that follow each other agree
+	Now     time.Time // by the local clock
+	Differs bool      // the service's answers have dates, but no two in a row agree
 }
 
 func (e *ClockError) Error() string {
@@ -50,8 +49,8 @@ func (e *ClockError) Error() string {
 		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
 }
 
-// ready makes sure, before a paid call is put together, that the time is agreed on under
-// which it will be booked, if anything is booked at all.
+// ready makes sure that the time is agreed on before a paid call. It does nothing for a call that
+// books nothing, and returns the error of a call that would be refused.
 func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
 	if err := w.refused(r); err != nil {
 		return err
@@ -63,18 +62,17 @@ func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	return w.proveTime(ctx)
 }
 
-// proveTime makes sure that the time is agreed on. Where no answer had it, the service is
-// asked.
+// proveTime makes sure that the time is agreed on, and asks the service for it if necessary.
 func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
 
-// call makes one attempt at a request, or several.
+// A call makes one or more attempts at a request.
 type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	for ; w.timesAsked < askings && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
 		date, err := askTime(ctx, ask)
 		if isWaiting(err) {
-			return err // the answers so far count when it goes on
+			return err // keeps timesAsked: the answers so far count
 		}
 		if err != nil {
 			w.timesAsked = 0
@@ -94,8 +92,8 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	return w.engine.Store.CorrectDates()
 }
 
-// askTime asks the service for nothing. It returns the date of the answer, or zero if the
-// service's answers have none, or are of a form that is not known to be the service's.
+// askTime returns the date of an answer of the service. It is zero if the answer has none, or is not in a
+// known form of the service.
 func askTime(ctx context.Context, ask call) (time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpDetails, nowhere)
 	if err != nil {
@@ -113,9 +111,9 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 	return time.Time{}, err
 }
 
-// confirmed takes this machine's clock for right if it claims no new period by which a cap
-// goes, or if a person has confirmed it today by 'outlierd budget resume', or else asks
-// for that. If answers have told other times, only a person's word counts.
+// confirmed accepts the local clock if no new period of a cap has begun by it, or if a person has
+// confirmed it today by 'outlierd budget resume'. Otherwise it returns a [ClockError], which asks
+// for that. If differs is set, the answers had other times, and only the confirmation counts.
 func (w *worker) confirmed(differs bool) error {
 	turned, err := w.turned()
 	if err != nil {
@@ -144,8 +142,8 @@ func (w *worker) confirmed(differs bool) error {
 	return unsure
 }
 
-// turned reports whether this machine's clock shows a later period than anything was booked
-// in, and a cap goes by such a period.
+// turned reports whether the local clock is in a later period than the last booking, and a cap has such
+// a period.
 func (w *worker) turned() (bool, error) {
 	day, cycle, err := w.engine.Store.Ledger.Turned()
 	config := w.engine.Config
@@ -154,10 +152,10 @@ func (w *worker) turned() (bool, error) {
 	return day && config.Budget.PerDay != nil || cycle && capped, err
 }
 
-// openingTime is the time by which a new run of spec resolves its windows. If the service
-// does not answer just now, that is what is believed, and unsure: the first purchase asks
-// again, says what is wrong, and finds out whether the windows are; see [run.inTime]. An
-// address that is not the service's is an error at once.
+// openingTime returns the time by which a new run of spec resolves its windows. If the service does not
+// answer now, that is the expected time, and unsure: the first purchase asks again, reports what is
+// wrong, and checks the windows; see [run.inTime]. If the address is not the service's, that is an
+// error at once.
 func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
 		return w.engine.Store.Ledger.ServiceTime(), false, nil
@@ -172,8 +170,8 @@ func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time,
 	return w.engine.Store.Ledger.ServiceTime(), err != nil, nil
 }
 
-// inTime closes a search whose dates were resolved by a clock that has turned out to be
-// wrong since, before its page one is bought.
+// inTime closes a search before page one if its dates were computed with a clock that has since turned
+// out to be wrong.
 func (r *run) inTime(step *runs.Step) error {
 	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
 		return nil
@@ -189,7 +187,7 @@ func (r *run) inTime(step *runs.Step) error {
 		r.worker.clock(r.plan.Unsure), r.worker.clock(now)))
 }
 
-// earlier is the earlier of two times.
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -197,7 +195,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// clock shows a time in the time zone of the configuration.
+// clock formats a time in the time zone of the configuration.
 func (w *worker) clock(t time.Time) string {
 	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
 }

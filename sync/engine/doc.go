@@ -1,84 +1,78 @@
-// Package engine runs jobs: it begins runs by their plans, buys their pages, starts and reads
-// their scans, asks about their hits, and keeps the schedule. What plans need to know is read by
-// package facts, what was bought is loaded into the sinks by package load, and what would happen
-// is for package forecast.
+// Package engine runs jobs: it starts and resumes runs according to their plans, buys pages, starts and
+// reads scans, makes the data calls about hits, and runs the schedule. Package facts reads what a plan
+// depends on, package load writes answers to the sinks, and package forecast predicts what would happen.
 //
 // # Reading order
 //
-// In this order most calls between files go from top to bottom:
+// Most calls between files go from top to bottom of this list:
 //
 //   - engine.go: the engine and the progress of a run.
-//   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has
-//     the jobs that come after others, order.go what others ask of it meanwhile.
-//   - worker.go: what is done next, of all runs under way; begin.go begins and resumes runs,
-//     buyrest.go buys what an earlier run left.
-//   - run.go: one run, from taking it up to its record; ending.go says how its searches ended.
-//   - search.go: pages of searches; scan.go: scans; adopt.go: scans that a person settles;
-//     paging.go: what `from` counts; stops.go: why a search ends.
+//   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has jobs with
+//     `after`, order.go the requests of other goroutines.
+//   - worker.go: which step of which run is performed next; begin.go starts and resumes runs, buyrest.go
+//     buys what an earlier run left.
+//   - run.go: one run, from its start to its record; ending.go says how its searches ended.
+//   - search.go: pages of searches; scan.go: scans; adopt.go: scans that a person settles; paging.go:
+//     what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
-//   - fetch.go: attempts at a call; blocks.go and clock.go hold calls back.
+//   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
 //
-// References back up are mostly to the types [run] and [worker]: their methods stand in the file
-// of what they do. The rest end something: a search ends its run, a call that fails pauses the
-// worker.
+// Most references in the other direction are to the types [run] and [worker], whose methods are in the file
+// of what they do. The rest end something: a search ends its run, a failed call pauses the queue.
 //
-// # The path of one answer
+// # The path of an answer
 //
-// A run begins by resolving its job into steps and a plan, which are stored; from then on it
-// reads these and never the file, so a run that was killed goes on as it began. Only
-// its caps are those of today's file. Every call is one [outlier.Client.Do] bound to its
-// step: the store commits the answer, its outcome, the step's cursor and the hits of the
-// page in one transaction. A kill at any instant therefore leaves either the page and the
-// cursor behind it, or neither.
+// A run starts by resolving its job into steps and a plan, which are stored. From then on it reads these
+// and never the file, so a run that was killed continues as it started; only its caps are those of the
+// current file. Every call is one [outlier.Client.Do] bound to its step: one transaction commits
+// the answer, its outcome, the step's cursor and the hits of the page. So a kill at any moment leaves
+// either the page with the cursor behind it, or neither.
 //
-// A search that comes to its own end moves the watermark of what it searched for in the
-// same transaction, and the next run begins its window there. One that a cap or an error
-// ended leaves the watermark where it was.
+// A search that ends by itself moves the watermark of what it searched for in the same transaction, and
+// the next run starts its window there. A search that a cap or an error ended does not move it.
 //
-// When the last page is in, one idempotent transaction ranks the hits and queues
-// what the job wants to know about them. The queue belongs to all jobs: an entity
-// that is fresh, or known to be missing, is not asked for again.
+// After the last page, one idempotent transaction ranks the hits and queues the job's calls about
+// them. All jobs share the queue: a call is not made if the answer that is known is fresh, or known to be
+// missing.
 //
 // # The worker
 //
-// Calls are made one at a time by a [worker], which works on all runs that are under way:
-// pages come first, then scans that it is time to poll, then the data calls of all
-// runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]).
-// While a run waits for a scan, the worker works on the others; scan.go says why a scan is
-// never started twice.
+// A [worker] makes one call at a time for all runs in progress: pages first, then scans that are due for
+// polling, then the data calls of all runs by their value. In this way scheduled runs overlap
+// ([Engine.Serve]). While a run waits for a scan, the worker performs the others; scan.go explains why a
+// scan is never started twice.
 //
-// A turn of the worker never waits. A call that the pace does not let leave yet, or that failed
-// and is to be repeated, is put off ([waitError]), and the worker's owner sleeps until the first
-// of them may leave. So a run that a person asks for need not wait for more than the call under
-// way: its pages and then its data calls come before everything else ([Engine.Order]). Where no
-// schedule is kept, a run by hand has a worker to itself ([Engine.Run]).
+// A turn of the worker never waits. A call that the rate limit delays, or that is to be retried after a
+// pause, returns a [waitError], and the worker's owner sleeps until the first of them may leave. So a
+// run that a person asks for waits at most for the call in progress: its pages and then its data calls
+// come before everything else ([Engine.Order]). Without a schedule, a manual run has a worker of its
+// own ([Engine.Run]).
 //
-// Trouble of one search concerns that search alone, trouble of one run's pages ends that run,
-// and what every call would meet pauses the queue, longer each time, and ends nothing.
+// An error in one search affects only that search, an error in a run's pages ends that run, and an error
+// that every call would meet pauses the queue, longer each time, and ends nothing.
 //
-// # A due instant
+// # Due times
 //
-// A due instant has one run, which keeps it for ever and is on record whatever becomes of
-// it: that is how it is known that the instant is over. When it comes,
+// A due time has one run, which is recorded whatever its outcome: the record shows that the due time
+// is done. When a job is due,
 //
-//   - a run of the job that has its pages ends, and its calls stay queued;
-//   - one that still takes pages goes on to the end of these;
-//   - an unfinished run that is not under way goes on, once for each instant, if it is
-//     younger than a period of the job (a day at most) or has paid for a scan;
-//   - then the instant's own run begins. It supersedes what is still unfinished, as
-//     its window covers that too: so a job that is stuck has one unfinished run and a record
-//     for each instant. Only a run that has paid for a scan stays unfinished beside it.
+//   - a run of the job that has all its pages ends, and its calls stay queued;
+//   - a run that is still buying pages continues until it has all of them;
+//   - an unfinished run that is not in progress is resumed, once per due time, if it is younger than the
+//     job's period (a day at most) or has paid for a scan;
+//   - then the due time's own run starts. It supersedes the runs that are still unfinished, as its
+//     window covers theirs. So a job that is stuck has one unfinished run, and a record for each
+//     due time. Only a run that has paid for a scan stays unfinished beside it.
 //
-// What comes after a parent's run is noted as owed with the end of its searches (after.go).
-// A run that a person has overridden leaves all this alone, and only a person goes on
-// with it.
+// The follow-ups of a run are recorded when its searches end (after.go). A run with overrides does
+// not take part in this, and only a person resumes it, unless it has paid for a scan.
 //
-// # What keeps a call back
+// # What prevents or delays calls
 //
-// The pace is the limiter's and the caps are the ledger's; here is what saves both. An
-// identical request that was answered lately is taken from the journal. A refusal for
-// lack of credits, or of the key, is remembered as a block (blocks.go). Where this machine's
-// clock alone says that a new day or cycle has begun, the service is asked first, or else a
-// person (clock.go). With `budget.pace: even` a run gets a share of what is left of the
-// cycle, which its searches take in turns ([facts.Reader.Limit]).
+// The limiter enforces the rate limit, and the ledger enforces the caps. This package avoids calls that
+// need not be made. An identical request that was answered recently is reused from the journal. A
+// refusal for lack of credits, or of the key, is recorded as a block (blocks.go). If only the local
+// clock says that a new day or cycle has begun, the service is asked first, or else a person (clock.go).
+// With `budget.pace: even`, a run gets a share of what is left of the cycle, and its searches take
+// turns in using it ([facts.Reader.Limit]).
 package engine

@@ -13,52 +13,51 @@ import (
 
 // # How searches end
 //
-// A search that stops before the job's last page, though the service has more, has saved what
-// those pages would have cost, as far as the caps would have let the run buy them and the
-// journal does not have them. One that a cap, an error, the clock or the run's share of the
-// month ended has left pages that cost as much and may still be wanted. A page that the
-// journal had was not paid for, and neither was a search for what resembles seeds that were
-// bought lately.
+// A search that ends by itself before the job's last page, although the service has more, has saved
+// the price of the remaining pages, as far as the caps had room for them and the journal does not have
+// them. A search that is ended by a cap, an error, the clock or the run's share of the month leaves
+// pages that cost as much and may still be wanted. Nothing was paid for a page reused from the
+// journal, nor for a search by seeds that were bought recently.
 //
-// What the job's own `pages` cut off was not wanted, and is reported nevertheless, since it
-// can be bought: see [Engine.Rest]. A search that came to an end of its own with fewer hits than the
-// service counts is reported, too: its list changed between two pages, or it cannot be had whole.
+// Pages beyond the job's own `pages` were not wanted, but are reported because they can be bought; see
+// [Engine.Rest]. A search that ended by itself with fewer hits than the service counts is reported as
+// well: its list changed between two pages, or the service does not return all of it.
 
-// Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh
-// holds, and none after an ordinary end. The start of a scan is a search only if the run had no
-// time or no share for it: what else happens to a scan has messages of its own.
+// Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh is set, and none
+// after an ordinary end. The start of a scan is included only if the run had no time or no
+// share for it; other events of scans have their own messages.
 type Ending struct {
-	Search string // what it looks for: [runs.Step.Name]
-	Pages  int    // taken
+	Search string // [runs.Step.Name]
+	Pages  int    // pages taken
 	Hits   int
-	Of     int64 // hits that the job could have had; -1 if unknown
+	Of     int64 // hits that the job's pages could have returned; -1 if unknown
 	Seen   int   // distinct hits, including those of the searches that this one continues
-	Total  int64 // the most that the service has said there are; -1 if it did not say
+	Total  int64 // largest total that the service reported; -1 if it reported none
 
-	Early string // why the search ended before the job's last page; "" if it did not
-	Cut   bool   // something else ended it
-	Fresh bool   // nothing was sent: the same seeds were bought lately
+	Early string // why the search ended by itself before the job's last page; else ""
+	Cut   bool   // a cap, an error, the clock or the run's share ended it
+	Fresh bool   // nothing was sent: the same seeds were bought recently
 
-	Limited bool   // `pages` ended it, and there is more, or may be
-	Short   bool   // it came to its own end, and the service counts more than it gave
-	Paging  string // what `from` counts in a search of several pages, "page" or "offset"; "" if not known
+	Limited bool   // `pages` ended it, and there are or may be more hits
+	Short   bool   // it ended by itself, and the service counts more hits than it returned
+	Paging  string // what `from` counts, if several pages were taken: "page" or "offset"; "" if unknown
 
-	Unread int             // of Hits, those that could not be stored
-	Reused int             // pages that the journal had
-	Kept   outlier.Credits // that the run could have paid for these, and did not
-	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
-	Left   int             // pages that a cut or `pages` left; -1 if that is not known
-	More   outlier.Credits // for these; -1 if that is not known
-	Rest   string          // the command that buys them, which [Engine.Endings] leaves to its caller
+	Unread int             // those of Hits that could not be stored
+	Reused int             // pages reused from the journal
+	Kept   outlier.Credits // what the reused pages would have cost
+	Saved  outlier.Credits // what the pages not taken would have cost, if the search ended early
+	Left   int             // pages left by a cut or by `pages`; -1 if unknown
+	More   outlier.Credits // their price; -1 if unknown
+	Rest   string          // the command that buys them; set by the caller of [Engine.Endings]
 
-	step *runs.Step // the search itself
+	step *runs.Step
 
-	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
+	Joined    string    // id of a scan that another run had started; "" unless the ending is about one
 	StartedBy string    // the job that started it
-	StartedAt time.Time // when, in the time zone of the configuration
+	StartedAt time.Time // in the time zone of the configuration
 }
 
-// early says of each end that a search comes to before its last page why it came.
+// early holds the reason for each end that a search can come to before its last page.
 var early = map[string]string{
 	runs.StopEmpty:    "there were no more hits",
 	runs.StopMissing:  "the service returned none of them",
@@ -67,11 +66,11 @@ var early = map[string]string{
 	runs.StopKnown:    "hardly anything was new",
 }
 
-// Endings are how the searches of a run ended, in their order. It is for runs that
-// have ended: what is open counts as cut.
+// Endings returns how the searches of a run ended, in their order. The run must have ended; searches
+// that are still open count as cut.
 func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if len(row.Plan) == 0 {
-		return nil, nil // it could not even begin
+		return nil, nil // it failed before it had a plan
 	}
 	stored, err := plan.Decode(row.Plan)
 	if err != nil {
@@ -84,8 +83,8 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	return e.endings(e.Facts(), row, stored, steps)
 }
 
-// endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
-// have not shown what `from` counts what is believed of it.
+// endings is [Engine.Endings] for a run's plan and steps. For steps whose pages have not shown what
+// `from` counts, it sets what is believed.
 func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored, steps []runs.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
@@ -113,7 +112,7 @@ func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored,
 	ends := e.endingsIn(stored, steps, room, journaled)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := e.Store.Runs.Unread(end.step) // which were given
+			unread, err := e.Store.Runs.Unread(end.step) // hits that were returned and could not be read
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +122,7 @@ func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored,
 	return append(joined, ends...), nil
 }
 
-// joined are the scans of other runs that a run has joined.
+// joined returns an ending for each scan of another run that the run has joined.
 func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error) {
 	for i := range steps {
 		step := &steps[i]
@@ -142,8 +141,8 @@ func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error)
 	return all, nil
 }
 
-// journaled is how many of the pages that searches left as they ended early the journal has,
-// by the step's ordinal: the run would have taken them from there.
+// journaled returns how many of the pages that searches did not take, because they ended early, are in
+// the journal, by the step's ordinal. The run would not have paid for those.
 func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, error) {
 	known := map[int]int{}
 	for i := range steps {
@@ -170,10 +169,10 @@ func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, 
 	return known, nil
 }
 
-// endingsIn works out how the steps ended, given the room that is left under all caps, and
-// how many pages that were not taken the journal has. What searches saved that ended early
-// comes out of the room, since what could not have been spent is not saved. A page from the
-// journal was had, and saved its price.
+// endingsIn returns how the steps ended. room is what is left under all caps: the credits saved by
+// searches that ended early are limited to it, because what could not have been spent is not saved.
+// journaled is the number of pages not taken that the journal has. Each page reused from the journal
+// saved its price.
 func (e *Engine) endingsIn(stored plan.Stored, steps []runs.Step, room outlier.Credits,
 	journaled map[int]int) (all []Ending) {
 	for i := range steps {
@@ -194,8 +193,7 @@ func (e *Engine) endingsIn(stored plan.Stored, steps []runs.Step, room outlier.C
 	return all
 }
 
-// fitting takes the price of so many pages out of the room that there is, or of as many
-// as fit.
+// fitting takes the price of the given pages, or of as many as fit, out of room and returns it.
 func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Credits {
 	if price == 0 {
 		return 0
@@ -205,7 +203,7 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 	return fit
 }
 
-// ending is how a step ended, apart from what that saved.
+// ending returns how a step ended, without the credits saved.
 func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	end := Ending{step: s, Search: s.Name(), Pages: s.Pages, Reused: s.Reused,
 		Hits: s.Hits, Unread: s.Unread, Of: reachable(&stored, s), Seen: s.Seen, Total: s.Total}
@@ -241,7 +239,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	return end
 }
 
-// untaken returns the number of pages that the service had and that a search did not buy because it
+// untaken returns the number of pages that the service had and that a search did not take because it
 // ended early, up to the pages of the run; 0 for a search that ended because there were no more hits.
 func untaken(f *plan.Stored, s *runs.Step) int {
 	if s.Stop != runs.StopKnown && s.Stop != runs.StopRepeated {
@@ -251,7 +249,7 @@ func untaken(f *plan.Stored, s *runs.Step) int {
 	return max(0, min(there, f.LimitOf(s.Ordinal, s.Scan)-s.Pages))
 }
 
-// leftOf is how many pages of a cut search were not taken; -1 if unknown.
+// leftOf returns how many pages of a cut search were not taken; -1 if unknown.
 func leftOf(f *plan.Stored, s *runs.Step) int {
 	if s.Query.Op() == outlier.OpTrendingFormats {
 		return 1 - s.Pages
@@ -259,8 +257,8 @@ func leftOf(f *plan.Stored, s *runs.Step) int {
 	return pagesLeft(f, s)
 }
 
-// reachable is how many hits the job could have had: those that there are, as far as
-// its pages go. It is -1 while the service has not said how many there are.
+// reachable returns how many hits the job's pages could have returned; -1 while the service has
+// reported no total.
 func reachable(f *plan.Stored, s *runs.Step) int64 {
 	if s.Total < 0 || f.PagesOf(s.Ordinal) == job.AllPages {
 		return s.Total
@@ -271,7 +269,7 @@ func reachable(f *plan.Stored, s *runs.Step) int64 {
 // Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].
 func (e *Ending) Leaves() bool { return e.Limited || e.Cut && e.Left != 0 }
 
-// message is the log line of an ending; "" if it was an ordinary one.
+// message returns the log message of an ending; "" for an ordinary one.
 func (e *Ending) message() string {
 	switch {
 	case e.Short:
@@ -288,8 +286,8 @@ func (e *Ending) message() string {
 	return ""
 }
 
-// Attrs are the ending as attributes of a log line, whose message says that it is a cut.
-// What is not known is left out, and so is a saving of nothing.
+// Attrs returns the ending as log attributes. Unknown values and savings of zero are omitted, and so is
+// whether it is a cut, which the message says.
 func (e *Ending) Attrs() []any {
 	attrs := []any{"search", e.Search, "pages", e.Pages, "hits", e.Hits}
 	add := func(known bool, name string, value any) {
@@ -312,8 +310,8 @@ func (e *Ending) Attrs() []any {
 	return attrs
 }
 
-// Unseen is how many hits the service counts that the search has not seen; -1 if it did not
-// say how many there are.
+// Unseen returns how many of the hits that the service counts the search has not seen; -1 if the
+// service reported no total.
 func (e *Ending) Unseen() int64 {
 	if e.Total < 0 {
 		return -1
@@ -321,7 +319,8 @@ func (e *Ending) Unseen() int64 {
 	return max(0, e.Total-int64(e.Seen))
 }
 
-// MarshalJSON writes an ending as a log line does, and with `cut` what the message says there.
+// MarshalJSON writes an ending with the keys of its log line, and with `cut`, `limited` or `incomplete`
+// in place of the message.
 func (e Ending) MarshalJSON() ([]byte, error) {
 	members, attrs := map[string]any{}, e.Attrs()
 	for i := 0; i < len(attrs); i += 2 {
@@ -344,8 +343,7 @@ func (e Ending) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// sumOf is what many endings come to, as attributes; those that come to nothing are left
-// out.
+// sumOf returns the totals of endings as log attributes; totals of zero are omitted.
 func sumOf(all []Ending) (attrs []any) {
 	cut, limited, reused, saved, more := 0, 0, 0, outlier.Credits(0), outlier.Credits(0)
 	for _, e := range all {

@@ -19,40 +19,40 @@ import (
 	"outlierd/sync/state"
 )
 
-// Engine runs the jobs of one configuration. Its fields are its dependencies; all
-// but Log, IDs, Rekey and the choices of the command line are required. One goroutine at a
-// time may work with it, and any number may watch. While that one keeps the schedule, others
-// ask it for what they need; see [Engine.Order] and [Engine.Between].
+// Engine runs the jobs of one configuration. Its fields are its dependencies; all but Log, IDs, Rekey
+// and the command-line options are required. Only one goroutine at a time may use an Engine, but any
+// number may watch it. While that goroutine runs the schedule, others send it requests; see
+// [Engine.Order] and [Engine.Between].
 type Engine struct {
 	Config *job.Config
-	Store  *state.Store // nil if only the prices of jobs that never ran are asked for
+	Store  *state.Store // nil if only prices of jobs without history are needed
 	Client *outlier.Client
 	Pace   *pace.Limiter
 	Sinks  []sinks.Sink
 	Log    *slog.Logger // nil discards
 
-	// IDs runs the SQL of a job over the published tables and returns one column of
-	// the result, the first one for "". nil refuses every SQL.
+	// IDs runs the SQL of a job on the published tables and returns one column of the result; "" means
+	// the first one. If IDs is nil, all SQL is refused.
 	IDs func(ctx context.Context, sql, column string) ([]string, error)
 
-	// Rekey reads the key anew, as a file may hold another one by now. nil keeps the key.
+	// Rekey reads the key again, which may have changed in its file. If Rekey is nil, the key is kept.
 	Rekey func() (outlier.Key, error)
 
-	UseReserve bool // let runs spend the part of the budget that is kept back
-	Afresh     bool // begin new runs where unfinished ones could be continued
+	UseReserve bool // let runs spend the budget's reserve
+	Afresh     bool // start new runs even if unfinished ones could be resumed
 
-	unread    string        // why the key could not be read again, as the log has it
-	unrefused string        // fingerprint of the key, if no refusal of it is on record; "" if that is not known
-	believed  journal.Limit // what the limiter believed last, less what changes with every call
+	unread    string        // last logged reason why the key could not be read again
+	unrefused string        // fingerprint of the key, if no refusal of it is recorded; "" if unknown
+	believed  journal.Limit // the limiter's last recorded belief, without what changes with every call
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
-	current  atomic.Pointer[sight] // of the run under way, one that somebody waits for before others, or of the last one
+	current  atomic.Pointer[sight] // of the run in progress, preferably an urgent one, or of the last run
 	waits    waits                 // see [Engine.Waited]
-	requests requests              // of other goroutines, while this one keeps the schedule
+	requests requests              // from other goroutines, while this one runs the schedule
 }
 
-// Facts reads what plans need to know, by the choices of the command line.
+// Facts returns a reader of what plans depend on, with the command-line options applied.
 func (e *Engine) Facts() *facts.Reader {
 	return &facts.Reader{
 		Config: e.Config, Store: e.Store, Log: e.log(), IDs: e.IDs, UseReserve: e.UseReserve, Afresh: e.Afresh,
@@ -66,42 +66,41 @@ func (e *Engine) log() *slog.Logger {
 	return e.Log
 }
 
-// Trigger says what started a run.
+// A Trigger is what started a run.
 type Trigger string
 
 const (
 	Manual    Trigger = runs.Manual
 	Scheduled Trigger = "schedule"
-	CatchUp   Trigger = "catch-up" // a due instant that passed while no process kept the schedule
+	CatchUp   Trigger = "catch-up" // a due time that passed while no schedule was running
 	After     Trigger = "after"    // the pages of another job's run were published
 )
 
-// Progress is what a run has done and has left, for people who watch it.
+// Progress is what a run has done and what it has left, for display.
 type Progress struct {
 	Job, Run string
 	Started  time.Time
 	Searches []runs.Step
-	Pages    int                       // each search may take at most; job.AllPages if only the budget bounds it
-	Tasks    map[outlier.Operation]int // data calls done, by endpoint
-	Done     int                       // data calls answered, also with "no such thing"
+	Pages    int                       // maximum for each search; job.AllPages if only the budget limits it
+	Tasks    map[outlier.Operation]int // data calls done, by operation
+	Done     int                       // data calls answered, including by "not found"
 	Queued   int                       // data calls left
-	Fresh    map[time.Duration]int     // data calls not made, by how old an answer may be; see [FreshFor]
+	Fresh    map[time.Duration]int     // data calls skipped as fresh, by maximum age; see [FreshFor]
 	Missing  int
 	Failures int
 	Spend    ledger.Spend
 	Pace     pace.Status
-	Doing    string    // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
-	Until    time.Time // when the run goes on if it waits for a scan; else zero
+	Doing    string    // the call in progress: "search page 2", "transcript dQw4w9WgXcQ"
+	Until    time.Time // when the run continues if it waits for a scan; else zero
 	PerRun   *outlier.Credits
 
-	// Left is how long what is known to be left takes, at least: pages and data calls
-	// share the pace that the limiter has learned. Progress is shown of runs that a command
-	// performs, beside which no other job makes calls; what a daemon has left to do is for
-	// package forecast.
+	// Left is the minimum time that the known pages and data calls take at the current rate limit. It
+	// assumes that no other job makes calls, as while a command performs a run. Package forecast
+	// estimates what a daemon has left to do.
 	Left time.Duration
 }
 
-// calls are those known to be left.
+// calls returns the number of calls that are known to be left.
 func (p *Progress) calls() int {
 	calls := p.Queued
 	for _, s := range p.Searches {
@@ -112,7 +111,7 @@ func (p *Progress) calls() int {
 	return calls
 }
 
-// Progress is the state of the run under way, or of the last one.
+// Progress returns the progress of the run in progress, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
 	if s := e.current.Load(); s != nil {
 		return e.progress(s)
@@ -120,17 +119,17 @@ func (e *Engine) Progress() (Progress, error) {
 	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// A sight is what other goroutines see of a run. It changes by whole values, so that none of
-// them sees half an update.
+// A sight is a run's progress as other goroutines see it. The run replaces latest as a whole, so that
+// no reader sees half an update.
 type sight struct {
 	latest atomic.Pointer[Progress]
 
 	mu   sync.Mutex
-	of   *Progress // what is known of it: the spending and the queue were read when it was the latest
+	of   *Progress // the value of latest from which full was made
 	full Progress
 }
 
-// progress is what is seen of a run. The state is only asked when there is news.
+// progress returns the progress of a run. It queries the state only if the progress has changed.
 func (e *Engine) progress(s *sight) (p Progress, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,22 +21,22 @@ import (
 	"outlierd/sync/store"
 )
 
-// What the service does not have is asked for again after this long, and what it refuses
-// to be asked about; a call that failed, after the pause times the number of failures.
+// An entity that the service does not have is requested again after missingFor, and one that it refused
+// after refusedFor. A call that failed is retried after failedPause times the number of failures.
 const (
 	missingFor  = 30 * 24 * time.Hour
 	refusedFor  = 7 * 24 * time.Hour
 	failedPause = 15 * time.Minute
 )
 
-// failuresInARow pauses the queue: when this many calls fail one after another, it is the
-// service that is ill and not the entity.
+// failuresInARow is the number of consecutive failures after which the queue is paused: by then the
+// service is the problem rather than the entities.
 const failuresInARow = 5
 
-// choose ranks the run's hits that enrich.where admits and queues what is wanted of the best,
-// in pieces. What is fresh is not made up for by the next best. It is idempotent: what is
-// queued or fresh is not queued again, and the ranking of a run whose searches are over stays
-// as it is. With it the searches are over, and the jobs that come after this one owe a run.
+// choose ranks the run's hits that enrich.where admits, and queues the calls about the best ones. Fresh
+// ones among them are not replaced by the next best. After choose, the run's searches have ended and its
+// follow-ups are recorded. choose is idempotent: calls that are queued or fresh are not queued again,
+// and the ranking of a run does not change once its searches have ended.
 func (r *run) choose(ctx context.Context) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
@@ -49,7 +49,7 @@ func (r *run) choose(ctx context.Context) error {
 	}
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for i, e := range r.plan.Enrich {
-			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what it has asked for itself is fresh
+			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what this run requested is fresh
 			for task := range r.tasks(e, slices.Values(best[i]), since) {
 				if !yield(task) {
 					return
@@ -69,14 +69,14 @@ func (r *run) choose(ctx context.Context) error {
 	}
 	r.searched, r.worker.followUpsDue = true, r.worker.followUpsDue || len(followUps) > 0
 	done, err := r.done()
-	if !done && len(r.steps) > 0 { // else it publishes at its end
+	if !done && len(r.steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	r.updated()
 	return err
 }
 
-// want queues what a watch asks about its channels or videos.
+// want queues the calls of a watch about its channels or videos.
 func (r *run) want(ctx context.Context) error {
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for _, e := range r.plan.Fetch {
@@ -93,11 +93,11 @@ func (r *run) want(ctx context.Context) error {
 	return nil
 }
 
-// skipping counts anew which calls are not made since what is known is fresh. What the run
-// itself has asked for before it was interrupted does not count.
+// skipping resets r.fresh and returns a function that counts the calls that are skipped because the data
+// is fresh. Data that the run itself requested before it was interrupted does not count.
 func (r *run) skipping(calls []plan.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
-		return nil // a watch has no hits, and hits have no watch
+		return nil // a run has either hits or a watch: keep the counts of the other
 	}
 	r.fresh = map[time.Duration]int{}
 	ages := map[outlier.Operation]time.Duration{}
@@ -111,7 +111,7 @@ func (r *run) skipping(calls []plan.Call) func(queue.Task, time.Time) {
 	}
 }
 
-// entities are ids in the place of hits.
+// entities returns ids in the form of hits.
 func entities(ids []string) iter.Seq[runs.Hit] {
 	return func(yield func(runs.Hit) bool) {
 		for _, id := range ids {
@@ -122,9 +122,8 @@ func entities(ids []string) iter.Seq[runs.Hit] {
 	}
 }
 
-// tasks are the calls that one line of `enrich` asks for: videos, or the channels
-// of those videos, each once. Neither hits nor ids repeat a video. What was received after
-// since is fresh.
+// tasks returns the calls for one line of `enrich`: one for each video, or one for each channel of the
+// videos. Neither hits nor ids repeat a video. Data received after since is fresh.
 func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.Seq[queue.Task] {
 	return func(yield func(queue.Task) bool) {
 		rank, channels := 0, map[string]bool{}
@@ -141,10 +140,10 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 				}
 				channels[hit.ChannelID] = true
 			case outlier.OpComments:
-				task.Mark = hit.Comments // as many as there were when they were fetched: nothing has been said since
+				task.Mark = hit.Comments // if unchanged since the last fetch, there are no new comments
 			}
-			// An id that breaks the interface's pattern would be refused: the hit keeps
-			// its row, but nothing is asked about it.
+			// The service would refuse an id that breaks the interface's pattern: the hit keeps its row, but no
+			// call is made about it.
 			if _, err := outlier.DataRequest(e.Op, task.Entity); err == nil && !yield(task) {
 				return
 			}
@@ -152,7 +151,7 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 	}
 }
 
-// fatal errors are not the entity's: every other call would meet them too.
+// fatal reports whether an error is not specific to the entity, so that every other call would fail too.
 func fatal(err error) bool {
 	switch kindOf(err) {
 	case outlier.Lost, outlier.Foreign, outlier.Failed, outlier.Malformed, outlier.Invalid, outlier.NoCredits:
@@ -161,9 +160,9 @@ func fatal(err error) bool {
 	return true
 }
 
-// perform makes one data call and settles its queue row in the transaction of the
-// answer. A thing that the service does not have is an answer too. The run that the
-// call is for may have ended long ago; the waiters are those under way.
+// perform makes one data call and updates its queue row in the transaction of the answer. "Not found" is
+// an answer as well. The run that queued the call may have ended long ago; waiters are the runs in
+// progress that wait for it.
 func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
@@ -187,7 +186,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	}
 	switch {
 	case missing && !unkept(err):
-	case kindOf(err) == outlier.Invalid: // it is not queued any more
+	case kindOf(err) == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !fatal(err):
 		return errors.Join(err, w.postpone(task, err))
@@ -200,7 +199,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	return nil
 }
 
-// answered counts a data call that the service has answered.
+// answered counts an answered data call.
 func (r *run) answered(op outlier.Operation, missing bool) {
 	if missing {
 		r.progress.Missing++
@@ -210,9 +209,9 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 	r.updated()
 }
 
-// settle notes what an answer says about the task's entity. An answer that says nothing
-// about it is wrong: it stays in the journal, and the task in the queue. A request that is
-// refused would be refused again.
+// settle records what an answer says about the task's entity. If it says nothing about it, wrong says
+// why: the answer stays in the journal and the task in the queue. A refused request is not retried soon,
+// because it would be refused again.
 func (w *worker) settle(tx *store.Tx, task *queue.Task, kept ledger.Kept) (missing bool, wrong, err error) {
 	answer, retry := kept.Answer, time.Time{}
 	switch kind := kindOf(answer.Err); {
@@ -233,8 +232,8 @@ func (w *worker) settle(tx *store.Tx, task *queue.Task, kept ledger.Kept) (missi
 	return missing, nil, queue.Done(tx, *task, kept.Response, missing, retry)
 }
 
-// judge reports whether a whole answer says that the service has none of what was asked about, or
-// why it says nothing: it must give a row, if a sink is to have any.
+// judge reports whether a complete answer says that the service does not have the entity. wrong is set
+// if the answer says nothing about it: then the sinks would store no row of it.
 func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
@@ -250,7 +249,7 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 	return false, nil
 }
 
-// entryOf is a data call's answer as the journal will give it.
+// entryOf returns a data call's answer in the form in which the journal returns it.
 func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
 	return &journal.Entry{
 		ID: kept.Response, Run: task.Run, Job: task.Job, Op: task.Op, Entity: task.Entity,
@@ -259,9 +258,9 @@ func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
 	}
 }
 
-// Judge is [state.Options.Judge], for one store.
+// Judge returns a [state.Options.Judge] function for one store.
 func Judge() func(*journal.Entry) bool {
-	var decoder *schema.Decoder // which most commands have no need of
+	var decoder *schema.Decoder // created on first use, as most commands do not need it
 	return func(e *journal.Entry) bool {
 		if decoder == nil {
 			decoder = schema.NewDecoder(memory.DefaultAllocator)
@@ -271,7 +270,7 @@ func Judge() func(*journal.Entry) bool {
 	}
 }
 
-// postpone leaves a failed call in the queue for later.
+// postpone keeps a failed call in the queue for a later retry.
 func (w *worker) postpone(task *queue.Task, cause error) error {
 	now := time.Now()
 	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
@@ -280,7 +279,7 @@ func (w *worker) postpone(task *queue.Task, cause error) error {
 	})
 }
 
-// FreshFor says for how long an answer is fresh, as the keys of [Progress.Fresh] have it.
+// FreshFor describes a maximum age, which is a key of [Progress.Fresh].
 func FreshFor(age time.Duration) string {
 	switch age {
 	case 0:

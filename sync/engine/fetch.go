@@ -17,16 +17,17 @@ import (
 	"outlierd/sync/plan"
 )
 
-// How often a call is attempted, and how long apart. A refusal for the rate limit
-// does not count: the limiter waits as long as the service asked.
+// maxRefusals is how often a call may be refused for the rate limit, or for a key that has since
+// changed. Such refusals do not count as failed attempts, because the limiter waits as long as the
+// service asked.
 const (
 	maxRefusals = 10
 )
 
-// fetch makes attempts at r until one is answered for good, unless an earlier process
-// has received an answer that nothing has followed from yet. A repeated paid
-// request reserves its price anew: an attempt whose answer was lost stays in the
-// books as unknown, because nothing proves that it was not charged.
+// fetch repeats a request until it has a final answer. If an earlier process received the answer and did
+// not process it, fetch takes up that one. Each repetition of a paid request reserves its price
+// again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
+// not charged.
 func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	if answer, err := w.engine.Store.Ledger.TakeUp(p, r); answer != nil || err != nil {
 		return answer, err
@@ -80,7 +81,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	}
 }
 
-// A callKey identifies a call that is put off.
+// A callKey identifies a call that waits for the rate limit or a retry.
 type callKey struct {
 	run    string
 	step   int64
@@ -92,30 +93,30 @@ func keyOf(r *outlier.Request, p ledger.Purchase) callKey {
 	return callKey{p.Run, p.Step, r.Op(), r.Entity()}
 }
 
-// tries are the attempts at a call that came to nothing.
+// tries are the attempts at a call that have failed so far.
 type tries struct {
 	failures, refusals int
-	again              time.Time // when the next one may be made
-	since              time.Time // since when it waits for the pace; zero if it does not
+	again              time.Time // when the next attempt may be made
+	since              time.Time // start of the wait for the rate limit; zero if it does not wait
 
-	refusedFrom, refusedUntil time.Time // meanwhile the service let nothing leave; zero if it did not
+	refusedFrom, refusedUntil time.Time // when a refusal by the service blocked all calls; zero if none did
 }
 
-// forget drops what is known of the calls of a run that has ended.
+// forget removes the tries of a run that has ended.
 func (w *worker) forget(r *run) {
 	maps.DeleteFunc(w.tried, func(key callKey, _ tries) bool { return key.run == r.row.ID })
 }
 
-// A waitError says that a call cannot leave yet. The worker gives the call back rather than wait
-// with it: until then a call of more value may be queued, or a person may ask for something.
+// A waitError says that a call cannot leave yet. The worker returns the error instead of waiting,
+// because a more valuable call may be queued meanwhile, or a person may ask for something.
 type waitError struct{ until time.Time }
 
 func (e *waitError) Error() string { return "waits until " + e.until.UTC().Format(time.DateTime) }
 
-// isWaiting reports whether an error only says when a call can leave.
+// isWaiting reports whether err only says when a call can leave.
 func isWaiting(err error) bool { return !waitsUntil(err).IsZero() }
 
-// waitsUntil is when a call can leave that could not; zero if another error kept it.
+// waitsUntil returns the time of a [waitError]; zero for other errors.
 func waitsUntil(err error) time.Time {
 	if e, ok := errors.AsType[*waitError](err); ok {
 		return e.until
@@ -123,8 +124,8 @@ func waitsUntil(err error) time.Time {
 	return time.Time{}
 }
 
-// anotherOf refuses another attempt to a run that has made all its requests, unless the
-// call is about a scan that was paid for.
+// anotherOf returns an error if the run may make no more attempts because of its requests cap. Calls
+// about a paid scan are exempt.
 func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
 	for _, run := range w.runs {
 		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
@@ -134,7 +135,7 @@ func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
 	return nil
 }
 
-// once makes one attempt, unless it is known what the service would say.
+// once makes one attempt, unless the service's answer is already known; see [worker.refused].
 func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	if err := w.refused(r); err != nil {
 		return nil, err
@@ -170,13 +171,14 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 	return answer, err
 }
 
-// slotFor returns a [waitError] if the pace does not let a call leave now, or says in p how long
-// it has waited. If it would have to wait for too long, it says that itself.
+// slotFor returns a [waitError] if the rate limit does not let a call leave now, else it sets p.Waited to
+// how long the call has waited. If the wait would be too long, it returns nil, because the call
+// itself then returns that error.
 func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purchase) error {
 	key := keyOf(r, *p)
 	tried := w.tried[key]
 	at, err := w.engine.Pace.Slot(ctx, r.Op())
-	now := time.Now() // after the limiter has looked at the clock: a free slot is never in the future
+	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
 		w.hold(key, now)
 		if err == nil {
@@ -192,7 +194,7 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 	return nil
 }
 
-// hold notes that the pace does not let a call leave.
+// hold records that the rate limit delays a call.
 func (w *worker) hold(key callKey, now time.Time) {
 	tried := w.tried[key]
 	if tried.since.IsZero() {
@@ -207,8 +209,8 @@ func (w *worker) hold(key callKey, now time.Time) {
 	w.tried[key] = tried
 }
 
-// refused says why a call is not made: it is known what the service would say, or what it
-// brings could not be seen.
+// refused returns an error if a call must not be made: a block says what the service would answer, or no
+// sink works, so that readers would not see the result.
 func (w *worker) refused(r *outlier.Request) error {
 	if err := w.blocked(r); err != nil || !r.Paid() {
 		return err
@@ -216,8 +218,8 @@ func (w *worker) refused(r *outlier.Request) error {
 	return w.loader.Down(w.engine.Config.SinksDownAfter)
 }
 
-// needsRoom reports whether a call has to fit into what a period leaves: one whose price
-// was set aside before has counted since.
+// needsRoom reports whether a call needs room in its period's cap. A call with a sufficient hold does
+// not, as the hold has been counted already.
 func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) {
 	if !r.Paid() || p.FromHold == 0 {
 		return r.Paid(), nil
@@ -226,19 +228,19 @@ func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) 
 	return rest < r.Price(), err
 }
 
-// elsewhere reports whether somebody else answers in the service's place without
-// calling it a failure: a login page, a redirect, a firewall, a server that knows no such
-// path. Asking again in a second would only be booked again.
+// elsewhere reports whether something other than the service answers, without saying that it failed: a
+// login page, a redirect, a firewall, or a server that does not know the path. A retry a
+// second later would only be counted as spent again.
 func elsewhere(err error) bool {
 	e, ok := errors.AsType[*outlier.Error](err)
 	return ok && e.Kind == outlier.Foreign && e.Status < 500 && e.Status != http.StatusRequestTimeout
 }
 
-// NotServiceError says that something else answers at the address, where the service has
-// never answered.
+// NotServiceError reports that something else answers at the address, where the service has never
+// answered.
 type NotServiceError struct {
 	URL string
-	Err error // what came instead
+	Err error // what was received instead
 }
 
 func (e *NotServiceError) Error() string {
@@ -247,14 +249,14 @@ func (e *NotServiceError) Error() string {
 
 func (e *NotServiceError) Unwrap() error { return e.Err }
 
-// isNotService reports whether an error says that the address is another's.
+// isNotService reports whether err is a [NotServiceError].
 func isNotService(err error) bool {
 	_, not := errors.AsType[*NotServiceError](err)
 	return not
 }
 
-// nothingLikeIt reports whether an answer has nothing of the service, neither its form nor
-// JSON, though the server that sent it is well.
+// nothingLikeIt reports whether an answer has neither the service's form nor JSON, although the server
+// that sent it works.
 func nothingLikeIt(answer *outlier.Answer, err error) bool {
 	if !elsewhere(err) || answer == nil {
 		return false
@@ -263,8 +265,8 @@ func nothingLikeIt(answer *outlier.Answer, err error) bool {
 	return failed != nil || !json.Valid(body)
 }
 
-// backoff is the pause after so many failed attempts: 1 s, 4 s, 16 s. After a
-// refusal for the limit there is none, since the limiter holds the next call back.
+// backoff returns the pause after the given number of failed attempts: 1 s, 4 s, 16 s. There is none
+// after a refusal for the rate limit, because the limiter delays the next call.
 func backoff(attempts int) time.Duration {
 	if attempts == 0 {
 		return 0
@@ -272,7 +274,7 @@ func backoff(attempts int) time.Duration {
 	return time.Second << (2 * (attempts - 1))
 }
 
-// learn puts on record what the limiter believes, when that has changed.
+// learn records the limiter's belief if it has changed.
 func (e *Engine) learn() error {
 	now := e.Pace.Status()
 	belief := journal.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
@@ -287,8 +289,8 @@ func (e *Engine) learn() error {
 	return e.Store.Journal.LearnLimit(belief)
 }
 
-// kindOf is the kind of a service error, or "" for errors of other making: where the
-// books could not be kept, it matters no more what the service said.
+// kindOf returns the kind of a service error, or "" for other errors. If the answer could not be recorded,
+// that is the error that matters, so the kind is "" whatever the service said.
 func kindOf(err error) outlier.Kind {
 	if e, ok := errors.AsType[*outlier.Error](err); ok && !unkept(err) {
 		return e.Kind
@@ -296,26 +298,25 @@ func kindOf(err error) outlier.Kind {
 	return ""
 }
 
-// unkept reports whether what was to be kept with an answer was not. What a Commit has
-// changed in memory is then not to be believed.
+// unkept reports whether an answer could not be recorded. What its Commit has changed in memory is
+// then invalid.
 func unkept(err error) bool {
 	_, ok := errors.AsType[*outlier.UnkeptError](err)
 	return ok
 }
 
-// tooLong reports whether an error is the limiter's, which would make a call wait for
-// longer than service.max_wait. Nothing is held in memory meanwhile: a run by hand
-// stops, stays unfinished, and is continued by the next one; the daemon waits.
+// tooLong reports whether err is the limiter's error for a wait longer than service.max_wait. A manual
+// run then stops unfinished, to be resumed by the next one; the daemon waits.
 func tooLong(err error) bool {
 	_, long := errors.AsType[*pace.LongWaitError](err)
 	return long
 }
 
-// nap bounds a single sleep: the wall clock may be set, and timers
-// stand still while a machine is suspended.
+// nap is the maximum duration of a single sleep: the wall clock may be set, and timers stand still
+// while the machine is suspended.
 const nap = time.Minute
 
-// pause sleeps unless ctx ends first, and then says why it ended.
+// pause sleeps for d. If ctx ends first, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -2,15 +2,14 @@ package engine
 
 import "time"
 
-// # A schedule that is stuck
+// # Heartbeat
 //
-// The loop that keeps the schedule notes the time at each of its turns, and while its sinks
-// catch up also at each batch; a call that waits for the rate limit looks twice a minute whether
-// it may leave. A turn makes one call at most and never sleeps for more than a minute, so the
-// longest of them gets a slow answer, or publishes a large file. Nothing beside the loop notes
-// the time: where it is stuck, the time stands still.
+// The scheduler's loop records the time in each turn, and while its sinks catch up also for each batch. A
+// call that waits for the rate limit checks twice a minute whether it may leave. A turn makes at most
+// one call and sleeps for at most a minute, so the longest turns are those that wait for a slow answer or
+// publish a large file. Only the loop records the time, so a stuck loop shows.
 
-// Beat is when the schedule last got on; zero before [Engine.Serve].
+// Beat returns when the scheduler last made progress; zero before [Engine.Serve].
 func (e *Engine) Beat() time.Time {
 	at := e.Pace.Asked()
 	if turned := e.beat.Load(); turned != nil && turned.After(at) {

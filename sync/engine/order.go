@@ -18,48 +18,46 @@ import (
 
 // # Orders
 //
-// While one goroutine keeps the schedule ([Engine.Serve]), others ask it for what they need: a
-// run ([Engine.Order]), or a change of the state ([Engine.Between]). It serves them between two
-// calls, whatever it waits for. A call under way is never cancelled for them, as it may have
-// been paid for.
+// While one goroutine runs the schedule ([Engine.Serve]), others send it requests: to start a run
+// ([Engine.Order]), or to call a function that changes the state ([Engine.Between]). The scheduler
+// serves requests between two calls, even while it waits. It never cancels a call in progress for
+// them, as the call may be paid for.
 //
-// An ordered run comes before the scheduled ones, with its pages and its data calls, and takes
-// the next slot of the pace. It ends as one that has the engine to itself ([Engine.Run]): what
-// the schedule waits out, such as an outage or a rate limit that allows nothing for long, ends
-// it, since a person waits for it.
+// The pages and data calls of an ordered run come before those of scheduled runs and take the next
+// slot of the rate limit. An ordered run ends as a run that has the engine to itself ([Engine.Run]):
+// it does not wait for the end of an outage or a long rate limit, because a person waits for it.
 
-// An Order is a run that is asked for. The schedule and the commands that work alone make orders
-// too.
+// An Order asks for a run. The schedule, and commands that work without one, also use orders.
 type Order struct {
-	Spec    *job.Spec // as flags have changed it
+	Spec    *job.Spec // with overrides from flags
 	Trigger Trigger
-	Due     time.Time // zero for a run by hand
-	Old     *runs.Run // the unfinished run that is continued; nil for a new one, or what a run by hand goes on with
-	Rest    *Rest     // what is bought of an earlier run; nil for all others
+	Due     time.Time // zero for a manual run
+	Old     *runs.Run // the unfinished run to resume; nil for a new run, or to let a manual run choose
+	Rest    *Rest     // what to buy of an earlier run; else nil
 
-	Afresh     bool // a new run begins where an unfinished one could be continued
-	UseReserve bool // the run may spend the part of the budget that is kept back
+	Afresh     bool // start a new run even if an unfinished one could be resumed
+	UseReserve bool // let the run spend the budget's reserve
 }
 
-// facts reads what the plan of an order needs to know.
+// facts returns a reader of what the order's plan depends on.
 func (o *Order) facts(e *Engine) *facts.Reader {
 	r := e.Facts()
 	r.Afresh, r.UseReserve = r.Afresh || o.Afresh, r.UseReserve || o.UseReserve
 	return r
 }
 
-// ErrNotServing refuses what is asked of the schedule while this process keeps no schedule.
+// ErrNotServing is returned for requests while no schedule is running in this process.
 var ErrNotServing = errors.New("the scheduler is not running")
 
-// CancelledError ends a run that a person has cancelled.
+// CancelledError ends a run that was cancelled by a person.
 type CancelledError struct{}
 
 func (e *CancelledError) Error() string {
 	return "the run was cancelled; everything that was paid for is stored"
 }
 
-// JobGoneError refuses the run of a job that has left the job file, or has another name in it,
-// since it was asked for.
+// JobGoneError refuses to run a job that was removed from the job file or renamed in it after the run
+// was requested.
 type JobGoneError struct{ Job, Now string }
 
 func (e *JobGoneError) Error() string {
@@ -75,18 +73,18 @@ func isCancelled(err error) bool {
 	return cancelled
 }
 
-// requests are what other goroutines ask of the one that keeps the schedule.
+// requests holds the requests to the goroutine that runs the schedule.
 type requests struct {
 	mu        sync.Mutex
-	scheduler *scheduler    // that keeps the schedule; nil while none is kept
-	keeping   chan struct{} // closed once a schedule is kept; see [Engine.Keeping]
-	kept      bool          // it is closed
-	came      chan struct{} // has room for one: something was asked for
+	scheduler *scheduler    // that is running; nil if none is
+	keeping   chan struct{} // closed when a schedule first runs; see [Engine.Keeping]
+	kept      bool          // keeping is closed
+	came      chan struct{} // wakes the scheduler; has room for one signal
 	between   []*request
-	orders    []*Ordered // whose runs are not on record yet, in the order in which they came
+	orders    []*Ordered // whose runs are not recorded yet, oldest first
 }
 
-// open lets requests in.
+// open starts to accept requests.
 func (q *requests) open(s *scheduler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +95,7 @@ func (q *requests) open(s *scheduler) {
 	}
 }
 
-// first is closed when a schedule is kept for the first time.
+// first returns the channel that is closed when a schedule first runs.
 func (q *requests) first() chan struct{} {
 	if q.keeping == nil {
 		q.keeping = make(chan struct{})
@@ -105,15 +103,15 @@ func (q *requests) first() chan struct{} {
 	return q.keeping
 }
 
-// Keeping is closed once the schedule is kept: what comes while the process starts may wait for
-// it. It stays closed when the schedule has ended.
+// Keeping returns a channel that is closed once the schedule is running, so that requests that arrive
+// while the process starts can wait for it. It stays closed when the schedule has ended.
 func (e *Engine) Keeping() <-chan struct{} {
 	e.requests.mu.Lock()
 	defer e.requests.mu.Unlock()
 	return e.requests.first()
 }
 
-// close refuses what has not been served, and whatever comes.
+// close refuses the pending requests and all later ones.
 func (q *requests) close(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +124,7 @@ func (q *requests) close(ctx context.Context) {
 	q.scheduler, q.between, q.orders = nil, nil, nil
 }
 
-// put adds to the lists, and wakes the scheduler.
+// put calls add, which appends a request, and wakes the scheduler.
 func (q *requests) put(add func()) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,16 +134,16 @@ func (q *requests) put(add func()) error {
 	add()
 	select {
 	case q.came <- struct{}{}:
-	default: // it has not looked yet
+	default: // a signal is already pending
 	}
 	return nil
 }
 
-// A request is a function to be called between two turns of the scheduler.
+// A request is a function to call between two turns of the scheduler.
 type request struct {
 	ctx   context.Context
 	f     func(context.Context) error
-	again time.Time // when to call f again, if it waits for the pace
+	again time.Time // when to call f again if it waits for the rate limit
 	err   error
 	done  chan struct{}
 }
@@ -155,10 +153,10 @@ func (r *request) answer(err error) {
 	close(r.done)
 }
 
-// Between calls f between two turns of the scheduler, when no call is under way, and returns
-// its error. The context of f ends with ctx and with the schedule. After f the scheduler looks
-// anew at what is due. f must not wait for another request. Where it makes a call that the pace
-// does not let leave yet, nothing waits for that: f is called again then.
+// Between calls f between two turns of the scheduler, when no call is in progress, and returns its
+// error. The context of f ends with ctx and with the schedule. After f returns, the scheduler rebuilds
+// its agenda. f must not wait for another request. If f makes a call that the rate limit delays, the
+// scheduler does not wait: it calls f again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
 	r := &request{ctx: ctx, f: f, done: make(chan struct{})}
 	if err := e.requests.put(func() { e.requests.between = append(e.requests.between, r) }); err != nil {
@@ -167,13 +165,13 @@ func (e *Engine) Between(ctx context.Context, f func(context.Context) error) err
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		_ = e.requests.put(func() {}) // wakes it; if no schedule is kept, the request has been refused
+		_ = e.requests.put(func() {}) // wakes it; without a schedule the request is already refused
 		<-r.done
 	}
 	return r.err
 }
 
-// serveRequests calls what is to be called between two turns.
+// serveRequests calls the functions passed to [Engine.Between].
 func (s *scheduler) serveRequests(ctx context.Context) {
 	q := &s.engine.requests
 	q.mu.Lock()
@@ -209,14 +207,14 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 	s.look(time.Now())
 }
 
-// serving reports whether a schedule is being kept.
+// serving reports whether a schedule is running.
 func (q *requests) serving() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.scheduler != nil
 }
 
-// waits are when requests can go on that wait for the pace.
+// waits returns the times at which requests that wait for the rate limit can continue.
 func (q *requests) waits() (all []time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,14 +227,14 @@ func (q *requests) waits() (all []time.Time) {
 	return all
 }
 
-// Ordered is a run that a caller has asked for.
+// Ordered is a run requested by a caller.
 type Ordered struct {
-	ctx    context.Context // of the caller, until the run is on record
+	ctx    context.Context // of the caller, until the run is recorded
 	order  Order
 	engine *Engine
-	again  time.Time // when the run may begin, if it waits for the pace
+	again  time.Time // when the run may start, if it waits for the rate limit
 
-	begun  chan struct{} // closed when the run is on record, or refused
+	begun  chan struct{} // closed when the run is recorded or refused
 	run    *run          // nil if it was refused
 	joined bool
 
@@ -246,9 +244,9 @@ type Ordered struct {
 	err     error
 }
 
-// Order asks the goroutine that keeps the schedule for a run. It returns once the run is on
-// record, or the reason why there is none. If a run is under way that the order would go on
-// with, it joins that one.
+// Order asks the goroutine that runs the schedule for a run. It returns once the run is recorded, or
+// with the reason why it is not. If the run that the order would resume is already in progress, the
+// order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*Ordered, error) {
 	ordered := &Ordered{ctx: ctx, order: o, engine: e, begun: make(chan struct{}), done: make(chan struct{})}
 	if err := e.requests.put(func() { e.requests.orders = append(e.requests.orders, ordered) }); err != nil {
@@ -257,7 +255,7 @@ func (e *Engine) Order(ctx context.Context, o Order) (*Ordered, error) {
 	select {
 	case <-ordered.begun:
 	case <-ctx.Done():
-		_ = e.requests.put(func() {}) // wakes it; if no schedule is kept, the order has been refused
+		_ = e.requests.put(func() {}) // wakes it; without a schedule the order is already refused
 		<-ordered.begun
 	}
 	if ordered.run == nil {
@@ -266,31 +264,32 @@ func (e *Engine) Order(ctx context.Context, o Order) (*Ordered, error) {
 	return ordered, nil
 }
 
-// Run is the id of the run.
+// Run returns the id of the run.
 func (o *Ordered) Run() string { return o.run.row.ID }
 
-// Joined reports whether the run was under way already when it was asked for.
+// Joined reports whether the run was already in progress when it was ordered.
 func (o *Ordered) Joined() bool { return o.joined }
 
-// Done is closed when there is a [Ordered.Result].
+// Done returns a channel that is closed when [Ordered.Result] is available.
 func (o *Ordered) Done() <-chan struct{} { return o.done }
 
-// Result waits for the end of the run, and returns as [Engine.Run] does. A scheduled run that
-// was joined may go on when a person need not wait for it any longer.
+// Result waits for the end of the run and returns as [Engine.Run] does. A scheduled run that was
+// joined may continue after Result returns, because the schedule waits where a caller would not.
 func (o *Ordered) Result() (*runs.Run, error) {
 	<-o.done
 	return o.row, o.err
 }
 
-// Progress is what the run has done and has left.
+// Progress returns what the run has done and what it has left.
 func (o *Ordered) Progress() (Progress, error) { return o.engine.progress(o.run.seen) }
 
-// Cancel stops the run for all who wait for it, and does not wait for that; see [Engine.Cancel].
+// Cancel stops the run for all who wait for it, without waiting until it has stopped; see
+// [Engine.Cancel].
 func (o *Ordered) Cancel() {
-	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // or it has ended before
+	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
-// finish says how the run has ended, or why there is none.
+// finish records the run's result, or why the run was refused.
 func (o *Ordered) finish(row *runs.Run, err error) {
 	if o.settled {
 		return
@@ -302,7 +301,7 @@ func (o *Ordered) finish(row *runs.Run, err error) {
 	close(o.done)
 }
 
-// beginOrders begins the runs that were asked for.
+// beginOrders starts the ordered runs.
 func (s *scheduler) beginOrders(ctx context.Context) {
 	q := &s.engine.requests
 	for _, o := range q.pending() {
@@ -314,14 +313,14 @@ func (s *scheduler) beginOrders(ctx context.Context) {
 	}
 }
 
-// pending are the orders whose runs are not on record yet.
+// pending returns the orders whose runs are not recorded yet.
 func (q *requests) pending() []*Ordered {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.orders)
 }
 
-// refuseOrders says why no run can begin.
+// refuseOrders refuses all pending orders with err.
 func (s *scheduler) refuseOrders(err error) {
 	q := &s.engine.requests
 	q.mu.Lock()
@@ -332,10 +331,10 @@ func (s *scheduler) refuseOrders(err error) {
 	q.orders = nil
 }
 
-// beginOrder begins the run of an order, or joins the one under way that it would go on with.
-// It reports false if it has to be tried again. An order for a new run of a job, while one is
-// under way that it would supersede, waits for the pages of that one as a due instant does.
-// Other runs of a job leave each other alone; see [facts.Reader.Displaced].
+// beginOrder starts the run of an order, or joins the run in progress that the order would resume. It
+// returns false if it must be called again. If the order is for a new run and would supersede one that
+// is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
+// job do not affect each other; see [facts.Reader.Displaced].
 func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	switch {
 	case o.settled:
@@ -361,7 +360,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.worker.withdraw(o)
 		return s.refuse(ctx, o, err)
 	}
-	if !s.worker.loader.Working() { // a person may have repaired one just now
+	if !s.worker.loader.Working() { // a person may have just repaired one
 		if err := s.worker.loader.Retry(ctx, true); err != nil {
 			return s.refuse(ctx, o, err)
 		}
@@ -398,8 +397,8 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	return true
 }
 
-// gone is why no run of a job begins that was asked for before a reload; nil if it may begin. It
-// begins as it was asked for where the job has only changed.
+// gone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
+// only changed, its run starts as it was requested.
 func (e *Engine) gone(spec *job.Spec) error {
 	if strings.HasPrefix(spec.Name, job.OnceMark) || e.Config.Job(spec.Name) != nil {
 		return nil
@@ -413,8 +412,8 @@ func (e *Engine) gone(spec *job.Spec) error {
 	return gone
 }
 
-// resumeOrders goes on with the runs of orders that the last process left. Their callers do not
-// wait any more, so they take their turn among the scheduled ones.
+// resumeOrders resumes the ordered runs that the last process left unfinished. Their callers no longer
+// wait, so these runs have no priority over scheduled ones.
 func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
 	if err != nil {
@@ -425,7 +424,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 			continue
 		}
 		resumes, err := s.resumeOrder(ctx, order)
-		if err == nil && !resumes { // it has ended, or a person has gone on with it
+		if err == nil && !resumes { // it has ended, or another run has continued it
 			err = s.engine.Store.Runs.ForgetOrdered(order.Run)
 		}
 		if err != nil {
@@ -435,8 +434,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	return nil
 }
 
-// resumeOrder goes on with the run of an order, and reports false if nothing is left to be done
-// for it.
+// resumeOrder resumes the run of an order and reports false if there is nothing left to resume.
 func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (resumes bool, err error) {
 	row, err := s.engine.Store.Runs.Get(order.Run)
 	if err != nil || row == nil || !row.Status.Open() {
@@ -447,7 +445,7 @@ func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (res
 	case spec == nil && strings.HasPrefix(row.Job, job.OnceMark):
 		spec = &job.Spec{Name: row.Job}
 	case spec == nil:
-		return false, nil // its job has left the file
+		return false, nil // the job was removed from the file
 	}
 	if _, resumes, err = s.engine.Facts().Standing(spec, row, time.Time{}); err != nil || !resumes {
 		return resumes, err
@@ -461,8 +459,8 @@ func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (res
 	return true, nil
 }
 
-// renew reads again what an order goes on with: while it waited, others may have gone on with
-// that, or have bought it.
+// renew reads again what an order continues: while the order waited, other runs may have continued or
+// bought it.
 func (w *worker) renew(o *Order) (err error) {
 	switch {
 	case o.Old != nil:
@@ -483,8 +481,8 @@ func (w *worker) renew(o *Order) (err error) {
 	return err
 }
 
-// refuse says why a run cannot begin. An order that only a stop keeps from it is refused with
-// the others.
+// refuse refuses an order with err. If ctx has ended, it reports false: close refuses the order with the
+// others.
 func (s *scheduler) refuse(ctx context.Context, o *Ordered, err error) (settled bool) {
 	if ctx.Err() != nil {
 		return false
@@ -493,7 +491,7 @@ func (s *scheduler) refuse(ctx context.Context, o *Ordered, err error) (settled 
 	return true
 }
 
-// joinable returns the run under way that an order would go on with, or nil.
+// joinable returns the run in progress that an order would resume, or nil.
 func (w *worker) joinable(o *Order) *run {
 	switch {
 	case o.Old != nil:
@@ -506,7 +504,7 @@ func (w *worker) joinable(o *Order) *run {
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && facts.Same(o.Spec, &r.row) })
 }
 
-// displaced returns the run under way whose place a new run would take, or nil.
+// displaced returns the run in progress that a new run would supersede, or nil.
 func (w *worker) displaced(o *Order) *run {
 	if o.Old != nil || o.Rest != nil || w.engine.Config.Job(o.Spec.Name) == nil {
 		return nil
@@ -514,7 +512,7 @@ func (w *worker) displaced(o *Order) *run {
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
 }
 
-// withdraw takes back an order that waits for the pages of another run.
+// withdraw removes an order that waits until another run has all its pages.
 func (w *worker) withdraw(o *Ordered) {
 	for _, r := range w.runs {
 		r.before = slices.DeleteFunc(r.before, func(other *Ordered) bool { return other == o })
@@ -524,7 +522,7 @@ func (w *worker) withdraw(o *Ordered) {
 	}
 }
 
-// attach lets somebody wait for a run.
+// attach makes o wait for r, which becomes urgent.
 func (w *worker) attach(o *Ordered, r *run) {
 	r.hurry()
 	o.run = r
@@ -532,7 +530,7 @@ func (w *worker) attach(o *Ordered, r *run) {
 	close(o.begun)
 }
 
-// hurry makes a run urgent, after those that are.
+// hurry makes a run urgent, with a lower priority than the runs that are urgent already.
 func (r *run) hurry() {
 	if r.urgent == 0 {
 		r.worker.asked++
@@ -540,7 +538,7 @@ func (r *run) hurry() {
 	}
 }
 
-// urgent are the runs that somebody waits for, in the order in which they were asked for.
+// urgent returns the runs that callers wait for, in the order of the requests.
 func (w *worker) urgent() (all []*run) {
 	for _, r := range w.runs {
 		if r.urgent > 0 {
@@ -551,9 +549,8 @@ func (w *worker) urgent() (all []*run) {
 	return all
 }
 
-// workUrgent does one thing for the runs that somebody waits for: first for their pages and
-// scans, then for their data calls. It reports false if there is nothing to do for them now. What
-// goes wrong ends the run, or the waiting for it.
+// workUrgent performs one step for the urgent runs: first pages and scans, then data calls. It reports
+// false if there is nothing to do for them now. An error ends the run, or the wait for it.
 func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
 	urgent := w.urgent()
 	ctx = pace.Urgent(ctx)
@@ -584,7 +581,7 @@ func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// fetchUrgent makes the next data call of a run that somebody waits for, or ends the run.
+// fetchUrgent makes the next data call of an urgent run, or ends the run.
 func (w *worker) fetchUrgent(ctx context.Context, r *run) (worked bool, err error) {
 	if r.forNext {
 		return true, r.endForNext(ctx)
@@ -604,8 +601,8 @@ func (w *worker) fetchUrgent(ctx context.Context, r *run) (worked bool, err erro
 	return worked, err
 }
 
-// part ends the waiting for a run that cannot go on for now, and with that the run itself unless
-// it is one of the schedule, which goes on with it.
+// part ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
+// the schedule, which continues later.
 func (w *worker) part(ctx context.Context, r *run, err error) {
 	if r.ordered || ctx.Err() != nil {
 		r.endFor(ctx, err)
@@ -631,7 +628,7 @@ func (w *worker) part(ctx context.Context, r *run, err error) {
 	r.waiting, r.before, r.urgent = nil, nil, 0
 }
 
-// release parts all who wait for runs.
+// release ends the wait for all urgent runs.
 func (w *worker) release(ctx context.Context, err error) {
 	for _, r := range w.urgent() {
 		w.part(ctx, r, err)

@@ -15,30 +15,29 @@ import (
 
 // # What `from` counts
 //
-// The interface calls `from` the page to fetch, but its kind is known to count items
-// instead. Asked for the second page as `from=1`, a service that counts pages brings
-// forty other hits; one that counts items brings the first page again, moved by one.
-// The configuration may say which it is. Otherwise each endpoint's reading is learned, and
-// only from what cannot come about in another way: see [evidenceOf]. Videos that arrive or
-// vanish between two pages prove nothing.
+// The interface describes `from` as the page to fetch, but services of this kind are known to count items
+// instead. For `from=1`, a service that counts pages returns forty other hits; one that counts items
+// returns the first page moved by one. The configuration may say which it is. Otherwise the
+// reading is learned for each endpoint, and only from evidence that has no other explanation: see
+// [evidenceOf]. Videos that appear or disappear between two pages prove nothing.
 //
-// A page that only the other reading explains is no page of its search. It stays in the
-// journal, and no row is made of it: its hits come again with the pages that are asked for
-// by the other reading. That happens once in a search; what contradicts it after that does
-// not end the search, and shows in how much of the total it has seen.
+// A page that only the other reading explains does not belong to its search. It stays in the journal
+// without rows: its hits come again with the pages that are requested by the other reading. This
+// happens at most once in a search. A later contradiction does not end the search, and shows in how
+// much of the total it has seen.
 
 // saturated is where `pagination.total` stops counting: from there on it proves nothing.
 const saturated = 10_000
 
-// What can show what `from` counts.
+// The kinds of evidence for what `from` counts.
 const (
 	evidenceEcho  = "an echoed `from`"
 	evidencePages = "two whole pages"
 	evidenceTotal = "`total`"
 )
 
-// counts is what `from` counts for a step: what its pages have shown, or those of another
-// search of the run, or else what is believed; "" if it is not known.
+// counts returns what `from` counts for a step: what its pages have shown, or those of another search of
+// the run, or else what is believed; "" if unknown.
 func (e *Engine) counts(steps []runs.Step, step *runs.Step) (string, error) {
 	if said := facts.ConfiguredPaging(e.Config); said != "" {
 		return said, nil
@@ -58,13 +57,13 @@ func (e *Engine) counts(steps []runs.Step, step *runs.Step) (string, error) {
 	return p.Reading, nil
 }
 
-// A place is where a page is asked for, and by which reading of `from`, "" if it is not known.
+// A place is where a page starts, and the reading of `from` that was used, "" if it is not known.
 type place struct {
 	from    int
 	reading string
 }
 
-// behind is how many items stand before a page of so many.
+// behind returns the number of items before a page of the given size.
 func (p place) behind(size int64) int64 {
 	if p.reading == job.PagingOffset {
 		return int64(p.from)
@@ -72,8 +71,8 @@ func (p place) behind(size int64) int64 {
 	return int64(p.from) * size
 }
 
-// place is that of the next page of a step, which is one of a run's. While nothing is known,
-// pages are counted.
+// place returns the place of a step's next page. steps are those of the run. While the reading is unknown,
+// `from` counts pages.
 func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	reading, err := e.counts(steps, step)
 	if err != nil || reading != job.PagingOffset {
@@ -83,9 +82,9 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	return place{step.Seen + unread, reading}, err
 }
 
-// heed learns from a page what `from` counts, and reports whether it is the page of the
-// search that it was asked for as. If not, step is what goes on by the other reading. Later
-// runs learn it too, unless a person has overridden this one.
+// heed learns from a page what `from` counts, and reports whether the page belongs to the search. If not,
+// it sets step to continue by the other reading. What it learns is recorded for later runs unless
+// this run has overrides.
 func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
 	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil
@@ -104,7 +103,7 @@ func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (
 	using := cmp.Or(at.reading, job.PagingPage)
 	switch {
 	case shown.reading == "" || step.Reading != "" && step.Reading != shown.reading:
-		return true, nil // it shows nothing, or something else than the search has shown before
+		return true, nil // no evidence, or it contradicts what the search has shown before
 	case shown.by != "":
 		if r.plan.Teaches() {
 			err = journal.LearnPaging(tx, step.Query.Op(), shown.reading, shown.by)
@@ -115,7 +114,7 @@ func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (
 		}
 	case shown.reading == job.PagingOffset && at.reading == "" &&
 		(page.Total < 0 || page.Total > int64(step.Seen)):
-		// Nothing is known, and there is more to be had: it is worth a try.
+		// The reading is unknown and there are more hits, so it is worth a try.
 	default:
 		return true, nil
 	}
@@ -124,27 +123,27 @@ func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (
 	}
 	step.Total = max(step.Total, page.Total)
 	if step.Reading == job.PagingPage {
-		step.Next = 1 // what came before from elsewhere is not the pages in between
+		step.Next = 1 // the pages received so far are not those in between
 	}
 	return false, nil
 }
 
-// Evidence is which reading of `from` a page speaks for, and what proves it. Without proof
-// it only makes the reading worth a try.
+// Evidence is the reading of `from` that a page supports, and what proves it. Without proof, the
+// reading is only worth a try.
 type evidence struct {
 	reading string
 	by      string
 }
 
-// evidenceOf compares the page that came for `from` with what each reading predicts. first
-// are the ids of page one, or none where that is too far away to overlap; known is how many
-// hits of the page the search had seen before.
+// evidenceOf compares the page received for `from` with what each reading predicts. first are the ids of
+// page one, or nil if that is too far away to overlap; known is the number of hits of the page that
+// the search had seen before.
 //
-// These prove a reading: an echoed `from` that is the asked one converted by the page size;
-// two whole pages that are the same list moved by `from`, or that share hardly an id; and a
-// number of hits that follows from `total` by one reading alone. An empty page is no proof,
-// since a total may count what cannot be had. Nor is one that repeats many hits in another
-// order or number, since videos come and go.
+// Proof of a reading is an echoed `from` that is the requested one converted by the page size; two full
+// pages that are the same list moved by `from`, or that share hardly any id; or a number of hits that
+// follows from `total` by one reading only. An empty page is no proof, because a total may count hits
+// that cannot be fetched. A page that repeats many hits in another order or number is no proof
+// either, because videos come and go.
 func evidenceOf(first []string, known int, page outlier.Page, from int) evidence {
 	size := outlier.MaxSize
 	if page.Size > 0 && page.Size < outlier.MaxSize {
@@ -154,7 +153,7 @@ func evidenceOf(first []string, known int, page outlier.Page, from int) evidence
 	for _, hit := range page.Hits {
 		ids = append(ids, idOf(hit))
 	}
-	overlaps := len(first)-from >= (size+1)/2 // by the reading as items
+	overlaps := len(first)-from >= (size+1)/2 // if `from` counts items
 	whole := len(first) == size && len(ids) == size && size > 1
 	byPages, byItems := predicted(page.Total, from*size, size), predicted(page.Total, from, size)
 	switch {
@@ -178,8 +177,8 @@ func evidenceOf(first []string, known int, page outlier.Page, from int) evidence
 	return evidence{}
 }
 
-// predicted is how many hits a page has that begins behind so many; -1 if total does not
-// say.
+// predicted returns how many hits a page has that starts after the given number of hits; -1 if total
+// does not say.
 func predicted(total int64, behind, size int) int {
 	if total < 0 || total >= saturated {
 		return -1
@@ -187,5 +186,5 @@ func predicted(total int64, behind, size int) int {
 	return int(min(max(total-int64(behind), 0), int64(size)))
 }
 
-// idOf is the id that a hit goes by: the video's, or that of the channel which was found.
+// idOf returns the id of a hit: that of the video, or of the channel that was found.
 func idOf(hit outlier.Hit) string { return cmp.Or(hit.VideoID, hit.ChannelID) }

@@ -12,16 +12,16 @@ import (
 
 // # Retention
 //
-// The schedule prunes the journal as `retention` has it, one short transaction at a time and only while no
-// call can leave. Bodies stay that a sink has not published, that an unfinished run may still read, and that
-// a job may use again. What is old is judged by the time that was agreed on with the service: a machine
-// whose clock is years ahead must not prune everything.
+// The scheduler prunes the journal as `retention` says, in short transactions and only while no call can
+// leave. It keeps the bodies of answers that a sink has not published, that an unfinished run may
+// still read, or that a job may reuse. Age is measured by the time agreed on with the service: a local
+// clock that is years ahead must not prune everything.
 
-// pruneEvery is how often is looked for answers to prune, where the last look found none left.
+// pruneEvery is the interval of checks for answers to prune once none are left.
 const pruneEvery = time.Minute
 
-// upkeep performs one step of pruning, or gives some room back to the disk. It returns when the next step
-// may follow: after this one, the database is left alone for as long as it took.
+// upkeep performs one step of pruning, or returns some space to the disk. It returns when the next step may
+// follow: the database is then left alone for as long as the step took.
 func (w *worker) upkeep() (again time.Time, err error) {
 	began := time.Now()
 	if began.Before(w.pruneAt) {
@@ -30,7 +30,7 @@ func (w *worker) upkeep() (again time.Time, err error) {
 	w.pruneAt = began.Add(pruneEvery)
 	more, err := w.pruneStep()
 	switch {
-	case store.IsLocked(err): // another program is at work, as a backup
+	case store.IsLocked(err): // another program is using it, such as a backup
 		return w.pruneAt, nil
 	case err == nil && more:
 		w.pruneAt = time.Now().Add(time.Since(began))
@@ -63,7 +63,8 @@ func (w *worker) pruneStep() (more bool, err error) {
 	return w.engine.Store.DB.GiveBack()
 }
 
-// keep says which answers keep their bodies now. It reports false if all do, as when that is not known.
+// keep returns which answers keep their bodies now. It reports false if all do, also because that cannot
+// be determined.
 func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	now, known, err := w.engine.pruningTime()
 	if err != nil || !known {
@@ -75,7 +76,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	config := w.engine.Config
 	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
 	kept, err := w.engine.Store.Journal.Kept()
-	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, as most of the time
+	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, which is the usual case
 		return k, false, err
 	}
 	first, err := w.firstNeeded()
@@ -85,8 +86,8 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	return k, err == nil, err
 }
 
-// pruningTime is the time by which answers are old. Where it was not agreed on with the service, it is that of
-// the last purchase, for which it was: time that has passed since then makes no answer older.
+// pruningTime returns the time by which the age of answers is measured. If no time was agreed on with the
+// service, that is the time of the last purchase, for which one was: answers do not age after it.
 func (e *Engine) pruningTime() (now time.Time, known bool, err error) {
 	l := e.Store.Ledger
 	now = earlier(time.Now(), l.ServiceTime())
@@ -115,9 +116,10 @@ func (w *worker) firstNeeded() (first int64, err error) {
 	return w.engine.Store.Ledger.FirstAnswer(needed)
 }
 
-// Prune prunes all that may be pruned now, and gives the room back to the disk. It calls at after each step with
-// the last answer that is pruned. Sinks that lack answers are brought up to date before: what they lack
-// stays. Others are not published, since there may be no room for that on a disk that pruning is to relieve.
+// Prune prunes all that may be pruned now, and returns the space to the disk. After each step it calls at
+// with the last pruned answer. Sinks that lack answers are brought up to date first, because what they
+// lack is kept. If none does, nothing is published: a disk that pruning is to relieve may have no
+// space for that.
 func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	w, err := e.newWorker(ctx, queue.Filter{})
 	if err != nil {

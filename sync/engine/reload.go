@@ -8,23 +8,23 @@ import (
 	"outlierd/sync/job"
 )
 
-// # Another state of the job file
+// # Reloading the job file
 //
-// The schedule goes on with an edited file as a restart would, and ends nothing for it. Between
-// two calls the new jobs take the place of the old ones: renames are carried out, what no job
-// wants any more leaves the queue, and the agenda is made anew from what is on record, so that
-// the due instants are those of a process that had just been started.
+// The scheduler continues with an edited file as a restart would, without ending any run. Between two
+// calls, the new jobs replace the old ones: renames are carried out, queued calls that no job wants any
+// more are removed, and the agenda is rebuilt from the state, so the due times are those of a process
+// that has just started.
 //
-// A run under way reads its stored plan and never the file, so it finishes as it began. It goes
-// by the new name of its job, and its caps are those of the new file. Of a job that has left the
-// file the run keeps the job's own caps and its queued calls; nothing of it is begun again.
+// A run in progress reads its stored plan and never the file, so it finishes as it started. It takes
+// the new name of its job and the caps of the new file. If its job was removed from the file, the run
+// keeps the job's own caps and its queued calls, and the job does not start again.
 //
-// What a process has opened stays as it is, so the caller must not change the service's address,
-// the data folder, the sinks or the calendar.
+// What a process has opened is not reopened, so the caller must not change the service's address, the data
+// folder, the sinks or the calendar.
 
-// Reload goes on with another state of the job file. settle brings the state in line with it, when
-// [Engine.Config] is the new file; underWay says which jobs have runs whose calls have to stay. If
-// it fails, the old file stays in use.
+// Reload replaces the configuration. settle updates the state for it, with [Engine.Config] already
+// replaced; underWay says which jobs have runs in progress, whose calls must be kept. If settle fails,
+// the old configuration stays in use.
 func (e *Engine) Reload(ctx context.Context, config *job.Config,
 	settle func(ctx context.Context, underWay func(name string) bool) error) error {
 	return e.Between(ctx, func(ctx context.Context) error { return e.requests.scheduler.reload(ctx, config, settle) })
@@ -52,7 +52,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 		}
 	}
 	if s.worker != nil && s.resumed {
-		s.resume(ctx, func(spec *job.Spec) bool { // of jobs that were not kept before
+		s.resume(ctx, func(spec *job.Spec) bool { // only jobs that were not scheduled before
 			was := old.Job(spec.Name)
 			return was == nil || was.Disabled
 		})
@@ -60,7 +60,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 	return nil
 }
 
-// busy reports whether a run of a job is under way, by the name that the job has or had.
+// busy reports whether a run of a job is in progress, by the job's present or former name.
 func (s *scheduler) busy(name string) bool {
 	if s.worker == nil {
 		return false
@@ -69,7 +69,7 @@ func (s *scheduler) busy(name string) bool {
 	return s.worker.find(func(r *run) bool { return r.row.Job == name || spec != nil && r.row.Job == spec.Was }) != nil
 }
 
-// rename lets the runs under way go by the names that their jobs have now, under today's caps.
+// rename gives the runs in progress the new names of their jobs, and the caps of the new file.
 func (s *scheduler) rename() {
 	if s.worker == nil {
 		return
@@ -89,8 +89,8 @@ func (s *scheduler) rename() {
 	}
 }
 
-// NoteJobs logs what happened to the jobs of the file since a process kept the schedule last, and
-// keeps today's for the next one. In a new state there is nothing to tell.
+// NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the
+// next time. For a new state it logs nothing.
 func (e *Engine) NoteJobs() error {
 	var earlier []job.Known
 	found, err := e.Store.Runs.Served(&earlier)

@@ -18,10 +18,10 @@ import (
 	"outlierd/sync/store"
 )
 
-// run is one performance of a job.
+// A run is one execution of a job.
 type run struct {
 	engine *Engine
-	worker *worker // that makes its calls
+	worker *worker // makes its calls
 
 	row   runs.Run
 	plan  plan.Stored
@@ -31,36 +31,36 @@ type run struct {
 
 	useReserve bool // as in [Order]
 
-	searched bool                  // nothing is left to be bought, and what to ask about it is queued
-	over     outlier.Credits       // what costs as much as this is over a cap; 0 while nothing is
-	capped   error                 // the cap
-	stuck    map[int64]bool        // steps that are open and with which nothing can be done for now
-	trouble  error                 // what went wrong for some of its searches and not for others
-	refusals map[int64]int         // of scans, with proof that nothing was started, by step
-	missed   int64                 // found missing before this process took the run up
-	until    time.Time             // when the run ends, whatever is left; zero for never
+	searched bool                  // all pages are bought, and the data calls about the hits are queued
+	over     outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
+	capped   error                 // the error of the cap that was reached
+	stuck    map[int64]bool        // open steps that cannot continue for now, by id
+	trouble  error                 // errors of single searches, which did not end the run
+	refusals map[int64]int         // refused starts of scans that provably started nothing, by step
+	missed   int64                 // entities that were found missing before this process resumed the run
+	until    time.Time             // when the run ends at the latest; zero for no limit
 	polls    map[int64]time.Time   // when to poll its scans again, by step
-	wake     time.Time             // the first of these
-	fresh    map[time.Duration]int // data calls that are not made, by how old an answer may be
+	wake     time.Time             // the earliest time in polls
+	fresh    map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
 	progress Progress
 
-	parked bool // on record as waiting for the rate limit
+	parked bool // recorded as waiting for the rate limit
 
-	ordered bool       // begun for an [Ordered]; else the schedule's, or that of a command which works alone
-	noted   bool       // among [runs.Runs.Ordered]
-	urgent  int        // the lower, the sooner it was asked for; 0 while no caller waits for it
-	waiting []*Ordered // those who wait for it
-	before  []*Ordered // those whose runs begin when it has its pages
-	streak  int        // of its data calls that failed one after another, while somebody waits for it
-	forNext bool       // the next run of its job is due, so that it ends when it has its pages
+	ordered bool       // started for an [Ordered]; else by the schedule, or by a command without one
+	noted   bool       // listed in [runs.Runs.Ordered]
+	urgent  int        // order of the requests that made it urgent; 0 if no caller waits for it
+	waiting []*Ordered // callers that wait for it
+	before  []*Ordered // orders whose runs start when this one has all its pages
+	streak  int        // data calls that failed in a row while a caller waited for the run
+	forNext bool       // the job's next run is due: end when all pages are in
 
 	seen  *sight
 	ended bool
-	err   error // why it ended, if not well
+	err   error // why it ended, if not normally
 }
 
-// take takes up a run from its record. Only the caps are those of the file: a cap
-// that was changed applies at once.
+// take loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
+// a changed cap applies at once.
 func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
 	stored, err := plan.Decode(row.Plan)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, seen: &sight{},
 		useReserve: o.UseReserve,
 	}
-	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
+	w.made[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
@@ -90,13 +90,13 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
-	for i := range steps { // what went wrong before still has
+	for i := range steps { // failed searches still count as failed
 		if runs.Final(steps[i].Stop) && steps[i].Unread == 0 {
 			r.fail(fmt.Errorf("%s: %s", steps[i].Title(), steps[i].Stop))
 		}
 	}
 	if stored.StopAfter > 0 {
-		r.until = row.Started.Add(stored.StopAfter) // also where the process has started anew since
+		r.until = row.Started.Add(stored.StopAfter) // also after a restart
 	}
 	r.progress = Progress{
 		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), PerRun: o.Spec.Budget.PerRun,
@@ -107,16 +107,15 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 	return r, nil
 }
 
-// limit sets the caps that the run keeps from now on: the job's own, and those of the file.
+// limit sets the caps of the run: the given ones of its job, and those of the whole file.
 func (r *run) limit(own job.JobBudget) {
 	caps := r.engine.Facts()
 	caps.UseReserve = caps.UseReserve || r.useReserve
 	r.own, r.caps, r.progress.PerRun = own, caps.CapsOf(&r.row, r.plan, own), own.PerRun
 }
 
-// done reports whether the run has nothing more to do: what it asks for is answered,
-// also where another job asked first, or waits for another try, or its time or its
-// requests are used up.
+// done reports whether the run has nothing more to do: its data calls are answered, including those
+// that another job queued first, or they wait for a retry, or its time or its requests are used up.
 func (r *run) done() (bool, error) {
 	pending, err := r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
 	if err != nil {
@@ -125,8 +124,8 @@ func (r *run) done() (bool, error) {
 	return !pending || r.mayNotAsk(), nil
 }
 
-// mayNotAsk reports whether the run may not make the calls that wait for it, and remembers
-// the cap if there is one.
+// mayNotAsk reports whether the run may not make its remaining data calls. If a cap is the reason, it
+// sets r.capped.
 func (r *run) mayNotAsk() bool {
 	if !r.late() {
 		r.capped = cmp.Or(r.capped, r.allowed())
@@ -134,8 +133,8 @@ func (r *run) mayNotAsk() bool {
 	return r.spent()
 }
 
-// endForNext ends a run that has its pages, as the next one of its job is due. What is left
-// of its calls stays queued, and is made whatever is under way.
+// endForNext ends a run that has all its pages because the job's next run is due. Its remaining calls
+// stay in the queue and are made later.
 func (r *run) endForNext(ctx context.Context) error {
 	done, err := r.done()
 	if err != nil {
@@ -149,7 +148,7 @@ func (r *run) endForNext(ctx context.Context) error {
 	return nil
 }
 
-// spent reports whether the run's time or its requests are used up.
+// spent reports whether the run has used up its time or its requests.
 func (r *run) spent() bool { return r.late() || r.allowed() != nil }
 
 // late reports whether the run's time is up.
@@ -163,9 +162,9 @@ func (e *RequestsError) Error() string {
 		"raise the cap, or let the next run do the rest", e.Max)
 }
 
-// allowed refuses another request to a run that has made all that it may. What it
-// takes over from earlier runs counts for those, and a scan that was paid for is
-// polled and read however many requests that takes.
+// allowed returns a [RequestsError] if the run may make no more requests. Calls that it takes over from
+// earlier runs are counted for those runs, and a paid scan is polled and read however many requests
+// that takes.
 func (r *run) allowed() error {
 	most := r.plan.MaxRequests
 	if most > 0 && r.worker.made[r.row.ID] >= int64(most) {
@@ -174,14 +173,14 @@ func (r *run) allowed() error {
 	return nil
 }
 
-// isQueued reports whether a run ended before its time that has its pages.
+// isQueued reports whether a run that has all its pages ended with calls still in the queue.
 func isQueued(err error) bool {
 	_, queued := errors.AsType[*QueuedError](err)
 	return queued
 }
 
-// isCap reports whether an error is a cap that was reached, or may have been: ours, or the
-// balance at the service.
+// isCap reports whether err means that a cap was reached, or may have been: one of the job file, or
+// the balance at the service.
 func isCap(err error) bool {
 	_, ours := errors.AsType[*ledger.Exceeded](err)
 	_, requests := errors.AsType[*RequestsError](err)
@@ -189,7 +188,7 @@ func isCap(err error) bool {
 	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
 }
 
-// await sleeps until it is time to poll the run's scans again, or to make the next data call.
+// await sleeps until the run can poll a scan or make a data call, or a publication is due.
 func (r *run) await(ctx context.Context) error {
 	until := r.worker.slot
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
@@ -201,17 +200,17 @@ func (r *run) await(ctx context.Context) error {
 	return pause(ctx, min(time.Until(until), nap))
 }
 
-// end ends the run alone; see [worker.endAll].
+// end ends the run; see [worker.endAll].
 func (r *run) end(ctx context.Context, cause error) {
 	r.worker.endAll(ctx, []*run{r}, func(*run) error { return cause })
 }
 
-// endAll ends runs together: it loads what is left, settles their records and publishes
-// once, in this order, so that readers see each run's own last word. A stop must not lose
-// what was paid for, so nothing here is interrupted by one.
+// endAll ends runs together. It loads what is left, then records the results, then publishes once, so
+// that readers see the final record of each run. A stop does not interrupt it, so that nothing that
+// was paid for is lost.
 func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx, true)) // what no status shows
+	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx, true)) // errors that no run's status shows
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
@@ -223,7 +222,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 	disabled := w.loader.Disabled()
 	published := w.loader.Publish(ctx)
 	if lost = errors.Join(lost, published); published != nil || w.loader.Disabled() > disabled {
-		// The sinks that still work show that the runs did not end as it seemed.
+		// The sinks that still work must show the changed results of the runs.
 		for _, r := range ending {
 			record(r, errors.Join(r.err, published))
 		}
@@ -239,7 +238,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
 		w.forget(r)
-		if r.noted && ctx.Err() == nil { // else the next start goes on with it
+		if r.noted && ctx.Err() == nil { // else the next start resumes the run
 			if err := w.engine.Store.Runs.ForgetOrdered(r.row.ID); err != nil {
 				w.engine.log().Error("requested run not removed from the record; the next start will look for it",
 					"run", r.row.ID, "err", err)
@@ -254,8 +253,8 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 	}
 }
 
-// record writes what became of the run. One whose process was asked to stop, or that would
-// have to wait for the rate limit, is unfinished: the next one goes on with it.
+// record records the result of the run. A run whose process was asked to stop, or that would have to
+// wait for the rate limit, stays unfinished, to be resumed.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
 	if err := r.engine.tally(row, r.steps); err != nil {
@@ -282,7 +281,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	return r.engine.Store.Finish(*row)
 }
 
-// tally counts what a run has asked for and found.
+// tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps.
 func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
 	spend, err := e.Store.Ledger.Spent(row.ID)
 	if err != nil {
@@ -299,8 +298,8 @@ func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
 	return nil
 }
 
-// closeSteps notes what was left, and gives back what was set aside for reading scans,
-// unless a scan is left that another try can read.
+// closeSteps records how many pages the open steps have left, and releases the credits held for
+// reading scans, unless a scan is left that a later attempt can read.
 func (r *run) closeSteps() error {
 	unread := slices.ContainsFunc(r.steps, func(s runs.Step) bool {
 		return s.Stop == "" && (s.Query.Op() == outlier.OpStartScan || s.Scan != "")
@@ -324,8 +323,8 @@ func (r *run) closeSteps() error {
 	})
 }
 
-// status distinguishes a run that found nothing from one that a cap cut, that was interrupted
-// or that failed.
+// status returns the status of the run, given what ended it. backedOff is set if failed calls of its
+// job wait for a retry.
 func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Status {
 	switch {
 	case cause != nil && ctx.Err() != nil || isCancelled(cause):
@@ -338,11 +337,11 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 		return runs.Partial
 	case cause != nil || !r.worker.loader.Working():
 		return runs.Failed
-	case r.progress.Failures > 0 || backedOff: // calls that failed, now or before, wait for another try
+	case r.progress.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
 		return runs.Partial
 	case r.unreadable() != nil:
 		return runs.Partial
-	case r.worker.loader.Problems() != nil: // readers of that sink do not see its rows yet
+	case r.worker.loader.Problems() != nil: // readers of that sink do not see the rows yet
 		return runs.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return runs.OKEmpty
@@ -350,8 +349,8 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 	return runs.OK
 }
 
-// unreadable says which hits of the run's pages did not come or could not be stored; nil if
-// all are there.
+// unreadable returns an error that says which hits of the run's pages were missing or could not be
+// stored; nil if all were stored.
 func (r *run) unreadable() error {
 	unread, hits := 0, 0
 	var all []error
@@ -369,8 +368,8 @@ func (r *run) unreadable() error {
 	return errors.Join(all...)
 }
 
-// uncounted reports whether the run brought answers that have no hits to count, or had
-// no time or no credits to search: neither is the same as having found nothing.
+// uncounted reports whether the run received answers that have no hits to count, or had no time or no
+// credits to search: neither means that it found nothing.
 func (r *run) uncounted() bool {
 	return slices.ContainsFunc(r.steps, func(s runs.Step) bool {
 		return s.Stop == runs.StopTime || s.Stop == plan.StopShare ||
@@ -389,7 +388,7 @@ func merged(a, b map[string]int64) map[string]int64 {
 	return sum
 }
 
-// doing names the call under way.
+// doing publishes the run's progress to watchers, with what as the call in progress.
 func (r *run) doing(what string) {
 	r.progress.Doing = what
 	if what != "" {
@@ -402,7 +401,7 @@ func (r *run) doing(what string) {
 	}
 }
 
-// updated refreshes what watchers see.
+// updated publishes the run's progress to watchers, with no call in progress.
 func (r *run) updated() { r.doing("") }
 
 func (r *run) snapshot() Progress {

@@ -16,21 +16,21 @@ import (
 	"outlierd/sync/store"
 )
 
-// # A scan
+// # Scans
 //
-// It is the dearest thing there is to buy, it takes hours, and the service has neither
-// an idempotency key nor a list of scans. So an intent is durable before anything is
-// sent, and a second one for the same thing is refused by the database, whichever run wants
-// it. It is started again only with proof that the first request did nothing. Where
-// there is none, the scan is reported and waits for a person, who can look at the service.
+// A scan is the most expensive purchase, takes hours, and the service has neither an idempotency key
+// nor a list of scans. Therefore an intent is durable before the request is sent, and the database
+// refuses a second intent for the same scan, whichever run wants it. The start is repeated only with
+// proof that the first request did nothing. Without proof, the run reports the scan, and a person
+// has to look at the service and settle it.
 //
-// The price of reading the results is set aside together with the price of the scan:
-// a scan that cannot be read would be money thrown away.
+// The price of reading the results is held together with the price of the scan, because a scan whose
+// results cannot be read would be wasted money.
 
-// UnsettledScanError says that the start of a scan was not confirmed.
+// UnsettledScanError reports a scan whose start was not confirmed.
 type UnsettledScanError struct {
 	Scan  runs.Scan
-	Other *runs.Scan // that the service named in answer to its start; nil for none
+	Other *runs.Scan // the recorded scan that the service named in its answer; nil for none
 }
 
 func (e *UnsettledScanError) Error() string {
@@ -47,7 +47,7 @@ func (e *UnsettledScanError) Error() string {
 		e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), e.Scan.HowToSettle())
 }
 
-// scan does what is next for a scan: it is started, or polled when it is time.
+// scan performs the next action of a scan: it joins or starts one, or polls it if that is due.
 func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error) {
 	scan, err := r.engine.Store.Runs.ScanOf(step.ID)
 	switch {
@@ -72,20 +72,20 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return true, &UnsettledScanError{Scan: *scan}
 	}
-	return true, r.endScan(step, scan) // as a person or its first answer said
+	return true, r.endScan(step, scan) // ended by a person, or by the answer to its start
 }
 
-// pollDue is when to poll a scan again: not before the limiter lets a poll pass, or
-// other calls would wait behind it.
+// pollDue returns when to poll a scan again. That is not before the limiter allows a poll, because other
+// calls would wait behind it.
 func (r *run) pollDue(scan *runs.Scan) time.Time {
-	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // a clock was ahead
+	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // in case the clock was ahead
 	if at := r.engine.Pace.Poll(); at.After(next) {
 		return at
 	}
 	return next
 }
 
-// nextPoll is when to poll a scan again; zero if none is running.
+// nextPoll returns when the first scan is due for polling; zero if none is running.
 func (r *run) nextPoll() (at time.Time) {
 	for _, next := range r.polls {
 		if at.IsZero() || next.Before(at) {
@@ -97,13 +97,13 @@ func (r *run) nextPoll() (at time.Time) {
 
 // # Joining
 //
-// Whatever started it, a live scan of the same queries and mode is the same scan: it is
-// waited for and read, and not bought a second time. What a step that joins it sets aside
-// is the price of reading alone; each run that reads pays for its own pages, with its own
-// filters. When a scan is live, [runs.Runs.LiveScan] says.
+// A live scan of the same queries and mode is the same scan, whatever started it: a run waits for it
+// and reads it instead of buying another. A step that joins a scan holds only the price of reading;
+// each run that reads pays for its own pages, with its own filters. [runs.Runs.LiveScan] defines
+// which scans are live.
 
-// joinScan lets a step join the scan that its own start would only repeat, if there is
-// one. One whose start is not confirmed waits for a person's word, whichever run wants it.
+// joinScan lets a step join the scan that it would otherwise start again, if there is one. If the start
+// of that scan is not confirmed, a person must settle it first, whichever run wants it.
 func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err error) {
 	live, err := r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
 	if err != nil || live == nil {
@@ -128,9 +128,9 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 	return true, nil
 }
 
-// joinLive joins the scans that the run's plan reckons with, before they can end: a run
-// whose cap holds no start could not begin one of its own. What goes wrong is reported when it
-// is the step's turn, and it is tried again.
+// joinLive joins the scans that the run's plan expects to join, before they can end: the run's cap may
+// have no room for a start of its own. Errors are ignored here, because the step tries again in its
+// turn and reports them.
 func (r *run) joinLive(ctx context.Context) {
 	for i := range r.steps {
 		if r.plan.Joins[r.steps[i].Ordinal] != "" {
@@ -139,8 +139,8 @@ func (r *run) joinLive(ctx context.Context) {
 	}
 }
 
-// startScan makes one attempt. One that provably did nothing is followed by another,
-// with an intent of its own, when the step's turn comes again.
+// startScan makes one attempt to start a scan. After an attempt that provably did nothing, the step's
+// next turn makes another one with a new intent.
 func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	request, err := step.Query.Request(r.engine.Config.Service.Prices)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
-	if err := r.worker.slotFor(ctx, request, &purchase); err != nil { // before the intent is on record
+	if err := r.worker.slotFor(ctx, request, &purchase); err != nil { // before the intent is recorded
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -167,7 +167,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return err
 	}
 	r.doing("start a scan")
-	var before *runs.Scan // that the answer names, if it was on record
+	var before *runs.Scan // the recorded scan that the answer names, if any
 	purchase.Intent = scan.Intent
 	purchase.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
 		before, err = r.started(tx, scan, kept)
@@ -175,7 +175,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	}
 	answer, err := r.worker.once(ctx, request, purchase)
 	r.updated()
-	if answer == nil { // nothing was even reserved
+	if answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
@@ -194,7 +194,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: before})
 }
 
-// intend makes the intent durable.
+// intend makes the intent to start a scan durable.
 func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
 	params := request.Params()
 	scan := &runs.Scan{
@@ -213,15 +213,15 @@ func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, err
 	return scan, err
 }
 
-// started notes what became of the attempt, in the transaction of its answer. Before is the
-// scan that the answer names if that is on record: the run joins it if it is the same.
+// started records the result of the attempt in the transaction of its answer. before is the scan that
+// the answer names if that was already recorded; the run joins it if it is the same scan.
 func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
 	if kept.Outcome == outlier.Refunded {
 		scan.State = runs.ScanRefused
 		return nil, runs.SaveScan(tx, *scan)
 	}
 	scan.State = runs.ScanUnknown
-	// An answer that broke off may still tell the id, and that is all that is needed.
+	// A truncated answer may still contain the id, which is enough.
 	body, _ := kept.Body()
 	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
 		if before, err = runs.NamedBefore(tx, *scan, seen.ID); err != nil {
@@ -237,8 +237,7 @@ func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *
 	return before, runs.SaveScan(tx, *scan)
 }
 
-// follow takes over what an answer says of a scan. The deadline counts from the first such
-// answer.
+// follow updates a scan from an answer about it. The deadline counts from the first such answer.
 func (r *run) follow(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.Time) {
 	if scan.Deadline.IsZero() {
 		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
@@ -248,10 +247,10 @@ func (r *run) follow(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.
 	scan.State = stateOf(seen)
 }
 
-// retryScan decides what an attempt that failed means for the run.
+// retryScan returns what a finished attempt means for the run.
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	switch {
-	case unkept(err): // what the answer said is in the journal at most
+	case unkept(err): // at most the journal has what the answer said
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
 		r.polls[step.ID] = scan.NextPoll
@@ -281,8 +280,8 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	return nil
 }
 
-// poll asks how a scan stands. That the service does not answer is no reason to give
-// a paid scan up: it is asked again, until the deadline.
+// poll asks the service for the status of a scan. A paid scan is not abandoned because a poll fails:
+// it is polled again until the deadline.
 func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error {
 	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
 	if err != nil {
@@ -291,7 +290,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 	r.doing("scan " + scan.ScanID)
 	scan.Polls++
 	latest := r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
-	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
+	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // adopted scan, or the clock was ahead
 		scan.Deadline = latest
 	}
 	var unread error // why the answer says nothing about the scan
@@ -323,8 +322,8 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 	return err
 }
 
-// overdue reports whether the deadline of a scan has passed. It was paid for, so this
-// machine's clock alone does not give it up, if the service's answers have a time.
+// overdue reports whether the deadline of a scan has passed. Because the scan is paid for, the local
+// clock alone does not decide that if the service's answers have a time.
 func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 	if r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline) {
 		return false
@@ -335,7 +334,7 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 	return !r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline)
 }
 
-// endScan closes the step of a scan that is not waited for any longer.
+// endScan closes the step of a scan that has ended or expired.
 func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	switch scan.State {
 	case runs.ScanFailed:
@@ -352,8 +351,8 @@ func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	return r.closeScan(step, runs.StopScanned, scan)
 }
 
-// polled notes what an answer says of a scan. One that cannot be read, or that is about
-// another scan, stays in the journal, and the next poll may tell more.
+// polled updates a scan from the answer to a poll. An answer that cannot be read, or that is about
+// another scan, stays in the journal, and the next poll may say more.
 func (r *run) polled(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
 	if kept.Answer.Err != nil {
 		return nil, nil
@@ -371,8 +370,8 @@ func (r *run) polled(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, e
 	return nil, runs.SaveScan(tx, *scan)
 }
 
-// closeScan ends a scan's step. The search that reads the results becomes a step of
-// its own in the same transaction.
+// closeScan closes a scan's step. If the results can be read, the same transaction adds the step that
+// reads them.
 func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 	closed := *step
 	closed.Stop = stop
@@ -395,7 +394,7 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 	return err
 }
 
-// reading is the step that reads a scan's results.
+// reading returns the step that reads a scan's results.
 func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 	return runs.Step{
 		Run: step.Run, Item: step.Item, Queries: step.Queries,
@@ -404,14 +403,14 @@ func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 	}
 }
 
-// fail notes trouble of one search; the run goes on with the others.
+// fail records an error of one search; the run continues with the others.
 func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
 
 func (r *run) saveScan(scan *runs.Scan) error {
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
 }
 
-// holdForReading is what is set aside to read the results of a scan.
+// holdForReading returns the credits to hold for reading the results of a scan.
 func (e *Engine) holdForReading(f *plan.Stored) outlier.Credits {
 	_, reading := f.Scan.Price(e.Config.Service.Prices, f.Pages)
 	return reading

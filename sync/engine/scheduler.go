@@ -13,20 +13,20 @@ import (
 	"outlierd/sync/runs"
 )
 
-// missedAfter is how late a job with `catch_up: none` may still be run, since a scheduler
-// outside calls `run --due` every few minutes.
+// missedAfter is how late a job with `catch_up: none` may still run. An external scheduler calls
+// `run --due` only every few minutes.
 const missedAfter = 10 * time.Minute
 
-// Appointment is when a job is due next.
+// An Appointment is the next run of a scheduled job.
 type Appointment struct {
 	Spec    *job.Spec
 	Due     time.Time
-	Begins  time.Time   // Due, or with the job's jitter up to so much later
+	Begins  time.Time   // Due plus the job's jitter, if it has any
 	Trigger Trigger     // CatchUp if Begins has passed
-	Paused  *runs.Pause // while the job's schedule is paused, no run is begun; else nil
+	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
 }
 
-// Attrs is an appointment as log attributes, with times in a zone.
+// Attrs returns the appointment as log attributes, with times in the given zone.
 func (a *Appointment) Attrs(zone *time.Location) []any {
 	attrs := []any{"job", a.Spec.Name, "due", a.Due.In(zone)}
 	if a.Begins.After(a.Due) {
@@ -35,11 +35,12 @@ func (a *Appointment) Attrs(zone *time.Location) []any {
 	return attrs
 }
 
-// Ready reports whether a run is to be begun.
+// Ready reports whether the run should start.
 func (a *Appointment) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
 
-// Agenda is when each scheduled job is due next, seen from now, in the order of the file. What a
-// paused job has due waits for the end of the pause; then it is late, and catch_up decides.
+// Agenda returns the next appointment of each scheduled job as of now, in the order of the file. The
+// appointments of a paused job are kept until the pause ends. They are overdue by then, and catch_up
+// decides which of them run.
 func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	pauses, err := e.Store.Runs.Pauses(now)
 	if err != nil {
@@ -68,8 +69,8 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	return agenda, nil
 }
 
-// Late are the appointments that jobs have missed by now, those of a job in their order: all of
-// them where it wants every one (catch_up), else at most one. Those of paused jobs are among them.
+// Late returns the overdue appointments, including those of paused jobs: at most one per job, or
+// with `catch_up: all` every missed one, oldest first.
 func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
 	agenda, err := e.Agenda(now)
 	if err != nil {
@@ -85,11 +86,10 @@ func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
 	return late, nil
 }
 
-// next is the job's next appointment. Of the instants that passed since the last one
-// it is the latest, unless the job wants every one or none of them; else it is the
-// first to come. A job that never ran owes nothing for the time before it was first
-// seen. An instant that jitter delays has not passed before its run may begin: until then it
-// is neither missed nor late.
+// next returns the job's next appointment: the latest overdue one, or with `catch_up: all` the oldest,
+// or if none is overdue the first in the future. last is the due time that was performed last, or the
+// time when the job was first seen if it has never run. A due time that jitter delays is neither
+// missed nor overdue until its run may begin.
 func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	zone := e.Config.Timezone
 	coming := spec.Next(now, zone)
@@ -99,7 +99,7 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	a := &Appointment{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
 		begins := spec.Begins(due, zone)
-		if begins.After(now) { // the last one before now
+		if begins.After(now) { // jitter still delays the last due time
 			if a.Trigger == Scheduled {
 				a.Due, a.Begins = due, begins
 			}
@@ -116,34 +116,34 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	return a
 }
 
-// A scheduler keeps the schedule: it adds runs to a worker when they are due.
+// A scheduler adds runs to a worker when they are due.
 type scheduler struct {
 	engine  *Engine
-	worker  *worker // nil until its sinks have been asked, and while another try is awaited
+	worker  *worker // nil until the sinks are opened, and after an error until the next attempt
 	agenda  []*Appointment
-	fired   []*Appointment // of jobs that come after others
+	fired   []*Appointment // due runs of jobs with `after`
 	resumed bool
-	tried   map[string]triedRuns // the unfinished runs that were continued before the last due instant, by job
-	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record, or waits for the pace
-	logged  map[string]time.Time // the due instant of a job that the log has
-	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
-	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
+	tried   map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
+	held    map[string]time.Time // when a job may be tried again, as its run had to wait or was not recorded
+	logged  map[string]time.Time // the due time that was logged as waiting, by job
+	stale   map[string]time.Time // the due time that was logged as waiting for the DuckDB sink, by job
+	fireAt  time.Time            // when to read the follow-ups again after an error
 
-	pauseEnds time.Time // when the first of the pauses ends; zero if none does by itself
+	pauseEnds time.Time // when the first pause ends; zero if no pause ends by itself
 
 	began time.Time     // with the monotonic reading
-	wall  time.Time     // this machine's clock at the last turn
-	since time.Duration // at that turn, the time counted since began
+	wall  time.Time     // this machine's clock in the last turn
+	since time.Duration // time since began in the last turn, by the monotonic clock
 }
 
-// Serve runs the jobs of the agenda when they are due until ctx ends, and returns
-// when the runs under way have stopped. A failed run is logged; the schedule goes on.
+// Serve runs the jobs of the agenda when they are due. It returns when ctx has ended and the runs in
+// progress have stopped. A failed run is logged and does not stop the schedule.
 //
-// Runs overlap: the pages of one are taken while the data calls of another wait, since
-// pages come first. What runs leave in the queue is done in between. A job that comes
-// due while a run of its own takes pages is begun again after it, once, because the window
-// of that run covers all instants that have passed. A run that has its pages ends when the
-// next one is due.
+// Runs overlap: pages come first, so the pages of one run are bought while the data calls of another
+// wait. The calls that ended runs left in the queue are made in between. If a job comes due while
+// its own run is still buying pages, it runs once more after that run; one run is enough, because its
+// window covers every due time that has passed. A run that has all its pages ends when the job's next
+// run is due.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
@@ -172,13 +172,13 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		}
 		_, ahead := errors.AsType[*load.AheadError](err)
 		if err != nil && ctx.Err() == nil && !tooLong(err) && kindOf(err) == "" {
-			s.worker.release(ctx, err) // what keeps everything from going on
+			s.worker.release(ctx, err) // an error that stops all runs: do not let callers wait
 		}
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
 			s.park(long)
 			s.pause(ctx, min(time.Until(long.Until), nap))
-		case ahead: // the runs under way stay unfinished until the state is back
+		case ahead: // runs in progress stay unfinished until the state is back
 			s.worker, s.resumed = nil, false
 		case err != nil:
 			s.trouble(ctx, err)
@@ -191,10 +191,10 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	}
 }
 
-// noteClock logs, once, that this machine's clock shows another time than was counted since the
-// last turn. It was set, or the machine slept, during which nothing is counted. Jobs that came
-// due meanwhile are late, as after a stop, and the service's time is asked for before the next
-// purchase.
+// noteClock logs, once, that this machine's clock and the monotonic clock have diverged since the last
+// turn: the clock was set, or the machine slept, which the monotonic clock does not count. Jobs that
+// came due meanwhile are overdue, as after a stop, and the service is asked for its time before the
+// next purchase.
 func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 	ahead := wall.Sub(s.wall) - (since - s.since)
 	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > nap {
@@ -208,7 +208,7 @@ func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 	s.wall, s.since = wall, since
 }
 
-// ready makes the worker, and goes on with what the last process left.
+// ready creates the worker if there is none, and resumes what the last process left unfinished.
 func (s *scheduler) ready(ctx context.Context) error {
 	if s.worker == nil {
 		w, err := s.engine.newWorker(ctx, queue.Filter{})
@@ -224,13 +224,13 @@ func (s *scheduler) ready(ctx context.Context) error {
 		return err
 	}
 	s.resume(ctx, func(*job.Spec) bool { return true })
-	err := s.worker.publish(ctx) // what was the last process's doing, readers may still see as under way
+	err := s.worker.publish(ctx) // the published tables may still show the last process's runs as running
 	s.resumed = err == nil
 	return err
 }
 
-// resume goes on with what the last process left of some jobs. An instant that has passed sees to
-// that itself.
+// resume resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
+// overdue appointment: beginDue resumes their runs.
 func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
@@ -243,21 +243,20 @@ func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
 		}
 		for j := range left {
 			if ctx.Err() == nil && s.worker.underWay(left[j].ID) == nil && s.goOn(ctx, spec, &left[j]) {
-				break // the others are for the next instant
+				break // the others are resumed at the next due time
 			}
 		}
 	}
 }
 
-// isDue reports whether a job has an instant that has passed.
+// isDue reports whether a job has an appointment that is ready.
 func (s *scheduler) isDue(spec *job.Spec) bool {
 	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool {
 		return a.Spec.Name == spec.Name && a.Ready(time.Now())
 	})
 }
 
-// beginDue begins what is due. An instant is over when a run for it is on record, and
-// not before.
+// beginDue starts the runs that are due. A due time is done only when a run is recorded for it.
 func (s *scheduler) beginDue(ctx context.Context) {
 	if now := time.Now(); !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
 		s.look(now)
@@ -275,7 +274,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			*a = *late
 		}
 		if a.Begins.After(now) {
-			continue // too late for a job that does not catch up
+			continue // too late for `catch_up: none`
 		}
 		if !s.mayBegin(ctx, a) || !s.start(ctx, a) {
 			continue
@@ -291,8 +290,8 @@ func (s *scheduler) beginDue(ctx context.Context) {
 	})
 }
 
-// look makes the agenda anew. An instant is over when its run is on record, so nothing is lost
-// with the old agenda. If the state does not answer, that one holds for now.
+// look rebuilds the agenda. Nothing is lost with the old one, because a due time is done only when its
+// run is recorded. If the state cannot be read, the old agenda stays in use.
 func (s *scheduler) look(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
 	if err != nil {
@@ -307,7 +306,7 @@ func (s *scheduler) look(now time.Time) {
 	s.notePauses(now)
 }
 
-// notePauses finds when to look anew because a pause ends.
+// notePauses sets pauseEnds, the time of the next rebuild because a pause ends.
 func (s *scheduler) notePauses(now time.Time) {
 	pauses, err := s.engine.Store.Runs.Pauses(now)
 	if err != nil {
@@ -323,8 +322,8 @@ func (s *scheduler) notePauses(now time.Time) {
 	}
 }
 
-// bringForward replaces an instant that is not the next one from now: a clock was ahead when
-// it was found.
+// bringForward replaces an appointment that is later than the job's next due time from now, as it was
+// computed while the clock was ahead.
 func (s *scheduler) bringForward(a *Appointment, now time.Time) {
 	zone := s.engine.Config.Timezone
 	if next := a.Spec.Next(now, zone); next.Before(a.Due) {
@@ -332,8 +331,8 @@ func (s *scheduler) bringForward(a *Appointment, now time.Time) {
 	}
 }
 
-// fire finds the jobs that come after others and have to run, once readers have the pages of
-// those others. While no sink works they wait.
+// fire finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the pages of
+// the parent runs. While no sink works, they wait.
 func (s *scheduler) fire(ctx context.Context) {
 	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.fireAt) {
 		return
@@ -352,10 +351,10 @@ func (s *scheduler) fire(ctx context.Context) {
 	}
 }
 
-// mayBegin makes way for the run of a due instant, and reports whether it may begin. A run
-// of the job that still takes pages goes before it; one that has them ends. Then what the
-// job has unfinished goes on, once for each instant: if that is still stuck, the instant's
-// own run is next, and is on record whatever becomes of it.
+// mayBegin reports whether the run of an appointment may start, after ending or resuming the job's other
+// runs. A run in progress that is still buying pages goes first; one that has all its pages is ended.
+// Then each unfinished run is resumed, once per due time: if it gets stuck again, the due time's own
+// run starts next and is recorded, whatever its outcome.
 func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 	if ctx.Err() != nil || time.Now().Before(s.held[a.Spec.Name]) || s.isStale(a) {
 		return false
@@ -383,14 +382,13 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 	return true
 }
 
-// triedRuns are the runs of a job that were continued before a due instant.
+// triedRuns are the runs of a job that were resumed for a due time.
 type triedRuns struct {
 	due  time.Time
 	runs []string
 }
 
-// tryOnce reports whether a run has not been continued yet before the instant of an appointment,
-// and notes that it is now.
+// tryOnce reports whether a run has not been resumed for this due time yet, and marks it as resumed.
 func (s *scheduler) tryOnce(a *Appointment, run string) bool {
 	tried := s.tried[a.Spec.Name]
 	if !tried.due.Equal(a.Due) {
@@ -404,8 +402,8 @@ func (s *scheduler) tryOnce(a *Appointment, run string) bool {
 	return true
 }
 
-// isStale reports whether a job that comes after another one has to wait for the sink that
-// its SQL reads. It logs that once for each due instant.
+// isStale reports whether a job with `after` has to wait for the sink that its SQL reads. It logs
+// this once per due time.
 func (s *scheduler) isStale(a *Appointment) bool {
 	err := s.worker.stale(a.Spec)
 	if err != nil && a.Trigger == After && !s.stale[a.Spec.Name].Equal(a.Due) {
@@ -415,7 +413,7 @@ func (s *scheduler) isStale(a *Appointment) bool {
 	return err != nil && a.Trigger == After
 }
 
-// goOn continues an unfinished run, and reports whether it is under way.
+// goOn resumes an unfinished run and reports whether it is in progress.
 func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
 	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: old}); err != nil {
@@ -426,8 +424,8 @@ func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) boo
 	return true
 }
 
-// start begins the run of a due instant. It reports false if there is no record of it, as
-// when the disk is full; then it is tried again after a while.
+// start starts the run of an appointment and reports whether it is recorded. If not, for example because
+// the disk is full, the job is tried again later.
 func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := s.engine.log().With("job", a.Spec.Name)
 	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
@@ -455,10 +453,10 @@ func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	return false
 }
 
-// longestPause bounds the pauses of the queue.
+// longestPause is the maximum pause of the queue.
 const longestPause = 8 * nap
 
-// park puts on record that the runs under way wait for the rate limit.
+// park records that the runs in progress wait for the rate limit.
 func (s *scheduler) park(long error) {
 	for _, r := range s.worker.runs {
 		if r.parked {
@@ -479,8 +477,8 @@ func (s *scheduler) park(long error) {
 	}
 }
 
-// unpark puts on record that the runs under way go on. If somebody waited for a run in this turn,
-// only such runs were asked whether they could.
+// unpark records that the runs in progress have resumed. If a caller was waiting for a run in this turn,
+// only urgent runs were tried, so the others stay parked.
 func (s *scheduler) unpark(waited bool) {
 	for _, r := range s.worker.runs {
 		if !r.parked || waited && r.urgent == 0 {
@@ -494,11 +492,11 @@ func (s *scheduler) unpark(waited bool) {
 	}
 }
 
-// trouble pauses the queue, longer each time until a call is answered. The runs under way
-// go on after that.
+// trouble pauses the queue, for longer after each error until a call succeeds. The runs in progress
+// continue after the pause.
 func (s *scheduler) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return // the runs end with the loop
+		return // the loop ends and interrupts the runs
 	}
 	s.worker.pausedUntil = time.Now().Add(min(nap<<min(s.worker.pauses, 8), longestPause))
 	s.worker.pauses++
@@ -509,8 +507,8 @@ func (s *scheduler) trouble(ctx context.Context, err error) {
 	s.engine.log().Error("queue paused", "until", s.worker.pausedUntil.In(s.engine.Config.Timezone), "err", err)
 }
 
-// stop ends what is under way; the next start goes on with it. What the queue brought
-// in idle time is shown to readers, too.
+// stop interrupts the runs in progress, which the next start resumes. If there are none, it publishes
+// the answers that were received since the last run.
 func (s *scheduler) stop(ctx context.Context) {
 	var err error
 	if len(s.worker.runs) > 0 {
@@ -523,8 +521,8 @@ func (s *scheduler) stop(ctx context.Context) {
 	}
 }
 
-// report logs how a run ended, after a line for each of its searches that ended early,
-// was cut or was skipped.
+// report logs how a run ended, after one line for each search that ended early, was cut or was
+// skipped.
 func (s *scheduler) report(r *run) {
 	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
 	if isCancelled(r.err) {
@@ -569,8 +567,8 @@ func (s *scheduler) report(r *run) {
 	log.Info("run finished", attrs...)
 }
 
-// idle sleeps until there may be something to do, after readers were shown what idle
-// time has brought, if that is due.
+// idle sleeps until there may be something to do. Before that it publishes if a publication is due,
+// and prunes the journal.
 func (s *scheduler) idle(ctx context.Context) {
 	until := time.Now().Add(nap)
 	err := s.publishIdle(ctx)
@@ -585,7 +583,7 @@ func (s *scheduler) idle(ctx context.Context) {
 	s.pause(ctx, time.Until(until))
 }
 
-// upkeep does a little of what nothing waits for, and returns when there may be more of it.
+// upkeep performs one step of pruning and returns when the next one may follow.
 func (s *scheduler) upkeep() time.Time {
 	again, err := s.worker.upkeep()
 	if err != nil {
@@ -594,7 +592,7 @@ func (s *scheduler) upkeep() time.Time {
 	return again
 }
 
-// pause sleeps until there may be something to do, or somebody asks for something.
+// pause sleeps for d, or until a request arrives or ctx ends.
 func (s *scheduler) pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -603,20 +601,20 @@ func (s *scheduler) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// publishIdle publishes what readers do not see yet, if that is due.
+// publishIdle publishes if that is due and there is something new to publish.
 func (s *scheduler) publishIdle(ctx context.Context) error {
 	if !s.worker.loader.PublishDue() {
 		return nil
 	}
 	unseen, err := s.worker.loader.Unseen()
 	if err != nil || !unseen {
-		s.worker.loader.PagesIn = false // they came from the journal
+		s.worker.loader.PagesIn = false // the pages were reused from the journal
 		return err
 	}
 	return s.worker.publish(ctx)
 }
 
-// wakes is when there may be something to do.
+// wakes returns the time when there may be something to do, at most nap from now.
 func (s *scheduler) wakes() (time.Time, error) {
 	until := time.Now().Add(nap)
 	sooner := func(t time.Time) {
@@ -657,8 +655,8 @@ func (s *scheduler) wakes() (time.Time, error) {
 	return until, err
 }
 
-// Summary is a finished run as log attributes, with what the endings of its searches come
-// to: what they saved, and what they left.
+// Summary returns a finished run as log attributes, including the totals of its searches' endings:
+// credits saved and left.
 func Summary(row *runs.Run, ends []Ending) []any {
 	took := row.Ended.Sub(row.Started).Round(time.Second)
 	attrs := []any{"status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,

@@ -19,9 +19,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// search does one thing for the searches of a run: it takes a page, starts a scan or
-// polls one. It reports false if all that is left is to wait for a scan. Pages
-// are taken breadth first, so that a cap cuts depth and not topics.
+// search performs one step for the searches of a run: it takes a page, or starts or polls a scan. It
+// reports false if there is nothing to do but wait. Pages are taken breadth first, so that a
+// cap cuts depth rather than topics.
 func (r *run) search(ctx context.Context) (worked bool, err error) {
 	if r.late() {
 		if err := r.cutShort(); err != nil {
@@ -60,8 +60,8 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 	return true, r.choose(ctx)
 }
 
-// openSteps are the steps with something to do, those with the fewest pages first, of a
-// backfill those of the newest window.
+// openSteps returns the steps with something left to do: those with the fewest pages first, or for a
+// backfill those of the newest window first.
 func (r *run) openSteps() []*runs.Step {
 	var open []*runs.Step
 	for i := range r.steps {
@@ -77,14 +77,14 @@ func (r *run) openSteps() []*runs.Step {
 	return open
 }
 
-// newestFirst orders the open searches of a backfill: those of a newer window first, and
-// within a window those with the fewest pages.
+// newestFirst orders the open searches of a backfill: newer windows first, and within a window those
+// with the fewest pages first.
 func newestFirst(a, b *runs.Step) int {
 	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
 }
 
-// advance does what is next for a step, if it can be done now and is not over a cap
-// that others have met.
+// advance performs the next action of a step. It reports false if the step has to wait, or costs as
+// much as one that has already exceeded a cap.
 func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
 		return r.scan(ctx, step)
@@ -96,7 +96,7 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 	if err != nil {
 		return true, err
 	}
-	if step.Scan == "" && !awaits { // which costs no request
+	if step.Scan == "" && !awaits { // else the answer is paid for, or was received already
 		if err := r.allowed(); err != nil {
 			return true, err
 		}
@@ -104,8 +104,8 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 	return true, r.takePage(ctx, step)
 }
 
-// cap notes which cap was met, and by what. Other steps may be cheaper, or have set
-// aside what they need.
+// cap records that a step has reached a cap, and its price: cheaper steps may still fit, and so may
+// those with a hold.
 func (r *run) cap(step *runs.Step, met error) {
 	r.capped, r.stuck[step.ID] = met, true
 	if step.Scan == "" {
@@ -113,12 +113,13 @@ func (r *run) cap(step *runs.Step, met error) {
 	}
 }
 
-// tooDear reports whether a step costs as much as what was over a cap before.
+// tooDear reports whether a step costs at least as much as one that has exceeded a cap.
 func (r *run) tooDear(step *runs.Step) bool {
 	return step.Scan == "" && r.over > 0 && r.engine.Facts().PriceOf(step) >= r.over
 }
 
-// leave leaves a step open and goes on with the others. The run fails in the end.
+// leave skips a step, which stays open, and lets the run continue with the others. The run fails in
+// the end.
 func (r *run) leave(step *runs.Step, err error) {
 	r.stuck[step.ID] = true
 	delete(r.polls, step.ID)
@@ -126,8 +127,8 @@ func (r *run) leave(step *runs.Step, err error) {
 	r.fail(err)
 }
 
-// cutShort closes what is open because the run's time is up. What was paid for is not
-// thrown away: a scan that is under way is waited for and read.
+// cutShort closes the open steps because the run's time is up. A step with a paid scan stays open, so
+// that the scan is still waited for and read.
 func (r *run) cutShort() error {
 	var cut []*runs.Step
 	for _, step := range r.openSteps() {
@@ -153,8 +154,8 @@ func (r *run) cutShort() error {
 	})
 }
 
-// takePage buys the step's next page, or takes it from the journal. The step advances
-// in the transaction that keeps the answer; only then does the copy in memory follow.
+// takePage buys the step's next page, or reuses it from the journal. The step advances in the
+// transaction that stores the answer, and in memory only after the commit.
 func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 	at, err := r.engine.place(r.steps, step)
 	if err != nil {
@@ -198,7 +199,7 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 	return r.taken(step, err)
 }
 
-// turned lets the step follow what is on record.
+// turned updates the step in memory after its new state was committed.
 func (r *run) turned(step *runs.Step, next runs.Step) {
 	if unread := next.Unread - step.Unread; unread > 0 {
 		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
@@ -209,7 +210,8 @@ func (r *run) turned(step *runs.Step, next runs.Step) {
 	r.updated()
 }
 
-// taken decides what it means for the run that a page came, or did not.
+// taken returns what the result of a page means for the run. If the search itself has ended, the
+// run continues and records the error as trouble.
 func (r *run) taken(step *runs.Step, err error) error {
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
@@ -217,15 +219,15 @@ func (r *run) taken(step *runs.Step, err error) error {
 	if err != nil {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
-	if runs.Final(step.Stop) { // which is this search's trouble and no other's
+	if runs.Final(step.Stop) { // a problem of this search only
 		r.fail(err)
 		return nil
 	}
 	return err
 }
 
-// reuse takes the step's next page from the journal, if any job had the identical
-// request answered lately: it costs neither credits nor pace.
+// reuse takes the step's next page from the journal if any job has received an answer to an identical
+// request within reuse_for. It reports whether it did; that needs no credits and no request.
 func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, error) {
 	known, err := r.engine.known(request, r.plan.ReuseFor)
 	if err != nil || known == nil {
@@ -239,7 +241,7 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 		next.Began = earlier(known.SentAt, r.engine.Store.Ledger.ServiceTime())
 	}
 	page, err := r.read(step, known.Body)
-	if err != nil { // it could not be read when it came, either
+	if err != nil { // it was unreadable when it arrived, too
 		next.Stop = runs.StopUnreadable
 		if err := r.saveStep(next); err != nil {
 			return true, err
@@ -267,7 +269,7 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 	return true, err
 }
 
-// known is the answer in the journal that makes a request needless, or nil.
+// known returns the answer in the journal that can be reused for a request, or nil.
 func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journal.Entry, error) {
 	if reuseFor <= 0 {
 		return nil, nil
@@ -277,14 +279,14 @@ func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journ
 	return e.Store.Journal.Answered(request.Op(), params, now.Add(-reuseFor), now.Add(ledger.Skew))
 }
 
-// read reads a page as sinks will. A hit that they will have no row of loses its id, as
-// nothing more can be said of it.
+// read reads a page as the sinks do. A hit for which the sinks store no row loses its id, because
+// nothing more can be done with it.
 func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 	page, err := outlier.PageOf(step.Query.Op(), body)
 	if err != nil {
 		return page, err
 	}
-	if page.Null { // none, if the service does not count more than that
+	if page.Null { // null means no hits unless the service counts more than the search has seen
 		left := page.Total - int64(step.Seen)
 		if page.Total < 0 {
 			return page, errors.New("hits are null")
@@ -304,8 +306,8 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 	return page, nil
 }
 
-// keepPage records a page in the transaction of its answer. An attempt without an
-// answer leaves the step where it is, and so does a page that is not one of its search.
+// keepPage records a page in the transaction of its answer. An attempt without an answer leaves the
+// step unchanged, and so does a page that does not belong to the search.
 func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
@@ -340,9 +342,8 @@ func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place
 	return runs.SaveStep(tx, *step)
 }
 
-// turn records the page's hits and moves the step on. A search that has come to its
-// own end moves the job's watermark, whatever becomes of the rest of its run, unless a
-// person has overridden that.
+// turn records the page's hits and advances the step. A search that ends by itself moves the job's
+// watermark, whatever happens to the rest of its run, unless the run has overrides.
 func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) error {
 	hits := r.hits(step, page)
 	known, err := runs.Sighted(tx, step, hits)
@@ -353,7 +354,7 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 	if err != nil {
 		return err
 	}
-	seen.Distinct = distinct(hits) - known // where it buys the rest of another search, that one's hits are known
+	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
 	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
 	step.Next++
 	step.Pages++
@@ -389,8 +390,8 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 	return runs.SaveStep(tx, *step)
 }
 
-// hits are the facts of a page that ranking and enrichment need. What a search for
-// channels finds goes by the channel's id.
+// hits returns what ranking and enrichment need of the hits of a page. Hits of a search for channels
+// are identified by the channel's id.
 func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
 	wanted := outlier.NewHitFilter(step.Query.Op(), r.plan.HitParams())
 	hits := make([]runs.Hit, 0, len(page.Hits))
@@ -409,7 +410,7 @@ func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
 	return hits
 }
 
-// unread is how many hits of a page could not be read.
+// unread returns the number of hits of a page that could not be read.
 func unread(page outlier.Page) (n int) {
 	for _, hit := range page.Hits {
 		if idOf(hit) == "" && !hit.Forgotten {
@@ -419,8 +420,8 @@ func unread(page outlier.Page) (n int) {
 	return n
 }
 
-// forgotten is how many hits of a page were taken out of it. The search has seen them: they have
-// their places among the others.
+// forgotten returns the number of hits that were removed from the page because their data was erased.
+// They count as seen, because the service still counts them.
 func forgotten(page outlier.Page) (n int) {
 	for _, hit := range page.Hits {
 		if hit.Forgotten {
@@ -440,8 +441,8 @@ func distinct(hits []runs.Hit) int {
 	return len(ids)
 }
 
-// pagesLeft is how many pages of a step were not taken that the run may take, or that the
-// service has beyond the job's last page; -1 if it is not known.
+// pagesLeft returns how many more pages of a step the run may take, or for a step that ended at the
+// job's last page how many more the service has; -1 if unknown.
 func pagesLeft(f *plan.Stored, step *runs.Step) int {
 	if step.Query.Op() == outlier.OpStartScan || step.Query.Op() == outlier.OpTrendingFormats {
 		return -1

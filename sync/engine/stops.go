@@ -9,12 +9,12 @@ import (
 // cutOff are the ends of searches whose rest can be bought; see also [passable].
 var cutOff = []string{"", runs.StopPages, runs.StopTime, plan.StopShare}
 
-// passable reports whether a search ended with a page whose hits could not be stored: the pages
-// that follow may be better.
+// passable reports whether a search ended at a page whose hits could not be stored. Later pages may be
+// readable.
 func passable(step *runs.Step) bool { return step.Stop == runs.StopUnreadable && step.Unread > 0 }
 
-// stopFor closes a step for good when trying again cannot help; every other error
-// leaves it open for the next run.
+// stopFor returns how a step ends after an error that a retry cannot help; "" leaves the step open for the
+// next run.
 func stopFor(kind outlier.Kind) string {
 	switch kind {
 	case outlier.Invalid, outlier.NotFound:
@@ -25,8 +25,8 @@ func stopFor(kind outlier.Kind) string {
 	return ""
 }
 
-// stopAfter says why the search ends with this page, or "" if it goes on. A total
-// alone ends nothing: it saturates, and it is a hint of the service, no promise.
+// stopAfter returns why the search ends with this page, or "" if it continues. A total alone does not
+// end it, because the service's totals saturate and are only estimates.
 func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.PageHits, ids int) string {
 	switch got := len(page.Hits); {
 	case step.Query.Op() == outlier.OpTrendingFormats:
@@ -35,7 +35,7 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 		return runs.StopMissing
 	case got == 0:
 		return runs.StopEmpty
-	case unread(page) == got: // another page would be no better
+	case unread(page) == got: // more pages would not be better
 		return runs.StopUnreadable
 	case seen.Distinct == 0:
 		return runs.StopRepeated
@@ -51,8 +51,8 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 	return ""
 }
 
-// sizeOf is how many hits a page could hold: as many as were asked for, or fewer if the
-// service says that its pages have fewer.
+// sizeOf returns how many hits a page could have: the requested number, or fewer if the service says that
+// its pages are smaller.
 func sizeOf(page outlier.Page) int64 {
 	if page.Size > 0 {
 		return min(outlier.MaxSize, page.Size)

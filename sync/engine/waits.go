@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// What holds calls back.
+// What delays calls.
 const (
-	waitPace  = "pace"  // the learned limit
-	waitLimit = "limit" // the service's refusal for the limit, for as long as it lets nothing leave
-	waitRetry = "retry" // a call or all calls failed, and are made again after a pause
+	waitPace  = "pace"  // the learned rate limit
+	waitLimit = "limit" // a refusal for the rate limit, while it blocks all calls
+	waitRetry = "retry" // the pause before a failed call is repeated, or after which a paused queue continues
 )
 
-// waits is for how long calls were held back, by what did that.
+// waits holds how long calls were delayed, by reason.
 type waits struct {
 	mu    sync.Mutex
 	times map[string]time.Duration
@@ -27,8 +27,8 @@ func (w *waits) add(reason string, d time.Duration) {
 	w.times[reason] += max(0, d)
 }
 
-// Waited is for how long calls were held back since the process started, by the reason: "pace",
-// "limit" or "retry". It may be asked for at any time.
+// Waited returns how long calls were delayed since the process started, by reason: "pace", "limit" or
+// "retry". It is safe for concurrent use.
 func (e *Engine) Waited() map[string]time.Duration {
 	e.waits.mu.Lock()
 	defer e.waits.mu.Unlock()
@@ -39,7 +39,7 @@ func (e *Engine) Waited() map[string]time.Duration {
 	return all
 }
 
-// held counts the wait for a slot that ends now.
+// held adds the delay of a call that may leave now.
 func (e *Engine) held(t tries, now time.Time) {
 	all := now.Sub(t.since)
 	limited := time.Duration(0)

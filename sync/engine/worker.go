@@ -20,44 +20,43 @@ import (
 	"outlierd/sync/store"
 )
 
-// A worker works on the runs that are under way, one call at a time, the most urgent
-// first: pages, which bring what is new; then scans that it is time to poll; then
-// the data calls of all runs, by what they are worth.
+// A worker performs the runs in progress, one call at a time. Pages come first, because they bring new
+// hits; then scans that are due for polling; then the data calls of all runs, by their value.
 //
-// Nothing would be gained by more calls at once. The pace is shared by all jobs, and a
-// call takes a fraction of the time after which the next one may leave.
+// Concurrent calls would gain nothing. All jobs share the rate limit, and a call takes a fraction of
+// the time until the next one may leave.
 type worker struct {
 	engine       *Engine
 	loader       *load.Loader
-	decoder      *schema.Decoder // checks an answer before it is believed
-	runs         []*run          // in the order in which they were begun
-	filter       queue.Filter    // whose data calls are made: those of one job, or all
-	streak       int             // of them that failed one after another
+	decoder      *schema.Decoder // checks that an answer is usable
+	runs         []*run          // in the order in which they started
+	filter       queue.Filter    // limits data calls to those of one job; the zero value is all jobs
+	streak       int             // data calls that failed in a row
 	calls        int
 	made         map[string]int64 // requests, by run
-	pausedUntil  time.Time        // until when no data call is made: the service does not answer
-	pauses       int              // of the queue since a call was answered
-	followUpsDue bool             // jobs that come after others may have to run
-	expired      time.Time        // when the queue was last cleared of calls that have expired
+	pausedUntil  time.Time        // no data call is made before this time, as the service does not answer
+	pauses       int              // of the queue since the last successful call
+	followUpsDue bool             // jobs with `after` may have to run
+	expired      time.Time        // when expired calls were last removed from the queue
 	pruneAt      time.Time        // when the next step of pruning may follow; see [worker.upkeep]
-	pruned       int64            // the last answer that is pruned, as the log has it; -1 before the first look
-	slot         time.Time        // when the first call can leave that waits for the pace, or to be repeated
+	pruned       int64            // the last pruned answer, as logged; -1 before the first step
+	slot         time.Time        // when the first call that waits for the rate limit or a retry can leave
 	tried        map[callKey]tries
-	timesAsked   int    // how often the service was asked for its time since that was agreed on last
-	asked        int    // how often somebody has asked for a run
-	charged      string // the run that the call counts for, if the one that asked first is over
+	timesAsked   int    // how often the service was asked for its time since the time was last agreed on
+	asked        int    // number of requests that made a run urgent
+	charged      string // the run that a data call is counted for, if the run that queued it has ended
 
-	patient   bool      // the schedule's: a run waits while no sink works or the disk is full; else it ends
-	fullUntil time.Time // until when no scheduled page is bought: its answer might not be kept
+	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
+	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
 
-	onEnd func(*run) // called when a run has ended; nil for nothing
+	onEnd func(*run) // called when a run has ended; may be nil
 }
 
-// expireEvery is how often the queue is cleared of calls that have expired. They are not made
-// in any case.
+// expireEvery is the interval at which expired calls are removed from the queue. They are never made,
+// removed or not.
 const expireEvery = time.Minute
 
-// newWorker asks the sinks where they stand, and lets them catch up.
+// newWorker opens the sinks and brings them up to the end of the journal.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
 	loader, err := load.New(ctx, e.Store, e.Sinks, e.log(), e.beats)
 	if err != nil {
@@ -70,23 +69,21 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	return s, loader.Load(ctx, true)
 }
 
-// Run performs spec for a due instant. By hand, for which due is zero, it goes on with
-// the run that a kill, a cap or an outage left unfinished, if there is one. It returns
-// the finished record; the error says why a run failed, or that ctx ended, in which case
-// the run stays unfinished.
+// Run performs spec for a due time. With a zero due, which is a manual run, it resumes the run that a
+// kill, a cap or an outage left unfinished, if there is one. It returns the finished record and an
+// error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
 	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
 }
 
-// Resume goes on with one of the [facts.Reader.Unfinished] runs of spec, and returns as
-// [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
-// ends when it has its pages.
+// Resume resumes one of the [facts.Reader.Unfinished] runs of spec and returns as [Engine.Run] does. If
+// due is not zero, the run of that due time waits for this one, which then ends when it has all its pages.
 func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time,
 	old *runs.Run) (*runs.Run, error) {
 	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due, Old: old})
 }
 
-// workOn works on one run until it has ended, or only until it has its pages.
+// workOn works on one run until it ends, or only until it has all its pages.
 func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 	if o.Trigger == Manual {
 		ctx = pace.Urgent(ctx)
@@ -125,11 +122,11 @@ func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 	return &r.row, r.err
 }
 
-// usable says why no run of an order can begin: what it buys could not be seen, or its SQL would
-// not find what it is about.
+// usable returns an error if no run of an order can start: readers could not see what it buys, or its
+// SQL would not see the rows of the job that it comes after.
 func (w *worker) usable(ctx context.Context, o *Order) error {
-	// SQL after another job must find what that one has brought, also where it was killed; and
-	// whether a sink works that did not when the last process ended shows when it publishes.
+	// Publishing shows the SQL the rows of the parent job, even if the process was killed before it
+	// published them. It also shows whether a sink works that did not when the last process ended.
 	if o.Trigger == After || !w.loader.DownSince().IsZero() {
 		if err := w.publish(ctx); err != nil {
 			return err
@@ -152,13 +149,13 @@ func (r *run) endFor(ctx context.Context, err error) {
 	r.end(ctx, err)
 }
 
-// outage reports whether it is the service that cannot be worked with for now.
+// outage reports whether err means that the service cannot be used for now.
 func outage(err error) bool {
 	kind := kindOf(err)
 	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
 }
 
-// cannotKeep reports whether an answer might not be kept: the disk is full, or the state was moved.
+// cannotKeep reports whether an answer might not be stored: the disk is full, or the state was moved.
 func cannotKeep(err error) bool {
 	_, full := errors.AsType[*store.LowSpaceError](err)
 	_, moved := errors.AsType[*store.MovedError](err)
@@ -171,16 +168,15 @@ func isSinksDown(err error) bool {
 	return down
 }
 
-// QueuedError ends a run that has its pages while calls of it stay queued.
+// QueuedError ends a run that has all its pages and still has calls in the queue.
 type QueuedError struct{ Err error }
 
 func (e *QueuedError) Error() string { return "calls stay queued: " + e.Err.Error() }
 
 func (e *QueuedError) Unwrap() error { return e.Err }
 
-// work does the most urgent thing that can be done now. It reports false if all that
-// is left to do is to wait. What goes wrong for one run ends that run; an error that
-// is returned concerns all runs.
+// work performs the most urgent step that is possible now. It reports false if there is nothing to do
+// but wait. An error in one run ends that run; a returned error concerns all runs.
 func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
@@ -203,7 +199,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		if tooLong(err) || w.patient && cannotKeep(err) {
 			return false, err
 		}
-		if worked && !w.fullUntil.IsZero() { // answers can be kept again
+		if worked && !w.fullUntil.IsZero() { // answers can be stored again
 			w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 		}
 		if isSinksDown(err) && w.patient {
@@ -234,8 +230,8 @@ func (w *worker) wait(until time.Time) {
 	}
 }
 
-// endDone ends the runs that have nothing left to do, or no time for it. Next is the next
-// data call, so that the queue is not asked whether one waits for the runs that want it.
+// endDone ends the runs that have nothing left to do, or no time for it. next is the next data call;
+// the runs that want it need no further query of the queue.
 func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ended bool, err error) {
 	var over []*run
 	for _, r := range of {
@@ -258,11 +254,11 @@ func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ende
 	return len(over) > 0, err
 }
 
-// loadEvery is how many calls go by before the journal is looked at again: the
-// answers of free calls become durable in groups of about this size anyway.
+// loadEvery is the number of calls between two loads. The answers of free calls become durable in
+// groups of about this size anyway.
 const loadEvery = 64
 
-// load lets the sinks follow from time to time, and readers see it when that is due.
+// load loads answers into the sinks every loadEvery calls, and publishes when that is due.
 func (w *worker) load(ctx context.Context) error {
 	if !w.loader.PublishDue() {
 		if w.calls++; w.calls%loadEvery != 0 && !w.loader.Behind() {
@@ -273,7 +269,7 @@ func (w *worker) load(ctx context.Context) error {
 	return w.publish(ctx)
 }
 
-// publish shows readers all that the journal has.
+// publish publishes everything in the journal.
 func (w *worker) publish(ctx context.Context) error {
 	if err := w.loader.Load(ctx, true); err != nil {
 		return err
@@ -281,10 +277,10 @@ func (w *worker) publish(ctx context.Context) error {
 	return w.loader.Publish(ctx)
 }
 
-// ask makes the data call that is worth most of those that may be made now, if there is one.
-// It does not wait for the limiter with a call in its hands: until there is a slot, a page may
-// come due, or something of more worth. For a run that somebody waits for, only its own calls
-// are made, also while the queue is paused: they find out whether the service answers again.
+// ask makes the data call with the highest value of those that may be made now, if there is one. It
+// does not wait for the limiter: before the next slot, a page may come due, or a call of higher value.
+// For an urgent run it makes only that run's calls, even while the queue is paused, which shows
+// whether the service answers again.
 func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked bool, err error) {
 	if urgent == nil && time.Now().Before(w.pausedUntil) {
 		return false, nil
@@ -300,7 +296,7 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 	}
 	waiters := w.waiters(task)
 	if w.filter.Job != "" && len(waiters) == 0 || urgent != nil && !slices.Contains(waiters, urgent) {
-		return false, nil // its run waits for a scan, and that is all that it may still do
+		return false, nil // its run waits for a scan and may make no data calls
 	}
 	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
@@ -346,9 +342,9 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 	return true, w.load(ctx)
 }
 
-// waiters are the runs under way that wait for a call: each of them counts it as done.
-// On record it is the run's that asked first, whether or not that is among them. A run
-// that may do no more waits for nothing, and its queue outlives it.
+// waiters returns the runs in progress that wait for a call; each of them counts it as done. The call is
+// recorded for the run that queued it, even if that has ended. A run that has used up its time
+// or its requests waits for no call, and its queue outlives it.
 func (w *worker) waiters(task *queue.Task) (all []*run) {
 	for _, name := range task.Wanting() {
 		of := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.row.Job != name || r.spent() })
@@ -360,8 +356,8 @@ func (w *worker) waiters(task *queue.Task) (all []*run) {
 	return all
 }
 
-// chargedRun is the run whose requests a call counts among, if the one that asked first is not
-// under way: the first that waits for it. On record the call stays that of the other.
+// chargedRun returns the run to count a call for if the run that queued it is not in progress: the
+// first one that waits for it. The call is still recorded for the run that queued it.
 func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	if len(waiters) == 0 || slices.ContainsFunc(w.runs, func(r *run) bool { return r.row.ID == task.Run }) {
 		return ""
@@ -369,12 +365,12 @@ func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	return waiters[0].row.ID
 }
 
-// runOf returns the run under way of a job, as its file has it, or nil.
+// runOf returns the run in progress of a job without overrides, or nil.
 func (w *worker) runOf(name string) *run {
 	return w.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
 }
 
-// underWay returns the run under way with an id, or nil.
+// underWay returns the run in progress with this id, or nil.
 func (w *worker) underWay(id string) *run {
 	return w.find(func(r *run) bool { return r.row.ID == id })
 }
