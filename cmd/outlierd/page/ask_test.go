@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// resultOf is a result with texts as cells; "NULL" is none.
+// resultOf returns a result with the given cells; "NULL" stands for NULL.
 func resultOf(columns []Column, rows ...[]string) *Result {
 	r := &Result{Columns: columns}
 	for _, row := range rows {
@@ -31,17 +31,20 @@ func resultOf(columns []Column, rows ...[]string) *Result {
 	return r
 }
 
-// asks is a site that answers SQL.
-func asks(t *testing.T, ask func(ctx context.Context, sql string) (*Result, error)) *Site {
+// askSite returns a site that answers SQL with ask.
+func askSite(t *testing.T, ask func(ctx context.Context, sql string) (*Result, error)) *Site {
 	return siteOf(t, Sources{
-		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}}, Questions: func() []Question { return []Question{{"Best & worst", "select 1 as best"}} },
+		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}},
+		Questions: func() []Question { return []Question{{"Best & worst", "select 1 as best"}} },
 	})
 }
 
-func TestResultIsShown(t *testing.T) {
-	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}}, []string{"Coffee & tea", "12"}, []string{"NULL", "6"}, []string{"none", "NULL"})
+func TestAskShowsResults(t *testing.T) {
+	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}},
+		[]string{"Coffee & tea", "12"}, []string{"NULL", "6"}, []string{"none", "NULL"})
 	channels.More = true
-	days := resultOf([]Column{{Name: "day", Time: true}, {Name: "views", Number: true}}, []string{"2026-11-22", "40"}, []string{"2026-11-21", "20"}, []string{"2026-11-20", "10"})
+	days := resultOf([]Column{{Name: "day", Time: true}, {Name: "views", Number: true}},
+		[]string{"2026-11-22", "40"}, []string{"2026-11-21", "20"}, []string{"2026-11-20", "10"})
 	for name, c := range map[string]struct {
 		address string
 		result  *Result
@@ -51,32 +54,34 @@ func TestResultIsShown(t *testing.T) {
 		"ask_bars.html":  {"/ask?as=chart&sql=select+%27%26%27", channels},
 		"ask_line.html":  {"/ask?as=chart&sql=select+%27%26%27", days},
 	} {
-		golden(t, answer(asks(t, func(_ context.Context, sql string) (*Result, error) {
+		golden(t, answer(askSite(t, func(_ context.Context, sql string) (*Result, error) {
 			if sql != "select '&'" || c.result == nil {
-				t.Errorf("%s: asked %q", name, sql)
+				t.Errorf("%s: the query is %q", name, sql)
 			}
 			return c.result, nil
 		}), c.address), name)
 	}
 }
 
-func TestSQLThatIsRefusedIsSaidWhy(t *testing.T) {
-	w := answer(asks(t, func(context.Context, string) (*Result, error) {
+func TestRefusedSQLIsShownWithReason(t *testing.T) {
+	w := answer(askSite(t, func(context.Context, string) (*Result, error) {
 		return nil, &RefusedError{"line 1 of the SQL: there is no column <b>"}
 	}), "/ask?sql=select+nosuch")
-	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "there is no column &lt;b&gt;") || !strings.Contains(body, ">select nosuch</textarea>") {
-		t.Errorf("HTTP %d %s", w.Code, body)
+	body := w.Body.String()
+	if w.Code != http.StatusOK || !strings.Contains(body, "there is no column &lt;b&gt;") ||
+		!strings.Contains(body, ">select nosuch</textarea>") {
+		t.Errorf("HTTP %d %s, want the SQL and the error", w.Code, body)
 	}
-	s := asks(t, func(context.Context, string) (*Result, error) {
-		t.Error("too long a question was asked")
+	s := askSite(t, func(context.Context, string) (*Result, error) {
+		t.Error("SQL that is too long was run")
 		return nil, nil
 	})
 	if w := answer(s, "/ask?sql="+strings.Repeat("x", longestSQL+1)); w.Code != http.StatusBadRequest {
-		t.Errorf("HTTP %d %s", w.Code, w.Body)
+		t.Errorf("SQL that is too long: HTTP %d %s, want %d", w.Code, w.Body, http.StatusBadRequest)
 	}
 }
 
-// answerFrom is what a site answers a browser that is on another page.
+// answerFrom returns the answer to a browser that followed a link on a page of the given Sec-Fetch-Site.
 func answerFrom(s *Site, site, path string) *httptest.ResponseRecorder {
 	mux := http.NewServeMux()
 	for pattern, handler := range s.Routes() {
@@ -89,22 +94,22 @@ func answerFrom(s *Site, site, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestOtherSitesDoNotAsk: a link shows the question, which costs nothing before a person asks it.
-func TestOtherSitesDoNotAsk(t *testing.T) {
-	asked := 0
+// TestLinkFromOtherSiteRunsNoSQL: the page shows the SQL of the link, but the user has to run it.
+func TestLinkFromOtherSiteRunsNoSQL(t *testing.T) {
+	queries := 0
 	s := siteOf(t, Sources{
-		Ask: func(context.Context, string) (*Result, error) { asked++; return &Result{}, nil },
+		Ask: func(context.Context, string) (*Result, error) { queries++; return &Result{}, nil },
 		Download: func(context.Context, string, string) (io.ReadCloser, error) {
-			asked++
+			queries++
 			return io.NopCloser(strings.NewReader("x")), nil
 		},
 	})
 	for site, want := range map[string]int{"cross-site": 0, "same-site": 0, "same-origin": 2, "none": 2} {
-		asked = 0
+		queries = 0
 		shown := answerFrom(s, site, "/ask?sql=select+1")
 		answerFrom(s, site, "/ask/result/csv?sql=select+1")
-		if asked != want || !strings.Contains(shown.Body.String(), ">select 1</textarea>") {
-			t.Errorf("from %s: asked %d times, want %d; HTTP %d %s", site, asked, want, shown.Code, shown.Body)
+		if queries != want || !strings.Contains(shown.Body.String(), ">select 1</textarea>") {
+			t.Errorf("from %s: %d queries, want %d; HTTP %d %s", site, queries, want, shown.Code, shown.Body)
 		}
 	}
 }
@@ -136,13 +141,13 @@ func TestDownload(t *testing.T) {
 		if w.Code != want.code || !strings.Contains(html.UnescapeString(w.Body.String()), want.says) {
 			t.Errorf("%s: HTTP %d %s, want %d %s", path, w.Code, w.Body, want.code, want.says)
 		}
-		if whole := strings.Contains(w.Body.String(), " of select"); whole != (w.Header().Get("Content-Disposition") != "") {
-			t.Errorf("%s: %v", path, w.Header())
+		if isFile := strings.Contains(w.Body.String(), " of select"); isFile != (w.Header().Get("Content-Disposition") != "") {
+			t.Errorf("%s: it is a file: %t, but the header is %v", path, isFile, w.Header())
 		}
 	}
 }
 
-// TestOneDownloadAtATime, as each may take memory, disk and a minute.
+// TestOneDownloadAtATime: a download may need much memory and disk space, and a minute.
 func TestOneDownloadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := siteOf(t, Sources{Download: func(ctx context.Context, _, _ string) (io.ReadCloser, error) {
@@ -154,35 +159,41 @@ func TestOneDownloadAtATime(t *testing.T) {
 		go func() { done <- answer(s, "/ask/result/csv?sql=x") }()
 		synctest.Wait()
 		if w := answer(s, "/ask/result/csv?sql=x"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("a second one: HTTP %d %s", w.Code, w.Body)
+			t.Errorf("a second download: HTTP %d %s, want %d with Retry-After", w.Code, w.Body, http.StatusServiceUnavailable)
 		}
 		if w := <-done; w.Code != http.StatusServiceUnavailable || time.Since(began) != downloading {
-			t.Errorf("the first after %s: HTTP %d %s", time.Since(began), w.Code, w.Body)
+			t.Errorf("the first download: HTTP %d %s after %s, want %d after %s",
+				w.Code, w.Body, time.Since(began), http.StatusServiceUnavailable, downloading)
 		}
 		s.from.Download = func(context.Context, string, string) (io.ReadCloser, error) {
 			return nil, errors.New("the disk is full")
 		}
 		if w := answer(s, "/ask/result/csv?sql=x"); w.Code != http.StatusInternalServerError {
-			t.Errorf("one after it: HTTP %d %s", w.Code, w.Body)
+			t.Errorf("a download after it: HTTP %d %s, want %d", w.Code, w.Body, http.StatusInternalServerError)
 		}
 	})
 }
 
-func TestDrawings(t *testing.T) {
+func TestResultCharts(t *testing.T) {
 	text, number, at := Column{Name: "name"}, Column{Name: "n", Number: true}, Column{Name: "day", Time: true}
 	for name, c := range map[string]struct {
 		result *Result
 		want   string // the line, or the lengths of the bars
 	}{
-		"no number":        {resultOf([]Column{text}, []string{"a"}), "nothing"},
-		"no rows":          {resultOf([]Column{text, number}), "nothing"},
-		"bars":             {resultOf([]Column{text, number}, []string{"a", "4"}, []string{"b", "1"}, []string{"c", "NULL"}, []string{"d", "inf"}, []string{"e", "-2"}), "a 1000, b 250, c 0, d 0, e 500"},
-		"only numbers":     {resultOf([]Column{number}, []string{"0"}, []string{"0"}), "1 0, 2 0"},
-		"time":             {resultOf([]Column{at, number}, []string{"2026-11-20", "1"}, []string{"2026-11-21", "3"}, []string{"2026-11-22", "2"}), "0,100 500,0 1000,50"},
-		"time, backwards":  {resultOf([]Column{at, number}, []string{"2026-11-22", "2"}, []string{"2026-11-20", "1"}), "0,100 1000,0"},
-		"time in no order": {resultOf([]Column{at, number}, []string{"2026-11-21", "1"}, []string{"2026-11-20", "2"}, []string{"2026-11-22", "2"}), "2026-11-21 500, 2026-11-20 1000, 2026-11-22 1000"},
-		"one time":         {resultOf([]Column{at, number}, []string{"2026-11-21 10:00:00", "1"}), "2026-11-21 10:00:00 1000"},
-		"what is no time":  {resultOf([]Column{at, number}, []string{"infinity", "1"}), "infinity 1000"},
+		"no number": {resultOf([]Column{text}, []string{"a"}), "nothing"},
+		"no rows":   {resultOf([]Column{text, number}), "nothing"},
+		"bars": {resultOf([]Column{text, number},
+			[]string{"a", "4"}, []string{"b", "1"}, []string{"c", "NULL"}, []string{"d", "inf"}, []string{"e", "-2"}),
+			"a 1000, b 250, c 0, d 0, e 500"},
+		"only numbers": {resultOf([]Column{number}, []string{"0"}, []string{"0"}), "1 0, 2 0"},
+		"time": {resultOf([]Column{at, number},
+			[]string{"2026-11-20", "1"}, []string{"2026-11-21", "3"}, []string{"2026-11-22", "2"}), "0,100 500,0 1000,50"},
+		"time, descending": {resultOf([]Column{at, number}, []string{"2026-11-22", "2"}, []string{"2026-11-20", "1"}), "0,100 1000,0"},
+		"time, unordered": {resultOf([]Column{at, number},
+			[]string{"2026-11-21", "1"}, []string{"2026-11-20", "2"}, []string{"2026-11-22", "2"}),
+			"2026-11-21 500, 2026-11-20 1000, 2026-11-22 1000"},
+		"one time":   {resultOf([]Column{at, number}, []string{"2026-11-21 10:00:00", "1"}), "2026-11-21 10:00:00 1000"},
+		"not a time": {resultOf([]Column{at, number}, []string{"infinity", "1"}), "infinity 1000"},
 	} {
 		got := "nothing"
 		if d := (askView{Result: c.result}).Drawn(); d != nil && d.Line != nil {
@@ -200,14 +211,14 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// TestAddressesOfQuestionsCanBeShared: they hold the question, whatever stands in it.
-func TestAddressesOfQuestionsCanBeShared(t *testing.T) {
+// TestAddressContainsSQL: the address can be shared, whatever characters the SQL has.
+func TestAddressContainsSQL(t *testing.T) {
 	const sql = "select '&=#?%' as \"ä\"\n+ 1"
 	view := askView{SQL: sql}
 	for _, address := range []string{view.As("chart"), view.File("csv"), Question{SQL: sql}.Address()} {
 		u, err := url.Parse(address)
 		if err != nil || u.Query().Get("sql") != sql {
-			t.Errorf("%s: %q %v", address, u.Query().Get("sql"), err)
+			t.Errorf("%s contains the SQL %q, %v, want %q", address, u.Query().Get("sql"), err, sql)
 		}
 	}
 }

@@ -13,20 +13,21 @@ import (
 	"time"
 )
 
-// TestActionNeedsALoginAndItsOwnForm: each line takes away one thing that a browser sends.
+// TestActionNeedsALoginAndItsOwnForm changes one thing that the browser sends in each case.
 func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
 	var did []Action
-	s := tokened(t, func(a Action) (*Done, error) {
+	s := actionSite(t, func(a Action) (*Done, error) {
 		did = append(did, a)
 		return &Done{To: "/runs/01a2"}, nil
 	})
-	if w := answer(s, "/do/run?job=coffee"); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "at most 5 credits") {
-		t.Errorf("an offer without a login: HTTP %d %s", w.Code, w.Body)
+	w := answer(s, "/do/run?job=coffee")
+	if w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "at most 5 credits") {
+		t.Errorf("an offer without a login: HTTP %d %s, want %d", w.Code, w.Body, http.StatusUnauthorized)
 	}
 	session := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/run?job=coffee", nil))
 	offer := answerTo(s, session)
 	mark := between(offer.Body.String(), `name="form" value="`, `"`)
-	offer.Body = bytes.NewBufferString(strings.Replace(offer.Body.String(), mark, "MARK", 1)) // which is another one each time
+	offer.Body = bytes.NewBufferString(strings.Replace(offer.Body.String(), mark, "MARK", 1)) // the mark is random
 	golden(t, offer, "do.html")
 	form := url.Values{"form": {mark}, "job": {"coffee"}, "seen": {"h1"}}
 	other := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -38,7 +39,7 @@ func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
 			*r = *post("/do/run", url.Values{"job": {"coffee"}})
 			r.Header["Cookie"] = session.Header["Cookie"]
 		},
-		"a form of the address": func(r *http.Request) {
+		"a form in the address": func(r *http.Request) {
 			*r = *post("/do/run?"+form.Encode(), nil)
 			r.Header["Cookie"] = session.Header["Cookie"]
 		},
@@ -55,45 +56,59 @@ func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
 		r.Header["Cookie"] = session.Header["Cookie"]
 		change(r)
 		if w := answerTo(s, r); w.Code != http.StatusForbidden {
-			t.Errorf("%s: HTTP %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: HTTP %d %s, want %d", name, w.Code, w.Body, http.StatusForbidden)
 		}
 	}
 	if w := answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/run?"+form.Encode(), nil))); w.Code != http.StatusOK {
-		t.Errorf("GET: HTTP %d", w.Code)
+		t.Errorf("GET: HTTP %d, want %d", w.Code, http.StatusOK)
 	}
 	if len(did) > 0 {
-		t.Fatalf("these were done: %+v", did)
+		t.Fatalf("got actions %+v, want none", did)
 	}
 	r := post("/do/run", form)
 	r.Header["Cookie"] = session.Header["Cookie"]
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	w := answerTo(s, r)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/runs/01a2" || len(did) != 1 || did[0] != (Action{Verb: RunJob, Job: "coffee", Seen: "h1"}) {
-		t.Errorf("HTTP %d to %s, done: %+v", w.Code, w.Header().Get("Location"), did)
+	w = answerTo(s, r)
+	want := Action{Verb: RunJob, Job: "coffee", Seen: "h1"}
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/runs/01a2" || len(did) != 1 || did[0] != want {
+		t.Errorf("HTTP %d to %s with actions %+v, want %d to /runs/01a2 with %+v",
+			w.Code, w.Header().Get("Location"), did, http.StatusSeeOther, want)
 	}
 }
 
-// TestActionSaysHowItEnded in the words that are for people, and in the log alone otherwise.
-func TestActionSaysHowItEnded(t *testing.T) {
+// TestActionReportsItsResult: the page shows messages for users; other errors are only in the log.
+func TestActionReportsItsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			does func(Action) (*Done, error)
 			code int
 			says string
 		}{
-			"done":    {func(Action) (*Done, error) { return &Done{Message: "coffee is <paused>.", To: "/"}, nil }, http.StatusOK, "coffee is &lt;paused&gt;."},
-			"refused": {func(Action) (*Done, error) { return nil, &RefusedError{"Nothing was done: the job has changed."} }, http.StatusConflict, "the job has changed"},
-			"broken":  {func(Action) (*Done, error) { return nil, errors.New("EIO") }, http.StatusInternalServerError, "the log of outlierd up has the reason"},
-			"busy":    {func(Action) (*Done, error) { time.Sleep(acting); return nil, context.DeadlineExceeded }, http.StatusServiceUnavailable, "busy with a call"},
+			"done": {
+				func(Action) (*Done, error) { return &Done{Message: "coffee is <paused>.", To: "/"}, nil },
+				http.StatusOK, "coffee is &lt;paused&gt;.",
+			},
+			"refused": {
+				func(Action) (*Done, error) { return nil, &RefusedError{"Nothing was done: the job has changed."} },
+				http.StatusConflict, "the job has changed",
+			},
+			"broken": {
+				func(Action) (*Done, error) { return nil, errors.New("EIO") },
+				http.StatusInternalServerError, "the log of outlierd up has the reason",
+			},
+			"busy": {
+				func(Action) (*Done, error) { time.Sleep(acting); return nil, context.DeadlineExceeded },
+				http.StatusServiceUnavailable, "busy with a call",
+			},
 		} {
-			s := tokened(t, c.does)
+			s := actionSite(t, c.does)
 			r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/pause?job=coffee", nil))
 			form := between(answerTo(s, r).Body.String(), `name="form" value="`, `"`)
 			p := post("/do/pause", url.Values{"form": {form}, "job": {"coffee"}})
 			p.Header["Cookie"] = r.Header["Cookie"]
 			w := answerTo(s, p)
 			if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "EIO") {
-				t.Errorf("%s: HTTP %d %s", name, w.Code, w.Body)
+				t.Errorf("%s: HTTP %d %s, want %d with %q and without the error", name, w.Code, w.Body, c.code, c.says)
 			}
 		}
 	})

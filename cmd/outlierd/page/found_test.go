@@ -17,22 +17,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func finds(t *testing.T, find func(context.Context, Filter) (*Found, error)) *Site {
+// foundSite returns a site that finds outliers with find.
+func foundSite(t *testing.T, find func(context.Context, Filter) (*Found, error)) *Site {
 	return siteOf(t, Sources{Found: find})
 }
 
 func TestFoundShowsOutliers(t *testing.T) {
 	views, ratio := int64(1234567), 12.34
-	golden(t, answer(finds(t, func(context.Context, Filter) (*Found, error) {
+	golden(t, answer(foundSite(t, func(context.Context, Filter) (*Found, error) {
 		return &Found{Total: 1201, Outliers: []Outlier{
-			{ID: "v0000000001", ChannelID: "UC1", Curve: []int64{5, 10, 30}, Title: "Moka pot & fire", Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
+			{ID: "v0000000001", ChannelID: "UC1", Curve: []int64{5, 10, 30}, Title: "Moka pot & fire",
+				Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
 				Views: &views, Ratio: &ratio, Score: &ratio, Published: "2026-11-01 08:00", Found: "2026-11-23 12:00"},
-			{ID: "v0000000002", Title: "v0000000002"}, // of which nothing else is known
+			{ID: "v0000000002", Title: "v0000000002"}, // all other columns are NULL
 		}}, nil
 	}), "/found?kind=video&ratio=2.5&days=30&order=ratio&page=2&channel=%40coffee"), "found.html")
 }
 
-// TestMapPlacesOutliers by age and ratio, whatever they are, and leaves out those that have no place.
+// TestMapPlacesOutliers by age and ratio, and leaves out those without a positive age and ratio.
 func TestMapPlacesOutliers(t *testing.T) {
 	of := func(id string, age, ratio float64) Outlier {
 		return Outlier{ID: id, Title: id, Age: age, Ratio: &ratio}
@@ -42,10 +44,10 @@ func TestMapPlacesOutliers(t *testing.T) {
 		dots    string
 		unknown int
 	}{
-		"corners":   {[]Outlier{of("a", 1, 1), of("b", 100, 100), of("c", 10, 10)}, "a 0,400; b 960,0; c 480,200; ", 0},
-		"alone":     {[]Outlier{of("a", 3, 5)}, "a 0,400; ", 0},
-		"no place":  {[]Outlier{of("a", 0, 5), of("b", 5, 0), of("c", -1, 3), {ID: "d", Age: 3}}, "", 4},
-		"beginning": {nil, "", 0},
+		"corners":  {[]Outlier{of("a", 1, 1), of("b", 100, 100), of("c", 10, 10)}, "a 0,400; b 960,0; c 480,200; ", 0},
+		"alone":    {[]Outlier{of("a", 3, 5)}, "a 0,400; ", 0},
+		"no place": {[]Outlier{of("a", 0, 5), of("b", 5, 0), of("c", -1, 3), {ID: "d", Age: 3}}, "", 4},
+		"empty":    {nil, "", 0},
 	} {
 		v := mapped(c.all)
 		dots := ""
@@ -53,16 +55,16 @@ func TestMapPlacesOutliers(t *testing.T) {
 			dots += fmt.Sprintf("%s %d,%d; ", d.ID, d.X, d.Y)
 		}
 		if dots != c.dots || v.Unknown != c.unknown {
-			t.Errorf("%s: %q and %d left out, want %q and %d", name, dots, v.Unknown, c.dots, c.unknown)
+			t.Errorf("%s: got %q, %d left out; want %q, %d left out", name, dots, v.Unknown, c.dots, c.unknown)
 		}
 	}
 }
 
 func TestFoundShowsAMap(t *testing.T) {
 	few, many := 1.5, 120.0
-	golden(t, answer(finds(t, func(_ context.Context, f Filter) (*Found, error) {
+	golden(t, answer(foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
 		if !f.Map {
-			t.Errorf("%+v", f)
+			t.Errorf("the filter is %+v, want one with Map", f)
 		}
 		return &Found{Total: 3, Outliers: []Outlier{
 			{ID: "v0000000001", Title: "Moka pot & fire", Kind: "video", Ratio: &few, Age: 2, Published: "2026-11-22"},
@@ -72,7 +74,7 @@ func TestFoundShowsAMap(t *testing.T) {
 	}), "/found?as=map&kind=video"), "map.html")
 }
 
-func TestFormSaysWhatIsWanted(t *testing.T) {
+func TestFilterFromForm(t *testing.T) {
 	for form, want := range map[string]Filter{
 		"":                     {Order: "found", Page: 1},
 		"query=+moka+pot&job=": {Query: "moka pot", Order: "found", Page: 1},
@@ -87,21 +89,21 @@ func TestFormSaysWhatIsWanted(t *testing.T) {
 		}
 		got, err := filterOf(values)
 		if err != nil || got != want {
-			t.Errorf("%s: %+v %v, want %+v", form, got, err, want)
+			t.Errorf("%s: got %+v, %v, want %+v", form, got, err, want)
 		}
 		again, err := url.Parse(got.address(got.Page))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if back, err := filterOf(again.Query()); err != nil || back != got {
-			t.Errorf("%s: its address %s says %+v, %v", form, again, back, err)
+			t.Errorf("%s: its address %s: got %+v, %v, want %+v", form, again, back, err, got)
 		}
 	}
 }
 
-func TestFormThatCannotBeReadIsRefused(t *testing.T) {
-	s := finds(t, func(context.Context, Filter) (*Found, error) {
-		t.Error("the tables were asked")
+func TestInvalidFilterIsRefused(t *testing.T) {
+	s := foundSite(t, func(context.Context, Filter) (*Found, error) {
+		t.Error("the tables were queried")
 		return &Found{}, nil
 	})
 	for form, says := range map[string]string{
@@ -110,12 +112,12 @@ func TestFormThatCannotBeReadIsRefused(t *testing.T) {
 		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 bytes are too many`,
 	} {
 		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(html.UnescapeString(w.Body.String()), says) {
-			t.Errorf("%s: HTTP %d %s, want %s", form, w.Code, w.Body, says)
+			t.Errorf("%s: HTTP %d %s, want %d with %s", form, w.Code, w.Body, http.StatusBadRequest, says)
 		}
 	}
 }
 
-func TestPagesFollowEachOther(t *testing.T) {
+func TestLinksToPreviousAndNextPage(t *testing.T) {
 	for _, c := range []struct {
 		page           int
 		total          int64
@@ -131,7 +133,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestTablesThatDoNotAnswer(t *testing.T) {
+func TestFoundReportsUnreadableTables(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		code int
@@ -140,23 +142,23 @@ func TestTablesThatDoNotAnswer(t *testing.T) {
 		"not published": {ErrNothingPublished, http.StatusOK, "there is no published DuckDB file yet"},
 		"damaged":       {errors.New("block 7 is damaged"), http.StatusInternalServerError, "the log of outlierd up has the reason"},
 	} {
-		w := answer(finds(t, func(context.Context, Filter) (*Found, error) { return nil, c.err }), "/found")
+		w := answer(foundSite(t, func(context.Context, Filter) (*Found, error) { return nil, c.err }), "/found")
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "block 7") {
-			t.Errorf("%s: HTTP %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: HTTP %d %s, want %d with %q and without the error", name, w.Code, w.Body, c.code, c.says)
 		}
 	}
 }
 
-// TestSamePageIsAskedOnce for all who want it at the same time, and goes on if some of them leave.
-func TestSamePageIsAskedOnce(t *testing.T) {
+// TestConcurrentRequestsShareOneQuery, which continues if the client that started it disconnects.
+func TestConcurrentRequestsShareOneQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		s := finds(t, func(context.Context, Filter) (*Found, error) {
-			asked++
+		queries := 0
+		s := foundSite(t, func(context.Context, Filter) (*Found, error) {
+			queries++
 			time.Sleep(time.Second)
 			return &Found{}, nil
 		})
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
 		go answerTo(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/found", nil))
 		synctest.Wait()
 		var asking sync.WaitGroup
@@ -168,16 +170,16 @@ func TestSamePageIsAskedOnce(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		leave()
+		disconnect()
 		asking.Wait()
-		if asked != 1 {
-			t.Errorf("asked %d times", asked)
+		if queries != 1 {
+			t.Errorf("%d queries, want 1", queries)
 		}
 	})
 }
 
-// TestFewQuestionsAreAskedAtOnce, as each takes memory; the others wait for their turn, and not for ever.
-func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
+// TestQueriesAreLimited: each query needs memory, so that the others wait, for a limited time.
+func TestQueriesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		now, most := 0, 0
@@ -187,7 +189,7 @@ func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
 			now += by
 			most = max(most, now)
 		}
-		s := finds(t, func(ctx context.Context, f Filter) (*Found, error) {
+		s := foundSite(t, func(ctx context.Context, f Filter) (*Found, error) {
 			count(1)
 			defer count(-1)
 			select {
@@ -211,15 +213,15 @@ func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
 		ask("/found?days=1", http.StatusOK)
 		ask("/found?days=1000", http.StatusServiceUnavailable)
 		if most != 1 || now != 0 {
-			t.Errorf("%d questions at once, %d still under way; want 1 and 0", most, now)
+			t.Errorf("%d queries at once, %d still running; want 1 and 0", most, now)
 		}
 	})
 }
 
-func TestNumbersAreReadable(t *testing.T) {
+func TestThousands(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1 000", -123456: "-123 456", 1234567890: "1 234 567 890"} {
 		if got := strings.ReplaceAll(thousands(n), "\u202f", " "); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
+			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

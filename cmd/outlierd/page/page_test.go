@@ -24,10 +24,10 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write the golden files")
-	serve  = flag.String("serve", "", "where TestServeHostile listens, such as 127.0.0.1:0")
+	serve  = flag.String("serve", "", "address on which TestServeHostile listens, such as 127.0.0.1:0")
 )
 
-// hostile are texts as strangers may write them.
+// hostile are texts as anybody may write them in a title or a comment.
 var hostile = map[string]string{
 	"HTML":          `<script>alert(1)</script><img src=x onerror=alert(1)>`,
 	"attribute":     `" onmouseover="alert(1)`,
@@ -42,7 +42,7 @@ func siteOf(t *testing.T, from Sources) *Site {
 	return New(t.Context(), from, "", slog.New(slog.DiscardHandler))
 }
 
-// filled is a value in which all texts, also those of its parts, are the same.
+// filled returns a value in which all strings, including those of nested values, are text.
 func filled[T any](text string) *T {
 	v := new(T)
 	fill(reflect.ValueOf(v).Elem(), text)
@@ -69,7 +69,7 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// golden holds an answer against a file.
+// golden compares an answer with a golden file.
 func golden(t *testing.T, w *httptest.ResponseRecorder, name string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -83,11 +83,11 @@ func golden(t *testing.T, w *httptest.ResponseRecorder, name string) {
 		t.Fatal(err)
 	}
 	if got := w.Body.String(); w.Code != http.StatusOK || got != string(want) {
-		t.Errorf("HTTP %d\n%s\nwant %s; -update writes it", w.Code, got, file)
+		t.Errorf("HTTP %d\n%s\nwant %d with %s; -update writes the file", w.Code, got, http.StatusOK, file)
 	}
 }
 
-// answer is what a site answers a request of a browser with that is not known.
+// answer returns the answer to a request of a browser without a session.
 func answer(s *Site, path string) *httptest.ResponseRecorder {
 	return answerTo(s, httptest.NewRequest(http.MethodGet, path, nil))
 }
@@ -98,7 +98,7 @@ func answerTo(s *Site, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// muxOf has all that a site serves.
+// muxOf serves all pages of a site.
 func muxOf(s *Site) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, routes := range []map[string]http.HandlerFunc{s.Routes(), s.Open()} {
@@ -109,7 +109,7 @@ func muxOf(s *Site) *http.ServeMux {
 	return mux
 }
 
-func TestNowShowsWhatIsKnown(t *testing.T) {
+func TestNowShowsStatus(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	from := Sources{Now: func(context.Context) (*Now, error) {
@@ -117,16 +117,21 @@ func TestNowShowsWhatIsKnown(t *testing.T) {
 			At: "2026-11-23 12:00 UTC", Time: at, Process: "process 7 since 2026-11-23 11:00 UTC: outlierd up",
 			Notices: []string{"calls wait for room on the disk"},
 			Jobs: []Job{
-				{Name: "coffee", Run: "01a3-1", Last: "ok, 11:30, 40 new", Due: "18:00", DueAt: at.Add(6 * time.Hour), Doing: "running", Working: "01a3-2", Scheduled: true},
-				{Name: "tea", Last: "never", Due: "by hand", Doing: "waiting", Why: "a cap of 10 credits <a day> is reached", Queued: true},
+				{Name: "coffee", Run: "01a3-1", Last: "ok, 11:30, 40 new", Due: "18:00", DueAt: at.Add(6 * time.Hour),
+					Doing: "running", Working: "01a3-2", Scheduled: true},
+				{Name: "tea", Last: "never", Due: "by hand", Doing: "waiting",
+					Why: "a cap of 10 credits <a day> is reached", Queued: true},
 				{Name: "moka & co", Last: "never", Due: "paused until resumed", Doing: "–", Scheduled: true, Paused: true},
 			},
 			Blocked: true, Scans: []Scan{{7, "a start was not confirmed"}},
 			Facts: []Fact{
-				{"budget", "976 of 1000 credits left", &Meter{24, 1000}}, {"pace", "10/min", &Meter{7, 10}}, {"", "outlierd runs 01a2", nil},
+				{"budget", "976 of 1000 credits left", &Meter{24, 1000}}, {"pace", "10/min", &Meter{7, 10}},
+				{"", "outlierd runs 01a2", nil},
 			},
-			Cycle:    &Cycle{From: month, To: month.AddDate(0, 1, 0), Max: 1000, Left: []Point{{month.AddDate(0, 0, 15), 900}, {at, 400}}},
-			Troubles: []Run{{ID: "01a2-1", Short: "01a2", Job: "tea", Status: "failed", Started: "2026-11-22 10:00", Error: "HTTP 500 <oops>"}},
+			Cycle: &Cycle{From: month, To: month.AddDate(0, 1, 0), Max: 1000,
+				Left: []Point{{month.AddDate(0, 0, 15), 900}, {at, 400}}},
+			Troubles: []Run{{ID: "01a2-1", Short: "01a2", Job: "tea", Status: "failed", Started: "2026-11-22 10:00",
+				Error: "HTTP 500 <oops>"}},
 			Notifications: []Notification{
 				{At: "2026-11-22 10:01", Title: "tea failed", Text: "HTTP 500 <oops>", Targets: "team", Waits: true},
 				{At: "2026-11-21 08:00", Title: "3 new rows of breakout", Targets: "team, phone"},
@@ -134,34 +139,34 @@ func TestNowShowsWhatIsKnown(t *testing.T) {
 		}, nil
 	}}
 	if body := answer(siteOf(t, from), "/").Body.String(); strings.Contains(body, "/do/") || strings.Contains(body, "/login") {
-		t.Errorf("where nothing can be done: %s", body)
+		t.Errorf("a site without actions links to actions or to the login:\n%s", body)
 	}
 	from.Offer = func(context.Context, Action) (*Offer, error) { return nil, nil }
 	from.Do = func(context.Context, Action) (*Done, error) { return nil, nil }
 	golden(t, answer(siteOf(t, from), "/"), "now.html")
 }
 
-func TestMeters(t *testing.T) {
+func TestMeterLength(t *testing.T) {
 	for m, want := range map[Meter]int64{{0, 10}: 0, {7, 10}: 700, {12, 10}: 1000, {-1, 10}: 0, {0, 0}: 0, {5, -1}: 0, {1, 3}: 333} {
 		if got := m.Length(); got != want {
-			t.Errorf("%+v is %d long, want %d", m, got, want)
+			t.Errorf("%+v: length %d, want %d", m, got, want)
 		}
 	}
 }
 
-func TestTimeLineReachesADayAhead(t *testing.T) {
+func TestTimeLineCoversOneDay(t *testing.T) {
 	now := &Now{Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	for in, want := range map[time.Duration]int64{0: 0, -time.Hour: 0, 6 * time.Hour: 250, 24 * time.Hour: 990, 24*time.Hour + 1: -1} {
 		if got := now.Place(Job{DueAt: now.Time.Add(in)}); got != want {
-			t.Errorf("due in %s: at %d, want %d", in, got, want)
+			t.Errorf("due in %s: place %d, want %d", in, got, want)
 		}
 	}
 	if got := now.Place(Job{}); got != -1 {
-		t.Errorf("not due: at %d, want -1", got)
+		t.Errorf("not due: place %d, want -1", got)
 	}
 }
 
-func TestCycleAgainstTheEvenLine(t *testing.T) {
+func TestCycleLineAndEvenSpending(t *testing.T) {
 	from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	day := func(n int) time.Time { return from.AddDate(0, 0, n) }
 	for name, c := range map[string]struct {
@@ -169,19 +174,19 @@ func TestCycleAgainstTheEvenLine(t *testing.T) {
 		line string
 		even int64
 	}{
-		"beginning":  {[]Point{{from, 900}}, "0,0 0,0", 900},
+		"start":      {[]Point{{from, 900}}, "0,0 0,0", 900},
 		"middle":     {[]Point{{day(10), 800}, {day(15), 0}}, "0,0 333,12 500,100", 450},
 		"overdrawn":  {[]Point{{day(15), -50}}, "0,0 500,100", 450},
 		"late clock": {[]Point{{day(40), 100}}, "0,0 1000,89", -300},
 	} {
 		cycle := &Cycle{From: from, To: day(30), Max: 900, Left: c.left}
 		if line, even := cycle.Line(), cycle.Even(); line != c.line || even != c.even {
-			t.Errorf("%s: %q, evenly %d, want %q and %d", name, line, even, c.line, c.even)
+			t.Errorf("%s: line %q, even %d; want %q, %d", name, line, even, c.line, c.even)
 		}
 	}
 }
 
-// allOf is a site whose sources have the same text in all places.
+// allOf returns a site whose sources return text in all fields.
 func allOf(t *testing.T, text string) *Site {
 	return siteOf(t, Sources{
 		Now: func(context.Context) (*Now, error) {
@@ -207,11 +212,14 @@ func allOf(t *testing.T, text string) *Site {
 	})
 }
 
-// allPages has an address of each page, with %s for a text that stands in its form.
-var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/found?as=map&query=%s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s",
-	"/do/run?job=%s", "/do/pause?until=%s&why=%[1]s", "/do/adopt?intent=1&scan=%s"}
+// allPages has an address of each page, with %s for the text of its form.
+var allPages = []string{
+	"/", "/found?query=%s&channel=%[1]s", "/found?as=map&query=%s", "/runs?job=%s", "/runs/%s",
+	"/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s",
+	"/do/run?job=%s", "/do/pause?until=%s&why=%[1]s", "/do/adopt?intent=1&scan=%s",
+}
 
-// pathWith is an address of [allPages] with a text in its form.
+// pathWith returns an address of [allPages] with a text in its form.
 func pathWith(path, text string) string {
 	if !strings.Contains(path, "%") {
 		return path
@@ -219,7 +227,7 @@ func pathWith(path, text string) string {
 	return fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
 }
 
-func TestHostileTextIsOnlyText(t *testing.T) {
+func TestHostileTextIsEscaped(t *testing.T) {
 	for name, text := range hostile {
 		for _, path := range allPages {
 			path = pathWith(path, text)
@@ -228,19 +236,20 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 			body := w.Body.String()
 			for _, mark := range []string{"<script>", "<img", `" on`, "javascript:"} {
 				if w.Code != http.StatusOK || strings.Contains(body, mark) {
-					t.Errorf("%s on %.30s: HTTP %d, and the page has %s", name, path, w.Code, mark)
+					t.Errorf("%s on %.30s: HTTP %d, want %d and a page without %s", name, path, w.Code, http.StatusOK, mark)
 				}
 			}
-			// What strangers wrote is isolated, so that marks of direction end with it.
-			if n := strings.Count(body, "<bdi"); n == 0 && !strings.Contains(path, "as=map") || strings.Count(body, "</bdi>") != n {
-				t.Errorf("%s on %.30s: %d texts are isolated", name, path, n)
+			// Text of others is isolated in <bdi>, so that its directional marks end with it.
+			opened, closed := strings.Count(body, "<bdi"), strings.Count(body, "</bdi>")
+			if opened == 0 && !strings.Contains(path, "as=map") || closed != opened {
+				t.Errorf("%s on %.30s: %d <bdi and %d </bdi>, want as many, and some", name, path, opened, closed)
 			}
 		}
 	}
 }
 
-// TestServeHostile serves each of the hostile texts on all pages, to browsers that need no login,
-// until its standard input ends. It prints the addresses and an empty line; .ci/browser looks at them.
+// TestServeHostile serves each of the hostile texts on all pages, without a login, until its standard
+// input ends. It prints the addresses and an empty line for .ci/browser, which checks the pages.
 func TestServeHostile(t *testing.T) {
 	if *serve == "" {
 		t.Skip("without -serve")
@@ -269,28 +278,38 @@ func TestServeHostile(t *testing.T) {
 	}
 }
 
-func TestEveryPageHasTheHeaders(t *testing.T) {
-	away := errors.New("EIO at 0x7f")
+func TestEveryPageHasSecurityHeaders(t *testing.T) {
+	eio := errors.New("EIO at 0x7f")
 	s := siteOf(t, Sources{
-		Now:      func(context.Context) (*Now, error) { return nil, away },
-		Found:    func(context.Context, Filter) (*Found, error) { return nil, away },
-		Runs:     func(context.Context, RunFilter) (*Runs, error) { return nil, away },
-		Run:      func(context.Context, string) (*RunDetails, error) { return nil, away },
-		Video:    func(context.Context, VideoFilter) (*Video, error) { return nil, away },
-		Channel:  func(context.Context, ChannelFilter) (*Channel, error) { return nil, away },
-		Ask:      func(context.Context, string) (*Result, error) { return nil, away },
-		Download: func(context.Context, string, string) (io.ReadCloser, error) { return nil, away },
+		Now:      func(context.Context) (*Now, error) { return nil, eio },
+		Found:    func(context.Context, Filter) (*Found, error) { return nil, eio },
+		Runs:     func(context.Context, RunFilter) (*Runs, error) { return nil, eio },
+		Run:      func(context.Context, string) (*RunDetails, error) { return nil, eio },
+		Video:    func(context.Context, VideoFilter) (*Video, error) { return nil, eio },
+		Channel:  func(context.Context, ChannelFilter) (*Channel, error) { return nil, eio },
+		Ask:      func(context.Context, string) (*Result, error) { return nil, eio },
+		Download: func(context.Context, string, string) (io.ReadCloser, error) { return nil, eio },
 	})
 	for path, want := range map[string]int{
-		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError,
-		"/found?page=x": http.StatusBadRequest, "/runs": http.StatusInternalServerError, "/runs/01a2": http.StatusInternalServerError,
-		"/runs/01a2?calls=x": http.StatusBadRequest, "/videos/v1": http.StatusInternalServerError, "/videos/v1?page=0": http.StatusBadRequest,
-		"/ask": http.StatusOK, "/ask?sql=x": http.StatusInternalServerError, "/ask/result/csv?sql=x": http.StatusInternalServerError, "/ask/result/csv": http.StatusBadRequest,
-		"/channels/c1": http.StatusInternalServerError, "/channels/c1?page=0": http.StatusBadRequest,
+		"/":                     http.StatusInternalServerError,
+		"/style.css":            http.StatusOK,
+		"/found":                http.StatusInternalServerError,
+		"/found?page=x":         http.StatusBadRequest,
+		"/runs":                 http.StatusInternalServerError,
+		"/runs/01a2":            http.StatusInternalServerError,
+		"/runs/01a2?calls=x":    http.StatusBadRequest,
+		"/videos/v1":            http.StatusInternalServerError,
+		"/videos/v1?page=0":     http.StatusBadRequest,
+		"/ask":                  http.StatusOK,
+		"/ask?sql=x":            http.StatusInternalServerError,
+		"/ask/result/csv?sql=x": http.StatusInternalServerError,
+		"/ask/result/csv":       http.StatusBadRequest,
+		"/channels/c1":          http.StatusInternalServerError,
+		"/channels/c1?page=0":   http.StatusBadRequest,
 	} {
 		w := answer(s, path)
 		if w.Code != want || strings.Contains(w.Body.String(), "EIO") {
-			t.Errorf("%s: HTTP %d %s, want %d", path, w.Code, w.Body, want)
+			t.Errorf("%s: HTTP %d %s, want %d without the error", path, w.Code, w.Body, want)
 		}
 		for name, value := range map[string]string{
 			"Content-Security-Policy": policy, "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
@@ -309,12 +328,12 @@ func TestEveryPageHasTheHeaders(t *testing.T) {
 	}
 }
 
-// TestRequestsShareOneLook, as the state is looked at between two calls of the schedule.
-func TestRequestsShareOneLook(t *testing.T) {
+// TestRequestsShareOneStatus: reading the status may have to wait for a call of the schedule.
+func TestRequestsShareOneStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int32
+		var reads atomic.Int32
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
-			looks.Add(1)
+			reads.Add(1)
 			time.Sleep(patience / 2)
 			return &Now{At: "12:00"}, nil
 		}})
@@ -328,14 +347,13 @@ func TestRequestsShareOneLook(t *testing.T) {
 		}
 		asking.Wait()
 		time.Sleep(time.Hour)
-		if n := looks.Load(); n != 1 {
-			t.Errorf("%d looks for 200 requests at once and an hour without any, want 1", n)
+		if n := reads.Load(); n != 1 {
+			t.Errorf("the status was read %d times for 200 requests at once and an hour without any, want once", n)
 		}
 	})
 }
 
-// TestBusyScheduleShowsTheLastLook, and says that it is old.
-func TestBusyScheduleShowsTheLastLook(t *testing.T) {
+func TestBusyScheduleShowsStaleStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		call := time.Duration(0)
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
@@ -344,22 +362,22 @@ func TestBusyScheduleShowsTheLastLook(t *testing.T) {
 		}})
 		const old = "This was the state"
 		if w := answer(s, "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
-			t.Errorf("at rest: HTTP %d %s", w.Code, w.Body)
+			t.Errorf("without a call: HTTP %d %s, want %d without %q", w.Code, w.Body, http.StatusOK, old)
 		}
 		time.Sleep(shared)
 		call = time.Minute
 		began := time.Now()
 		if w := answer(s, "/"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), old) {
-			t.Errorf("during a call: HTTP %d %s", w.Code, w.Body)
+			t.Errorf("during a call: HTTP %d %s, want %d with %q", w.Code, w.Body, http.StatusOK, old)
 		}
 		if waited := time.Since(began); waited != patience {
-			t.Errorf("waited %s for a call, want %s", waited, patience)
+			t.Errorf("the page waited %s for a call, want %s", waited, patience)
 		}
-		time.Sleep(call) // the look under way ends
+		time.Sleep(call) // lets the read finish
 	})
 }
 
-func TestFirstLookDuringACallSaysWhatToDo(t *testing.T) {
+func TestBusyScheduleWithoutStatusAsksToRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			time.Sleep(time.Minute)
@@ -367,8 +385,8 @@ func TestFirstLookDuringACallSaysWhatToDo(t *testing.T) {
 		}})
 		w := answer(s, "/")
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("HTTP %d %s", w.Code, w.Body)
+			t.Errorf("HTTP %d %s, want %d with Retry-After", w.Code, w.Body, http.StatusServiceUnavailable)
 		}
-		time.Sleep(time.Minute) // the look under way ends
+		time.Sleep(time.Minute) // lets the read finish
 	})
 }

@@ -11,19 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRunsAreListed(t *testing.T) {
+func TestRunsPage(t *testing.T) {
 	golden(t, answer(siteOf(t, Sources{Runs: func(_ context.Context, f RunFilter) (*Runs, error) {
 		if want := (RunFilter{Job: "tea & milk", Status: "failed", Before: "01a4"}); f != want {
 			t.Errorf("asked for %+v, want %+v", f, want)
 		}
 		return &Runs{Statuses: []string{"ok", "failed"}, More: true, Runs: []Run{
-			{ID: "01a3-1", Short: "01a3", Job: "tea & milk", Status: "failed", Started: "2026-11-23 12:00", Took: "3s", Error: "HTTP 401 <Unauthorized>"},
-			{ID: "01a2-1", Short: "01a2", Job: "tea & milk", Status: "failed", Started: "2026-11-23 11:00", Hits: 1200, New: 40, Credits: 6},
+			{ID: "01a3-1", Short: "01a3", Job: "tea & milk", Status: "failed", Started: "2026-11-23 12:00", Took: "3s",
+				Error: "HTTP 401 <Unauthorized>"},
+			{ID: "01a2-1", Short: "01a2", Job: "tea & milk", Status: "failed", Started: "2026-11-23 11:00",
+				Hits: 1200, New: 40, Credits: 6},
 		}}, nil
 	}}), "/runs?job=+tea+%26+milk&status=failed&before=01a4"), "runs.html")
 }
 
-func TestRunIsShownWithItsCalls(t *testing.T) {
+func TestRunPageShowsCalls(t *testing.T) {
 	total, left, at := int64(480), int64(9), time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	golden(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
 		return &RunDetails{
@@ -34,16 +36,18 @@ func TestRunIsShownWithItsCalls(t *testing.T) {
 				{Name: "black tea", Operation: "search"},
 			},
 			Calls: []Call{
-				{Operation: "search", At: "12:00:04", Asked: at, Sent: at.Add(4 * time.Second), Answered: at.Add(6 * time.Second), Credits: 1, Status: "HTTP 200"},
-				{Operation: "video", About: "v1", At: "12:00:10", Asked: at.Add(6 * time.Second), Sent: at.Add(9 * time.Second), Status: "unknown", Bad: true},
+				{Operation: "search", At: "12:00:04", Asked: at, Sent: at.Add(4 * time.Second),
+					Answered: at.Add(6 * time.Second), Credits: 1, Status: "HTTP 200"},
+				{Operation: "video", About: "v1", At: "12:00:10", Asked: at.Add(6 * time.Second),
+					Sent: at.Add(9 * time.Second), Status: "unknown", Bad: true},
 				{Operation: "video", About: "v2", Asked: at.Add(10 * time.Second), Status: "not sent"},
 			},
 		}, nil
 	}}), "/runs/01a3-1"), "run.html")
 }
 
-// TestCallsOfALongRunComeInPages that follow each other, and each has all of its width for its own calls.
-func TestCallsOfALongRunComeInPages(t *testing.T) {
+// TestLongRunIsPaginated: the time axis of each page starts with the first call of the page.
+func TestLongRunIsPaginated(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	d := &RunDetails{Run: Run{ID: "01a3"}}
 	for i := range 2*CallsPerPage + 1 {
@@ -62,11 +66,11 @@ func TestCallsOfALongRunComeInPages(t *testing.T) {
 			}
 		}
 		if next := strings.Contains(body, fmt.Sprintf(`href="/runs/01a3?calls=%d" rel="next"`, page+1)); next != c.next {
-			t.Errorf("page %d: leads to the next: %t", page, next)
+			t.Errorf("page %d: links to the next page: %t, want %t", page, next, c.next)
 		}
 	}
 	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<svg") {
-		t.Errorf("a page after the last: HTTP %d", w.Code)
+		t.Errorf("a page after the last: HTTP %d %s, want %d without a chart", w.Code, w.Body, http.StatusOK)
 	}
 }
 
@@ -77,8 +81,8 @@ func TestWaterfall(t *testing.T) {
 	for _, b := range waterfall([]Call{
 		{Asked: second(2), Sent: second(4), Answered: second(6)},
 		{Asked: second(0), Sent: second(1), Answered: second(1)},
-		{Asked: second(8), Sent: second(9)}, // is under way
-		{Asked: second(10)},                 // never left
+		{Asked: second(8), Sent: second(9)}, // in progress
+		{Asked: second(10)},                 // not sent
 		{Asked: second(10), Sent: second(10), Answered: second(10)},
 	}) {
 		got = append(got, fmt.Sprint(b.WaitAt, b.WaitFor, b.From, b.For))
@@ -89,11 +93,11 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
-func TestRunThatIsNotKnown(t *testing.T) {
+func TestUnknownRun(t *testing.T) {
 	w := answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
 		return nil, fmt.Errorf("%w of a run %q", ErrUnknown, id)
 	}}), "/runs/%3Cscript%3E")
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "nothing is known of a run &#34;&lt;script&gt;&#34;.") {
-		t.Errorf("HTTP %d %s", w.Code, w.Body)
+		t.Errorf("HTTP %d %s, want %d with the id", w.Code, w.Body, http.StatusNotFound)
 	}
 }
