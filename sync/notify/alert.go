@@ -184,7 +184,7 @@ func readRow(text string, key []string) (keyed, error) {
 	for _, column := range key {
 		value, there := lower[column]
 		if !there {
-			return keyed{}, fmt.Errorf("the SQL gives no column %s, which key names", column)
+			return keyed{}, fmt.Errorf("the SQL returns no column %s, which key names", column)
 		}
 		part, err := json.Marshal(value)
 		if err != nil {
