@@ -7,21 +7,22 @@ import (
 	"testing"
 )
 
-// A file of an older version is read whole: the names in it differ from those of the fields.
-func TestNamesInTheFileStay(t *testing.T) {
+// TestFileFormatIsStable: the names in the file differ from those of the fields, so that a field can be
+// renamed and the file of an older version is still read.
+func TestFileFormatIsStable(t *testing.T) {
 	want, err := os.ReadFile("testdata/pace.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f, ok := parse(want)
 	if !ok {
-		t.Fatal("it is not understood")
+		t.Fatal("testdata/pace.json cannot be parsed")
 	}
 	got, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got = append(got, '\n'); !bytes.Equal(got, want) {
-		t.Errorf("it is written back as\n%s\nwant\n%s", got, want)
+		t.Errorf("testdata/pace.json is written back as\n%s\nwant\n%s", got, want)
 	}
 }

@@ -13,11 +13,11 @@ import (
 type scenario struct {
 	service  service
 	style    style
-	clients  []client  // none of which knows the others
-	shares   []float64 // of each client in the quota; 1 if it wants all of it
-	jobs     int       // calls of each client in flight at most
-	restarts time.Duration
-	skew     time.Duration // the service's clock is ahead
+	clients  []client      // independent of each other
+	shares   []float64     // of the quota, by client; 1 if a client wants all of it
+	jobs     int           // maximum number of calls in flight of each client
+	restarts time.Duration // the interval at which the clients are restarted; 0 for never
+	skew     time.Duration // how far the service's clock is ahead
 	random   *rand.Rand
 }
 
@@ -32,48 +32,48 @@ const (
 type result struct {
 	use      float64 // relative to a client that knows the service's state
 	refused  int
-	hourly   int           // refusals in the worst hour after the first
-	waited   time.Duration // by the first ten requests together
-	again    time.Duration // by the tenth request after an hour's pause at the end
-	admitted []int         // of each client
+	hourly   int           // refusals in the worst hour, apart from the first hour
+	waited   time.Duration // total of the first ten requests
+	again    time.Duration // how long the tenth request waits after an hour's pause at the end
+	admitted []int         // by client
 }
 
 // A transit is one call in flight: to the service, or back with an answer.
 type transit struct {
 	client int
-	at     time.Time // when it arrives
+	at     time.Time // of arrival
 	sent   time.Time
-	lost   bool            // the process that sent it is gone
-	answer *outlier.Answer // nil on the way there
+	lost   bool            // the process that sent it was restarted
+	answer *outlier.Answer // nil on the way to the service
 }
 
 var simulationStart = time.Date(2026, 3, 28, 23, 59, 13, 417_000_000, time.UTC)
 
-// run plays the scenario for the given time.
+// run simulates the scenario for the given time.
 func (s *scenario) run(span time.Duration) (r result) {
-	var under []transit
+	var inFlight []transit
 	now, end := simulationStart, simulationStart.Add(span)
 	killed := simulationStart.Add(s.restarts)
-	idle := make([]int, len(s.clients))        // jobs that wait
-	ready := make([]time.Time, len(s.clients)) // since when one has
+	idle := make([]int, len(s.clients))        // number of calls that wait to be sent
+	ready := make([]time.Time, len(s.clients)) // since when one waits
 	for i := range idle {
 		idle[i], ready[i] = s.jobs, simulationStart
 	}
 	r.admitted = make([]int, len(s.clients))
 	sent := 0
-	hours := map[int]int{} // refusals
+	hours := map[int]int{} // refusals by hour
 	for {
 		next, who := s.next(now, idle, end)
 		what := -1
-		for i, e := range under {
+		for i, e := range inFlight {
 			if e.at.Before(next) {
 				next, what = e.at, i
 			}
 		}
 		if s.restarts > 0 && killed.Before(next) {
 			now, killed = killed, killed.Add(s.restarts)
-			for i := range under {
-				under[i].lost = true
+			for i := range inFlight {
+				inFlight[i].lost = true
 			}
 			for i, c := range s.clients {
 				c.restart(now)
@@ -91,10 +91,10 @@ func (s *scenario) run(span time.Duration) (r result) {
 			if sent++; sent <= 10 {
 				r.waited += now.Sub(ready[who])
 			}
-			under = append(under, transit{client: who, at: now.Add(s.between(0, jitter)), sent: now})
+			inFlight = append(inFlight, transit{client: who, at: now.Add(s.between(0, jitter)), sent: now})
 			continue
 		}
-		e := &under[what]
+		e := &inFlight[what]
 		if e.answer == nil {
 			if refused := r.refused; s.arrive(e, &r) != refused {
 				hours[int(now.Sub(simulationStart)/time.Hour)]++
@@ -107,8 +107,8 @@ func (s *scenario) run(span time.Duration) (r result) {
 				ready[e.client] = now
 			}
 		}
-		under[what] = under[len(under)-1]
-		under = under[:len(under)-1]
+		inFlight[what] = inFlight[len(inFlight)-1]
+		inFlight = inFlight[:len(inFlight)-1]
 	}
 	r.use, r.again = s.use(r.admitted, span), s.again(end)
 	delete(hours, 0)
@@ -118,8 +118,8 @@ func (s *scenario) run(span time.Duration) (r result) {
 	return r
 }
 
-// use is the share used of what the service would admit. If clients have shares, it is that of
-// the client that uses the least of its own.
+// use returns the utilisation: the admitted requests, relative to those of an ideal client. If clients
+// have shares, it is that of the client that uses the smallest part of its share.
 func (s *scenario) use(admitted []int, span time.Duration) float64 {
 	least, sum := math.Inf(1), 0
 	for i, n := range admitted {
@@ -132,7 +132,7 @@ func (s *scenario) use(admitted []int, span time.Duration) float64 {
 	return least / s.service.most(span)
 }
 
-// again is how long the tenth request of a client waits after an hour without requests.
+// again returns how long the tenth request of a client waits after an hour without requests.
 func (s *scenario) again(end time.Time) (wait time.Duration) {
 	for _, c := range s.clients {
 		if l, ok := c.(*ourLimiter); ok {
@@ -145,7 +145,7 @@ func (s *scenario) again(end time.Time) (wait time.Duration) {
 	return wait
 }
 
-// next is when the next client that waits may go, and which.
+// next returns when the next waiting call may be sent, and its client.
 func (s *scenario) next(now time.Time, idle []int, end time.Time) (next time.Time, who int) {
 	next = end
 	for i, c := range s.clients {

@@ -8,10 +8,10 @@ import (
 	"outlierd/outlier"
 )
 
-// A client decides when calls leave, and sees their answers.
+// A client decides when calls are sent, and receives their answers.
 type client interface {
-	next(now time.Time) time.Time // when one may leave
-	left(now time.Time)
+	next(now time.Time) time.Time // when the next call may be sent
+	left(now time.Time)           // a call was sent
 	answered(now, sent time.Time, a *outlier.Answer)
 	restart(now time.Time)
 }
@@ -19,12 +19,12 @@ type client interface {
 // ourLimiter is the limiter of this package, with its file in memory.
 type ourLimiter struct {
 	core
-	kept bool
+	kept bool // whether the file is written
 	file []byte
 }
 
-func newLimiter(belief Quota, kept bool, share float64) *ourLimiter {
-	return &ourLimiter{core: core{quota: belief, share: share}, kept: kept}
+func newLimiter(configured Quota, kept bool, share float64) *ourLimiter {
+	return &ourLimiter{core: core{quota: configured, share: share}, kept: kept}
 }
 
 func (l *ourLimiter) next(now time.Time) time.Time {
@@ -59,7 +59,7 @@ func (l *ourLimiter) answered(now, sent time.Time, a *outlier.Answer) {
 func (l *ourLimiter) restart(now time.Time) {
 	n, ok := parse(l.file)
 	if !ok {
-		panic("the limiter wrote what it does not understand")
+		panic("the file that the limiter wrote cannot be parsed")
 	}
 	l.core = core{quota: l.quota, share: l.share}
 	l.resume(n, now)
@@ -68,9 +68,9 @@ func (l *ourLimiter) restart(now time.Time) {
 // bucketLimiter is golang.org/x/time/rate in virtual time.
 type bucketLimiter struct{ *rate.Limiter }
 
-// newTokens has a share of the believed quota and of the burst.
-func newTokens(belief Quota, burst int, share float64) *bucketLimiter {
-	limit := rate.Every(belief.spacing()) * rate.Limit(share)
+// newBucketLimiter returns a limiter for a share of the configured quota and of the burst.
+func newBucketLimiter(configured Quota, burst int, share float64) *bucketLimiter {
+	limit := rate.Every(configured.spacing()) * rate.Limit(share)
 	return &bucketLimiter{rate.NewLimiter(limit, max(1, int(float64(burst)*share)))}
 }
 
@@ -85,8 +85,7 @@ func (l *bucketLimiter) answered(time.Time, time.Time, *outlier.Answer) {}
 
 func (l *bucketLimiter) restart(time.Time) { l.Limiter = rate.NewLimiter(l.Limit(), l.Burst()) }
 
-// stopsAtZero sends at once until an answer says that nothing remains, and then waits for the
-// reset.
+// stopsAtZero sends at once until an answer says that no requests remain, and then waits for the reset.
 type stopsAtZero struct {
 	q     Quota
 	until time.Time

@@ -16,7 +16,7 @@ import (
 	"outlierd/outlier"
 )
 
-// A link connects limiters with a service, and counts.
+// A link connects limiters with a service, and counts the calls.
 type link struct {
 	service service
 	style   style
@@ -28,7 +28,7 @@ type link struct {
 	refused  int
 }
 
-// pause lets a random time pass, up to the given one.
+// pause waits for a random time up to most.
 func (n *link) pause(most time.Duration) {
 	n.mu.Lock()
 	d := time.Duration(n.random.Int64N(int64(most)))
@@ -55,7 +55,7 @@ func (n *link) answer(r *outlier.Request) *outlier.Answer {
 	return a
 }
 
-// call makes one call over l. The end of ctx is a kill of the process: a call in flight then
+// call makes one call with l. If ctx is cancelled, which stands for a killed process, a call in flight
 // reaches the service, but its answer is lost.
 func (n *link) call(ctx context.Context, l *Limiter) error {
 	if err := l.Wait(ctx, details); err != nil {
@@ -69,7 +69,7 @@ func (n *link) call(ctx context.Context, l *Limiter) error {
 	return nil
 }
 
-// refusal is a 429 answered now.
+// refusal returns an answer with status 429.
 func refusal(rate *outlier.Rate, header http.Header) *outlier.Answer {
 	if header == nil {
 		header = http.Header{}
@@ -78,7 +78,7 @@ func refusal(rate *outlier.Rate, header http.Header) *outlier.Answer {
 	return &outlier.Answer{Status: 429, Header: header, Err: err}
 }
 
-// work calls with the given number of workers for d, and then kills the process.
+// work makes calls with the given number of workers for d, and then kills the process.
 func (n *link) work(l *Limiter, workers int, d time.Duration) {
 	ctx, kill := context.WithTimeout(context.Background(), d)
 	defer kill()
@@ -92,7 +92,7 @@ func (n *link) work(l *Limiter, workers int, d time.Duration) {
 	wg.Wait()
 }
 
-// open makes a limiter whose calls wait as long as it takes.
+// open opens a limiter whose calls wait for up to a day.
 func open(t *testing.T, q Quota, path string) *Limiter {
 	t.Helper()
 	l, err := Open(q, Options{Path: path, MaxWait: day})
@@ -104,14 +104,15 @@ func open(t *testing.T, q Quota, path string) *Limiter {
 
 var tenAMinute = Quota{10, time.Minute}
 
-// The table plays a day without goroutines, locks and files. This test has them.
+// TestQuotaIsUsedUpAndNeverExceeded with goroutines, locks and files, which the simulation of [TestTable]
+// does without.
 func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		quota    Quota
 		workers  int
 		killedAt time.Duration // restarted at this interval; 0 never
 		span     time.Duration
-		use      float64 // of what the quota allows
+		use      float64 // minimum utilisation
 	}{
 		"one worker":               {tenAMinute, 1, 0, 2 * time.Hour, 0.98},
 		"two workers":              {tenAMinute, 2, 0, 2 * time.Hour, 0.98},
@@ -139,7 +140,8 @@ func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 						n.work(open(t, tt.quota, path), tt.workers, left)
 					}
 					if use := float64(n.admitted) / n.service.most(tt.span); n.refused > 0 || use < tt.use {
-						t.Errorf("%d refused, %.1f %% of the quota used", n.refused, 100*use)
+						t.Errorf("%d refused, %.1f %% of the quota used; want none and at least %.1f %%",
+							n.refused, 100*use, 100*tt.use)
 					}
 				})
 			})
@@ -159,10 +161,10 @@ func TestFreshWindowIsUsedAtOnce(t *testing.T) {
 				l.Observe(&outlier.Answer{Status: 200})
 			}
 			if took := time.Since(begun); took != 0 {
-				t.Errorf("ten requests took %v", took)
+				t.Errorf("ten requests took %v, want no wait", took)
 			}
 			if s := l.Status(); s.Remaining != 0 || time.Until(s.Reset) != time.Minute+margin(time.Minute) {
-				t.Errorf("then the status is %+v", s)
+				t.Errorf("then the status is %+v, want 0 remaining, reset in %v", s, time.Minute+margin(time.Minute))
 			}
 			time.Sleep(2 * time.Minute)
 		}
@@ -186,7 +188,7 @@ func TestUnsentRequestGivesItsSlotBack(t *testing.T) {
 			}()
 			begun := time.Now()
 			if err := l.Wait(t.Context(), details); err != nil || time.Since(begun) != time.Second {
-				t.Errorf("the next one waited %v: %v", time.Since(begun), err)
+				t.Errorf("the next call waited %v: %v, want 1s", time.Since(begun), err)
 			}
 			l.Unsent(nil)
 		}
@@ -204,15 +206,15 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		if err := l.Wait(ctx, details); !errors.Is(err, stop) || time.Since(begun) != 5*time.Second {
-			t.Errorf("ended after %v with %v", time.Since(begun), err)
+			t.Errorf("Wait ended after %v with %v, want 5s with %v", time.Since(begun), err, stop)
 		}
 		if err := l.Wait(ctx, details); !errors.Is(err, stop) {
-			t.Errorf("an ended context may leave: %v", err)
+			t.Errorf("Wait with an ended context returned %v, want %v", err, stop)
 		}
 	})
 }
 
-// drain uses up a window at one moment.
+// drain makes n calls that are answered at once.
 func drain(t *testing.T, l *Limiter, n int) {
 	t.Helper()
 	for range n {
@@ -223,38 +225,39 @@ func drain(t *testing.T, l *Limiter, n int) {
 	}
 }
 
-func TestWindowOutlivesTheProcess(t *testing.T) {
+func TestRestartKeepsTheWindow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		drain(t, open(t, tenAMinute, path), 7)
 		time.Sleep(20 * time.Second)
 		l := open(t, tenAMinute, path)
 		if s := l.Status(); s.Remaining != 3 {
-			t.Errorf("after 7 of 10 a restart finds %d", s.Remaining)
+			t.Errorf("after 7 of 10 requests and a restart, %d remain, want 3", s.Remaining)
 		}
 		drain(t, l, 3)
 		s := open(t, tenAMinute, path).Status()
 		if s.Remaining != 0 || time.Until(s.Reset) != 40*time.Second+margin(time.Minute) {
-			t.Errorf("after 10 of 10 a restart finds %+v, free in %v", s, time.Until(s.Reset))
+			t.Errorf("after 10 of 10 requests and a restart, status is %+v, reset in %v; want 0 remaining, reset in %v",
+				s, time.Until(s.Reset), 40*time.Second+margin(time.Minute))
 		}
 	})
 }
 
-func TestWindowOfAnotherOwnerIsNotBelieved(t *testing.T) {
+func TestWindowOfAnotherOwnerIsIgnored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		drain(t, open(t, tenAMinute, path), 7)
 		l, err := Open(tenAMinute, Options{Path: path, Owner: "another key"})
 		if err != nil || l.Status().Remaining != 10 {
-			t.Errorf("remaining %d, error %v", l.Status().Remaining, err)
+			t.Errorf("%d remain, error %v; want 10", l.Status().Remaining, err)
 		}
 	})
 }
 
-func TestFileThatMakesNoSenseIsAFullWindow(t *testing.T) {
+func TestInvalidFileCountsAsAFullWindow(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":              "",
-		"cut":                `{"done":[{"at":"20`,
+		"truncated":          `{"done":[{"at":"20`,
 		"negative":           `{"Log":{"Cells":[{"at":"2000-01-01T00:00:00Z","n":-5}]}}`,
 		"out of order":       `{"Log":{"Cells":[{"at":"2000-01-02T00:00:00Z","n":1},{"at":"2000-01-01T00:00:00Z","n":1}]}}`,
 		"another kind":       `[1]`,
@@ -268,15 +271,15 @@ func TestFileThatMakesNoSenseIsAFullWindow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, tenAMinute, path).Status()
 				if s.Remaining != 0 || time.Until(s.Reset) != time.Minute+margin(time.Minute) {
-					t.Errorf("status is %+v", s)
+					t.Errorf("status is %+v, want 0 remaining, reset in %v", s, time.Minute+margin(time.Minute))
 				}
 			})
 		})
 	}
 }
 
-// A file that cannot be read still has a date, and nothing left after it.
-func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
+// TestInvalidFileCountsFromItsDate: no request left after the file was written.
+func TestInvalidFileCountsFromItsDate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -293,25 +296,25 @@ func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
 			s := open(t, tenAMinute, path).Status()
 			until := written.Add(time.Minute + margin(time.Minute))
 			if s.Remaining != tt.free || tt.free == 0 && !s.Reset.Equal(until) {
-				t.Errorf("written %v ago, it leaves %d until %v", tt.age, s.Remaining, s.Reset)
+				t.Errorf("a file written %v ago: %d remain until %v, want %d until %v", tt.age, s.Remaining, s.Reset, tt.free, until)
 			}
 		}
 	})
 }
 
-func TestNothingLeavesThatCannotBeRemembered(t *testing.T) {
+func TestCallFailsIfTheFileCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, filepath.Join(t.TempDir(), "missing", "pace.json"))
 		if err := l.Wait(t.Context(), details); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("error is %v", err)
+			t.Errorf("Wait returned %v, want %v", err, os.ErrNotExist)
 		}
 		if s := l.Status(); s.Remaining != 10 {
-			t.Errorf("the failed wait took a slot: %+v", s)
+			t.Errorf("after a failed Wait, status is %+v, want 10 remaining", s)
 		}
 	})
 }
 
-func TestClockSetBackCostsAWindowAtMost(t *testing.T) {
+func TestTimesInTheFutureAreLimited(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		future := time.Now().Add(1000 * time.Hour).UTC().Format(time.RFC3339)
@@ -325,13 +328,13 @@ func TestClockSetBackCostsAWindowAtMost(t *testing.T) {
 		begun := time.Now()
 		drain(t, open(t, tenAMinute, path), 1)
 		if took := time.Since(begun); took != longBlock+clockSlack {
-			t.Errorf("the next request left after %v", took)
+			t.Errorf("the next request left after %v, want %v", took, longBlock+clockSlack)
 		}
 	})
 }
 
-// A quota of thousands must not cost thousands for each request.
-func TestLargeQuotaIsRememberedCoarsely(t *testing.T) {
+// TestLargeQuotaIsSavedRarely: the cost of a request must not grow with the quota.
+func TestLargeQuotaIsSavedRarely(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		q := Quota{100_000, time.Minute}
@@ -341,7 +344,7 @@ func TestLargeQuotaIsRememberedCoarsely(t *testing.T) {
 		for range 50_000 {
 			drain(t, l, 1)
 			time.Sleep(time.Millisecond)
-			if saves < 2000 && l.core.prepaid == 999 { // the first that a save covers
+			if saves < 2000 && l.core.prepaid == 999 { // the first request after a save
 				text, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)
@@ -353,11 +356,12 @@ func TestLargeQuotaIsRememberedCoarsely(t *testing.T) {
 			}
 		}
 		if len(l.core.Log.Cells) > 1001 || saves != 50 || len(last) > 100_000 {
-			t.Errorf("%d cells, %d saves, %d bytes", len(l.core.Log.Cells), saves, len(last))
+			t.Errorf("%d cells, %d saves, %d bytes; want at most 1001, 50 and at most 100000",
+				len(l.core.Log.Cells), saves, len(last))
 		}
-		forgot := l.Status().Remaining - open(t, q, path).Status().Remaining
-		if forgot < 0 || forgot > q.Requests/100 {
-			t.Errorf("a restart finds %d requests fewer", forgot)
+		extra := l.Status().Remaining - open(t, q, path).Status().Remaining
+		if extra < 0 || extra > q.Requests/100 {
+			t.Errorf("a restart counts %d requests more than were made, want 0 to %d", extra, q.Requests/100)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anything draws a reading such as no sane service would give, with limits up to most.
-func anything(t *rapid.T, most int) reading {
+// anyReading draws a reading, however implausible, with limits up to most.
+func anyReading(t *rapid.T, most int) reading {
 	seconds := func(name string, from int) time.Duration {
 		return time.Duration(rapid.IntRange(from, 86_400).Draw(t, name)) * time.Second
 	}
@@ -30,9 +30,9 @@ func anything(t *rapid.T, most int) reading {
 	return r
 }
 
-// Whatever the answers say: no more requests leave than configured, unless answers that count
-// have proved more; and the next request may always leave within days.
-func TestNoAnswersMakeItExceedTheBeliefOrSleepForEver(t *testing.T) {
+// TestAnswersNeitherExceedTheQuotaNorBlockForever: whatever the answers say, requests stay within the
+// configured quota, unless their counts prove a higher one, and the next request may leave within 3 days.
+func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &core{quota: tenAMinute}
 		now := simulationStart
@@ -41,30 +41,30 @@ func TestNoAnswersMakeItExceedTheBeliefOrSleepForEver(t *testing.T) {
 			c.forget(now)
 			next := c.slot(now, 1)
 			if wait := next.Sub(now); wait < 0 || wait > 3*24*time.Hour {
-				t.Fatalf("the next request waits for %v", wait)
+				t.Fatalf("the next request waits for %v, want 0 to 3 days", wait)
 			}
 			now = next
 			c.grant(now)
 			left = append(left, now)
 			sent := now
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "latency")) * time.Millisecond)
-			r := anything(t, 10)
-			if rapid.Bool().Draw(t, "boasts") {
-				r.limit, r.remaining = 1000, 999 // and never counts what is used
+			r := anyReading(t, 10)
+			if rapid.Bool().Draw(t, "claims more") {
+				r.limit, r.remaining = 1000, 999 // whatever was used: this proves nothing
 			}
 			c.observe(now, sent, r)
 		}
 		for i := tenAMinute.Requests; i < len(left); i++ {
 			if span := left[i].Sub(left[i-tenAMinute.Requests]); span < tenAMinute.Window {
-				t.Fatalf("eleven requests within %v", span)
+				t.Fatalf("11 requests within %v, want at most 10 within %v", span, tenAMinute.Window)
 			}
 		}
 	})
 }
 
-// After calls in any order the number in flight is right, and the file that was written can
-// be read.
-func TestMemoryOutlivesAnything(t *testing.T) {
+// TestFileOfAnyStateCanBeRead: after any sequence of calls the file has the number in flight, and a restart
+// does not let a request leave earlier.
+func TestFileOfAnyStateCanBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &core{quota: tenAMinute}
 		now := simulationStart
@@ -79,7 +79,7 @@ func TestMemoryOutlivesAnything(t *testing.T) {
 				c.unsent()
 			case c.inFlight > 0:
 				ago := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ago")) * time.Millisecond
-				c.observe(now, now.Add(-ago), anything(t, 40))
+				c.observe(now, now.Add(-ago), anyReading(t, 40))
 			}
 		}
 		c.prepaid = 0
@@ -89,12 +89,12 @@ func TestMemoryOutlivesAnything(t *testing.T) {
 		}
 		n, ok := parse(text)
 		if !ok || n.Out != c.inFlight {
-			t.Fatalf("%s is not understood", text)
+			t.Fatalf("%s is parsed: %t, with %d in flight, want %d", text, ok, n.Out, c.inFlight)
 		}
 		again := &core{quota: tenAMinute}
 		again.resume(n, now)
-		if was, is := c.slot(now, 1), again.slot(now, 1); is.Before(was) && c.inFlight == 0 {
-			t.Fatalf("a restart makes the next request leave at %v instead of %v", is, was)
+		if want, got := c.slot(now, 1), again.slot(now, 1); got.Before(want) && c.inFlight == 0 {
+			t.Fatalf("after a restart the next request leaves at %v, want no earlier than %v", got, want)
 		}
 	})
 }

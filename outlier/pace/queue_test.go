@@ -30,7 +30,7 @@ func must(r *outlier.Request, err error) *outlier.Request {
 	return r
 }
 
-func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
+func TestWaitingCallsLeaveByClassThenByArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Quota{1, time.Minute}, "")
 		drain(t, l, 1)
@@ -58,12 +58,12 @@ func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
 		wg.Wait()
 		want := []string{"a person's details", "search", "another search", "poll", "details", "more details"}
 		if !slices.Equal(order, want) {
-			t.Errorf("they went as %q", order)
+			t.Errorf("calls left in the order %q, want %q", order, want)
 		}
 	})
 }
 
-// However many polls wait, also if a person asks for them.
+// TestPollsTakeATwentiethAtMost, however many of them wait, and also in runs by hand.
 func TestPollsTakeATwentiethAtMost(t *testing.T) {
 	for name, with := range map[string]func(context.Context) context.Context{
 		"on a schedule": func(ctx context.Context) context.Context { return ctx }, "by hand": Urgent,
@@ -86,15 +86,15 @@ func TestPollsTakeATwentiethAtMost(t *testing.T) {
 				wg.Go(func() { call(details, &rest) })
 				wg.Wait()
 				if polled < 290 || polled > 301 || polled+rest < 5950 {
-					t.Errorf("%d polls and %d others in ten hours", polled, rest)
+					t.Errorf("%d polls and %d other calls in ten hours, want 290 to 301, and at least 5950 in total", polled, rest)
 				}
 			})
 		})
 	}
 }
 
-// The polls' share outlives the process. Otherwise one that restarts often would exceed it.
-func TestPollsKeepTheirShareOverARestart(t *testing.T) {
+// TestRestartKeepsTheShareOfPolls: otherwise a process that restarts often would exceed it.
+func TestRestartKeepsTheShareOfPolls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, path)
@@ -105,33 +105,32 @@ func TestPollsKeepTheirShareOverARestart(t *testing.T) {
 		time.Sleep(time.Minute)
 		again := open(t, tenAMinute, path)
 		if pause := time.Until(again.Poll()); pause != time.Minute {
-			t.Errorf("a minute after a poll and a restart the next may leave in %v, want 1m", pause)
+			t.Errorf("a minute after a poll, and after a restart, the next poll may leave in %v, want 1m", pause)
 		}
 	})
 }
 
-// Calls that go before enrichment delay it.
-func TestForecastReckonsWithWhatGoesBefore(t *testing.T) {
+func TestETACountsCallsOfHigherPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Quota{1, time.Minute}, "")
 		drain(t, l, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, r := range []*outlier.Request{aSearch, aSearch, details} {
-			wg.Go(func() { _ = l.Wait(ctx, r) }) // it ends with ctx
+			wg.Go(func() { _ = l.Wait(ctx, r) }) // until ctx is cancelled
 		}
 		synctest.Wait()
 		if left, want := l.ETA(1), 3*(time.Minute+margin(time.Minute)); left != want {
-			t.Errorf("behind two searches the first of enrichment leaves in %v, want %v", left, want)
+			t.Errorf("behind two searches the first enrichment leaves in %v, want %v", left, want)
 		}
 		stop()
 		wg.Wait()
 	})
 }
 
-// A slot is idle while something waits although fewer requests than the quota lie
-// within the last window. The expected value is computed from the times alone.
-func TestNoSlotIsIdleWhileSomethingWaits(t *testing.T) {
+// TestNoSlotIsIdleWhileCallsWait computes from the times alone when each call could have left: as soon as
+// the last window has fewer requests than the quota.
+func TestNoSlotIsIdleWhileCallsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
@@ -162,12 +161,12 @@ func TestNoSlotIsIdleWhileSomethingWaits(t *testing.T) {
 			}
 		}
 		if idle > 0 || len(left) < 7160 {
-			t.Errorf("%d of %d slots were idle", idle, len(left))
+			t.Errorf("%d of %d calls left late, want none of at least 7160", idle, len(left))
 		}
 	})
 }
 
-func TestWaitThatIsTooLongFailsAtOnceAndTakesNothing(t *testing.T) {
+func TestTooLongWaitFailsAtOnceWithoutTakingASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open(tenAMinute, Options{MaxWait: 30 * time.Second})
 		if err != nil {
@@ -177,18 +176,18 @@ func TestWaitThatIsTooLongFailsAtOnceAndTakesNothing(t *testing.T) {
 		begun := time.Now()
 		long, ok := errors.AsType[*LongWaitError](l.Wait(t.Context(), details))
 		if !ok || time.Since(begun) != 0 || !long.Until.Equal(begun.Add(time.Minute+margin(time.Minute))) {
-			t.Errorf("after %v the error is %v", time.Since(begun), long)
+			t.Errorf("Wait failed after %v with %v, want at once, with the time when it could leave", time.Since(begun), long)
 		}
 		time.Sleep(time.Until(long.Until) - 20*time.Second)
-		drain(t, l, 10) // 20 s are not too long, and no slot is missing
+		drain(t, l, 10) // 20 s are not too long, and all slots are free
 		if took := time.Since(begun); took != time.Minute+margin(time.Minute) {
-			t.Errorf("the next ten had left after %v", took)
+			t.Errorf("the next ten calls had left after %v, want %v", took, time.Minute+margin(time.Minute))
 		}
 	})
 }
 
-// Without a configured maximum, a client that has used up a quota waits for its window,
-// however long that is, and otherwise for ten minutes.
+// TestWaitForAWindowIsNotTooLong: without a configured maximum, a client waits for the window of its quota,
+// however long that is, or for ten minutes.
 func TestWaitForAWindowIsNotTooLong(t *testing.T) {
 	for _, tt := range []struct {
 		quota Quota
@@ -216,14 +215,14 @@ func TestWaitForAWindowIsNotTooLong(t *testing.T) {
 					Err: &outlier.Error{Kind: outlier.Foreign},
 				})
 				if err := l.Wait(t.Context(), details); (err == nil) != tt.ok {
-					t.Errorf("the next call ends with %v", err)
+					t.Errorf("the next call returned %v, want success: %t", err, tt.ok)
 				}
 			})
 		})
 	}
 }
 
-func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
+func TestTooLongBlockEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open(Quota{2, time.Minute}, Options{MaxWait: 2 * time.Minute})
 		if err != nil {
@@ -242,7 +241,7 @@ func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
 			Err: &outlier.Error{Kind: outlier.Foreign},
 		})
 		if _, ok := errors.AsType[*LongWaitError](<-failed); !ok || time.Since(begun) > time.Second {
-			t.Errorf("it goes on waiting for %v", time.Since(begun))
+			t.Errorf("Wait ended after %v, too long wait: %t; want at once", time.Since(begun), ok)
 		}
 	})
 }
@@ -264,31 +263,31 @@ func TestShareLeavesTheRestToOthers(t *testing.T) {
 			begun := time.Now()
 			drain(t, l, 10*tt.limit)
 			if s := l.Status(); s.Limit != tt.limit || s.Window != tt.window {
-				t.Errorf("a share of %v makes %d in %v", tt.share, s.Limit, s.Window)
+				t.Errorf("a share of %v is %d in %v, want %d in %v", tt.share, s.Limit, s.Window, tt.limit, tt.window)
 			}
 			if took := time.Since(begun); took != 9*(tt.window+margin(tt.window)) {
-				t.Errorf("ten windows with a share of %v take %v", tt.share, took)
+				t.Errorf("ten windows with a share of %v take %v, want %v", tt.share, took, 9*(tt.window+margin(tt.window)))
 			}
 		})
 	}
 	for _, share := range []float64{-0.1, 1.1} {
 		if _, err := Open(tenAMinute, Options{Share: share}); err == nil {
-			t.Errorf("a share of %v passes", share)
+			t.Errorf("Open accepts a share of %v, want an error", share)
 		}
 	}
 }
 
-// A queuedRun is a number of queued calls, and what was forecast on the way.
+// A queuedRun is a number of queued calls, and the forecasts made while they were sent.
 type queuedRun struct {
 	n     *link
 	calls int
 
 	mu       sync.Mutex
 	left     []time.Time
-	forecast map[int]time.Time // when the last was to leave, by how many had been begun
+	forecast map[int]time.Time // when the last call was to leave, by the number of calls taken
 }
 
-// begin takes the next call; false if there is none.
+// begin takes the next call. It returns false if all were taken.
 func (q *queuedRun) begin(l *Limiter) (i int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -319,10 +318,9 @@ func (q *queuedRun) work(t *testing.T, l *Limiter) {
 	}
 }
 
-// What is shown while a run goes on must come true, as long as the quota and not the
-// time that calls take is what a run waits for: one worker alone does not make 30
-// calls of up to two seconds in a minute.
-func TestForecastComesTrue(t *testing.T) {
+// TestETAIsAccurate as long as the quota limits a run, and not the latency of its calls: one worker alone
+// cannot make 30 calls a minute that take up to two seconds.
+func TestETAIsAccurate(t *testing.T) {
 	for name, kind := range map[string]kind{
 		"fixed window": clockOf(tenAMinute), "window from the first hit": hitOf(tenAMinute),
 		"sliding log": slidingOf(tenAMinute), "bucket": bucketOf(10), "GCRA": bucketOf(1),
@@ -345,8 +343,9 @@ func TestForecastComesTrue(t *testing.T) {
 					wg.Wait()
 					for i, at := range q.forecast {
 						from, end := q.left[i-1], q.left[q.calls-1]
-						if off, truth := at.Sub(end).Abs(), end.Sub(from); off > truth/10 {
-							t.Errorf("after %d of %d the rest is said to end %v off, of %v", i, q.calls, off, truth)
+						if off, took := at.Sub(end).Abs(), end.Sub(from); off > took/10 {
+							t.Errorf("after %d of %d calls, the forecast of the end is off by %v, want at most a tenth of %v",
+								i, q.calls, off, took)
 						}
 					}
 				})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestQuotasAreWrittenAsPeopleDo(t *testing.T) {
+func TestParseQuota(t *testing.T) {
 	for _, tt := range []struct {
 		text, canonical string
 		want            Quota
@@ -26,30 +26,30 @@ func TestQuotasAreWrittenAsPeopleDo(t *testing.T) {
 	} {
 		q, err := ParseQuota(tt.text)
 		if err != nil || q != tt.want || q.String() != tt.canonical {
-			t.Errorf("%q is %+v (%v), written %q; want %+v, %q", tt.text, q, err, q, tt.want, tt.canonical)
+			t.Errorf("ParseQuota(%q) = %+v (%q), %v; want %+v (%q)", tt.text, q, q, err, tt.want, tt.canonical)
 		}
 		if again, err := ParseQuota(q.String()); err != nil || again != q {
-			t.Errorf("%q does not read back: %+v, %v", q, again, err)
+			t.Errorf("ParseQuota(%q) = %+v, %v; want %+v", q, again, err, q)
 		}
 	}
 }
 
-func TestWhatIsNoQuotaIsRefused(t *testing.T) {
+func TestParseQuotaRefusesOtherText(t *testing.T) {
 	for _, text := range []string{
 		"", "10", "10/", "/min", "min/10", "0/min", "-1/min", "1.5/min", "10/0s", "10/-1m", "10/100ms", "10/25h",
 		"10/week", "10 min", "99999999999999999999/min",
 	} {
 		if q, err := ParseQuota(text); err == nil {
-			t.Errorf("%q passes as %v", text, q)
+			t.Errorf("ParseQuota(%q) = %v, want an error", text, q)
 		}
 	}
 	if _, err := Open(Quota{}, Options{}); err == nil {
-		t.Error("a limiter of no quota opens")
+		t.Error("Open accepts a quota of zero, want an error")
 	}
 }
 
-// TestTimeOfRequestsNeverOverflows: a job may ask for more than fits into a Duration.
-func TestTimeOfRequestsNeverOverflows(t *testing.T) {
+// TestQuotaTimeDoesNotOverflow: a job may ask for so many requests that the time does not fit in a Duration.
+func TestQuotaTimeDoesNotOverflow(t *testing.T) {
 	for _, c := range []struct {
 		quota Quota
 		n     int
@@ -62,7 +62,7 @@ func TestTimeOfRequestsNeverOverflows(t *testing.T) {
 		{Quota{10, time.Minute}, -1, 0},
 	} {
 		if got := c.quota.Time(c.n); got.Round(time.Second) != c.want.Round(time.Second) {
-			t.Errorf("%d requests at %s take %s, want %s", c.n, c.quota, got, c.want)
+			t.Errorf("Time(%d) at %s = %s, want %s", c.n, c.quota, got, c.want)
 		}
 	}
 }

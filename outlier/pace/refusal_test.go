@@ -12,7 +12,7 @@ import (
 	"outlierd/outlier"
 )
 
-// ask makes one call that is answered with a at once.
+// ask makes a call that is answered with a at once.
 func ask(t *testing.T, l *Limiter, a *outlier.Answer) {
 	t.Helper()
 	if err := l.Wait(t.Context(), details); err != nil {
@@ -21,10 +21,10 @@ func ask(t *testing.T, l *Limiter, a *outlier.Answer) {
 	l.Observe(a)
 }
 
-func TestRefusalIsObeyedAsFarAsItCanBeBelieved(t *testing.T) {
+func TestRefusalBlocksForACredibleTime(t *testing.T) {
 	// The service's clock is an hour ahead of ours.
 	const skew = time.Hour
-	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when a test's clock begins
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // at which clocks of synctest start
 	date := now.Add(skew)
 	in := func(d time.Duration) *outlier.Rate {
 		return &outlier.Rate{Limit: 10, Current: 11, Reset: date.Add(d)}
@@ -35,24 +35,24 @@ func TestRefusalIsObeyedAsFarAsItCanBeBelieved(t *testing.T) {
 		header http.Header
 		want   time.Duration
 	}{
-		"reset in the body":             {rate: in(42 * time.Second), want: 42 * time.Second},
-		"seconds in the header":         {header: after("17"), want: 17 * time.Second},
-		"date in the header":            {header: after(date.Add(50 * time.Second).Format(http.TimeFormat)), want: 50 * time.Second},
-		"both, header later":            {rate: in(20 * time.Second), header: after("25"), want: 25 * time.Second},
-		"both, body later":              {rate: in(30 * time.Second), header: after("25"), want: 30 * time.Second},
-		"no hint":                       {want: 6 * time.Second},
-		"a rate without reset":          {rate: &outlier.Rate{Limit: 10, Current: 11}, want: 6 * time.Second},
-		"reset in the past":             {rate: in(-time.Hour), want: 6 * time.Second},
-		"reset at once":                 {rate: in(0), want: 6 * time.Second},
-		"reset in two hours":            {rate: in(2 * time.Hour), want: longBlock},
-		"reset in the year 9999":        {rate: &outlier.Rate{Limit: 10, Reset: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}, want: 6 * time.Second},
-		"limit of zero":                 {rate: &outlier.Rate{Limit: 0, Current: 0, Reset: date.Add(9 * time.Second)}, want: 9 * time.Second},
-		"header of a month":             {header: after("2592000"), want: 6 * time.Second},
-		"header below zero":             {header: after("-5"), want: 6 * time.Second},
-		"header beyond all numbers":     {header: after("99999999999999999999"), want: 6 * time.Second},
-		"header that is no time":        {header: after("soon"), want: 6 * time.Second},
-		"header of an hour":             {header: after("3600"), want: longBlock},
-		"absurd header, sensible reset": {rate: in(8 * time.Second), header: after("999999999"), want: 8 * time.Second},
+		"reset in the body":            {rate: in(42 * time.Second), want: 42 * time.Second},
+		"seconds in the header":        {header: after("17"), want: 17 * time.Second},
+		"date in the header":           {header: after(date.Add(50 * time.Second).Format(http.TimeFormat)), want: 50 * time.Second},
+		"both, header later":           {rate: in(20 * time.Second), header: after("25"), want: 25 * time.Second},
+		"both, body later":             {rate: in(30 * time.Second), header: after("25"), want: 30 * time.Second},
+		"no hint":                      {want: 6 * time.Second},
+		"a rate without reset":         {rate: &outlier.Rate{Limit: 10, Current: 11}, want: 6 * time.Second},
+		"reset in the past":            {rate: in(-time.Hour), want: 6 * time.Second},
+		"reset at once":                {rate: in(0), want: 6 * time.Second},
+		"reset in two hours":           {rate: in(2 * time.Hour), want: longBlock},
+		"reset in the year 9999":       {rate: &outlier.Rate{Limit: 10, Reset: endOfTime}, want: 6 * time.Second},
+		"limit of zero":                {rate: &outlier.Rate{Limit: 0, Current: 0, Reset: date.Add(9 * time.Second)}, want: 9 * time.Second},
+		"header of a month":            {header: after("2592000"), want: 6 * time.Second},
+		"negative header":              {header: after("-5"), want: 6 * time.Second},
+		"header that overflows":        {header: after("99999999999999999999"), want: 6 * time.Second},
+		"header that is not a time":    {header: after("soon"), want: 6 * time.Second},
+		"header of an hour":            {header: after("3600"), want: longBlock},
+		"header of years, short reset": {rate: in(8 * time.Second), header: after("999999999"), want: 8 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,24 +68,24 @@ func TestRefusalIsObeyedAsFarAsItCanBeBelieved(t *testing.T) {
 					t.Errorf("the next request left after %v, want %v", took, tt.want)
 				}
 				if !blocked.Equal(now.Add(tt.want + clockSlack)) {
-					t.Errorf("blocked until %v", blocked)
+					t.Errorf("blocked until %v, want %v", blocked, now.Add(tt.want+clockSlack))
 				}
 			})
 		})
 	}
 }
 
-func TestResetWithoutDateIsReadByOurClock(t *testing.T) {
+func TestResetWithoutDateUsesLocalClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ask(t, l, refusal(&outlier.Rate{Reset: time.Now().Add(33 * time.Second)}, nil))
 		if d := time.Until(l.Status().BlockedUntil); d != 33*time.Second+clockSlack {
-			t.Errorf("blocked for %v", d)
+			t.Errorf("blocked for %v, want %v", d, 33*time.Second+clockSlack)
 		}
 	})
 }
 
-func TestRefusalsWithoutAnswerBetweenThemDouble(t *testing.T) {
+func TestBackoffDoublesUntilAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		next := func(a *outlier.Answer) time.Duration {
@@ -94,21 +94,21 @@ func TestRefusalsWithoutAnswerBetweenThemDouble(t *testing.T) {
 		}
 		for _, want := range []time.Duration{6, 12, 24, 48, 96, 192, 300, 300} {
 			if got := next(refusal(nil, nil)); got != want*time.Second {
-				t.Errorf("blocked for %v, want %v s", got, int(want))
+				t.Errorf("blocked for %v, want %v", got, want*time.Second)
 			}
 		}
 		hint := http.Header{"Retry-After": {"1"}}
 		if got := next(refusal(nil, hint)); got != longBackoff {
-			t.Errorf("a hint that proved too short again blocks for %v", got)
+			t.Errorf("after refusals, Retry-After: 1 blocks for %v, want %v", got, longBackoff)
 		}
 		ask(t, l, &outlier.Answer{Status: 200})
 		if got := next(refusal(nil, hint)); got != time.Second {
-			t.Errorf("after an answer a hint blocks for %v", got)
+			t.Errorf("after an answer, Retry-After: 1 blocks for %v, want 1s", got)
 		}
 	})
 }
 
-func TestOverloadedServiceIsLeftAloneAsLongAsItAsks(t *testing.T) {
+func TestRetryAfterOfOverloadedServiceBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		down := &outlier.Answer{
@@ -117,7 +117,7 @@ func TestOverloadedServiceIsLeftAloneAsLongAsItAsks(t *testing.T) {
 		}
 		ask(t, l, down)
 		if s := l.Status(); time.Until(s.BlockedUntil) != 2*time.Minute+clockSlack || s.Limit != 10 {
-			t.Errorf("status is %+v", s)
+			t.Errorf("status is %+v, want a block of %v and limit 10", s, 2*time.Minute+clockSlack)
 		}
 	})
 }
@@ -127,40 +127,41 @@ func TestLowerLimitIsKeptForAWeek(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ask(t, l, refusal(&outlier.Rate{Limit: 5, Current: 6, Remaining: 0}, nil))
 		if s := l.Status(); s.Limit != 5 {
-			t.Errorf("limit is %d", s.Limit)
+			t.Errorf("limit is %d, want 5", s.Limit)
 		}
 		time.Sleep(learnedLasts + time.Second)
 		if s := l.Status(); s.Limit != 10 || s.Remaining != 10 {
-			t.Errorf("a week later the status is %+v", s)
+			t.Errorf("a week later the status is %+v, want limit 10, 10 remaining", s)
 		}
 	})
 }
 
-func TestLimitThatMakesNoSenseIsIgnored(t *testing.T) {
+func TestImplausibleLimitIsIgnored(t *testing.T) {
 	for _, r := range []outlier.Rate{{Limit: 0}, {Limit: -1}, {Limit: 1000}, {Limit: 2, Remaining: 7}} {
 		synctest.Test(t, func(t *testing.T) {
 			l := open(t, tenAMinute, "")
 			ask(t, l, refusal(&r, nil))
 			if s := l.Status(); s.Limit != 10 {
-				t.Errorf("%+v makes the limit %d", r, s.Limit)
+				t.Errorf("after %+v the limit is %d, want 10", r, s.Limit)
 			}
 		})
 	}
 }
 
-func TestOthersOnTheKeyAreCounted(t *testing.T) {
+func TestRequestsOfOtherClientsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		drain(t, l, 3)
 		ask(t, l, refusal(&outlier.Rate{Limit: 10, Current: 11}, nil))
 		if s := l.Status(); s.Foreign != 7 {
-			t.Errorf("of 11 requests 4 are ours, and %d are counted as others'", s.Foreign)
+			t.Errorf("of 11 requests 4 are ours: %d are counted as those of other clients, want 7", s.Foreign)
 		}
 	})
 }
 
-// One call of another client, which no answer shows before the refusal that it causes.
-func TestRefusalThatOthersCausedTeachesNoBurst(t *testing.T) {
+// TestRefusalCausedByOthersKeepsTheBurst: a call of another client is first seen in the refusal that it
+// causes.
+func TestRefusalCausedByOthersKeepsTheBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		drain(t, l, 9)
@@ -170,15 +171,15 @@ func TestRefusalThatOthersCausedTeachesNoBurst(t *testing.T) {
 			begun := time.Now()
 			drain(t, l, 10)
 			if took := time.Since(begun); took > 0 {
-				t.Errorf("%v later ten requests take %v", pause, took)
+				t.Errorf("%v later ten requests take %v, want no wait", pause, took)
 			}
 		}
 	})
 }
 
-// A whole window is tried again hours after a refusal without a reason, and later each time
-// that is refused.
-func TestBurstIsTriedAgainLaterEachTimeItIsRefused(t *testing.T) {
+// TestWaitBeforeTryingAFullBurstDoubles: a full burst is tried again hours after a refusal without a reason,
+// and after twice the time whenever that is refused.
+func TestWaitBeforeTryingAFullBurstDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		for i := range 3 {
@@ -186,18 +187,18 @@ func TestBurstIsTriedAgainLaterEachTimeItIsRefused(t *testing.T) {
 			ask(t, l, refusal(nil, nil))
 			time.Sleep(burstLasts<<i - time.Minute)
 			if at := l.Status(); at.Remaining == 10 {
-				t.Errorf("a whole window is tried too soon after refusal %d", i+1)
+				t.Errorf("after refusal %d, a full burst may leave within %v", i+1, burstLasts<<i-time.Minute)
 			}
 			time.Sleep(2 * time.Minute)
 			if at := l.Status(); at.Remaining != 10 {
-				t.Errorf("no whole window is tried after refusal %d: %d may leave", i+1, at.Remaining)
+				t.Errorf("after refusal %d and %v, %d may leave, want 10", i+1, burstLasts<<i+time.Minute, at.Remaining)
 			}
 		}
 	})
 }
 
-// A service that was strict long ago may have changed: the first refusal counts as the first.
-func TestBurstOfLongAgoIsTriedAgainAsSoonAsTheFirst(t *testing.T) {
+// TestWaitBeforeTryingAFullBurstIsReset if the last refusal was long ago: the service may have changed.
+func TestWaitBeforeTryingAFullBurstIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		for i := range mostRelearned + 1 {
@@ -205,7 +206,7 @@ func TestBurstOfLongAgoIsTriedAgainAsSoonAsTheFirst(t *testing.T) {
 			ask(t, l, refusal(nil, nil))
 			time.Sleep(burstLasts<<i + time.Minute)
 			if at := l.Status(); at.Remaining != 10 {
-				t.Fatalf("no whole window is tried after refusal %d: %d may leave", i+1, at.Remaining)
+				t.Fatalf("after refusal %d and %v, %d may leave, want 10", i+1, burstLasts<<i+time.Minute, at.Remaining)
 			}
 		}
 		time.Sleep(60 * day)
@@ -213,16 +214,16 @@ func TestBurstOfLongAgoIsTriedAgainAsSoonAsTheFirst(t *testing.T) {
 		ask(t, l, refusal(nil, nil))
 		time.Sleep(burstLasts - time.Minute)
 		if at := l.Status(); at.Remaining == 10 {
-			t.Error("two months later a whole window is tried too soon")
+			t.Errorf("two months later, a full burst may leave within %v after a refusal", burstLasts-time.Minute)
 		}
 		time.Sleep(2 * time.Minute)
 		if at := l.Status(); at.Remaining != 10 {
-			t.Errorf("two months later the first refusal holds for more than %v: %d may leave", burstLasts, at.Remaining)
+			t.Errorf("two months later, %v after a refusal, %d may leave, want 10", burstLasts+time.Minute, at.Remaining)
 		}
 	})
 }
 
-func TestBlockOutlivesTheProcess(t *testing.T) {
+func TestRestartKeepsTheBlock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		reset := time.Now().Add(5 * time.Minute)
@@ -230,39 +231,39 @@ func TestBlockOutlivesTheProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		s := open(t, tenAMinute, path).Status()
 		if time.Until(s.BlockedUntil) != 4*time.Minute+clockSlack || s.Limit != 5 {
-			t.Errorf("status is %+v", s)
+			t.Errorf("status is %+v, want a block of %v and limit 5", s, 4*time.Minute+clockSlack)
 		}
 	})
 }
 
-// Where a service is stricter than its numbers, one refusal is enough to learn it.
-func TestStrictServiceIsAskedEvenly(t *testing.T) {
+// TestStricterServiceRefusesOnce: one refusal is enough to learn that a service allows less than it states.
+func TestStricterServiceRefusesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		n := &link{service: bucketOf(1)(nil, 0), style: styles[0], random: random, begun: time.Now()}
 		n.work(open(t, tenAMinute, ""), 1, time.Hour)
 		if n.refused != 1 || n.admitted < 580 {
-			t.Errorf("%d admitted, %d refused", n.admitted, n.refused)
+			t.Errorf("%d admitted, %d refused; want at least 580 and 1", n.admitted, n.refused)
 		}
 	})
 }
 
-// A refusal that makes only the burst smaller has taught no other pace.
-func TestSmallerBurstIsNoLearnedPace(t *testing.T) {
+// TestPaceIsLearnedOnlyIfItDiffers: a refusal may change the burst alone.
+func TestPaceIsLearnedOnlyIfItDiffers(t *testing.T) {
 	l := &Limiter{}
 	l.core.quota = Quota{600, time.Minute}
 	l.core.Refusals.Stretch = 1.0001
 	if s := l.Status(); s.Learned {
-		t.Errorf("%+v shows %q beside a limit of 600/min", s, s.Pace())
+		t.Errorf("status %+v shows %q, want 600/min, which is not learned", s, s.Pace())
 	}
 	l.core.Refusals.Stretch = 1.2
 	if s := l.Status(); s.Pace() != "500/min, learned" {
-		t.Errorf("a pace of 500 a minute is shown as %q", s.Pace())
+		t.Errorf("a pace of 500 a minute is shown as %q, want %q", s.Pace(), "500/min, learned")
 	}
 }
 
-// The pace of a service that is far slower than configured is learned within the hour, shown,
-// and kept when the configured limit is corrected.
+// TestPaceOfASilentServiceIsLearned: the pace of a service that is far slower than configured is learned
+// within an hour, shown, and kept when the configured limit is corrected.
 func TestPaceOfASilentServiceIsLearned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -283,12 +284,12 @@ func TestPaceOfASilentServiceIsLearned(t *testing.T) {
 			}
 			return Quota{s.Limit, s.Window}.spacing()
 		}
-		is := learned(fast)
-		if is < 6*time.Second || is > 9*time.Second {
-			t.Errorf("one request in %v, want about one in 6 s", is)
+		before := learned(fast)
+		if before < 6*time.Second || before > 9*time.Second {
+			t.Errorf("learned one request in %v, want one in 6 to 9 s", before)
 		}
-		if after := learned(open(t, tenAMinute, path)); (after - is).Abs() > time.Second/10 {
-			t.Errorf("under another limit one request in %v, want one in %v as before", after, is)
+		if after := learned(open(t, tenAMinute, path)); (after - before).Abs() > time.Second/10 {
+			t.Errorf("with another configured limit, learned one request in %v, want one in %v as before", after, before)
 		}
 	})
 }

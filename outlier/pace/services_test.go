@@ -20,7 +20,7 @@ type verdict struct {
 
 var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// resets is when the reset is, by the service's clock.
+// resets returns the time of the reset, by the service's clock.
 func (v verdict) resets(clock time.Time) time.Time {
 	if v.never {
 		return endOfTime
@@ -28,8 +28,7 @@ func (v verdict) resets(clock time.Time) time.Time {
 	return clock.Add(v.reset)
 }
 
-// toReset is how many whole seconds it is to the reset. No length of package time
-// reaches the year 9999.
+// toReset returns the whole seconds until the reset. A time.Duration cannot reach the year 9999.
 func (v verdict) toReset(clock time.Time) int64 {
 	if v.never {
 		return endOfTime.Unix() - clock.Unix()
@@ -37,20 +36,20 @@ func (v verdict) toReset(clock time.Time) int64 {
 	return ceilSeconds(v.reset)
 }
 
-// A service is one kind of limit, asked as each request arrives. Times count from
-// the beginning of the simulation.
+// A service enforces one kind of limit. Times are since the start of the simulation.
 type service interface {
+	// ask counts a request that arrives now.
 	ask(now time.Duration) verdict
 
-	// most is how many requests it would admit from the beginning to the given end
-	// to a client that knows its state and has no latency.
+	// most returns how many requests it would admit until end from a client that knows its state
+	// and has no latency.
 	most(end time.Duration) float64
 }
 
-// onClock has windows that follow each other from its phase on.
+// onClock has consecutive windows.
 type onClock struct {
 	Quota
-	phase time.Duration // of the first window that had begun when the simulation did
+	phase time.Duration // age of the first window when the simulation starts
 	index int64
 	used  int
 }
@@ -69,7 +68,7 @@ func (s *onClock) most(end time.Duration) float64 {
 	return float64(s.Requests) * float64(int64((end+s.phase)/s.Window)+1)
 }
 
-// fixed is the verdict of a window of which so many are used.
+// fixed returns the verdict on the last of the used requests in a window that ends in left.
 func (q Quota) fixed(used int, left time.Duration) verdict {
 	return verdict{
 		ok: used <= q.Requests, limit: q.Requests, remaining: max(0, q.Requests-used), current: used,
@@ -77,7 +76,7 @@ func (q Quota) fixed(used int, left time.Duration) verdict {
 	}
 }
 
-// fromHit has a window that begins with the first request after the last one.
+// fromHit has windows that start with the first request after the previous window.
 type fromHit struct {
 	Quota
 	ends time.Duration
@@ -96,10 +95,10 @@ func (s *fromHit) most(end time.Duration) float64 {
 	return float64(s.Requests) * math.Ceil(float64(end)/float64(s.Window))
 }
 
-// slidingLog counts what it admitted in the window before each request.
+// slidingLog counts the requests that it admitted in the window before each request.
 type slidingLog struct {
 	Quota
-	vague bool // its reset is always a whole window away
+	vague bool // it always states a reset in a whole window
 	seen  []time.Duration
 }
 
@@ -125,12 +124,12 @@ func (s *slidingLog) most(end time.Duration) float64 {
 	return float64(s.Requests) * math.Ceil(float64(end)/float64(s.Window))
 }
 
-// refilling is a token bucket, or GCRA, which is the same: a burst, and one more request in
-// each interval. Its reset is when it is full again.
+// refilling is a token bucket, or the equivalent GCRA: it admits a burst, and one more request in each
+// interval. Its reset is when the bucket is full.
 type refilling struct {
 	burst int
 	each  time.Duration
-	lack  time.Duration // how long until it is full
+	lack  time.Duration // until the bucket is full
 	last  time.Duration
 }
 
@@ -156,7 +155,7 @@ func (s *refilling) most(end time.Duration) float64 {
 	return float64(s.burst) + math.Floor(float64(end)/float64(s.each))
 }
 
-// approximate estimates a sliding window from the counts of two fixed ones.
+// approximate estimates a sliding window from the counts of two fixed windows.
 type approximate struct {
 	Quota
 	phase      time.Duration
@@ -183,13 +182,13 @@ func (s *approximate) ask(now time.Duration) verdict {
 	return v
 }
 
-// most: after a window with any request, ten in the next would need the last of them at its
-// very end. Nine a window are possible for long.
+// most is one request less in each window after the first: the estimate reaches the limit otherwise, except
+// at the very end of a window.
 func (s *approximate) most(end time.Duration) float64 {
 	return 1 + float64(s.Requests-1)*float64(int64((end+s.phase)/s.Window)+1)
 }
 
-// lying enforces a limit and states another.
+// lying enforces a limit and states another one.
 type lying struct {
 	service
 	lie int
@@ -212,7 +211,7 @@ func (s *lying) ask(now time.Duration) verdict {
 	return v
 }
 
-// windowed states another window than the one of its pace.
+// windowed states another window than the one that it enforces.
 type windowed struct {
 	service
 	window time.Duration
@@ -224,7 +223,7 @@ func (s *windowed) ask(now time.Duration) verdict {
 	return v
 }
 
-// some is a random time in the first window.
-func some(random *rand.Rand, q Quota) time.Duration {
+// randomPhase returns a random time in a window.
+func randomPhase(random *rand.Rand, q Quota) time.Duration {
 	return time.Duration(random.Int64N(int64(q.Window)))
 }

@@ -11,8 +11,8 @@ import (
 	"outlierd/outlier"
 )
 
-// TestSlotIsWhenACallWouldLeave asks for a slot, makes the call, and compares, with
-// calls of other classes that wait already.
+// TestSlotIsWhenACallWouldLeave compares a slot with the time when the call then leaves, while calls of
+// other classes wait.
 func TestSlotIsWhenACallWouldLeave(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -43,12 +43,12 @@ func TestSlotIsWhenACallWouldLeave(t *testing.T) {
 				at, err := l.Slot(ctx, tt.r.Op())
 				again, _ := l.Slot(ctx, tt.r.Op())
 				if err != nil || !again.Equal(at) {
-					t.Errorf("slots at %v and %v, error %v", at, again, err)
+					t.Errorf("slots at %v and %v, error %v; want the same twice", at, again, err)
 				}
 				call(ctx, tt.r)
 				want := time.Duration(tt.want) * (time.Minute + margin(time.Minute))
 				if left := time.Since(begun); left != at.Sub(begun) || left != want {
-					t.Errorf("it left after %v, and was to after %v", left, at.Sub(begun))
+					t.Errorf("it left after %v, want %v; the slot was after %v", left, want, at.Sub(begun))
 				}
 				wg.Wait()
 			})
@@ -61,14 +61,14 @@ func TestSlotTakesNothing(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		for range 20 {
 			if at, err := l.Slot(t.Context(), outlier.OpDetails); err != nil || at.After(time.Now()) {
-				t.Fatalf("of a fresh window the slot is at %v: %v", at, err)
+				t.Fatalf("in a fresh window the slot is at %v: %v, want now", at, err)
 			}
 		}
 		drain(t, l, 10)
 	})
 }
 
-func TestSlotFailsAsTheWaitWould(t *testing.T) {
+func TestSlotFailsAsWaitWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open(tenAMinute, Options{MaxWait: 30 * time.Second})
 		if err != nil {
@@ -79,7 +79,7 @@ func TestSlotFailsAsTheWaitWould(t *testing.T) {
 		slot, ok := errors.AsType[*LongWaitError](err)
 		wait, waits := errors.AsType[*LongWaitError](l.Wait(t.Context(), details))
 		if !ok || !waits || !slot.Until.Equal(wait.Until) {
-			t.Errorf("the slot fails with %v, the wait with %v", slot, wait)
+			t.Errorf("Slot failed with %v, Wait with %v; want the same error", slot, wait)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"outlierd/outlier"
 )
 
-// A style is how a service states its limit in the headers of every answer. All of them state
-// it in the body of a refusal too.
+// A style is how a service states its limit in the headers of each answer. All styles but [silent] also state
+// it in the body of a refusal.
 type style struct {
 	name string
 	say  func(h http.Header, v verdict, clock time.Time)
@@ -67,8 +67,8 @@ func number64(n int64) string { return strconv.FormatInt(n, 10) }
 
 func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// answer is what arrives at the client. Counted is the service's clock as it
-// counted the request, answered as it wrote the head of its answer.
+// answer returns the answer that the client receives. counted and answered are the times at which the service
+// counted the request and wrote the headers of its answer, by the service's clock.
 func answer(s style, v verdict, counted, answered time.Time) *outlier.Answer {
 	h := http.Header{"Date": {answered.UTC().Format(http.TimeFormat)}}
 	if s.say != nil {

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the table of docs/pace.md anew")
-	seeds  = flag.Int("seeds", 0, "how many seeds the table plays; 0 plays a sample")
-	begin  = flag.Int("first", 0, "the first seed that the table plays")
+	update = flag.Bool("update", false, "write the table of docs/pace.md")
+	seeds  = flag.Int("seeds", 0, "number of seeds to simulate; 0 for a random sample")
+	begin  = flag.Int("first", 0, "first seed")
 )
 
 const page = "../../docs/pace.md"
@@ -26,19 +26,19 @@ var (
 	withHeaders   = styles[1:]
 	bodyOnly      = styles[:1]
 	withDelta     = styles[3:4]
-	unheaded      = []style{silent, styles[0]}
+	noHeaders     = []style{silent, styles[0]}
 )
 
-// A kind makes one service with a random phase.
+// A kind returns a service with a random phase.
 type kind func(random *rand.Rand, seed int) service
 
 func clockOf(q Quota) kind {
-	return func(random *rand.Rand, _ int) service { return &onClock{Quota: q, phase: some(random, q)} }
+	return func(random *rand.Rand, _ int) service { return &onClock{Quota: q, phase: randomPhase(random, q)} }
 }
 
 func hitOf(q Quota) kind { return func(*rand.Rand, int) service { return &fromHit{Quota: q} } }
 
-// slidingOf has a useful reset in every other seed.
+// slidingOf states a useful reset in every other seed.
 func slidingOf(q Quota) kind {
 	return func(_ *rand.Rand, seed int) service { return &slidingLog{Quota: q, vague: seed%2 == 1} }
 }
@@ -47,7 +47,7 @@ func bucketOf(burst int) kind {
 	return func(*rand.Rand, int) service { return &refilling{burst: burst, each: 6 * time.Second} }
 }
 
-// burstOf is a bucket that states a minute's window whatever its burst is.
+// burstOf is a bucket that states a window of one minute, whatever its burst.
 func burstOf(burst int) kind {
 	return func(*rand.Rand, int) service {
 		return &windowed{&refilling{burst: burst, each: 6 * time.Second}, time.Minute}
@@ -55,10 +55,10 @@ func burstOf(burst int) kind {
 }
 
 func approximateOf(q Quota) kind {
-	return func(random *rand.Rand, _ int) service { return &approximate{Quota: q, phase: some(random, q)} }
+	return func(random *rand.Rand, _ int) service { return &approximate{Quota: q, phase: randomPhase(random, q)} }
 }
 
-// lyingOf makes a service of each kind for each lie.
+// lyingOf returns a service of each kind for each lie.
 func lyingOf(kinds ...kind) (all []kind) {
 	for _, k := range kinds {
 		for lie := range lieKinds {
@@ -73,21 +73,20 @@ type row struct {
 	name     string
 	services []kind
 	styles   []style
-	jobs     int       // 0 = 1
-	clients  int       // none of which knows the others; 0 = 1
-	shares   []float64 // of the quota, in place of clients that want all of it
+	jobs     int       // calls in flight at once; 0 = 1
+	clients  int       // independent of each other; 0 = 1
+	shares   []float64 // of the quota, instead of clients that want all of it
 	restarts time.Duration
-	belief   Quota // zero = ten a minute
+	limit    Quota // that is configured; zero = ten a minute
 
-	use     float64 // at least
-	refused int     // at most
-	late    bool    // below one refusal in ten minutes in every hour but the first
+	use     float64 // minimum utilisation
+	refused int     // maximum number of refusals
+	late    bool    // fewer than one refusal in ten minutes, in every hour but the first
 	prompt  bool    // the first ten requests must not wait
-	strict  bool    // after a pause ten at once would be refused, and that is learned
+	strict  bool    // ten at once would be refused after a pause, which the limiter learns
 }
 
-// rows are the services that the limiter is measured by, with the configured
-// belief of ten a minute.
+// rows are the services with which the limiter is measured. Ten a minute are configured.
 func rows() (all []row) {
 	plain := []row{
 		{name: "fixed window on the clock", services: []kind{clockOf(tenAMinute)}},
@@ -145,7 +144,7 @@ func rows() (all []row) {
 			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
 		},
 		{
-			name:     "token bucket of 20 that gains 10 a minute",
+			name:     "token bucket of 20 that refills 10 a minute",
 			services: []kind{bucketOf(20)},
 			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
 		},
@@ -174,39 +173,39 @@ func rows() (all []row) {
 			styles:   styles, use: 0.99, refused: 1, prompt: true,
 		},
 		{
-			name:     "the first four, believed to allow 20 a minute",
+			name:     "the first four, configured as 20 a minute",
 			services: first,
-			styles:   unheaded,
-			belief:   Quota{20, time.Minute}, use: 0.80, refused: 40, late: true,
+			styles:   noHeaders,
+			limit:    Quota{20, time.Minute}, use: 0.80, refused: 40, late: true,
 		},
 		{
-			name:     "the first four, believed to allow 600 a minute",
+			name:     "the first four, configured as 600 a minute",
 			services: first,
-			styles:   unheaded,
-			belief:   Quota{600, time.Minute}, use: 0.80, refused: 40, late: true,
+			styles:   noHeaders,
+			limit:    Quota{600, time.Minute}, use: 0.80, refused: 40, late: true,
 		},
 		{
-			name:     "the first four, believed to allow 1000 a minute",
+			name:     "the first four, configured as 1000 a minute",
 			services: first,
-			styles:   unheaded,
-			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+			styles:   noHeaders,
+			limit:    Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
 		},
 		{
-			name:     "the other nine services, believed to allow 1000 a minute",
+			name:     "the other nine services, configured as 1000 a minute",
 			services: others,
-			styles:   unheaded,
-			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+			styles:   noHeaders,
+			limit:    Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
 		},
 		{
-			name:     "the first four with headers that lie, believed to allow 1000 a minute",
+			name:     "the first four with headers that lie, configured as 1000 a minute",
 			services: lyingOf(first...),
 			styles:   withDelta,
-			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+			limit:    Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
 		},
 	}...)
 }
 
-// headers names the styles of a row.
+// headers returns the column Headers of a row.
 func (r row) headers() string {
 	switch {
 	case len(r.styles) == len(styles):
@@ -225,16 +224,16 @@ var limiters = []struct {
 	new  func(q Quota, kept bool, share float64) client
 }{
 	{"this limiter", func(q Quota, kept bool, share float64) client { return newLimiter(q, kept, share) }},
-	{"rate, burst 1", func(q Quota, _ bool, share float64) client { return newTokens(q, 1, share) }},
-	{"rate, burst 10", func(q Quota, _ bool, share float64) client { return newTokens(q, 10, share) }},
+	{"rate, burst 1", func(q Quota, _ bool, share float64) client { return newBucketLimiter(q, 1, share) }},
+	{"rate, burst 10", func(q Quota, _ bool, share float64) client { return newBucketLimiter(q, 10, share) }},
 	{"stop at 0", func(q Quota, _ bool, _ float64) client { return &stopsAtZero{q: q} }},
 }
 
-// otherSeeds is how many seeds the other limiters play at most. Three of them take longer than
-// this limiter, and are there for comparison alone.
+// otherSeeds is the maximum number of seeds for the other limiters, which are slow to simulate and only there
+// for comparison.
 const otherSeeds = 3
 
-// play is the worst result of a row over all its services, styles and seeds.
+// play returns the worst result of a row over all its services, styles and seeds.
 func (r row) play(limiter, seeds int) result {
 	worst := result{use: 2}
 	for _, service := range r.services {
@@ -247,8 +246,8 @@ func (r row) play(limiter, seeds int) result {
 	return worst
 }
 
-// playSample plays a few random scenarios of a row, of those that `-seeds 20` plays, so that
-// ordinary runs play all of them in time.
+// playSample simulates a few random scenarios of a row, out of those of `-seeds 20`, so that ordinary test runs
+// cover all of them over time.
 func (r row) playSample(t *testing.T) result {
 	t.Helper()
 	worst := result{use: 2}
@@ -261,7 +260,7 @@ func (r row) playSample(t *testing.T) result {
 	return worst
 }
 
-// or is the worst of two results.
+// or returns the worst of two results.
 func (a result) or(b result) result {
 	return result{
 		use: min(a.use, b.use), refused: max(a.refused, b.refused), hourly: max(a.hourly, b.hourly),
@@ -278,7 +277,7 @@ func (r row) scene(k kind, s style, seed, limiter int) *scenario {
 		sc.shares = slices.Repeat([]float64{1}, max(1, r.clients))
 	}
 	for _, share := range sc.shares {
-		sc.clients = append(sc.clients, limiters[limiter].new(cmp.Or(r.belief, tenAMinute), r.restarts > 0, share))
+		sc.clients = append(sc.clients, limiters[limiter].new(cmp.Or(r.limit, tenAMinute), r.restarts > 0, share))
 	}
 	return sc
 }
@@ -289,10 +288,11 @@ func (r row) head() string {
 
 func cellOf(got result) string { return fmt.Sprintf(" %.1f %%, %d |", 100*got.use, got.refused) }
 
-// The table of docs/pace.md. With -update the others' columns are played too.
+// TestTable checks the targets of the table in docs/pace.md. With -update it writes the table, including the
+// columns of the other limiters.
 func TestTable(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays some hundred days, without a goroutine in them")
+		t.Skip("it simulates hundreds of days, in one goroutine each")
 	}
 	if *update && *seeds == 0 {
 		t.Fatal("-update needs -seeds")
@@ -310,17 +310,17 @@ func TestTable(t *testing.T) {
 					got = r.playSample(t)
 				}
 				if got.use < r.use || got.refused > r.refused {
-					t.Errorf("uses %.2f %% with %d refusals, want at least %.2f %% with at most %d",
+					t.Errorf("utilisation %.2f %% with %d refusals, want at least %.2f %% with at most %d",
 						100*got.use, got.refused, 100*r.use, r.refused)
 				}
 				if r.late && got.hourly > 5 {
 					t.Errorf("%d refusals in an hour after the first, want fewer than one in ten minutes", got.hourly)
 				}
 				if r.prompt && got.waited > 0 {
-					t.Errorf("the first ten requests wait for %v", got.waited)
+					t.Errorf("the first ten requests wait for %v, want no wait", got.waited)
 				}
 				if r.prompt && !r.strict && got.again > 0 {
-					t.Errorf("after a day and a pause the tenth request waits for %v", got.again)
+					t.Errorf("after a day and a pause the tenth request waits for %v, want no wait", got.again)
 				}
 				lines[i] = r.head() + cellOf(got)
 				for limiter := 1; *update && limiter < len(limiters); limiter++ {
@@ -336,13 +336,15 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// One of the two sees hardly any request of the other here, and must leave slots all the same.
-func TestClientsAgreeThoughOneHidesTheOther(t *testing.T) {
+// TestClientsShareAKeyWithoutSeeingEachOther: one of two clients sees few requests of the other, and must leave slots
+// to it nevertheless.
+func TestClientsShareAKeyWithoutSeeingEachOther(t *testing.T) {
 	r := row{clients: 2}
 	for _, seed := range []int{1019, 1022, 1045} {
 		for _, style := range []style{styles[1], styles[3], styles[6]} {
 			if got := r.scene(hitOf(tenAMinute), style, seed, 0).run(day); got.refused > 10 || got.use < 0.88 {
-				t.Errorf("seed %d, %s: %d refused, %.1f %% used", seed, style.name, got.refused, 100*got.use)
+				t.Errorf("seed %d, %s: %d refused, %.1f %% used; want at most 10, and at least 88 %%",
+					seed, style.name, got.refused, 100*got.use)
 			}
 		}
 	}
@@ -358,7 +360,7 @@ func head() string {
 	return names + "\n" + rule + "\n"
 }
 
-// rewrite puts text between the two marks of a name in a page.
+// rewrite replaces the text between the two marks of a name in a page.
 func rewrite(t *testing.T, path, name, text string) {
 	t.Helper()
 	old, err := os.ReadFile(path)

@@ -286,7 +286,7 @@ var promises = []promise{
 	},
 	{
 		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
-		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
+		[]string{"outlier/pace TestRestartKeepsTheWindow"},
 	},
 	{"Each answer is committed before the next call leaves;", []string{"sync/store TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
 	{
