@@ -23,7 +23,7 @@ const adoptWithin = 15 * time.Minute
 // starts. If intent is not 0, it compares only that one, and not its time, which may come from a
 // wrong clock.
 func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*runs.Scan, error) {
-	seen, answer, err := e.seeScan(ctx, scanID)
+	seen, answer, err := e.getScan(ctx, scanID)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		if intent != 0 {
 			wish.Intended = seen.CreatedAt
 		}
-		if why := misfit(&wish, seen); why != "" {
+		if why := mismatch(&wish, seen); why != "" {
 			misfits = append(misfits, fmt.Sprintf("the scan of job %s, intent %d: %s", scan.Job, scan.Intent, why))
 			continue
 		}
@@ -60,9 +60,9 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		scanID, strings.Join(misfits, "; "))
 }
 
-// seeScan asks the service about a scan. While a schedule is running, seeScan is called between two of its
+// getScan asks the service about a scan. While a schedule is running, seeScan is called between two of its
 // turns, which must not wait for the rate limit: it returns a [waitError] instead.
-func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time.Time, error) {
+func (e *Engine) getScan(ctx context.Context, scanID string) (outlier.Scan, time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpScan, scanID)
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
@@ -103,13 +103,13 @@ func stateOf(seen outlier.Scan) runs.ScanState {
 	return runs.ScanRunning
 }
 
-// misfit returns why a scan of the service is not the one that wish asked for; "" if it is.
-func misfit(wish *runs.Scan, seen outlier.Scan) string {
+// mismatch returns why a scan of the service is not the one that wish asked for; "" if it is.
+func mismatch(wish *runs.Scan, seen outlier.Scan) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	switch {
 	case !slices.Equal(sorted(wish.Queries), sorted(seen.Query)):
 		return fmt.Sprintf("asked for %q, not for %q", wish.Queries, seen.Query)
-	case !sized(wish, seen):
+	case !sameMode(wish, seen):
 		return "is of another mode: its threshold differs"
 	case seen.CreatedAt.Sub(wish.Intended).Abs() > adoptWithin:
 		created := "at an unknown time"
@@ -123,9 +123,9 @@ func misfit(wish *runs.Scan, seen outlier.Scan) string {
 	return ""
 }
 
-// sized compares a scan's threshold with that of the requested mode (interface, Limits, Scan
+// sameMode compares a scan's threshold with that of the requested mode (interface, Limits, Scan
 // thresholds). One of the two sides is unlimited; a missing threshold fits every mode.
-func sized(wish *runs.Scan, seen outlier.Scan) bool {
+func sameMode(wish *runs.Scan, seen outlier.Scan) bool {
 	side, want := seen.OutlierVideos, int64(1000)
 	if wish.FindBy == outlier.FindByChannels {
 		side, want = seen.Channels, 100
@@ -142,7 +142,7 @@ func sized(wish *runs.Scan, seen outlier.Scan) bool {
 // PollScan asks the service for the status of a scan, which is free. If the scan is recorded as running,
 // PollScan updates the record, whether or not a run waits for it.
 func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, error) {
-	seen, at, err := e.seeScan(ctx, scanID)
+	seen, at, err := e.getScan(ctx, scanID)
 	if err != nil {
 		return seen, err
 	}

@@ -45,7 +45,7 @@ func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 		"long after":              {queries, with(func(s *outlier.Scan) { s.CreatedAt = sent.Add(time.Hour) }), "was sent at"},
 		"no time":                 {queries, with(func(s *outlier.Scan) { s.CreatedAt = time.Time{} }), "was sent at"},
 	} {
-		if why := misfit(&test.wish, test.told); (why == "") != (test.why == "") || !strings.Contains(why, test.why) {
+		if why := mismatch(&test.wish, test.told); (why == "") != (test.why == "") || !strings.Contains(why, test.why) {
 			t.Errorf("%s: %q, want %q", name, why, test.why)
 		}
 	}

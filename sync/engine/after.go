@@ -19,7 +19,7 @@ import (
 
 // followUps returns the follow-ups of this run, whose searches have ended.
 func (r *run) followUps() (all []runs.FollowUp) {
-	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
+	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capErr != nil || r.searchErr != nil {
 		return nil
 	}
 	for i := range r.engine.Config.Jobs {

@@ -23,7 +23,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	if err := w.rekey(o.Trigger); err != nil {
 		return nil, err
 	}
-	old, err := o.continues(w.engine)
+	old, err := o.unfinishedRun(w.engine)
 	switch {
 	case err != nil:
 		return nil, err
@@ -32,29 +32,29 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	case o.Rest != nil:
 		return w.beginRest(ctx, o)
 	}
-	at, unsure, err := w.openingTime(ctx, o.Spec)
+	at, unsure, err := w.startTime(ctx, o.Spec)
 	switch {
 	case isWaiting(err):
 		return nil, err
 	case unsure && ctx.Err() != nil: // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
-	row, err := w.open(ctx, o, at, unsure, err)
+	row, err := w.openRun(ctx, o, at, unsure, err)
 	if row == nil { // readers see that it failed
 		return nil, errors.Join(err, w.publish(ctx))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start a run of job %s: %w", o.Spec.Name, err)
 	}
-	r, err := w.take(ctx, row, o)
+	r, err := w.addRun(ctx, row, o)
 	if err == nil {
 		r.joinLive(ctx)
 	}
 	return r, err
 }
 
-// continues returns the unfinished run that an order resumes; nil if it starts a new one.
-func (o *Order) continues(e *Engine) (*runs.Run, error) {
+// unfinishedRun returns the unfinished run that an order resumes; nil if it starts a new one.
+func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 	switch {
 	case o.Old != nil:
 		return o.Old, nil
@@ -71,9 +71,9 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, err
 	if err := w.engine.Store.Runs.Resume(old.ID); err != nil {
 		return nil, err
 	}
-	r, err := w.take(ctx, old, o)
+	r, err := w.addRun(ctx, old, o)
 	if err == nil {
-		r.forNext = !o.Due.IsZero()
+		r.nextDue = !o.Due.IsZero()
 	}
 	return r, err
 }
@@ -83,15 +83,15 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, err
 func (w *worker) rekey(trigger Trigger) error {
 	w.engine.rekeyed()
 	if trigger == Manual {
-		return w.engine.lift(ledger.BlockKey)
+		return w.engine.liftBlock(ledger.BlockKey)
 	}
 	return nil
 }
 
-// open records a new run and its steps as running. Its windows end at the given time, which is unsure if
+// openRun records a new run and its steps as running. Its windows end at the given time, which is unsure if
 // the service has not confirmed it; failed says why the time is unknown. If the run cannot start, open
 // records it as failed and returns a nil run with the reason.
-func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
+func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
 	now, spec := time.Now(), o.Spec
 	if err := w.supersede(spec, o.Due); err != nil {
@@ -144,7 +144,7 @@ func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 	}
 	for i := range closed {
 		old := &closed[i]
-		if w.underWay(old.ID) != nil {
+		if w.runByID(old.ID) != nil {
 			continue // they do not affect each other; see [scheduler.beginOrder]
 		}
 		if w.patient { // a command prints it instead

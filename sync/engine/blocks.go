@@ -106,8 +106,8 @@ func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	})
 }
 
-// lift removes a block of the key.
-func (e *Engine) lift(l ledger.BlockKind) error {
+// liftBlock removes a block of the key.
+func (e *Engine) liftBlock(l ledger.BlockKind) error {
 	return e.Store.DB.Update(func(tx *store.Tx) error {
 		return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint())
 	})

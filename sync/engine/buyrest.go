@@ -39,9 +39,9 @@ type Rest struct {
 	Cost    plan.Cost       // within the cap of the run
 	MayCost outlier.Credits // at most, within all caps, including lost answers
 
-	plan   plan.Stored
-	steps  []runs.Step
-	closes []runs.Run // unfinished runs whose searches it takes over
+	plan       plan.Stored
+	steps      []runs.Step
+	superseded []runs.Run // unfinished runs whose searches it takes over
 }
 
 // Nothing reports whether there is nothing left to buy.
@@ -96,19 +96,19 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		return nil, err
 	}
 	rest.plan.BuyRest(RestFlags(of.ID))
-	bearers := map[string]bool{of.ID: true} // the last runs that bought of its searches
+	lastRuns := map[string]bool{of.ID: true} // the last runs that bought of its searches
 	for i := range steps {
 		last, err := e.Store.Runs.LastOf(&steps[i])
 		if err != nil {
 			return nil, err
 		}
-		bearers[last.Run] = true
+		lastRuns[last.Run] = true
 		rest.After = max(rest.After, last.Run)
 		rest.add(last)
 	}
 	for i := range unfinished {
 		run := &unfinished[i]
-		if !bearers[run.ID] {
+		if !lastRuns[run.ID] {
 			continue
 		}
 		_, resumes, err := e.Facts().Standing(spec, run, time.Time{})
@@ -120,7 +120,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		case resumes:
 			rest.Run = run
 		default:
-			rest.closes = append(rest.closes, *run)
+			rest.superseded = append(rest.superseded, *run)
 		}
 	}
 	if err := rest.price(e, spec); err != nil {
@@ -145,7 +145,7 @@ func (r *Rest) add(last runs.Step) {
 	switch {
 	case last.Query.Op() == outlier.OpStartScan || last.Query.Op() == outlier.OpTrendingFormats:
 		return
-	case left == 0 || !slices.Contains(cutOff, last.Stop) && !passable(&last):
+	case left == 0 || !slices.Contains(cutOff, last.Stop) && !canSkipPage(&last):
 		return
 	case left < 0: // unknown: buy as many pages again
 		left = min(max(r.plan.Pages, 1), restPages)
@@ -191,7 +191,7 @@ func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
 	}
-	return w.take(ctx, row, o)
+	return w.addRun(ctx, row, o)
 }
 
 // Publish publishes everything in the journal, including what a killed process had not published.
@@ -205,13 +205,13 @@ func (e *Engine) Publish(ctx context.Context) error {
 
 // Fill is like [Engine.Publish], except that a sink that fails is an error.
 func (e *Engine) Fill(ctx context.Context) error {
-	return load.Fill(ctx, e.Store, e.Sinks, e.log(), e.beats)
+	return load.Fill(ctx, e.Store, e.Sinks, e.log(), e.noteBeat)
 }
 
 // openRest records the run, and closes the runs whose searches it takes over.
 func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
-	for i := range rest.closes {
-		if err := w.engine.close(&rest.closes[i]); err != nil {
+	for i := range rest.superseded {
+		if err := w.engine.close(&rest.superseded[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -13,7 +13,7 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 		w := e.requests.scheduler.worker
 		e.requests.mu.Unlock()
 		if w != nil {
-			if r := w.underWay(id); r != nil {
+			if r := w.runByID(id); r != nil {
 				r.end(ctx, &CancelledError{})
 				return nil
 			}

@@ -25,11 +25,11 @@ import (
 // agrees; see package ledger. If answers have no dates, only the local clock is left: if it
 // says that a new period of a cap has begun, a person has to confirm it.
 
-// nowhere is the id of no video. A request for its details is free, and the answer has a date.
-const nowhere = "-----------"
+// noVideo is the id of no video. A request for its details is free, and the answer has a date.
+const noVideo = "-----------"
 
-// askings is how often the service is asked for its time until two answers agree.
-const askings = 3
+// timeAttempts is how often the service is asked for its time until two answers agree.
+const timeAttempts = 3
 
 // ClockError reports that the time by which purchases would be booked is not known.
 type ClockError struct {
@@ -49,9 +49,9 @@ func (e *ClockError) Error() string {
 		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
 }
 
-// ready makes sure that the time is agreed on before a paid call. It does nothing for a call that
+// prepareCall makes sure that the time is agreed on before a paid call. It does nothing for a call that
 // books nothing, and returns the error of a call that would be refused.
-func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
+func (w *worker) prepareCall(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
 	if err := w.refused(r); err != nil {
 		return err
 	}
@@ -59,17 +59,17 @@ func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	if err != nil || !needs {
 		return err
 	}
-	return w.proveTime(ctx)
+	return w.ensureTime(ctx)
 }
 
-// proveTime makes sure that the time is agreed on, and asks the service for it if necessary.
-func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
+// ensureTime makes sure that the time is agreed on, and asks the service for it if necessary.
+func (w *worker) ensureTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
 
 // A call makes one or more attempts at a request.
 type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
-	for ; w.timesAsked < askings && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
+	for ; w.timesAsked < timeAttempts && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
 		date, err := askTime(ctx, ask)
 		if isWaiting(err) {
 			return err // keeps timesAsked: the answers so far count
@@ -85,7 +85,7 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	answers := w.timesAsked
 	w.timesAsked = 0
 	if !w.engine.Store.Ledger.ClockAgreed() {
-		if err := w.confirmed(answers > 0); err != nil {
+		if err := w.confirmLocalClock(answers > 0); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 // askTime returns the date of an answer of the service. It is zero if the answer has none, or is not in a
 // known form of the service.
 func askTime(ctx context.Context, ask call) (time.Time, error) {
-	request, err := outlier.DataRequest(outlier.OpDetails, nowhere)
+	request, err := outlier.DataRequest(outlier.OpDetails, noVideo)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -111,11 +111,11 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 	return time.Time{}, err
 }
 
-// confirmed accepts the local clock if no new period of a cap has begun by it, or if a person has
-// confirmed it today by 'outlierd budget resume'. Otherwise it returns a [ClockError], which asks
+// confirmLocalClock accepts the local clock if no new period of a cap has begun by it, or if a person has
+// confirmLocalClock it today by 'outlierd budget resume'. Otherwise it returns a [ClockError], which asks
 // for that. If differs is set, the answers had other times, and only the confirmation counts.
-func (w *worker) confirmed(differs bool) error {
-	turned, err := w.turned()
+func (w *worker) confirmLocalClock(differs bool) error {
+	turned, err := w.newPeriod()
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (w *worker) confirmed(differs bool) error {
 	return unsure
 }
 
-// turned reports whether the local clock is in a later period than the last booking, and a cap has such
+// newPeriod reports whether the local clock is in a later period than the last booking, and a cap has such
 // a period.
-func (w *worker) turned() (bool, error) {
+func (w *worker) newPeriod() (bool, error) {
 	day, cycle, err := w.engine.Store.Ledger.Turned()
 	config := w.engine.Config
 	capped := config.Budget.PerMonth != nil ||
@@ -152,15 +152,15 @@ func (w *worker) turned() (bool, error) {
 	return day && config.Budget.PerDay != nil || cycle && capped, err
 }
 
-// openingTime returns the time by which a new run of spec resolves its windows. If the service does not
+// startTime returns the time by which a new run of spec resolves its windows. If the service does not
 // answer now, that is the expected time, and unsure: the first purchase asks again, reports what is
-// wrong, and checks the windows; see [run.inTime]. If the address is not the service's, that is an
+// wrong, and checks the windows; see [run.checkDates]. If the address is not the service's, that is an
 // error at once.
-func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
+func (w *worker) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
 		return w.engine.Store.Ledger.ServiceTime(), false, nil
 	}
-	err = w.agreeOnTime(ctx, w.once)
+	err = w.agreeOnTime(ctx, w.attempt)
 	if isNotService(err) || isWaiting(err) {
 		return w.engine.Store.Ledger.ServiceTime(), true, err
 	}
@@ -170,9 +170,9 @@ func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time,
 	return w.engine.Store.Ledger.ServiceTime(), err != nil, nil
 }
 
-// inTime closes a search before page one if its dates were computed with a clock that has since turned
+// checkDates closes a search before page one if its dates were computed with a clock that has since turned
 // out to be wrong.
-func (r *run) inTime(step *runs.Step) error {
+func (r *run) checkDates(step *runs.Step) error {
 	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
 		return nil
 	}

@@ -132,7 +132,7 @@ func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 				t.Errorf("calls %v, want none for the time, which was known", calls)
 			}
 		})
-		if n, err := w.journaled(nowhere); err != nil || n != 0 {
+		if n, err := w.journaled(noVideo); err != nil || n != 0 {
 			t.Errorf("%d answers to the question for the time are in the journal (%v)", n, err)
 		}
 	})
@@ -293,7 +293,7 @@ func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 		asking(t, cappedFile, func(w *workshop) {
 			time.Sleep(45 * day)
 			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.URL.Path != "/video/"+nowhere {
+				if r.URL.Path != "/video/"+noVideo {
 					return w.service.Transport().RoundTrip(r)
 				}
 				connect(r)
@@ -479,7 +479,7 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 			time.Sleep(time.Hour)
 			w.inspect(func(e *Engine) { // another job buys, or this one by hand
 				idle := &worker{engine: e}
-				if err := idle.proveTime(w.ctx); err != nil {
+				if err := idle.ensureTime(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			})

@@ -100,7 +100,7 @@ func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored,
 	}
 	for i := range steps {
 		if step := &steps[i]; step.Next > 1 && step.Reading == "" {
-			if step.Reading, err = e.counts(steps, step); err != nil {
+			if step.Reading, err = e.readingOf(steps, step); err != nil {
 				return nil, err
 			}
 		}
@@ -214,7 +214,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	case plan.StopFresh:
 		end.Fresh = true
 	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable:
-		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || passable(s)) {
+		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
 				end.More = outlier.Credits(left) * e.Facts().PriceOf(s)

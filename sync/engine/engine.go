@@ -47,9 +47,9 @@ type Engine struct {
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
-	current  atomic.Pointer[sight] // of the run in progress, preferably an urgent one, or of the last run
-	waits    waits                 // see [Engine.Waited]
-	requests requests              // from other goroutines, while this one runs the schedule
+	current  atomic.Pointer[progressView] // of the run in progress, preferably an urgent one, or of the last run
+	waits    waits                        // see [Engine.Waited]
+	requests requests                     // from other goroutines, while this one runs the schedule
 }
 
 // Facts returns a reader of what plans depend on, with the command-line options applied.
@@ -119,9 +119,9 @@ func (e *Engine) Progress() (Progress, error) {
 	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// A sight is a run's progress as other goroutines see it. The run replaces latest as a whole, so that
+// A progressView is a run's progress as other goroutines see it. The run replaces latest as a whole, so that
 // no reader sees half an update.
-type sight struct {
+type progressView struct {
 	latest atomic.Pointer[Progress]
 
 	mu   sync.Mutex
@@ -130,7 +130,7 @@ type sight struct {
 }
 
 // progress returns the progress of a run. It queries the state only if the progress has changed.
-func (e *Engine) progress(s *sight) (p Progress, err error) {
+func (e *Engine) progress(s *progressView) (p Progress, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if latest := s.latest.Load(); s.of != latest {

@@ -33,11 +33,11 @@ const (
 // service is the problem rather than the entities.
 const failuresInARow = 5
 
-// choose ranks the run's hits that enrich.where admits, and queues the calls about the best ones. Fresh
-// ones among them are not replaced by the next best. After choose, the run's searches have ended and its
-// follow-ups are recorded. choose is idempotent: calls that are queued or fresh are not queued again,
+// queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best ones. Fresh
+// ones among them are not replaced by the next best. Afterwards the run's searches have ended and its
+// follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh are not queued again,
 // and the ranking of a run does not change once its searches have ended.
-func (r *run) choose(ctx context.Context) error {
+func (r *run) queueEnrichment(ctx context.Context) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
@@ -56,7 +56,7 @@ func (r *run) choose(ctx context.Context) error {
 				}
 			}
 		}
-	}, r.skipping(r.plan.Enrich))
+	}, r.countSkipped(r.plan.Enrich))
 	if err != nil {
 		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
 	}
@@ -76,8 +76,8 @@ func (r *run) choose(ctx context.Context) error {
 	return err
 }
 
-// want queues the calls of a watch about its channels or videos.
-func (r *run) want(ctx context.Context) error {
+// queueWatch queues the calls of a watch about its channels or videos.
+func (r *run) queueWatch(ctx context.Context) error {
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for _, e := range r.plan.Fetch {
 			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.FreshSince(e, time.Now())) {
@@ -86,16 +86,16 @@ func (r *run) want(ctx context.Context) error {
 				}
 			}
 		}
-	}, r.skipping(r.plan.Fetch))
+	}, r.countSkipped(r.plan.Fetch))
 	if err != nil {
 		return fmt.Errorf("queue what is to be fetched by run %s: %w", r.row.ID, err)
 	}
 	return nil
 }
 
-// skipping resets r.fresh and returns a function that counts the calls that are skipped because the data
+// countSkipped resets r.fresh and returns a function that counts the calls that are skipped because the data
 // is fresh. Data that the run itself requested before it was interrupted does not count.
-func (r *run) skipping(calls []plan.Call) func(queue.Task, time.Time) {
+func (r *run) countSkipped(calls []plan.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a run has either hits or a watch: keep the counts of the other
 	}
@@ -185,7 +185,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 		err = wrong
 	}
 	switch {
-	case missing && !unkept(err):
+	case missing && !isUnkept(err):
 	case kindOf(err) == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !fatal(err):

@@ -253,7 +253,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 				w.service.Books().Total.Calls-calls)
 		}
 		e, stop := w.open()
-		err := e.lift(ledger.BlockCredits)
+		err := e.liftBlock(ledger.BlockCredits)
 		stop()
 		if err != nil {
 			t.Fatal(err)

@@ -35,17 +35,17 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	key := keyOf(r, p)
 	for {
 		tried := w.tried[key]
-		if tried.again.After(time.Now()) {
-			return nil, &waitError{tried.again}
+		if tried.retryAt.After(time.Now()) {
+			return nil, &waitError{tried.retryAt}
 		}
 		p.Attempt = tried.failures + tried.refusals + 1
-		answer, err := w.once(ctx, r, p)
-		if isWaiting(err) || tooLong(err) {
+		answer, err := w.attempt(ctx, r, p)
+		if isWaiting(err) || isLongWait(err) {
 			return nil, err
 		}
 		delete(w.tried, key)
 		tried = tries{failures: tried.failures, refusals: tried.refusals}
-		if failed := w.engine.learn(); failed != nil {
+		if failed := w.engine.recordLimit(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 		if err == nil {
@@ -61,7 +61,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 			tried.refusals++
 		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
 			tried.failures++
-			if elsewhere(err) {
+			if isForeignAnswer(err) {
 				return answer, err
 			}
 		default:
@@ -70,13 +70,13 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		if ctx.Err() != nil || tried.failures >= plan.Attempts || tried.refusals >= maxRefusals {
 			return answer, err
 		}
-		if full := w.anotherOf(p, r); full != nil {
+		if full := w.checkRepeat(p, r); full != nil {
 			return answer, errors.Join(err, full)
 		}
 		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
 			"attempt", p.Attempt, "err", err)
 		w.engine.waits.add(waitRetry, backoff(tried.failures))
-		tried.again = time.Now().Add(backoff(tried.failures))
+		tried.retryAt = time.Now().Add(backoff(tried.failures))
 		w.tried[key] = tried
 	}
 }
@@ -96,7 +96,7 @@ func keyOf(r *outlier.Request, p ledger.Purchase) callKey {
 // tries are the attempts at a call that have failed so far.
 type tries struct {
 	failures, refusals int
-	again              time.Time // when the next attempt may be made
+	retryAt            time.Time // when the next attempt may be made
 	since              time.Time // start of the wait for the rate limit; zero if it does not wait
 
 	refusedFrom, refusedUntil time.Time // when a refusal by the service blocked all calls; zero if none did
@@ -124,19 +124,19 @@ func waitsUntil(err error) time.Time {
 	return time.Time{}
 }
 
-// anotherOf returns an error if the run may make no more attempts because of its requests cap. Calls
+// checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
-func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
+func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
 	for _, run := range w.runs {
-		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
-			return run.allowed()
+		if run.row.ID == cmp.Or(w.chargedTo, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
+			return run.checkRequests()
 		}
 	}
 	return nil
 }
 
-// once makes one attempt, unless the service's answer is already known; see [worker.refused].
-func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
+// attempt makes one attempt, unless the service's answer is already known; see [worker.refused].
+func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	if err := w.refused(r); err != nil {
 		return nil, err
 	}
@@ -145,9 +145,9 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 	}
 	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
-		run := cmp.Or(w.charged, p.Run)
-		if _, underWay := w.made[run]; underWay {
-			w.made[run]++
+		run := cmp.Or(w.chargedTo, p.Run)
+		if _, inProgress := w.requests[run]; inProgress {
+			w.requests[run]++
 		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
@@ -155,7 +155,7 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 			return answer, errors.Join(err, failed)
 		}
 	}
-	if nothingLikeIt(answer, err) {
+	if isUnlikeService(answer, err) {
 		heard, failed := w.engine.Store.EverAnswered()
 		if failed != nil {
 			return answer, errors.Join(err, failed)
@@ -180,7 +180,7 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 	at, err := w.engine.Pace.Slot(ctx, r.Op())
 	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
-		w.hold(key, now)
+		w.noteDelay(key, now)
 		if err == nil {
 			return &waitError{at}
 		}
@@ -188,14 +188,14 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 	}
 	if !tried.since.IsZero() {
 		p.Waited = now.Sub(tried.since)
-		w.engine.held(tried, now)
+		w.engine.addWait(tried, now)
 		delete(w.tried, key)
 	}
 	return nil
 }
 
-// hold records that the rate limit delays a call.
-func (w *worker) hold(key callKey, now time.Time) {
+// noteDelay records that the rate limit delays a call.
+func (w *worker) noteDelay(key callKey, now time.Time) {
 	tried := w.tried[key]
 	if tried.since.IsZero() {
 		tried.since = now
@@ -228,10 +228,10 @@ func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) 
 	return rest < r.Price(), err
 }
 
-// elsewhere reports whether something other than the service answers, without saying that it failed: a
+// isForeignAnswer reports whether something other than the service answers, without saying that it failed: a
 // login page, a redirect, a firewall, or a server that does not know the path. A retry a
 // second later would only be counted as spent again.
-func elsewhere(err error) bool {
+func isForeignAnswer(err error) bool {
 	e, ok := errors.AsType[*outlier.Error](err)
 	return ok && e.Kind == outlier.Foreign && e.Status < 500 && e.Status != http.StatusRequestTimeout
 }
@@ -255,10 +255,10 @@ func isNotService(err error) bool {
 	return not
 }
 
-// nothingLikeIt reports whether an answer has neither the service's form nor JSON, although the server
+// isUnlikeService reports whether an answer has neither the service's form nor JSON, although the server
 // that sent it works.
-func nothingLikeIt(answer *outlier.Answer, err error) bool {
-	if !elsewhere(err) || answer == nil {
+func isUnlikeService(answer *outlier.Answer, err error) bool {
+	if !isForeignAnswer(err) || answer == nil {
 		return false
 	}
 	body, failed := answer.JSON()
@@ -274,8 +274,8 @@ func backoff(attempts int) time.Duration {
 	return time.Second << (2 * (attempts - 1))
 }
 
-// learn records the limiter's belief if it has changed.
-func (e *Engine) learn() error {
+// recordLimit records the limiter's belief if it has changed.
+func (e *Engine) recordLimit() error {
 	now := e.Pace.Status()
 	belief := journal.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
 	if belief == e.believed {
@@ -292,32 +292,32 @@ func (e *Engine) learn() error {
 // kindOf returns the kind of a service error, or "" for other errors. If the answer could not be recorded,
 // that is the error that matters, so the kind is "" whatever the service said.
 func kindOf(err error) outlier.Kind {
-	if e, ok := errors.AsType[*outlier.Error](err); ok && !unkept(err) {
+	if e, ok := errors.AsType[*outlier.Error](err); ok && !isUnkept(err) {
 		return e.Kind
 	}
 	return ""
 }
 
-// unkept reports whether an answer could not be recorded. What its Commit has changed in memory is
+// isUnkept reports whether an answer could not be recorded. What its Commit has changed in memory is
 // then invalid.
-func unkept(err error) bool {
+func isUnkept(err error) bool {
 	_, ok := errors.AsType[*outlier.UnkeptError](err)
 	return ok
 }
 
-// tooLong reports whether err is the limiter's error for a wait longer than service.max_wait. A manual
+// isLongWait reports whether err is the limiter's error for a wait longer than service.max_wait. A manual
 // run then stops unfinished, to be resumed by the next one; the daemon waits.
-func tooLong(err error) bool {
+func isLongWait(err error) bool {
 	_, long := errors.AsType[*pace.LongWaitError](err)
 	return long
 }
 
-// nap is the maximum duration of a single sleep: the wall clock may be set, and timers stand still
+// maxSleep is the maximum duration of a single sleep: the wall clock may be set, and timers stand still
 // while the machine is suspended.
-const nap = time.Minute
+const maxSleep = time.Minute
 
-// pause sleeps for d. If ctx ends first, it returns the cause.
-func pause(ctx context.Context, d time.Duration) error {
+// sleep sleeps for d. If ctx ends first, it returns the cause.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

@@ -18,4 +18,4 @@ func (e *Engine) Beat() time.Time {
 	return at
 }
 
-func (e *Engine) beats() { e.beat.Store(new(time.Now())) }
+func (e *Engine) noteBeat() { e.beat.Store(new(time.Now())) }

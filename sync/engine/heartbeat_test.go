@@ -18,7 +18,7 @@ func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		for pause(ctx, 10*time.Second) == nil {
+		for sleep(ctx, 10*time.Second) == nil {
 			longest = max(longest, time.Since(e.Beat()))
 		}
 	})

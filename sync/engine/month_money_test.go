@@ -131,7 +131,7 @@ func (w *workshop) resumed() {
 		if err != nil || len(b.Refusals) != 1 {
 			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
 		}
-		if err := e.lift(ledger.BlockCredits); err != nil {
+		if err := e.liftBlock(ledger.BlockCredits); err != nil {
 			w.Fatal(err)
 		}
 	})

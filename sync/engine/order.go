@@ -79,7 +79,7 @@ type requests struct {
 	scheduler *scheduler    // that is running; nil if none is
 	keeping   chan struct{} // closed when a schedule first runs; see [Engine.Keeping]
 	kept      bool          // keeping is closed
-	came      chan struct{} // wakes the scheduler; has room for one signal
+	wake      chan struct{} // has room for one signal
 	between   []*request
 	orders    []*Ordered // whose runs are not recorded yet, oldest first
 }
@@ -88,15 +88,15 @@ type requests struct {
 func (q *requests) open(s *scheduler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.scheduler, q.came = s, make(chan struct{}, 1)
+	q.scheduler, q.wake = s, make(chan struct{}, 1)
 	if !q.kept {
-		close(q.first())
+		close(q.keepingChan())
 		q.kept = true
 	}
 }
 
-// first returns the channel that is closed when a schedule first runs.
-func (q *requests) first() chan struct{} {
+// keepingChan returns the channel that is closed when a schedule first runs.
+func (q *requests) keepingChan() chan struct{} {
 	if q.keeping == nil {
 		q.keeping = make(chan struct{})
 	}
@@ -108,7 +108,7 @@ func (q *requests) first() chan struct{} {
 func (e *Engine) Keeping() <-chan struct{} {
 	e.requests.mu.Lock()
 	defer e.requests.mu.Unlock()
-	return e.requests.first()
+	return e.requests.keepingChan()
 }
 
 // close refuses the pending requests and all later ones.
@@ -133,7 +133,7 @@ func (q *requests) put(add func()) error {
 	}
 	add()
 	select {
-	case q.came <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default: // a signal is already pending
 	}
 	return nil
@@ -141,11 +141,11 @@ func (q *requests) put(add func()) error {
 
 // A request is a function to call between two turns of the scheduler.
 type request struct {
-	ctx   context.Context
-	f     func(context.Context) error
-	again time.Time // when to call f again if it waits for the rate limit
-	err   error
-	done  chan struct{}
+	ctx     context.Context
+	f       func(context.Context) error
+	retryAt time.Time // when to call f again if it waits for the rate limit
+	err     error
+	done    chan struct{}
 }
 
 func (r *request) answer(err error) {
@@ -179,7 +179,7 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 	q.mu.Unlock()
 	var served []*request
 	for _, r := range between {
-		if ctx.Err() == nil && r.ctx.Err() == nil && time.Now().Before(r.again) {
+		if ctx.Err() == nil && r.ctx.Err() == nil && time.Now().Before(r.retryAt) {
 			continue
 		}
 		both, cancel := context.WithCancelCause(r.ctx)
@@ -193,7 +193,7 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 		}
 		stop()
 		cancel(nil)
-		if r.again = waitsUntil(err); r.again.IsZero() {
+		if r.retryAt = waitsUntil(err); r.retryAt.IsZero() {
 			r.answer(err)
 			served = append(served, r)
 		}
@@ -204,7 +204,7 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 	q.mu.Lock()
 	q.between = slices.DeleteFunc(q.between, func(r *request) bool { return slices.Contains(served, r) })
 	q.mu.Unlock()
-	s.look(time.Now())
+	s.refreshAgenda(time.Now())
 }
 
 // serving reports whether a schedule is running.
@@ -214,25 +214,25 @@ func (q *requests) serving() bool {
 	return q.scheduler != nil
 }
 
-// waits returns the times at which requests that wait for the rate limit can continue.
-func (q *requests) waits() (all []time.Time) {
+// retryTimes returns the times at which requests that wait for the rate limit can continue.
+func (q *requests) retryTimes() (all []time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range q.between {
-		all = append(all, r.again)
+		all = append(all, r.retryAt)
 	}
 	for _, o := range q.orders {
-		all = append(all, o.again)
+		all = append(all, o.retryAt)
 	}
 	return all
 }
 
 // Ordered is a run requested by a caller.
 type Ordered struct {
-	ctx    context.Context // of the caller, until the run is recorded
-	order  Order
-	engine *Engine
-	again  time.Time // when the run may start, if it waits for the rate limit
+	ctx     context.Context // of the caller, until the run is recorded
+	order   Order
+	engine  *Engine
+	retryAt time.Time // when the run may start, if it waits for the rate limit
 
 	begun  chan struct{} // closed when the run is recorded or refused
 	run    *run          // nil if it was refused
@@ -281,7 +281,7 @@ func (o *Ordered) Result() (*runs.Run, error) {
 }
 
 // Progress returns what the run has done and what it has left.
-func (o *Ordered) Progress() (Progress, error) { return o.engine.progress(o.run.seen) }
+func (o *Ordered) Progress() (Progress, error) { return o.engine.progress(o.run.view) }
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see
 // [Engine.Cancel].
@@ -343,11 +343,11 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.worker.withdraw(o)
 		return s.refuse(ctx, o, context.Cause(o.ctx))
 	}
-	if time.Now().Before(o.again) {
+	if time.Now().Before(o.retryAt) {
 		return false
 	}
-	o.again = time.Time{}
-	if err := s.worker.renew(&o.order); err != nil {
+	o.retryAt = time.Time{}
+	if err := s.worker.refreshOrder(&o.order); err != nil {
 		return s.refuse(ctx, o, err)
 	}
 	if r := s.worker.joinable(&o.order); r != nil {
@@ -356,7 +356,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return true
 	}
-	if err := s.engine.gone(o.order.Spec); err != nil {
+	if err := s.engine.jobGone(o.order.Spec); err != nil {
 		s.worker.withdraw(o)
 		return s.refuse(ctx, o, err)
 	}
@@ -370,9 +370,9 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	}
 	if r := s.worker.displaced(&o.order); r != nil {
 		if !r.searched {
-			r.hurry()
-			if !slices.Contains(r.before, o) {
-				r.before = append(r.before, o)
+			r.makeUrgent()
+			if !slices.Contains(r.followedBy, o) {
+				r.followedBy = append(r.followedBy, o)
 			}
 			return false
 		}
@@ -381,14 +381,14 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		}
 	}
 	r, err := s.worker.begin(pace.Urgent(ctx), &o.order)
-	if o.again = waitsUntil(err); !o.again.IsZero() {
+	if o.retryAt = waitsUntil(err); !o.retryAt.IsZero() {
 		return false
 	}
 	if r == nil {
 		return s.refuse(ctx, o, err)
 	}
 	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
-	r.ordered, r.noted = true, true
+	r.ordered, r.orderRecorded = true, true
 	if err := s.engine.Store.Runs.NoteOrdered(runs.OrderedRun{Run: r.row.ID, UseReserve: o.order.UseReserve}); err != nil {
 		log.Error("requested run not recorded; a restart will not continue it", "err", err)
 	}
@@ -397,9 +397,9 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	return true
 }
 
-// gone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
+// jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
 // only changed, its run starts as it was requested.
-func (e *Engine) gone(spec *job.Spec) error {
+func (e *Engine) jobGone(spec *job.Spec) error {
 	if strings.HasPrefix(spec.Name, job.OnceMark) || e.Config.Job(spec.Name) != nil {
 		return nil
 	}
@@ -420,7 +420,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 		return err
 	}
 	for _, order := range left {
-		if ctx.Err() != nil || s.worker.underWay(order.Run) != nil {
+		if ctx.Err() != nil || s.worker.runByID(order.Run) != nil {
 			continue
 		}
 		resumes, err := s.resumeOrder(ctx, order)
@@ -454,14 +454,14 @@ func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (res
 	if err != nil {
 		return true, err
 	}
-	r.noted = true
+	r.orderRecorded = true
 	s.engine.log().Info("run continued", "job", row.Job, "run", row.ID)
 	return true, nil
 }
 
-// renew reads again what an order continues: while the order waited, other runs may have continued or
+// refreshOrder reads again what an order continues: while the order waited, other runs may have continued or
 // bought it.
-func (w *worker) renew(o *Order) (err error) {
+func (w *worker) refreshOrder(o *Order) (err error) {
 	switch {
 	case o.Old != nil:
 		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
@@ -472,8 +472,8 @@ func (w *worker) renew(o *Order) (err error) {
 		if o.Rest, err = w.engine.Rest(o.Spec, of); err == nil && o.Rest.Nothing() {
 			err = fmt.Errorf("nothing is left of run %s", of.ID)
 		}
-		for i := 0; err == nil && i < len(o.Rest.closes); i++ {
-			if taken := &o.Rest.closes[i]; w.underWay(taken.ID) != nil {
+		for i := 0; err == nil && i < len(o.Rest.superseded); i++ {
+			if taken := &o.Rest.superseded[i]; w.runByID(taken.ID) != nil {
 				err = &UnendedError{taken}
 			}
 		}
@@ -495,9 +495,9 @@ func (s *scheduler) refuse(ctx context.Context, o *Ordered, err error) (settled 
 func (w *worker) joinable(o *Order) *run {
 	switch {
 	case o.Old != nil:
-		return w.underWay(o.Old.ID)
+		return w.runByID(o.Old.ID)
 	case o.Rest != nil && o.Rest.Run != nil:
-		return w.underWay(o.Rest.Run.ID)
+		return w.runByID(o.Rest.Run.ID)
 	case o.Rest != nil || o.Afresh || !o.Due.IsZero():
 		return nil
 	}
@@ -515,8 +515,8 @@ func (w *worker) displaced(o *Order) *run {
 // withdraw removes an order that waits until another run has all its pages.
 func (w *worker) withdraw(o *Ordered) {
 	for _, r := range w.runs {
-		r.before = slices.DeleteFunc(r.before, func(other *Ordered) bool { return other == o })
-		if len(r.before)+len(r.waiting) == 0 {
+		r.followedBy = slices.DeleteFunc(r.followedBy, func(other *Ordered) bool { return other == o })
+		if len(r.followedBy)+len(r.waiting) == 0 {
 			r.urgent = 0
 		}
 	}
@@ -524,17 +524,17 @@ func (w *worker) withdraw(o *Ordered) {
 
 // attach makes o wait for r, which becomes urgent.
 func (w *worker) attach(o *Ordered, r *run) {
-	r.hurry()
+	r.makeUrgent()
 	o.run = r
 	r.waiting = append(r.waiting, o)
 	close(o.begun)
 }
 
-// hurry makes a run urgent, with a lower priority than the runs that are urgent already.
-func (r *run) hurry() {
+// makeUrgent makes a run urgent, with a lower priority than the runs that are urgent already.
+func (r *run) makeUrgent() {
 	if r.urgent == 0 {
-		r.worker.asked++
-		r.urgent = r.worker.asked
+		r.worker.urgentCount++
+		r.urgent = r.worker.urgentCount
 	}
 }
 
@@ -560,8 +560,8 @@ func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
 		}
 		worked, err := r.search(ctx)
 		switch {
-		case tooLong(err) || isSinksDown(err):
-			w.part(ctx, r, err)
+		case isLongWait(err) || isSinksDown(err):
+			w.detach(ctx, r, err)
 			return true, nil
 		case err != nil:
 			r.end(ctx, err)
@@ -583,7 +583,7 @@ func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
 
 // fetchUrgent makes the next data call of an urgent run, or ends the run.
 func (w *worker) fetchUrgent(ctx context.Context, r *run) (worked bool, err error) {
-	if r.forNext {
+	if r.nextDue {
 		return true, r.endForNext(ctx)
 	}
 	next, err := w.engine.Store.Queue.NextTask(time.Now(), queue.Filter{Job: r.row.Job})
@@ -593,22 +593,22 @@ func (w *worker) fetchUrgent(ctx context.Context, r *run) (worked bool, err erro
 	if ended, err := w.endDone(ctx, []*run{r}, next); ended || err != nil {
 		return ended, err
 	}
-	worked, err = w.ask(ctx, next, r)
-	if err != nil && kindOf(err) != "" || tooLong(err) {
-		w.part(ctx, r, err)
+	worked, err = w.callNext(ctx, next, r)
+	if err != nil && kindOf(err) != "" || isLongWait(err) {
+		w.detach(ctx, r, err)
 		return true, nil
 	}
 	return worked, err
 }
 
-// part ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
+// detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
-func (w *worker) part(ctx context.Context, r *run, err error) {
+func (w *worker) detach(ctx context.Context, r *run, err error) {
 	if r.ordered || ctx.Err() != nil {
 		r.endFor(ctx, err)
 		return
 	}
-	if r.searched && outage(err) {
+	if r.searched && isOutage(err) {
 		err = &QueuedError{err}
 	}
 	row := r.row
@@ -622,15 +622,15 @@ func (w *worker) part(ctx context.Context, r *run, err error) {
 	for _, o := range r.waiting {
 		o.finish(&row, err)
 	}
-	for _, o := range r.before {
+	for _, o := range r.followedBy {
 		o.finish(nil, err)
 	}
-	r.waiting, r.before, r.urgent = nil, nil, 0
+	r.waiting, r.followedBy, r.urgent = nil, nil, 0
 }
 
-// release ends the wait for all urgent runs.
-func (w *worker) release(ctx context.Context, err error) {
+// detachAll ends the wait for all urgent runs.
+func (w *worker) detachAll(ctx context.Context, err error) {
 	for _, r := range w.urgent() {
-		w.part(ctx, r, err)
+		w.detach(ctx, r, err)
 	}
 }

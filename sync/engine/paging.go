@@ -36,9 +36,9 @@ const (
 	evidenceTotal = "`total`"
 )
 
-// counts returns what `from` counts for a step: what its pages have shown, or those of another search of
+// readingOf returns what `from` counts for a step: what its pages have shown, or those of another search of
 // the run, or else what is believed; "" if unknown.
-func (e *Engine) counts(steps []runs.Step, step *runs.Step) (string, error) {
+func (e *Engine) readingOf(steps []runs.Step, step *runs.Step) (string, error) {
 	if said := facts.ConfiguredPaging(e.Config); said != "" {
 		return said, nil
 	}
@@ -74,7 +74,7 @@ func (p place) behind(size int64) int64 {
 // place returns the place of a step's next page. steps are those of the run. While the reading is unknown,
 // `from` counts pages.
 func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
-	reading, err := e.counts(steps, step)
+	reading, err := e.readingOf(steps, step)
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
@@ -82,10 +82,10 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	return place{step.Seen + unread, reading}, err
 }
 
-// heed learns from a page what `from` counts, and reports whether the page belongs to the search. If not,
+// learnPaging learns from a page what `from` counts, and reports whether the page belongs to the search. If not,
 // it sets step to continue by the other reading. What it learns is recorded for later runs unless
 // this run has overrides.
-func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
+func (r *run) learnPaging(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
 	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil
 	}

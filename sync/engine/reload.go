@@ -23,15 +23,15 @@ import (
 // folder, the sinks or the calendar.
 
 // Reload replaces the configuration. settle updates the state for it, with [Engine.Config] already
-// replaced; underWay says which jobs have runs in progress, whose calls must be kept. If settle fails,
+// replaced; inProgress says which jobs have runs in progress, whose calls must be kept. If settle fails,
 // the old configuration stays in use.
 func (e *Engine) Reload(ctx context.Context, config *job.Config,
-	settle func(ctx context.Context, underWay func(name string) bool) error) error {
+	settle func(ctx context.Context, inProgress func(name string) bool) error) error {
 	return e.Between(ctx, func(ctx context.Context) error { return e.requests.scheduler.reload(ctx, config, settle) })
 }
 
 func (s *scheduler) reload(ctx context.Context, config *job.Config,
-	settle func(ctx context.Context, underWay func(name string) bool) error) error {
+	settle func(ctx context.Context, inProgress func(name string) bool) error) error {
 	e, old := s.engine, s.engine.Config
 	e.Config = config
 	if err := settle(ctx, s.busy); err != nil {
@@ -44,7 +44,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 	}
 	e.rekeyed()
 	before := s.agenda
-	s.look(time.Now())
+	s.refreshAgenda(time.Now())
 	for _, a := range s.agenda {
 		known := func(b *Appointment) bool { return b.Spec.Name == a.Spec.Name && b.Begins.Equal(a.Begins) }
 		if !slices.ContainsFunc(before, known) && a.Paused == nil {
@@ -52,7 +52,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 		}
 	}
 	if s.worker != nil && s.resumed {
-		s.resume(ctx, func(spec *job.Spec) bool { // only jobs that were not scheduled before
+		s.resumeUnfinished(ctx, func(spec *job.Spec) bool { // only jobs that were not scheduled before
 			was := old.Job(spec.Name)
 			return was == nil || was.Disabled
 		})
@@ -84,7 +84,7 @@ func (s *scheduler) rename() {
 		if spec := s.engine.Config.Job(r.row.Job); spec != nil && !r.row.Overridden {
 			own = spec.Budget
 		}
-		r.limit(own)
+		r.setCaps(own)
 		r.updated()
 	}
 }

@@ -31,37 +31,37 @@ type run struct {
 
 	useReserve bool // as in [Order]
 
-	searched bool                  // all pages are bought, and the data calls about the hits are queued
-	over     outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
-	capped   error                 // the error of the cap that was reached
-	stuck    map[int64]bool        // open steps that cannot continue for now, by id
-	trouble  error                 // errors of single searches, which did not end the run
-	refusals map[int64]int         // refused starts of scans that provably started nothing, by step
-	missed   int64                 // entities that were found missing before this process resumed the run
-	until    time.Time             // when the run ends at the latest; zero for no limit
-	polls    map[int64]time.Time   // when to poll its scans again, by step
-	wake     time.Time             // the earliest time in polls
-	fresh    map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
-	progress Progress
+	searched      bool                  // all pages are bought, and the data calls about the hits are queued
+	capPrice      outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
+	capErr        error                 // the error of the cap that was reached
+	stuck         map[int64]bool        // open steps that cannot continue for now, by id
+	searchErr     error                 // errors of single searches, which did not end the run
+	refusals      map[int64]int         // refused starts of scans that provably started nothing, by step
+	missingBefore int64                 // entities that were found missing before this process resumed the run
+	deadline      time.Time             // when the run ends at the latest; zero for no limit
+	polls         map[int64]time.Time   // when to poll its scans again, by step
+	wake          time.Time             // the earliest time in polls
+	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
+	progress      Progress
 
-	parked bool // recorded as waiting for the rate limit
+	pausedQuota bool // recorded as waiting for the rate limit
 
-	ordered bool       // started for an [Ordered]; else by the schedule, or by a command without one
-	noted   bool       // listed in [runs.Runs.Ordered]
-	urgent  int        // order of the requests that made it urgent; 0 if no caller waits for it
-	waiting []*Ordered // callers that wait for it
-	before  []*Ordered // orders whose runs start when this one has all its pages
-	streak  int        // data calls that failed in a row while a caller waited for the run
-	forNext bool       // the job's next run is due: end when all pages are in
+	ordered       bool       // started for an [Ordered]; else by the schedule, or by a command without one
+	orderRecorded bool       // listed in [runs.Runs.Ordered]
+	urgent        int        // order of the requests that made it urgent; 0 if no caller waits for it
+	waiting       []*Ordered // callers that wait for it
+	followedBy    []*Ordered // orders whose runs start when this one has all its pages
+	streak        int        // data calls that failed in a row while a caller waited for the run
+	nextDue       bool       // the job's next run is due: end when all pages are in
 
-	seen  *sight
+	view  *progressView
 	ended bool
 	err   error // why it ended, if not normally
 }
 
-// take loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
+// addRun loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
 // a changed cap applies at once.
-func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
+func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
 	stored, err := plan.Decode(row.Plan)
 	if err != nil {
 		return nil, err
@@ -75,19 +75,19 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 		return nil, err
 	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missed: row.Missing,
-		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, seen: &sight{},
+		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missingBefore: row.Missing,
+		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, view: &progressView{},
 		useReserve: o.UseReserve,
 	}
-	w.made[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
+	w.requests[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
 		}
 	}
 	w.loader.Expect(row.ID)
-	r.limit(o.Spec.Budget)
-	if err := r.want(ctx); err != nil {
+	r.setCaps(o.Spec.Budget)
+	if err := r.queueWatch(ctx); err != nil {
 		return nil, err
 	}
 	for i := range steps { // failed searches still count as failed
@@ -96,7 +96,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 		}
 	}
 	if stored.StopAfter > 0 {
-		r.until = row.Started.Add(stored.StopAfter) // also after a restart
+		r.deadline = row.Started.Add(stored.StopAfter) // also after a restart
 	}
 	r.progress = Progress{
 		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), PerRun: o.Spec.Budget.PerRun,
@@ -107,8 +107,8 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 	return r, nil
 }
 
-// limit sets the caps of the run: the given ones of its job, and those of the whole file.
-func (r *run) limit(own job.JobBudget) {
+// setCaps sets the caps of the run: the given ones of its job, and those of the whole file.
+func (r *run) setCaps(own job.JobBudget) {
 	caps := r.engine.Facts()
 	caps.UseReserve = caps.UseReserve || r.useReserve
 	r.own, r.caps, r.progress.PerRun = own, caps.CapsOf(&r.row, r.plan, own), own.PerRun
@@ -121,16 +121,16 @@ func (r *run) done() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !pending || r.mayNotAsk(), nil
+	return !pending || r.noteExhausted(), nil
 }
 
-// mayNotAsk reports whether the run may not make its remaining data calls. If a cap is the reason, it
-// sets r.capped.
-func (r *run) mayNotAsk() bool {
-	if !r.late() {
-		r.capped = cmp.Or(r.capped, r.allowed())
+// noteExhausted reports whether the run may not make its remaining data calls. If a cap is the reason, it
+// sets r.capErr.
+func (r *run) noteExhausted() bool {
+	if !r.timeUp() {
+		r.capErr = cmp.Or(r.capErr, r.checkRequests())
 	}
-	return r.spent()
+	return r.exhausted()
 }
 
 // endForNext ends a run that has all its pages because the job's next run is due. Its remaining calls
@@ -140,7 +140,7 @@ func (r *run) endForNext(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cause := cmp.Or(r.trouble, r.capped)
+	cause := cmp.Or(r.searchErr, r.capErr)
 	if !done && cause == nil {
 		cause = &QueuedError{errors.New("the next run of the job is due")}
 	}
@@ -148,11 +148,11 @@ func (r *run) endForNext(ctx context.Context) error {
 	return nil
 }
 
-// spent reports whether the run has used up its time or its requests.
-func (r *run) spent() bool { return r.late() || r.allowed() != nil }
+// exhausted reports whether the run has used up its time or its requests.
+func (r *run) exhausted() bool { return r.timeUp() || r.checkRequests() != nil }
 
-// late reports whether the run's time is up.
-func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.until) }
+// timeUp reports whether the run's time is up.
+func (r *run) timeUp() bool { return !r.deadline.IsZero() && !time.Now().Before(r.deadline) }
 
 // RequestsError ends a run that has made as many requests as its job allows.
 type RequestsError struct{ Max int }
@@ -162,12 +162,12 @@ func (e *RequestsError) Error() string {
 		"raise the cap, or let the next run do the rest", e.Max)
 }
 
-// allowed returns a [RequestsError] if the run may make no more requests. Calls that it takes over from
+// checkRequests returns a [RequestsError] if the run may make no more requests. Calls that it takes over from
 // earlier runs are counted for those runs, and a paid scan is polled and read however many requests
 // that takes.
-func (r *run) allowed() error {
+func (r *run) checkRequests() error {
 	most := r.plan.MaxRequests
-	if most > 0 && r.worker.made[r.row.ID] >= int64(most) {
+	if most > 0 && r.worker.requests[r.row.ID] >= int64(most) {
 		return &RequestsError{most}
 	}
 	return nil
@@ -190,14 +190,14 @@ func isCap(err error) bool {
 
 // await sleeps until the run can poll a scan or make a data call, or a publication is due.
 func (r *run) await(ctx context.Context) error {
-	until := r.worker.slot
+	until := r.worker.nextSlot
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
 		until = r.wake
 	}
 	if at := r.worker.loader.PublishAt(); r.worker.loader.PagesIn && at.Before(until) {
 		until = at
 	}
-	return pause(ctx, min(time.Until(until), nap))
+	return sleep(ctx, min(time.Until(until), maxSleep))
 }
 
 // end ends the run; see [worker.endAll].
@@ -238,7 +238,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
 		w.forget(r)
-		if r.noted && ctx.Err() == nil { // else the next start resumes the run
+		if r.orderRecorded && ctx.Err() == nil { // else the next start resumes the run
 			if err := w.engine.Store.Runs.ForgetOrdered(r.row.ID); err != nil {
 				w.engine.log().Error("requested run not removed from the record; the next start will look for it",
 					"run", r.row.ID, "err", err)
@@ -260,8 +260,8 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err := r.engine.tally(row, r.steps); err != nil {
 		return err
 	}
-	row.Requests = max(row.Requests, r.worker.made[row.ID])
-	row.Missing = r.missed + int64(r.progress.Missing)
+	row.Requests = max(row.Requests, r.worker.requests[row.ID])
+	row.Missing = r.missingBefore + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.worker.loader.Taken(row.ID))
 	retry, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
@@ -329,7 +329,7 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 	switch {
 	case cause != nil && ctx.Err() != nil || isCancelled(cause):
 		return runs.Interrupted
-	case tooLong(cause):
+	case isLongWait(cause):
 		return runs.PausedQuota
 	case cause != nil && isCap(cause) && r.worker.loader.Working():
 		return runs.PausedBudget
@@ -395,9 +395,9 @@ func (r *run) doing(what string) {
 		r.progress.Until = time.Time{}
 	}
 	p := r.snapshot()
-	r.seen.latest.Store(&p)
+	r.view.latest.Store(&p)
 	if r.urgent > 0 || len(r.worker.urgent()) == 0 {
-		r.engine.current.Store(r.seen)
+		r.engine.current.Store(r.view)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestProgressCanBeWatched(t *testing.T) {
 		most := 0
 		var watcher sync.WaitGroup
 		watcher.Go(func() {
-			for pause(ctx, time.Second) == nil {
+			for sleep(ctx, time.Second) == nil {
 				p, err := e.Progress()
 				if err != nil {
 					t.Error(err)

@@ -57,10 +57,10 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 		if joined, err := r.joinScan(ctx, step); joined || err != nil {
 			return true, err
 		}
-		if r.tooDear(step) {
+		if r.exceedsCap(step) {
 			return false, nil
 		}
-		if err := r.allowed(); err != nil {
+		if err := r.checkRequests(); err != nil {
 			return true, err
 		}
 		return true, r.startScan(ctx, step)
@@ -112,7 +112,7 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 	if live.ScanID == "" {
 		return false, &UnsettledScanError{Scan: *live}
 	}
-	if err := r.worker.proveTime(ctx); err != nil {
+	if err := r.worker.ensureTime(ctx); err != nil {
 		return false, err
 	}
 	err = r.engine.Store.Runs.JoinScan(ledger.Purchase{
@@ -153,16 +153,16 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
 		Caps: r.caps, Hold: r.engine.holdForReading(&r.plan),
 	}
-	if again := r.worker.tried[keyOf(request, purchase)].again; again.After(time.Now()) {
+	if again := r.worker.tried[keyOf(request, purchase)].retryAt; again.After(time.Now()) {
 		return &waitError{again}
 	}
-	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
+	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
 	if err := r.worker.slotFor(ctx, request, &purchase); err != nil { // before the intent is recorded
 		return err
 	}
-	scan, err := r.intend(step, request)
+	scan, err := r.recordIntent(step, request)
 	if err != nil {
 		return err
 	}
@@ -170,20 +170,20 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	var before *runs.Scan // the recorded scan that the answer names, if any
 	purchase.Intent = scan.Intent
 	purchase.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
-		before, err = r.started(tx, scan, kept)
+		before, err = r.recordStart(tx, scan, kept)
 		return err
 	}
-	answer, err := r.worker.once(ctx, request, purchase)
+	answer, err := r.worker.attempt(ctx, request, purchase)
 	r.updated()
 	if answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
-	if failed := r.engine.learn(); failed != nil {
+	if failed := r.engine.recordLimit(); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {
-	case before == nil || unkept(err):
+	case before == nil || isUnkept(err):
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == runs.ScanNotCreated:
 		step.Joined = before.Intent
@@ -194,8 +194,8 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: before})
 }
 
-// intend makes the intent to start a scan durable.
-func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
+// recordIntent makes the intent to start a scan durable.
+func (r *run) recordIntent(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
 	params := request.Params()
 	scan := &runs.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
@@ -213,9 +213,9 @@ func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, err
 	return scan, err
 }
 
-// started records the result of the attempt in the transaction of its answer. before is the scan that
+// recordStart records the result of the attempt in the transaction of its answer. before is the scan that
 // the answer names if that was already recorded; the run joins it if it is the same scan.
-func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
+func (r *run) recordStart(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
 	if kept.Outcome == outlier.Refunded {
 		scan.State = runs.ScanRefused
 		return nil, runs.SaveScan(tx, *scan)
@@ -228,7 +228,7 @@ func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *
 			return nil, err
 		}
 		if before == nil {
-			r.follow(tx, scan, seen, kept.Answer.ReceivedAt)
+			r.updateScan(tx, scan, seen, kept.Answer.ReceivedAt)
 		}
 	}
 	if before != nil && kept.Outcome == outlier.Charged && scan.Repeats(before) {
@@ -237,8 +237,8 @@ func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *
 	return before, runs.SaveScan(tx, *scan)
 }
 
-// follow updates a scan from an answer about it. The deadline counts from the first such answer.
-func (r *run) follow(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.Time) {
+// updateScan updates a scan from an answer about it. The deadline counts from the first such answer.
+func (r *run) updateScan(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.Time) {
 	if scan.Deadline.IsZero() {
 		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
@@ -250,7 +250,7 @@ func (r *run) follow(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.
 // retryScan returns what a finished attempt means for the run.
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	switch {
-	case unkept(err): // at most the journal has what the answer said
+	case isUnkept(err): // at most the journal has what the answer said
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
 		r.polls[step.ID] = scan.NextPoll
@@ -267,7 +267,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		most = maxRefusals
 	}
 	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || stopFor(kindOf(err)) != "" {
-		r.leave(step, err)
+		r.skip(step, err)
 		return nil
 	}
 	r.engine.log().Warn("scan refused, and tried again", "job", r.row.Job, "run", r.row.ID, "err", err)
@@ -276,7 +276,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	}
 	r.engine.waits.add(waitRetry, backoff(r.refusals[step.ID]))
 	again := time.Now().Add(backoff(r.refusals[step.ID]))
-	r.worker.tried[callKey{run: r.row.ID, step: step.ID, op: outlier.OpStartScan}] = tries{again: again}
+	r.worker.tried[callKey{run: r.row.ID, step: step.ID, op: outlier.OpStartScan}] = tries{retryAt: again}
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
-			unread, err = r.polled(tx, scan, kept)
+			unread, err = r.recordPoll(tx, scan, kept)
 			return err
 		},
 	})
@@ -328,7 +328,7 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 	if r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline) {
 		return false
 	}
-	if err := r.worker.proveTime(ctx); err != nil {
+	if err := r.worker.ensureTime(ctx); err != nil {
 		r.engine.log().Debug("service time unknown", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}
 	return !r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline)
@@ -351,9 +351,9 @@ func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	return r.closeScan(step, runs.StopScanned, scan)
 }
 
-// polled updates a scan from the answer to a poll. An answer that cannot be read, or that is about
+// recordPoll updates a scan from the answer to a poll. An answer that cannot be read, or that is about
 // another scan, stays in the journal, and the next poll may say more.
-func (r *run) polled(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
+func (r *run) recordPoll(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
 	if kept.Answer.Err != nil {
 		return nil, nil
 	}
@@ -366,7 +366,7 @@ func (r *run) polled(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, e
 		return unread, nil
 	}
 	seen.ID = scan.ScanID
-	r.follow(tx, scan, seen, kept.Answer.ReceivedAt)
+	r.updateScan(tx, scan, seen, kept.Answer.ReceivedAt)
 	return nil, runs.SaveScan(tx, *scan)
 }
 
@@ -404,7 +404,7 @@ func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 }
 
 // fail records an error of one search; the run continues with the others.
-func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
+func (r *run) fail(err error) { r.searchErr = errors.Join(r.searchErr, err) }
 
 func (r *run) saveScan(scan *runs.Scan) error {
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })

@@ -118,22 +118,22 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 
 // A scheduler adds runs to a worker when they are due.
 type scheduler struct {
-	engine  *Engine
-	worker  *worker // nil until the sinks are opened, and after an error until the next attempt
-	agenda  []*Appointment
-	fired   []*Appointment // due runs of jobs with `after`
-	resumed bool
-	tried   map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
-	held    map[string]time.Time // when a job may be tried again, as its run had to wait or was not recorded
-	logged  map[string]time.Time // the due time that was logged as waiting, by job
-	stale   map[string]time.Time // the due time that was logged as waiting for the DuckDB sink, by job
-	fireAt  time.Time            // when to read the follow-ups again after an error
+	engine      *Engine
+	worker      *worker // nil until the sinks are opened, and after an error until the next attempt
+	agenda      []*Appointment
+	followUps   []*Appointment // due runs of jobs with `after`
+	resumed     bool
+	tried       map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
+	retryAt     map[string]time.Time // when a job may be tried again, as its run had to wait or was not recorded
+	waitLogged  map[string]time.Time // the due time that was logged as waiting, by job
+	staleLogged map[string]time.Time // the due time that was logged as waiting for the DuckDB sink, by job
+	followUpsAt time.Time            // when to read the follow-ups again after an error
 
 	pauseEnds time.Time // when the first pause ends; zero if no pause ends by itself
 
-	began time.Time     // with the monotonic reading
-	wall  time.Time     // this machine's clock in the last turn
-	since time.Duration // time since began in the last turn, by the monotonic clock
+	started time.Time     // with the monotonic reading
+	wall    time.Time     // this machine's clock in the last turn
+	elapsed time.Duration // time since started in the last turn, by the monotonic clock
 }
 
 // Serve runs the jobs of the agenda when they are due. It returns when ctx has ended and the runs in
@@ -147,20 +147,20 @@ type scheduler struct {
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
-		tried: map[string]triedRuns{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
-		logged: map[string]time.Time{}, began: time.Now(),
+		tried: map[string]triedRuns{}, retryAt: map[string]time.Time{}, staleLogged: map[string]time.Time{},
+		waitLogged: map[string]time.Time{}, started: time.Now(),
 	}
 	s.notePauses(time.Now())
 	e.requests.open(s)
 	defer e.requests.close(ctx)
 	for ctx.Err() == nil {
-		e.beats()
-		s.noteClock(time.Now().Round(0), time.Since(s.began))
+		e.noteBeat()
+		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		s.serveRequests(ctx)
-		if err := s.ready(ctx); err != nil {
+		if err := s.prepare(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			s.refuseOrders(err)
-			s.pause(ctx, nap)
+			s.sleep(ctx, maxSleep)
 			continue
 		}
 		s.beginOrders(ctx)
@@ -168,20 +168,20 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		waited := len(s.worker.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
-			s.unpark(waited)
+			s.markResumed(waited)
 		}
 		_, ahead := errors.AsType[*load.AheadError](err)
-		if err != nil && ctx.Err() == nil && !tooLong(err) && kindOf(err) == "" {
-			s.worker.release(ctx, err) // an error that stops all runs: do not let callers wait
+		if err != nil && ctx.Err() == nil && !isLongWait(err) && kindOf(err) == "" {
+			s.worker.detachAll(ctx, err) // an error that stops all runs: do not let callers wait
 		}
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
-			s.park(long)
-			s.pause(ctx, min(time.Until(long.Until), nap))
+			s.markPaused(long)
+			s.sleep(ctx, min(time.Until(long.Until), maxSleep))
 		case ahead: // runs in progress stay unfinished until the state is back
 			s.worker, s.resumed = nil, false
 		case err != nil:
-			s.trouble(ctx, err)
+			s.pauseQueue(ctx, err)
 		case !worked:
 			s.idle(ctx)
 		}
@@ -196,8 +196,8 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 // came due meanwhile are overdue, as after a stop, and the service is asked for its time before the
 // next purchase.
 func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
-	ahead := wall.Sub(s.wall) - (since - s.since)
-	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > nap {
+	ahead := wall.Sub(s.wall) - (since - s.elapsed)
+	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > maxSleep {
 		text := "clock set forward, or the machine slept"
 		if ahead < 0 {
 			text = "clock set back"
@@ -205,11 +205,11 @@ func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 		s.engine.log().Warn(text, "by", ahead.Abs().Round(time.Second).String(),
 			"from", wall.Add(-ahead).In(zone), "to", wall.In(zone))
 	}
-	s.wall, s.since = wall, since
+	s.wall, s.elapsed = wall, since
 }
 
-// ready creates the worker if there is none, and resumes what the last process left unfinished.
-func (s *scheduler) ready(ctx context.Context) error {
+// prepare creates the worker if there is none, and resumes what the last process left unfinished.
+func (s *scheduler) prepare(ctx context.Context) error {
 	if s.worker == nil {
 		w, err := s.engine.newWorker(ctx, queue.Filter{})
 		if err != nil {
@@ -223,18 +223,18 @@ func (s *scheduler) ready(ctx context.Context) error {
 	if err := s.resumeOrders(ctx); err != nil {
 		return err
 	}
-	s.resume(ctx, func(*job.Spec) bool { return true })
+	s.resumeUnfinished(ctx, func(*job.Spec) bool { return true })
 	err := s.worker.publish(ctx) // the published tables may still show the last process's runs as running
 	s.resumed = err == nil
 	return err
 }
 
-// resume resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
+// resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
 // overdue appointment: beginDue resumes their runs.
-func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
+func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
-		if !of(spec) || spec.Disabled || s.isDue(spec) || s.worker.runOf(spec.Name) != nil {
+		if !of(spec) || spec.Disabled || s.isDue(spec) || s.worker.runByJob(spec.Name) != nil {
 			continue
 		}
 		left, err := s.engine.Facts().LeftOver(spec)
@@ -242,7 +242,7 @@ func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
 			s.engine.log().Error("unfinished runs not continued", "job", spec.Name, "err", err)
 		}
 		for j := range left {
-			if ctx.Err() == nil && s.worker.underWay(left[j].ID) == nil && s.goOn(ctx, spec, &left[j]) {
+			if ctx.Err() == nil && s.worker.runByID(left[j].ID) == nil && s.resumeRun(ctx, spec, &left[j]) {
 				break // the others are resumed at the next due time
 			}
 		}
@@ -259,7 +259,7 @@ func (s *scheduler) isDue(spec *job.Spec) bool {
 // beginDue starts the runs that are due. A due time is done only when a run is recorded for it.
 func (s *scheduler) beginDue(ctx context.Context) {
 	if now := time.Now(); !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
-		s.look(now)
+		s.refreshAgenda(now)
 	}
 	for _, a := range s.agenda {
 		now := time.Now()
@@ -267,7 +267,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			continue
 		}
 		if a.Begins.After(now) {
-			s.bringForward(a, now)
+			s.correctDue(a, now)
 			continue
 		}
 		if late := s.engine.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
@@ -284,22 +284,22 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
-	s.fire(ctx)
-	s.fired = slices.DeleteFunc(s.fired, func(a *Appointment) bool {
+	s.findFollowUps(ctx)
+	s.followUps = slices.DeleteFunc(s.followUps, func(a *Appointment) bool {
 		return s.mayBegin(ctx, a) && s.start(ctx, a)
 	})
 }
 
-// look rebuilds the agenda. Nothing is lost with the old one, because a due time is done only when its
+// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is done only when its
 // run is recorded. If the state cannot be read, the old agenda stays in use.
-func (s *scheduler) look(now time.Time) {
+func (s *scheduler) refreshAgenda(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
 	if err != nil {
 		s.engine.log().Error("schedule not checked again", "err", err)
-		s.pauseEnds = now.Add(nap)
+		s.pauseEnds = now.Add(maxSleep)
 		return
 	}
-	s.agenda, s.fired = agenda, nil
+	s.agenda, s.followUps = agenda, nil
 	if s.worker != nil {
 		s.worker.followUpsDue = true
 	}
@@ -311,7 +311,7 @@ func (s *scheduler) notePauses(now time.Time) {
 	pauses, err := s.engine.Store.Runs.Pauses(now)
 	if err != nil {
 		s.engine.log().Error("pauses not read", "err", err)
-		s.pauseEnds = now.Add(nap)
+		s.pauseEnds = now.Add(maxSleep)
 		return
 	}
 	s.pauseEnds = time.Time{}
@@ -322,19 +322,19 @@ func (s *scheduler) notePauses(now time.Time) {
 	}
 }
 
-// bringForward replaces an appointment that is later than the job's next due time from now, as it was
+// correctDue replaces an appointment that is later than the job's next due time from now, as it was
 // computed while the clock was ahead.
-func (s *scheduler) bringForward(a *Appointment, now time.Time) {
+func (s *scheduler) correctDue(a *Appointment, now time.Time) {
 	zone := s.engine.Config.Timezone
 	if next := a.Spec.Next(now, zone); next.Before(a.Due) {
 		a.Due, a.Begins, a.Trigger = next, a.Spec.Begins(next, zone), Scheduled
 	}
 }
 
-// fire finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the pages of
+// findFollowUps finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the pages of
 // the parent runs. While no sink works, they wait.
-func (s *scheduler) fire(ctx context.Context) {
-	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.fireAt) {
+func (s *scheduler) findFollowUps(ctx context.Context) {
+	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.followUpsAt) {
 		return
 	}
 	due, err := s.engine.FollowUps(time.Now())
@@ -343,11 +343,11 @@ func (s *scheduler) fire(ctx context.Context) {
 	}
 	if err != nil {
 		s.engine.log().Error("jobs that come after others are delayed", "err", err)
-		s.fireAt = time.Now().Add(nap)
+		s.followUpsAt = time.Now().Add(maxSleep)
 		return
 	}
 	if s.worker.loader.Working() {
-		s.fired, s.worker.followUpsDue = due, false
+		s.followUps, s.worker.followUpsDue = due, false
 	}
 }
 
@@ -356,16 +356,16 @@ func (s *scheduler) fire(ctx context.Context) {
 // Then each unfinished run is resumed, once per due time: if it gets stuck again, the due time's own
 // run starts next and is recorded, whatever its outcome.
 func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
-	if ctx.Err() != nil || time.Now().Before(s.held[a.Spec.Name]) || s.isStale(a) {
+	if ctx.Err() != nil || time.Now().Before(s.retryAt[a.Spec.Name]) || s.isStale(a) {
 		return false
 	}
-	if r := s.worker.runOf(a.Spec.Name); r != nil {
+	if r := s.worker.runByJob(a.Spec.Name); r != nil {
 		if !r.searched {
 			return false
 		}
 		if err := r.endForNext(ctx); err != nil {
 			s.engine.log().Error("run not ended", "job", a.Spec.Name, "err", err)
-			s.held[a.Spec.Name] = time.Now().Add(nap)
+			s.retryAt[a.Spec.Name] = time.Now().Add(maxSleep)
 			return false
 		}
 	}
@@ -375,7 +375,7 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 	}
 	for i := range rows {
 		old := &rows[i]
-		if s.worker.underWay(old.ID) == nil && s.tryOnce(a, old.ID) && s.goOn(ctx, a.Spec, old) {
+		if s.worker.runByID(old.ID) == nil && s.tryOnce(a, old.ID) && s.resumeRun(ctx, a.Spec, old) {
 			return false
 		}
 	}
@@ -406,15 +406,15 @@ func (s *scheduler) tryOnce(a *Appointment, run string) bool {
 // this once per due time.
 func (s *scheduler) isStale(a *Appointment) bool {
 	err := s.worker.stale(a.Spec)
-	if err != nil && a.Trigger == After && !s.stale[a.Spec.Name].Equal(a.Due) {
-		s.stale[a.Spec.Name] = a.Due
+	if err != nil && a.Trigger == After && !s.staleLogged[a.Spec.Name].Equal(a.Due) {
+		s.staleLogged[a.Spec.Name] = a.Due
 		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
 	}
 	return err != nil && a.Trigger == After
 }
 
-// goOn resumes an unfinished run and reports whether it is in progress.
-func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
+// resumeRun resumes an unfinished run and reports whether it is in progress.
+func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
 	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: old}); err != nil {
 		log.Error("run not continued", "err", err)
@@ -435,11 +435,11 @@ func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 		return true
 	}
 	if isWaiting(err) {
-		if !s.logged[a.Spec.Name].Equal(a.Due) {
-			s.logged[a.Spec.Name] = a.Due
+		if !s.waitLogged[a.Spec.Name].Equal(a.Due) {
+			s.waitLogged[a.Spec.Name] = a.Due
 			log.Info("run waits", append(about, "until", waitsUntil(err).In(s.engine.Config.Timezone))...)
 		}
-		s.held[a.Spec.Name] = waitsUntil(err)
+		s.retryAt[a.Spec.Name] = waitsUntil(err)
 		return false
 	}
 	if ctx.Err() != nil {
@@ -449,17 +449,17 @@ func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	if done, err := s.engine.Store.Runs.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
 	}
-	s.held[a.Spec.Name] = time.Now().Add(nap)
+	s.retryAt[a.Spec.Name] = time.Now().Add(maxSleep)
 	return false
 }
 
 // longestPause is the maximum pause of the queue.
-const longestPause = 8 * nap
+const longestPause = 8 * maxSleep
 
-// park records that the runs in progress wait for the rate limit.
-func (s *scheduler) park(long error) {
+// markPaused records that the runs in progress wait for the rate limit.
+func (s *scheduler) markPaused(long error) {
 	for _, r := range s.worker.runs {
-		if r.parked {
+		if r.pausedQuota {
 			continue
 		}
 		row := r.row
@@ -472,36 +472,36 @@ func (s *scheduler) park(long error) {
 			s.engine.log().Error("wait for the rate limit not recorded", "job", row.Job, "err", err)
 			continue
 		}
-		r.parked = true
+		r.pausedQuota = true
 		s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
 	}
 }
 
-// unpark records that the runs in progress have resumed. If a caller was waiting for a run in this turn,
-// only urgent runs were tried, so the others stay parked.
-func (s *scheduler) unpark(waited bool) {
+// markResumed records that the runs in progress have resumed. If a caller was waiting for a run in this turn,
+// only urgent runs were tried, so the others stay paused.
+func (s *scheduler) markResumed(waited bool) {
 	for _, r := range s.worker.runs {
-		if !r.parked || waited && r.urgent == 0 {
+		if !r.pausedQuota || waited && r.urgent == 0 {
 			continue
 		}
 		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
 			s.engine.log().Error("end of the wait not recorded", "job", r.row.Job, "err", err)
 			continue
 		}
-		r.parked = false
+		r.pausedQuota = false
 	}
 }
 
-// trouble pauses the queue, for longer after each error until a call succeeds. The runs in progress
+// pauseQueue pauses the queue, for longer after each error until a call succeeds. The runs in progress
 // continue after the pause.
-func (s *scheduler) trouble(ctx context.Context, err error) {
+func (s *scheduler) pauseQueue(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the loop ends and interrupts the runs
 	}
-	s.worker.pausedUntil = time.Now().Add(min(nap<<min(s.worker.pauses, 8), longestPause))
+	s.worker.pausedUntil = time.Now().Add(min(maxSleep<<min(s.worker.pauses, 8), longestPause))
 	s.worker.pauses++
 	s.engine.waits.add(waitRetry, time.Until(s.worker.pausedUntil))
-	if cannotKeep(err) {
+	if cannotStore(err) {
 		s.worker.fullUntil = s.worker.pausedUntil
 	}
 	s.engine.log().Error("queue paused", "until", s.worker.pausedUntil.In(s.engine.Config.Timezone), "err", err)
@@ -570,17 +570,17 @@ func (s *scheduler) report(r *run) {
 // idle sleeps until there may be something to do. Before that it publishes if a publication is due,
 // and prunes the journal.
 func (s *scheduler) idle(ctx context.Context) {
-	until := time.Now().Add(nap)
+	until := time.Now().Add(maxSleep)
 	err := s.publishIdle(ctx)
 	if err == nil {
-		until, err = s.wakes()
+		until, err = s.nextWake()
 	}
 	if err != nil {
-		s.trouble(ctx, err)
+		s.pauseQueue(ctx, err)
 	} else if time.Now().Before(until) {
 		until = earlier(until, s.upkeep())
 	}
-	s.pause(ctx, time.Until(until))
+	s.sleep(ctx, time.Until(until))
 }
 
 // upkeep performs one step of pruning and returns when the next one may follow.
@@ -592,11 +592,11 @@ func (s *scheduler) upkeep() time.Time {
 	return again
 }
 
-// pause sleeps for d, or until a request arrives or ctx ends.
-func (s *scheduler) pause(ctx context.Context, d time.Duration) {
+// sleep sleeps for d, or until a request arrives or ctx ends.
+func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
-	case <-s.engine.requests.came:
+	case <-s.engine.requests.wake:
 	case <-ctx.Done():
 	}
 }
@@ -614,9 +614,9 @@ func (s *scheduler) publishIdle(ctx context.Context) error {
 	return s.worker.publish(ctx)
 }
 
-// wakes returns the time when there may be something to do, at most nap from now.
-func (s *scheduler) wakes() (time.Time, error) {
-	until := time.Now().Add(nap)
+// nextWake returns the time when there may be something to do, at most maxSleep from now.
+func (s *scheduler) nextWake() (time.Time, error) {
+	until := time.Now().Add(maxSleep)
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(until) {
 			until = t
@@ -627,10 +627,10 @@ func (s *scheduler) wakes() (time.Time, error) {
 		if a.Paused != nil {
 			continue
 		}
-		if r := s.worker.runOf(a.Spec.Name); r != nil && !r.searched {
+		if r := s.worker.runByJob(a.Spec.Name); r != nil && !r.searched {
 			continue
 		}
-		if held := s.held[a.Spec.Name]; a.Begins.Before(held) {
+		if held := s.retryAt[a.Spec.Name]; a.Begins.Before(held) {
 			sooner(held)
 		} else {
 			sooner(a.Begins)
@@ -639,8 +639,8 @@ func (s *scheduler) wakes() (time.Time, error) {
 	for _, r := range s.worker.runs {
 		sooner(r.wake)
 	}
-	sooner(s.worker.slot)
-	for _, again := range s.engine.requests.waits() {
+	sooner(s.worker.nextSlot)
+	for _, again := range s.engine.requests.retryTimes() {
 		sooner(again)
 	}
 	sooner(s.worker.loader.NextRetry())

@@ -23,7 +23,7 @@ import (
 // reports false if there is nothing to do but wait. Pages are taken breadth first, so that a
 // cap cuts depth rather than topics.
 func (r *run) search(ctx context.Context) (worked bool, err error) {
-	if r.late() {
+	if r.timeUp() {
 		if err := r.cutShort(); err != nil {
 			return true, err
 		}
@@ -34,16 +34,16 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 		}
 		worked, err := r.advance(ctx, step)
 		if until := waitsUntil(err); !until.IsZero() {
-			r.worker.wait(until)
+			r.worker.noteWait(until)
 			r.wake = time.Time{}
 			return false, nil
 		}
 		if _, ok := errors.AsType[*UnsettledScanError](err); ok {
-			r.leave(step, err)
+			r.skip(step, err)
 			return true, nil
 		}
 		if isCap(err) {
-			r.cap(step, err)
+			r.noteCap(step, err)
 			return true, nil
 		}
 		if worked || err != nil {
@@ -57,7 +57,7 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 		}
 		return false, nil
 	}
-	return true, r.choose(ctx)
+	return true, r.queueEnrichment(ctx)
 }
 
 // openSteps returns the steps with something left to do: those with the fewest pages first, or for a
@@ -89,7 +89,7 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 	if step.Query.Op() == outlier.OpStartScan {
 		return r.scan(ctx, step)
 	}
-	if r.tooDear(step) {
+	if r.exceedsCap(step) {
 		return false, nil
 	}
 	awaits, err := r.engine.Store.Ledger.Awaits(step.ID)
@@ -97,30 +97,30 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 		return true, err
 	}
 	if step.Scan == "" && !awaits { // else the answer is paid for, or was received already
-		if err := r.allowed(); err != nil {
+		if err := r.checkRequests(); err != nil {
 			return true, err
 		}
 	}
 	return true, r.takePage(ctx, step)
 }
 
-// cap records that a step has reached a cap, and its price: cheaper steps may still fit, and so may
+// noteCap records that a step has reached a cap, and its price: cheaper steps may still fit, and so may
 // those with a hold.
-func (r *run) cap(step *runs.Step, met error) {
-	r.capped, r.stuck[step.ID] = met, true
+func (r *run) noteCap(step *runs.Step, met error) {
+	r.capErr, r.stuck[step.ID] = met, true
 	if step.Scan == "" {
-		r.over = r.engine.Facts().PriceOf(step)
+		r.capPrice = r.engine.Facts().PriceOf(step)
 	}
 }
 
-// tooDear reports whether a step costs at least as much as one that has exceeded a cap.
-func (r *run) tooDear(step *runs.Step) bool {
-	return step.Scan == "" && r.over > 0 && r.engine.Facts().PriceOf(step) >= r.over
+// exceedsCap reports whether a step costs at least as much as one that has exceeded a cap.
+func (r *run) exceedsCap(step *runs.Step) bool {
+	return step.Scan == "" && r.capPrice > 0 && r.engine.Facts().PriceOf(step) >= r.capPrice
 }
 
-// leave skips a step, which stays open, and lets the run continue with the others. The run fails in
+// skip skips a step, which stays open, and lets the run continue with the others. The run fails in
 // the end.
-func (r *run) leave(step *runs.Step, err error) {
+func (r *run) skip(step *runs.Step, err error) {
 	r.stuck[step.ID] = true
 	delete(r.polls, step.ID)
 	r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
@@ -173,11 +173,11 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	if err := r.worker.ready(ctx, request, ledger.Purchase{FromHold: holder}); err != nil {
-		return r.taken(step, err)
+	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{FromHold: holder}); err != nil {
+		return r.pageResult(step, err)
 	}
-	if err := r.inTime(step); err != nil {
-		return r.taken(step, err)
+	if err := r.checkDates(step); err != nil {
+		return r.pageResult(step, err)
 	}
 	next := *step
 	if next.Began.IsZero() {
@@ -190,17 +190,17 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 		Caps: r.caps, FromHold: holder,
 		Commit: func(tx *store.Tx, kept ledger.Kept) error {
 			next = first
-			return r.keepPage(tx, &next, kept, at)
+			return r.storePage(tx, &next, kept, at)
 		},
 	})
-	if !unkept(err) {
-		r.turned(step, next)
+	if !isUnkept(err) {
+		r.updateStep(step, next)
 	}
-	return r.taken(step, err)
+	return r.pageResult(step, err)
 }
 
-// turned updates the step in memory after its new state was committed.
-func (r *run) turned(step *runs.Step, next runs.Step) {
+// updateStep updates the step in memory after its new state was committed.
+func (r *run) updateStep(step *runs.Step, next runs.Step) {
 	if unread := next.Unread - step.Unread; unread > 0 {
 		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
 			"search", step.Name(), "page", step.Next+1,
@@ -210,9 +210,9 @@ func (r *run) turned(step *runs.Step, next runs.Step) {
 	r.updated()
 }
 
-// taken returns what the result of a page means for the run. If the search itself has ended, the
-// run continues and records the error as trouble.
-func (r *run) taken(step *runs.Step, err error) error {
+// pageResult returns what the result of a page means for the run. If the search itself has ended, the
+// run continues with the others and records the error in r.searchErr.
+func (r *run) pageResult(step *runs.Step, err error) error {
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
 	}
@@ -246,14 +246,14 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 		if err := r.saveStep(next); err != nil {
 			return true, err
 		}
-		r.turned(step, next)
-		return true, r.taken(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
+		r.updateStep(step, next)
+		return true, r.pageResult(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
 			"with --again the page is bought once more", r.worker.clock(known.ReceivedAt), err))
 	}
 	first := next
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		next = first
-		keep, err := r.heed(tx, &next, at, page)
+		keep, err := r.learnPaging(tx, &next, at, page)
 		switch {
 		case err != nil:
 			return err
@@ -261,10 +261,10 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 			return runs.SaveStep(tx, next)
 		}
 		next.Reused++
-		return r.turn(tx, &next, at, page)
+		return r.recordPage(tx, &next, at, page)
 	})
 	if err == nil {
-		r.turned(step, next)
+		r.updateStep(step, next)
 	}
 	return true, err
 }
@@ -306,9 +306,9 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 	return page, nil
 }
 
-// keepPage records a page in the transaction of its answer. An attempt without an answer leaves the
+// storePage records a page in the transaction of its answer. An attempt without an answer leaves the
 // step unchanged, and so does a page that does not belong to the search.
-func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
+func (r *run) storePage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
 			step.Stop = stop
@@ -329,12 +329,12 @@ func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place
 	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
 		return err
 	}
-	keep, err := r.heed(tx, step, at, page)
+	keep, err := r.learnPaging(tx, step, at, page)
 	switch {
 	case err != nil:
 		return err
 	case keep:
-		return r.turn(tx, step, at, page)
+		return r.recordPage(tx, step, at, page)
 	}
 	if err := journal.SetAside(tx, kept.Response); err != nil {
 		return err
@@ -342,9 +342,9 @@ func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place
 	return runs.SaveStep(tx, *step)
 }
 
-// turn records the page's hits and advances the step. A search that ends by itself moves the job's
+// recordPage records the page's hits and advances the step. A search that ends by itself moves the job's
 // watermark, whatever happens to the rest of its run, unless the run has overrides.
-func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) error {
+func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.Page) error {
 	hits := r.hits(step, page)
 	known, err := runs.Sighted(tx, step, hits)
 	if err != nil {

@@ -39,8 +39,8 @@ func (e *Engine) Waited() map[string]time.Duration {
 	return all
 }
 
-// held adds the delay of a call that may leave now.
-func (e *Engine) held(t tries, now time.Time) {
+// addWait adds the delay of a call that may leave now.
+func (e *Engine) addWait(t tries, now time.Time) {
 	all := now.Sub(t.since)
 	limited := time.Duration(0)
 	if !t.refusedFrom.IsZero() {

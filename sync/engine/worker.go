@@ -33,18 +33,18 @@ type worker struct {
 	filter       queue.Filter    // limits data calls to those of one job; the zero value is all jobs
 	streak       int             // data calls that failed in a row
 	calls        int
-	made         map[string]int64 // requests, by run
+	requests     map[string]int64 // requests, by run
 	pausedUntil  time.Time        // no data call is made before this time, as the service does not answer
 	pauses       int              // of the queue since the last successful call
 	followUpsDue bool             // jobs with `after` may have to run
 	expired      time.Time        // when expired calls were last removed from the queue
 	pruneAt      time.Time        // when the next step of pruning may follow; see [worker.upkeep]
 	pruned       int64            // the last pruned answer, as logged; -1 before the first step
-	slot         time.Time        // when the first call that waits for the rate limit or a retry can leave
+	nextSlot     time.Time        // when the first call that waits for the rate limit or a retry can leave
 	tried        map[callKey]tries
 	timesAsked   int    // how often the service was asked for its time since the time was last agreed on
-	asked        int    // number of requests that made a run urgent
-	charged      string // the run that a data call is counted for, if the run that queued it has ended
+	urgentCount  int    // number of requests that made a run urgent
+	chargedTo    string // the run that a data call is counted for, if the run that queued it has ended
 
 	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -58,13 +58,13 @@ const expireEvery = time.Minute
 
 // newWorker opens the sinks and brings them up to the end of the journal.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
-	loader, err := load.New(ctx, e.Store, e.Sinks, e.log(), e.beats)
+	loader, err := load.New(ctx, e.Store, e.Sinks, e.log(), e.noteBeat)
 	if err != nil {
 		return nil, err
 	}
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, made: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
+		filter: filter, requests: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
 	}
 	return s, loader.Load(ctx, true)
 }
@@ -97,7 +97,7 @@ func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 	}
 	r, err := s.begin(ctx, o)
 	for ; isWaiting(err); r, err = s.begin(ctx, o) {
-		if err := pause(ctx, min(time.Until(waitsUntil(err)), nap)); err != nil {
+		if err := sleep(ctx, min(time.Until(waitsUntil(err)), maxSleep)); err != nil {
 			return nil, err
 		}
 	}
@@ -108,7 +108,7 @@ func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
 		worked, err := s.work(ctx)
 		switch {
 		case err != nil || r.ended:
-		case r.forNext && r.searched:
+		case r.nextDue && r.searched:
 			err = r.endForNext(ctx)
 		case !worked && s.loader.PagesIn && s.loader.PublishDue():
 			err = s.publish(ctx)
@@ -143,20 +143,20 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 
 // endFor ends a run because of err, when no caller waits for it any longer.
 func (r *run) endFor(ctx context.Context, err error) {
-	if r.searched && outage(err) {
+	if r.searched && isOutage(err) {
 		err = &QueuedError{err}
 	}
 	r.end(ctx, err)
 }
 
-// outage reports whether err means that the service cannot be used for now.
-func outage(err error) bool {
+// isOutage reports whether err means that the service cannot be used for now.
+func isOutage(err error) bool {
 	kind := kindOf(err)
 	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
 }
 
-// cannotKeep reports whether an answer might not be stored: the disk is full, or the state was moved.
-func cannotKeep(err error) bool {
+// cannotStore reports whether an answer might not be stored: the disk is full, or the state was moved.
+func cannotStore(err error) bool {
 	_, full := errors.AsType[*store.LowSpaceError](err)
 	_, moved := errors.AsType[*store.MovedError](err)
 	return full || moved
@@ -181,7 +181,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	w.slot = time.Time{}
+	w.nextSlot = time.Time{}
 	if err := w.engine.Store.DB.InPlace(); err != nil && !time.Now().Before(w.fullUntil) {
 		return false, err
 	}
@@ -196,7 +196,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			continue
 		}
 		worked, err := r.search(ctx)
-		if tooLong(err) || w.patient && cannotKeep(err) {
+		if isLongWait(err) || w.patient && cannotStore(err) {
 			return false, err
 		}
 		if worked && !w.fullUntil.IsZero() { // answers can be stored again
@@ -220,13 +220,13 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ended, err := w.endDone(ctx, w.runs, next); ended || err != nil {
 		return ended, err
 	}
-	return w.ask(ctx, next, nil)
+	return w.callNext(ctx, next, nil)
 }
 
-// wait notes that a call cannot leave before a time.
-func (w *worker) wait(until time.Time) {
-	if w.slot.IsZero() || until.Before(w.slot) {
-		w.slot = until
+// noteWait notes that a call cannot leave before a time.
+func (w *worker) noteWait(until time.Time) {
+	if w.nextSlot.IsZero() || until.Before(w.nextSlot) {
+		w.nextSlot = until
 	}
 }
 
@@ -240,7 +240,7 @@ func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ende
 		}
 		var done bool
 		if next != nil && slices.Contains(next.Wanting(), r.row.Job) {
-			done = r.mayNotAsk()
+			done = r.noteExhausted()
 		} else if done, err = r.done(); err != nil {
 			break
 		}
@@ -249,7 +249,7 @@ func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ende
 		}
 	}
 	if len(over) > 0 {
-		w.endAll(ctx, over, func(r *run) error { return cmp.Or(r.trouble, r.capped) })
+		w.endAll(ctx, over, func(r *run) error { return cmp.Or(r.searchErr, r.capErr) })
 	}
 	return len(over) > 0, err
 }
@@ -277,11 +277,11 @@ func (w *worker) publish(ctx context.Context) error {
 	return w.loader.Publish(ctx)
 }
 
-// ask makes the data call with the highest value of those that may be made now, if there is one. It
+// callNext makes the data call with the highest value of those that may be made now, if there is one. It
 // does not wait for the limiter: before the next slot, a page may come due, or a call of higher value.
 // For an urgent run it makes only that run's calls, even while the queue is paused, which shows
 // whether the service answers again.
-func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked bool, err error) {
+func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (worked bool, err error) {
 	if urgent == nil && time.Now().Before(w.pausedUntil) {
 		return false, nil
 	}
@@ -301,8 +301,8 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if now := time.Now(); at.After(now) {
-		w.wait(at)
-		w.hold(callKey{run: task.Run, op: task.Op, entity: task.Entity}, now)
+		w.noteWait(at)
+		w.noteDelay(callKey{run: task.Run, op: task.Op, entity: task.Entity}, now)
 		for _, r := range waiters {
 			r.doing(task.String())
 		}
@@ -312,14 +312,14 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 	if urgent != nil {
 		streak = &urgent.streak
 	}
-	w.charged = w.chargedRun(task, waiters)
+	w.chargedTo = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
-	w.charged = ""
+	w.chargedTo = ""
 	switch {
 	case err == nil:
 		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
 	case isWaiting(err):
-		w.wait(waitsUntil(err))
+		w.noteWait(waitsUntil(err))
 		return false, nil
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
@@ -347,7 +347,7 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 // or its requests waits for no call, and its queue outlives it.
 func (w *worker) waiters(task *queue.Task) (all []*run) {
 	for _, name := range task.Wanting() {
-		of := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.row.Job != name || r.spent() })
+		of := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.row.Job != name || r.exhausted() })
 		if i := slices.IndexFunc(of, func(r *run) bool { return r.row.ID == task.Run }); i >= 0 {
 			of = of[i : i+1]
 		}
@@ -365,13 +365,13 @@ func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	return waiters[0].row.ID
 }
 
-// runOf returns the run in progress of a job without overrides, or nil.
-func (w *worker) runOf(name string) *run {
+// runByJob returns the run in progress of a job without overrides, or nil.
+func (w *worker) runByJob(name string) *run {
 	return w.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
 }
 
-// underWay returns the run in progress with this id, or nil.
-func (w *worker) underWay(id string) *run {
+// runByID returns the run in progress with this id, or nil.
+func (w *worker) runByID(id string) *run {
 	return w.find(func(r *run) bool { return r.row.ID == id })
 }
 

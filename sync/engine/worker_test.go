@@ -385,7 +385,7 @@ jobs:
 			again := &scheduler{engine: e}
 			for range 2 {
 				again.resumed = false
-				if err := again.ready(w.ctx); err != nil {
+				if err := again.prepare(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
