@@ -66,7 +66,7 @@ func (w *worker) pruneStep() (more bool, err error) {
 // keep returns which answers keep their bodies now. It reports false if all do, also because that cannot
 // be determined.
 func (w *worker) keep() (k journal.Keep, known bool, err error) {
-	now, known, err := w.engine.pruningTime()
+	now, known, err := w.engine.Store.Ledger.CertainTime()
 	if err != nil || !known {
 		return k, false, err
 	}
@@ -84,18 +84,6 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 		k.UpTo = min(k.UpTo, first-1)
 	}
 	return k, err == nil, err
-}
-
-// pruningTime returns the time by which the age of answers is measured. If no time was agreed on with the
-// service, that is the time of the last purchase, for which one was: answers do not age after it.
-func (e *Engine) pruningTime() (now time.Time, known bool, err error) {
-	l := e.Store.Ledger
-	now = earlier(time.Now(), l.ServiceTime())
-	if l.ClockAgreed() {
-		return now, true, nil
-	}
-	last, err := l.LastPurchase()
-	return earlier(now, last), !last.IsZero(), err
 }
 
 // firstNeeded returns the first answer that a run may read again, or 0.
@@ -139,7 +127,7 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	if err := w.loader.Problems(); err != nil {
 		return err
 	}
-	if _, known, err := e.pruningTime(); err != nil {
+	if _, known, err := e.Store.Ledger.CertainTime(); err != nil {
 		return err
 	} else if !known && e.Config.Retention.Any() {
 		return errors.New("no answer has had a time of the service yet, so the age of answers is unknown")

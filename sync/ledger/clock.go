@@ -111,6 +111,25 @@ func (l *Ledger) SetDatesCorrected() {
 	l.clock.dated = true
 }
 
+// CertainTime returns the time by which the age of records is measured: a wrong local clock does not age them.
+// If no time was agreed on with the service, it is the time of the last purchase, for which one was. Known is
+// false if there was none.
+func (l *Ledger) CertainTime() (at time.Time, known bool, err error) {
+	at = earlier(time.Now(), l.ServiceTime())
+	if l.ClockAgreed() {
+		return at, true, nil
+	}
+	last, err := l.LastPurchase()
+	return earlier(at, last), !last.IsZero(), err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // Turned reports whether the local clock shows a later day or billing cycle than the newest
 // reservation: a new period may have begun, or the clock was set forward.
 func (l *Ledger) Turned() (day, cycle bool, err error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
@@ -20,6 +21,7 @@ import (
 // accepted it and before that is recorded.
 type Deliverer struct {
 	Store   *store.Store
+	Ledger  *ledger.Ledger // whose time tells which events are old
 	Targets []job.Target
 	Sender  *Sender
 	Log     *slog.Logger
@@ -240,10 +242,13 @@ func (d *Deliverer) logRecovery(t *job.Target) {
 
 func (d *Deliverer) expire() {
 	var lost int64
-	err := d.Store.Update(func(tx *store.Tx) (err error) {
-		lost, err = expire(tx)
-		return err
-	})
+	certain, known, err := d.Ledger.CertainTime()
+	if err == nil && known {
+		err = d.Store.Update(func(tx *store.Tx) (err error) {
+			lost, err = expire(tx, certain)
+			return err
+		})
+	}
 	switch {
 	case err != nil:
 		d.Log.Error("outbox not cleaned", "err", err)

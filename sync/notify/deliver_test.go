@@ -60,6 +60,7 @@ type world struct {
 	watcher *Watcher
 	log     bytes.Buffer
 	health  Health
+	unsure  bool // the service has not confirmed the clock
 }
 
 func newWorld(t *testing.T, rest string) *world {
@@ -80,6 +81,9 @@ func (w *world) open() {
 	})
 	if err != nil {
 		w.Fatal(err)
+	}
+	if !w.unsure {
+		w.state.Ledger.ConfirmClock()
 	}
 }
 
@@ -113,7 +117,7 @@ func (w *world) put(ids ...string) {
 
 func (w *world) deliverer(network handler) *Deliverer {
 	return &Deliverer{
-		Store: w.state.DB, Targets: w.config.Targets, Log: w.logger(), Health: &w.health,
+		Store: w.state.DB, Ledger: w.state.Ledger, Targets: w.config.Targets, Log: w.logger(), Health: &w.health,
 		Sender: &Sender{Transport: network, Redact: nothing},
 	}
 }
@@ -345,6 +349,44 @@ func TestEventsOfAClockThatWasAheadArrive(t *testing.T) {
 		stop()
 		if n := w.waiting(); n != 0 {
 			t.Errorf("%d events wait after 8 days, want 0", n)
+		}
+		w.close()
+	})
+}
+
+// A daemon that starts with a clock nine days ahead drops no event: it arrives once the clock is right.
+func TestClockThatIsAheadDropsNoEvent(t *testing.T) {
+	dir := t.TempDir()
+	down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, config: parse(t, ""), dir: dir}
+		w.open()
+		w.put("a")
+		w.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(9 * 24 * time.Hour)
+		w := &world{T: t, config: parse(t, ""), dir: dir, unsure: true}
+		w.open()
+		stop := w.start(down)
+		time.Sleep(3 * time.Hour)
+		stop()
+		if log := w.log.String(); strings.Contains(log, "dropped") {
+			t.Errorf("log %s", log)
+		}
+		w.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		w := &world{T: t, config: parse(t, ""), dir: dir}
+		w.open()
+		var got []string
+		stop := w.start(func(_ http.ResponseWriter, r *http.Request) { got = append(got, idIn(t, r)) })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		stop()
+		if len(got) != 2 {
+			t.Errorf("targets got %v, want the event at hook and at other", got)
 		}
 		w.close()
 	})

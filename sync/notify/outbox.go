@@ -180,16 +180,16 @@ func postpone(tx *store.Tx, id int64, until time.Time) error {
 	return err
 }
 
-// expire deletes old events. It returns how many of them were not delivered. Events with a time in the
-// future, recorded while the clock was ahead, count as new.
-func expire(tx *store.Tx) (lost int64, err error) {
-	now := tx.Now()
+// expire deletes events that are old at the given time, see [ledger.Ledger.CertainTime], and returns how many
+// of them were not delivered. Events with a time in the local clock's future, recorded while it was ahead,
+// count as new.
+func expire(tx *store.Tx, certain time.Time) (lost int64, err error) {
 	if _, err := tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`,
-		store.Micros(now)); err != nil {
+		store.Micros(tx.Now())); err != nil {
 		return 0, err
 	}
 	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
-		store.Micros(now.Add(-keepWaiting)))
+		store.Micros(certain.Add(-keepWaiting)))
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +197,7 @@ func expire(tx *store.Tx) (lost int64, err error) {
 		return 0, err
 	}
 	_, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered > 0 AND delivered < ?`,
-		store.Micros(now.Add(-keepDelivered)))
+		store.Micros(certain.Add(-keepDelivered)))
 	return lost, err
 }
 
