@@ -13,7 +13,7 @@ import "outlierd/sync/journal"
 // DecodeAhead adds the rows of an answer to the batch before its commit, if it is the next one,
 // and reports whether it did. [Loader.SettleAhead] must follow.
 func (l *Loader) DecodeAhead(entry *journal.Entry) bool {
-	l.takeBack()
+	l.removeProvisional()
 	if l.hi < 0 || entry.ID != l.hi+1 || l.nextMark() >= 0 || l.full() {
 		return false
 	}
@@ -32,7 +32,7 @@ func (l *Loader) DecodeAhead(entry *journal.Entry) bool {
 // SettleAhead keeps the provisional rows if their answer was committed, and removes them otherwise.
 func (l *Loader) SettleAhead(committed bool) {
 	if l.ahead == nil || !committed {
-		l.takeBack()
+		l.removeProvisional()
 		l.behind = true
 		return
 	}
@@ -41,8 +41,8 @@ func (l *Loader) SettleAhead(committed bool) {
 	l.ahead = nil
 }
 
-// takeBack removes the provisional rows.
-func (l *Loader) takeBack() {
+// removeProvisional removes the provisional rows.
+func (l *Loader) removeProvisional() {
 	if l.ahead != nil {
 		l.decoder.Undo()
 		l.ahead = nil

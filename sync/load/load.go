@@ -78,7 +78,7 @@ func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Lo
 }
 
 // Fill brings sinks up to the end of the journal and publishes them. A sink that fails ends it with an
-// error. The state then has no record of that, because the sink may be a new one, beside that of readers.
+// error, which is not recorded in the state: the sink may be a new one, beside the one that readers use.
 func Fill(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) error {
 	l, err := open(ctx, store, all, log, beat, true)
 	if err == nil {
@@ -108,7 +108,7 @@ func open(
 		l.sinks = append(l.sinks, &sinkState{Sink: sink})
 	}
 	for _, s := range l.sinks {
-		if err := l.ask(ctx, s); err != nil {
+		if err := l.readMark(ctx, s); err != nil {
 			return nil, err
 		}
 		l.counted = max(l.counted, s.mark)
@@ -121,8 +121,8 @@ func open(
 	return l, nil
 }
 
-// AheadError is the error if a sink has answers that the journal does not have: the state was lost or
-// is an old copy, and the credits spent are unknown.
+// AheadError reports that a sink has answers that the journal does not have: the state was lost or is an
+// old copy, and the credits spent are unknown.
 type AheadError struct {
 	Sink      string
 	Mark, End int64
@@ -133,7 +133,8 @@ func (e *AheadError) Error() string {
 		"and with it the record of what was spent; %s", e.Sink, e.Mark, e.End, e.Remedy())
 }
 
-// Remedy returns what to do. A rebuild would lose rows: only the sink has those of the later answers.
+// Remedy returns what to do. A rebuild is not an option, because only the sink has the rows of the later
+// answers.
 func (e *AheadError) Remedy() string {
 	switch {
 	case e.End == 0:
@@ -159,7 +160,7 @@ func (l *Loader) restart() {
 }
 
 // batchesAfterStop is how many batches are still written after a stop was requested. There are more
-// only while a sink catches up, which the next start continues.
+// only while a sink catches up, and the next start continues that.
 const batchesAfterStop = 2
 
 // Load decodes new answers of the journal and writes full batches; if all is set, also the last,
@@ -214,9 +215,9 @@ func (l *Loader) nextMark() int64 {
 	return next
 }
 
-// mostOfError is how many characters of an error are logged. A message about deeply nested JSON can be
-// very long.
-const mostOfError = 300
+// maxErrorLength is how many characters of an error are logged. A message about deeply nested JSON can
+// be very long.
+const maxErrorLength = 300
 
 // decode adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
 // adds no rows, and loading continues.
@@ -228,7 +229,7 @@ func (l *Loader) decode(entry *journal.Entry) {
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
 		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
 			"op", entry.Op, "entity", entry.Entity,
-			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), mostOfError))
+			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), maxErrorLength))
 	}
 	l.decoded(entry)
 }
@@ -285,8 +286,8 @@ func (l *Loader) noteDrift() error {
 }
 
 // flush writes the batch to every sink whose watermark is at its beginning. It flushes the store
-// first, because a sink must never have an answer that the journal could lose by a kill. A stop does
-// not interrupt a batch: writing is short, and the decoder no longer has the rows.
+// first, because a sink must never have an answer that the journal could lose in a kill. A stop does
+// not interrupt a batch: writing takes little time, and the decoder no longer has the rows.
 func (l *Loader) flush(ctx context.Context) error {
 	l.beat()
 	if err := l.store.DB.Flush(); err != nil {

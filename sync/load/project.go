@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// GapError is the error if a sink cannot be built from the journal because answers are missing.
+// GapError reports that a sink cannot be built from the journal because answers are missing.
 type GapError struct{ After, First int64 }
 
 func (e *GapError) Error() string {
@@ -22,7 +22,7 @@ func (e *GapError) Error() string {
 		e.After+1, e.First-1)
 }
 
-// Project writes to a sink the answers from its watermark up to the answer to, as a run does, and calls
+// Project writes the answers after a sink's watermark, up to the answer to, as a run does, and calls
 // at with the last answer of each batch. It only reads the state, so it also works while another
 // process holds it. It does not publish.
 func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, at func(id int64)) error {
@@ -31,7 +31,7 @@ func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, 
 		return err
 	}
 	ignore := func(int64, error) {} // the run that received the answer has logged the error
-	return project(ctx, from, wholly(from.Journal.After(lo), lo, to), sink, lo, ignore, at)
+	return project(ctx, from, withoutGaps(from.Journal.After(lo), lo, to), sink, lo, ignore, at)
 }
 
 // Replay writes the rows of answers to a new sink, and calls unreadable for those that cannot be
@@ -49,8 +49,8 @@ func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink
 	return n, err
 }
 
-// wholly yields the answers (lo, to], and ends with a [*GapError] if some are missing.
-func wholly(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*journal.Entry, error] {
+// withoutGaps yields the answers (lo, to], and ends with a [*GapError] if some are missing.
+func withoutGaps(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
 		last := lo
 		for entry, err := range entries {

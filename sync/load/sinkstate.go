@@ -11,10 +11,10 @@ import (
 
 // # Sinks that fail
 //
-// A sink that fails is disabled and retried with back-off, independent of runs, and at the end of
-// each run. It catches up from the journal. It does not affect other sinks; while another sink works,
+// A sink that fails is disabled. It is retried with back-off, independent of runs, and at the end of
+// each run, and then catches up from the journal. It does not affect other sinks; while another sink works,
 // runs end as partial instead of failed. Once no sink has worked for sinks_down_after, paid calls are
-// refused, because their answers could not be seen.
+// refused, because readers could not see their answers.
 
 // A disabled sink is retried after firstRetry, then after twice as long each time, up to lastRetry.
 const (
@@ -28,12 +28,12 @@ type sinkState struct {
 	mark    int64         // its watermark, while it is not disabled
 	version int64         // of the operations tables when it last published
 	err     error         // why it is disabled; nil while it is not
-	retryAt time.Time     // when it is retried, while it is disabled
-	pause   time.Duration // the last back-off; 0 once it has published again
+	retryAt time.Time     // when it is retried, if it is disabled
+	pause   time.Duration // the last back-off; 0 after it has published again
 }
 
-// ask reads the watermark of a sink, and disables the sink if it does not answer.
-func (l *Loader) ask(ctx context.Context, s *sinkState) error {
+// readMark reads the watermark of a sink, and disables the sink if that fails.
+func (l *Loader) readMark(ctx context.Context, s *sinkState) error {
 	mark, err := s.Watermark(ctx)
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for its watermark: %w", s.Name(), err))
@@ -59,8 +59,8 @@ func (l *Loader) ask(ctx context.Context, s *sinkState) error {
 	return nil
 }
 
-// lostWith returns a [*LostStateError] if a sink was filled by a state that was lost, and was not read
-// before the restored one had as many answers.
+// lostWith returns a [*LostStateError] if a sink was filled from a state that was lost, and its watermark
+// was not read before the restored state had as many answers.
 func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
 	restores, err := l.store.Restores()
 	if err != nil || len(restores) == 0 {
@@ -76,7 +76,7 @@ func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
 	return nil
 }
 
-// LostStateError is the error if a sink has answers of a state that was lost, while the journal of the
+// LostStateError reports that a sink has answers of a state that was lost, while the journal of the
 // restored one has other answers with the same numbers.
 type LostStateError struct {
 	Sink         string
@@ -93,7 +93,7 @@ func (e *LostStateError) Error() string {
 		e.Sink, e.Backup+1, e.Mark, away, e.Sink)
 }
 
-// PrunedError is the error if a sink lacks rows of answers whose bodies were pruned from the journal.
+// PrunedError reports that a sink lacks rows of answers whose bodies were pruned from the journal.
 type PrunedError struct {
 	Sink         string
 	Mark, Pruned int64
@@ -129,8 +129,8 @@ func (l *Loader) disable(s *sinkState, err error) error {
 	return l.store.Runs.SetSinksDown(l.downSince)
 }
 
-// noteSink logs that the state of a sink, which commands show, could not be recorded. Loading goes on,
-// because the sink has its own watermark.
+// noteSink records the state of a sink, which commands show. If that fails, it logs the error and
+// loading continues, because the sink has its own watermark.
 func (l *Loader) noteSink(s *sinkState, err error) {
 	if err != nil {
 		l.log.Warn("sink state not recorded", "sink", s.Name(), "err", err)
@@ -171,7 +171,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 		}
 	}
 	for _, s := range due {
-		if err := l.ask(context.WithoutCancel(ctx), s); err != nil {
+		if err := l.readMark(context.WithoutCancel(ctx), s); err != nil {
 			return err
 		}
 	}
@@ -263,7 +263,7 @@ func (l *Loader) Problems() error {
 	return errors.Join(errs...)
 }
 
-// SinksDownError is the error of a paid call that is refused because no sink works.
+// SinksDownError refuses a paid call because no sink works.
 type SinksDownError struct {
 	Since time.Time // zero if none has worked since the process started
 	Err   error     // why the sinks are disabled

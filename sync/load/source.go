@@ -12,8 +12,7 @@ import (
 )
 
 // sourceOf returns what the journal has about an answer, for the decoder, and reports whether the
-// answer may have rows. An error has none, nor has a page that was set aside, nor an answer about a
-// forgotten id.
+// answer may have rows. Errors, pages that were set aside and answers about forgotten ids have none.
 func (l *Loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	return sourceOf(l.store, l.log, e)
 }
@@ -61,8 +60,8 @@ func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Sou
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
 }
 
-// ofScan adds how a scan was requested, which neither its polls nor the pages of its results repeat.
-// Nothing is added for a scan that another client started.
+// ofScan adds how a scan was requested, because neither its polls nor the pages of its results repeat
+// that. It adds nothing for a scan that another client started.
 func ofScan(log *slog.Logger, source *schema.Source, find func() (*runs.Scan, error)) {
 	scan, err := find()
 	if err != nil {
