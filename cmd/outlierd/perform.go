@@ -323,9 +323,9 @@ func overtaken(p *program, j jobRun) (bool, error) {
 	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err
 }
 
-// unfold are the runs that it takes to perform a due instant or a job by hand: what the job
+// unfold are the runs that it takes to perform a due time or a job by hand: what the job
 // has unfinished goes on before. By hand the job's own unfinished run is what is performed.
-// A due instant that has had its run meanwhile gives none.
+// A due time that has had its run meanwhile gives none.
 func unfold(p *program, j jobRun) (todo []jobRun, err error) {
 	done, err := p.Engine.Store.Runs.Performed(j.Appointment.Spec.Name, j.Appointment.Due)
 	if done || err != nil {

@@ -67,7 +67,7 @@ func (r *Reader) GoingOn(spec *job.Spec, due time.Time) (rows []Going, err error
 	return append(rows, others...), nil
 }
 
-// Unfinished returns the runs of a job that are resumed before its run of a due instant, or before
+// Unfinished returns the runs of a job that are resumed before its run of a due time, or before
 // a manual run, for which due is zero. The job does not resume an overridden run unless it has paid
 // for a scan; a command with the same overrides resumes only that run.
 func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err error) {
@@ -108,9 +108,9 @@ func Command(run *runs.Run) string {
 	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
 
-// LeftOver returns the unfinished runs that the scheduler resumes at once, without a due instant:
+// LeftOver returns the unfinished runs that the scheduler resumes at once, without a due time:
 // scheduled runs that were stopped or killed, and runs that have paid for a scan, however they were
-// started. Other manual runs are resumed by hand, and a failed run by the job's next due instant.
+// started. Other manual runs are resumed by hand, and a failed run by the job's next due time.
 func (r *Reader) LeftOver(spec *job.Spec) (rows []runs.Run, err error) {
 	all, err := r.Unfinished(spec, time.Time{})
 	if err != nil {
@@ -225,8 +225,8 @@ func (r *Reader) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bo
 	return open || noRequests, nil
 }
 
-// age returns how old a run was at a due instant, if there is one, or now: a delay after the due
-// instant does not count.
+// age returns how old a run was at a due time, if there is one, or now: a delay after the due
+// time does not count.
 func age(old *runs.Run, due time.Time) time.Duration {
 	if due.IsZero() {
 		return time.Since(old.Started)

@@ -43,7 +43,7 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	return s.times.fixed(after, loc)
 }
 
-// Begins is when the run of a due instant begins: at that instant or, with jitter, up to so much
+// Begins is when the run of a due time begins: at that instant or, with jitter, up to so much
 // later, and before the next one. The delay is one of whole seconds that follows from the job's name
 // and the instant, so that a restart or another process finds the same.
 func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
@@ -59,7 +59,7 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	return due.Add(time.Duration(delay) * time.Second)
 }
 
-// Coming returns the first due instant whose run is still to begin, or the zero time.
+// Coming returns the first due time whose run is still to begin, or the zero time.
 func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
 	due := s.Next(now.Add(-s.Jitter), loc)
 	for !due.IsZero() && !s.Begins(due, loc).After(now) {

@@ -22,7 +22,7 @@ func account(tx *store.Tx, job string) (string, error) {
 
 // Former is what the name of a job has taken over from a former name, beside its account.
 type Former struct {
-	LastDue  time.Time // the latest due instant under the former name
+	LastDue  time.Time // the latest due time under the former name
 	AfterRun int64     // runs up to this row of runs belong to the job that bore the name before
 }
 

@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// Calendar counts the due instants of the jobs of a file within a period. Equal schedules are
+// Calendar counts the due times of the jobs of a file within a period. Equal schedules are
 // computed once, so that many jobs can be counted at many times.
 type Calendar struct {
 	config      *job.Config
@@ -15,7 +15,7 @@ type Calendar struct {
 	dues        map[rhythm][]int64 // in nanoseconds since 1970, in order
 }
 
-// rhythm is everything that the due instants of a job depend on.
+// rhythm is everything that the due times of a job depend on.
 type rhythm struct {
 	schedule string
 	every    time.Duration

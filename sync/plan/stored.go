@@ -52,7 +52,7 @@ type Stored struct {
 	// another run left.
 	Ends map[int]int `json:"ends,omitempty"`
 
-	// For a watch: what is fetched about each of IDs. Since is its due instant, or its start if a
+	// For a watch: what is fetched about each of IDs. Since is its due time, or its start if a
 	// person began it.
 	Fetch []Call    `json:"fetch,omitempty"`
 	IDs   []string  `json:"ids,omitempty"`
@@ -113,7 +113,7 @@ type Call struct {
 	Value      float64           `json:"value"`
 
 	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that only
-	// answers received since its due instant are fresh.
+	// answers received since its due time are fresh.
 	RefreshAfter time.Duration `json:"refresh_after"`
 }
 
@@ -170,7 +170,7 @@ var worth = map[outlier.Operation]float64{
 func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
 // FreshSince returns the earliest time at which an answer for a watch must have been received to
-// be fresh. It is relative to the due instant, so that a resumed run asks for no more than before.
+// be fresh. It is relative to the due time, so that a resumed run asks for no more than before.
 func (f *Stored) FreshSince(call Call, now time.Time) time.Time {
 	return f.JudgedAt(now).Add(-call.RefreshAfter)
 }

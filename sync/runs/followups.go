@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// FollowUp is a pending run of a job with `after`. Its due instant is that of the parent's run whose
+// FollowUp is a pending run of a job with `after`. Its due time is that of the parent's run whose
 // searches have ended.
 type FollowUp struct {
 	Job   string
@@ -40,7 +40,7 @@ func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	return nil
 }
 
-// FollowUps returns the pending follow-up runs, by due instant.
+// FollowUps returns the pending follow-up runs, by due time.
 func (rs *Runs) FollowUps() (all []FollowUp, err error) {
 	type row struct {
 		job        string

@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// Pause is a pause of a job's schedule: no due instant starts a run of the job or of jobs that run
+// Pause is a pause of a job's schedule: no due time starts a run of the job or of jobs that run
 // after it.
 type Pause struct {
 	Job   string    `json:"job"`

@@ -65,7 +65,7 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 	return nil
 }
 
-// handOverAccount moves the account and the last due instant of the old name to the new one.
+// handOverAccount moves the account and the last due time of the old name to the new one.
 func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
 	due, err := lastDue(tx, old)
 	if err != nil {

@@ -116,8 +116,8 @@ func (r *runRow) run() (Run, error) {
 	return r.Run, nil
 }
 
-// Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due instant has
-// a run already, it returns a [*DuplicateRunError]. Otherwise it removes the instant from
+// Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due time has
+// a run already, it returns a [*DuplicateRunError]. Otherwise it removes the due time from
 // [Runs.FollowUps].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
@@ -151,7 +151,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 	return nil
 }
 
-// unique returns a [*DuplicateRunError] if r's due instant has a run already. The database refuses a
+// unique returns a [*DuplicateRunError] if r's due time has a run already. The database refuses a
 // second one in any case.
 func unique(tx *store.Tx, r Run) error {
 	if r.Due.IsZero() {
@@ -169,7 +169,7 @@ func unique(tx *store.Tx, r Run) error {
 	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
 }
 
-// DuplicateRunError is the error of starting a second run for a due instant.
+// DuplicateRunError is the error of starting a second run for a due time.
 type DuplicateRunError struct {
 	Job string
 	Due time.Time
@@ -230,7 +230,7 @@ func (rs *Runs) Unfinished(job string) ([]Run, error) {
 // mayGoOn is the condition for runs whose row may still change.
 const mayGoOn = `unfinished = 1`
 
-// Resume sets an unfinished run to running. It keeps its due instant.
+// Resume sets an unfinished run to running. It keeps its due time.
 func (rs *Runs) Resume(run string) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ?
@@ -284,7 +284,7 @@ func interrupt(tx *store.Tx, r *runRow) error {
 }
 
 // FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
-// instants before that time are not caught up.
+// times before that time are not caught up.
 func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error) {
 	key := firstSeen + job
 	err = rs.db.Update(func(tx *store.Tx) error {
@@ -363,7 +363,7 @@ func (rs *Runs) Jobs() (names []string, err error) {
 	return names, nil
 }
 
-// Performed reports whether a run of the job is recorded for a due instant.
+// Performed reports whether a run of the job is recorded for a due time.
 func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
@@ -375,7 +375,7 @@ func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 	return done, nil
 }
 
-// LastDue returns the latest due instant for which a run of the job was started, under this name or a
+// LastDue returns the latest due time for which a run of the job was started, under this name or a
 // former one, or the zero time.
 func (rs *Runs) LastDue(job string) (time.Time, error) {
 	var due int64

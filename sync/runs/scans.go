@@ -176,7 +176,7 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 
 // IntendScan records the intent of a scan before anything is reserved for it, and returns its id for
 // [ledger.Purchase]. It returns a [*LiveScanError] if the same scan may be running or was made for the
-// same due instant. The new intent replaces an earlier refused one of the step for which nothing was
+// same due time. The new intent replaces an earlier refused one of the step for which nothing was
 // reserved, such as when it was parked or a cap was reached.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
@@ -242,7 +242,7 @@ func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
 	return &LiveScanError{Scan: *before}
 }
 
-// LiveScanError is the error if the same scan may be running, or was made for the same due instant.
+// LiveScanError is the error if the same scan may be running, or was made for the same due time.
 type LiveScanError struct{ Scan Scan }
 
 func (e *LiveScanError) Error() string {
