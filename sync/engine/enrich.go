@@ -33,10 +33,10 @@ const (
 // service is the problem rather than the entities.
 const failuresInARow = 5
 
-// queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best ones. Fresh
-// ones among them are not replaced by the next best. Afterwards the run's searches have ended and its
-// follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh are not queued again,
-// and the ranking of a run does not change once its searches have ended.
+// queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
+// ones. Fresh ones among them are not replaced by the next best. Afterwards the run's searches have
+// ended and its follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh
+// are not queued again, and the ranking of a run does not change once its searches have ended.
 func (r *run) queueEnrichment(ctx context.Context) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
@@ -142,8 +142,8 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 			case outlier.OpComments:
 				task.Mark = hit.Comments // if unchanged since the last fetch, there are no new comments
 			}
-			// The service would refuse an id that breaks the interface's pattern: the hit keeps its row, but no
-			// call is made about it.
+			// The service would refuse an id that breaks the interface's pattern: the hit keeps its
+			// row, but no call is made about it.
 			if _, err := outlier.DataRequest(e.Op, task.Entity); err == nil && !yield(task) {
 				return
 			}

@@ -82,9 +82,9 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	return place{step.Seen + unread, reading}, err
 }
 
-// learnPaging learns from a page what `from` counts, and reports whether the page belongs to the search. If not,
-// it sets step to continue by the other reading. What it learns is recorded for later runs unless
-// this run has overrides.
+// learnPaging learns from a page what `from` counts, and reports whether the page belongs to the
+// search. If not, it sets step to continue by the other reading. What it learns is recorded for later
+// runs unless this run has overrides.
 func (r *run) learnPaging(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
 	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil

@@ -162,9 +162,9 @@ func (e *RequestsError) Error() string {
 		"raise the cap, or let the next run do the rest", e.Max)
 }
 
-// checkRequests returns a [RequestsError] if the run may make no more requests. Calls that it takes over from
-// earlier runs are counted for those runs, and a paid scan is polled and read however many requests
-// that takes.
+// checkRequests returns a [RequestsError] if the run may make no more requests. Calls that it takes
+// over from earlier runs are counted for those runs, and a paid scan is polled and read however many
+// requests that takes.
 func (r *run) checkRequests() error {
 	most := r.plan.MaxRequests
 	if most > 0 && r.worker.requests[r.row.ID] >= int64(most) {

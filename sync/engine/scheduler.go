@@ -61,7 +61,7 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 				return nil, err
 			}
 		}
-		if a := e.next(spec, last, now); a != nil {
+		if a := e.nextAppointment(spec, last, now); a != nil {
 			a.Paused = pauses[spec.Name]
 			agenda = append(agenda, a)
 		}
@@ -78,7 +78,7 @@ func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
 	}
 	var late []*Appointment
 	for _, a := range agenda {
-		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.next(a.Spec, a.Due, now) {
+		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.nextAppointment(a.Spec, a.Due, now) {
 			a.Paused = paused
 			late = append(late, a)
 		}
@@ -86,11 +86,11 @@ func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
 	return late, nil
 }
 
-// next returns the job's next appointment: the latest overdue one, or with `catch_up: all` the oldest,
-// or if none is overdue the first in the future. last is the due time that was performed last, or the
-// time when the job was first seen if it has never run. A due time that jitter delays is neither
-// missed nor overdue until its run may begin.
-func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
+// nextAppointment returns the job's next appointment: the latest overdue one, or with `catch_up: all`
+// the oldest, or if none is overdue the first in the future. last is the due time that was performed
+// last, or the time when the job was first seen if it has never run. A due time that jitter delays is
+// neither missed nor overdue until its run may begin.
+func (e *Engine) nextAppointment(spec *job.Spec, last, now time.Time) *Appointment {
 	zone := e.Config.Timezone
 	coming := spec.Next(now, zone)
 	if coming.IsZero() {
@@ -270,28 +270,28 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			s.correctDue(a, now)
 			continue
 		}
-		if late := s.engine.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
+		if late := s.engine.nextAppointment(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
 			*a = *late
 		}
 		if a.Begins.After(now) {
 			continue // too late for `catch_up: none`
 		}
-		if !s.mayBegin(ctx, a) || !s.start(ctx, a) {
+		if !s.makeWay(ctx, a) || !s.start(ctx, a) {
 			continue
 		}
-		if next := s.engine.next(a.Spec, a.Due, time.Now()); next != nil {
+		if next := s.engine.nextAppointment(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
 			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
 	s.findFollowUps(ctx)
 	s.followUps = slices.DeleteFunc(s.followUps, func(a *Appointment) bool {
-		return s.mayBegin(ctx, a) && s.start(ctx, a)
+		return s.makeWay(ctx, a) && s.start(ctx, a)
 	})
 }
 
-// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is done only when its
-// run is recorded. If the state cannot be read, the old agenda stays in use.
+// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is done only
+// when its run is recorded. If the state cannot be read, the old agenda stays in use.
 func (s *scheduler) refreshAgenda(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
 	if err != nil {
@@ -331,8 +331,8 @@ func (s *scheduler) correctDue(a *Appointment, now time.Time) {
 	}
 }
 
-// findFollowUps finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the pages of
-// the parent runs. While no sink works, they wait.
+// findFollowUps finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the
+// pages of the parent runs. While no sink works, they wait.
 func (s *scheduler) findFollowUps(ctx context.Context) {
 	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.followUpsAt) {
 		return
@@ -351,11 +351,11 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 	}
 }
 
-// mayBegin reports whether the run of an appointment may start, after ending or resuming the job's other
+// makeWay reports whether the run of an appointment may start, after ending or resuming the job's other
 // runs. A run in progress that is still buying pages goes first; one that has all its pages is ended.
 // Then each unfinished run is resumed, once per due time: if it gets stuck again, the due time's own
 // run starts next and is recorded, whatever its outcome.
-func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
+func (s *scheduler) makeWay(ctx context.Context, a *Appointment) bool {
 	if ctx.Err() != nil || time.Now().Before(s.retryAt[a.Spec.Name]) || s.isStale(a) {
 		return false
 	}
@@ -477,8 +477,8 @@ func (s *scheduler) markPaused(long error) {
 	}
 }
 
-// markResumed records that the runs in progress have resumed. If a caller was waiting for a run in this turn,
-// only urgent runs were tried, so the others stay paused.
+// markResumed records that the runs in progress have resumed. If a caller was waiting for a run in this
+// turn, only urgent runs were tried, so the others stay paused.
 func (s *scheduler) markResumed(waited bool) {
 	for _, r := range s.worker.runs {
 		if !r.pausedQuota || waited && r.urgent == 0 {
