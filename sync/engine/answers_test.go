@@ -280,7 +280,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 		{"ids blank", hits(5, `" "`, "", 5), "5 of 5 hits"},
 		{"hits null", `{"pagination":{"total":45,"from":0,"size":40},"hits":null}`, "40 of 40 hits"},
 		{"no hits of 45", `{"pagination":{"total":45,"from":0,"size":40},"hits":[]}`,
-			`search ["home espresso"]: the service counts 45 hits and answered with none`},
+			`search ["home espresso"]: the service reports 45 hits and returned none`},
 		{"nested too deep", hits(5, `"goodgood%d"`, `,"new":`+nested, 5), "5 of 5 hits"},
 		{"one of four", good[:len(good)-2] + `,{"id":null}]}`, "1 of 4 hits"},
 		{"ids of an unknown form", hits(5, `"video/%d é"`, "", 5), ""},

@@ -58,7 +58,7 @@ func (r *run) queueEnrichment(ctx context.Context) error {
 		}
 	}, r.countSkipped(r.plan.Enrich))
 	if err != nil {
-		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
+		return fmt.Errorf("queue data calls about the hits of run %s: %w", r.row.ID, err)
 	}
 	followUps := r.followUps()
 	if len(followUps) > 0 {
@@ -88,7 +88,7 @@ func (r *run) queueWatch(ctx context.Context) error {
 		}
 	}, r.countSkipped(r.plan.Fetch))
 	if err != nil {
-		return fmt.Errorf("queue what is to be fetched by run %s: %w", r.row.ID, err)
+		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
 	}
 	return nil
 }

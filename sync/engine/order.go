@@ -465,7 +465,7 @@ func (w *worker) refreshOrder(o *Order) (err error) {
 	switch {
 	case o.Old != nil:
 		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
-			err = errors.New("the run to continue is not on record")
+			err = errors.New("the run to resume does not exist any more")
 		}
 	case o.Rest != nil:
 		of := o.Rest.Of

@@ -52,7 +52,7 @@ func (e *Engine) readingOf(steps []runs.Step, step *runs.Step) (string, error) {
 	}
 	p, err := e.Facts().Paging(step.Query.Op())
 	if err != nil {
-		return "", fmt.Errorf("what does `from` count: %w", err)
+		return "", fmt.Errorf("read what `from` counts: %w", err)
 	}
 	return p.Reading, nil
 }

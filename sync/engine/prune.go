@@ -130,7 +130,7 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	if _, known, err := e.Store.Ledger.CertainTime(); err != nil {
 		return err
 	} else if !known && e.Config.Retention.Any() {
-		return errors.New("no answer has had a time of the service yet, so the age of answers is unknown")
+		return errors.New("no answer of the service has had a date yet, so the age of answers is unknown")
 	}
 	for more := true; more; {
 		if ctx.Err() != nil {

@@ -40,7 +40,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 	}
 	s.rename()
 	if err := e.NoteJobs(); err != nil {
-		e.log().Error("changes of jobs not noted", "err", err)
+		e.log().Error("job changes not recorded", "err", err)
 	}
 	e.rekeyed()
 	before := s.agenda

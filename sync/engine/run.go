@@ -227,7 +227,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			record(r, errors.Join(r.err, published))
 		}
 		if again := errors.Join(w.loader.Publish(ctx), w.loader.Retry(ctx, true)); again != nil {
-			w.engine.log().Error("the end of runs is not published yet", "err", again)
+			w.engine.log().Error("end of runs not published yet", "err", again)
 		}
 	}
 	for _, r := range ending {
@@ -358,7 +358,7 @@ func (r *run) unreadable() error {
 		s := &r.steps[i]
 		unread, hits = unread+s.Unread, hits+s.Hits
 		if s.Stop == runs.StopMissing {
-			all = append(all, fmt.Errorf("%s: the service counts %d hits and answered with none", s.Title(), s.Total))
+			all = append(all, fmt.Errorf("%s: the service reports %d hits and returned none", s.Title(), s.Total))
 		}
 	}
 	if unread > 0 {

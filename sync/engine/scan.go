@@ -36,7 +36,7 @@ type UnsettledScanError struct {
 func (e *UnsettledScanError) Error() string {
 	if e.Other != nil {
 		return fmt.Sprintf("the service answered the start of a scan of %q with scan %s, "+
-			"which is on record and searches for %q; "+
+			"which is already recorded and searches for %q; "+
 			"it is not known whether one of %q was started, and it is not sent again. "+
 			"Look for it at the service: %s",
 			e.Scan.Queries, e.Other.ScanID, e.Other.Queries, e.Scan.Queries, e.Scan.HowToSettle())
@@ -187,7 +187,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == runs.ScanNotCreated:
 		step.Joined = before.Intent
-		r.engine.log().Warn("scan on record joined: the service started no other",
+		r.engine.log().Warn("scan joined: the service started no other",
 			"job", r.row.Job, "run", r.row.ID, "scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
 		return nil
 	}
@@ -270,7 +270,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		r.skip(step, err)
 		return nil
 	}
-	r.engine.log().Warn("scan refused, and tried again", "job", r.row.Job, "run", r.row.ID, "err", err)
+	r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
 	if kindOf(err) == outlier.Limited {
 		return nil
 	}

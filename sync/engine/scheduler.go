@@ -295,7 +295,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 func (s *scheduler) refreshAgenda(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
 	if err != nil {
-		s.engine.log().Error("schedule not checked again", "err", err)
+		s.engine.log().Error("schedule not refreshed", "err", err)
 		s.pauseEnds = now.Add(maxSleep)
 		return
 	}
@@ -342,7 +342,7 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 		err = s.worker.publish(ctx)
 	}
 	if err != nil {
-		s.engine.log().Error("jobs that come after others are delayed", "err", err)
+		s.engine.log().Error("follow-up runs delayed", "err", err)
 		s.followUpsAt = time.Now().Add(maxSleep)
 		return
 	}
@@ -517,7 +517,7 @@ func (s *scheduler) stop(ctx context.Context) {
 		err = errors.Join(s.worker.loader.Retry(ctx, true), s.worker.publish(ctx))
 	}
 	if err := errors.Join(err, s.worker.loader.Problems()); err != nil {
-		s.engine.log().Error("the last answers are not published yet", "err", err)
+		s.engine.log().Error("last answers not published yet", "err", err)
 	}
 }
 

@@ -214,7 +214,7 @@ func (r *run) updateStep(step *runs.Step, next runs.Step) {
 // run continues with the others and records the error in r.searchErr.
 func (r *run) pageResult(step *runs.Step, err error) error {
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
-		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
+		err = errors.New("the answer is not a search result; it was paid for and stays in the journal")
 	}
 	if err != nil {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
