@@ -445,7 +445,7 @@ func filesFind(ctx context.Context, reader *compare.Reader, kind, path, keep str
 // inLake copies the rows that this state folder has written to a lake into a folder, where they are read.
 func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
 	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
-	found, err := o.lookAtLake(ctx, config, s, folder)
+	found, err := o.exportLake(ctx, config, s, folder)
 	if err != nil {
 		sink.Away = !errors.Is(err, iceberg.ErrRebuild)
 		return withProblem(sink, err)
@@ -455,7 +455,7 @@ func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, fo
 	return sink
 }
 
-func (o *options) lookAtLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (*iceberg.Found, error) {
+func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (*iceberg.Copy, error) {
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err
@@ -470,7 +470,7 @@ func (o *options) lookAtLake(ctx context.Context, config *job.Config, s job.Sink
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	return iceberg.Look(ctx, o.lakeOf(s, instance), folder)
+	return iceberg.Export(ctx, o.lakeOf(s, instance), folder)
 }
 
 func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {

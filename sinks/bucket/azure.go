@@ -38,7 +38,8 @@ type azure struct {
 }
 
 // azurePermissions are the permissions that the credentials need, for messages.
-const azurePermissions = "to read, write, delete and list blobs: the role Storage Blob Data Contributor, or a SAS token with sp=rwdl"
+const azurePermissions = "to read, write, delete and list blobs: the role Storage Blob Data Contributor, or " +
+	"a SAS token with sp=rwdl"
 
 const (
 	retryAfter   = 200 * time.Millisecond // first delay of a retry by the library; it doubles
@@ -46,9 +47,10 @@ const (
 	partsAtOnce  = 2                      // per upload; the parts are in memory
 )
 
-func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (client, error) {
+func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper,
+	again string) (client, error) {
 	o := policy.ClientOptions{
-		Transport: sender{pageless{transport}},
+		Transport: sender{rejectPages{transport}},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
 	}
 	found, err := openContainer(bucket, env, o)
@@ -75,11 +77,15 @@ var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 
 // Errors about variables do not quote their values, since any of them may contain a key by mistake.
 var (
-	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys of the storage account")
-	errNoAccount  = errors.New("AZURE_STORAGE_ACCOUNT must be the name of a storage account, or AZURE_STORAGE_CONNECTION_STRING be set")
-	errKey        = errors.New("AZURE_STORAGE_KEY is malformed: copy it from the access keys of the storage account")
-	errAddress    = errors.New("AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the storage account")
-	errService    = errors.New("AZURE_STORAGE_SERVICE_ENDPOINT must be an address such as https://acme.blob.core.windows.net")
+	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys " +
+		"of the storage account")
+	errNoAccount = errors.New("AZURE_STORAGE_ACCOUNT must be the name of a storage account, or " +
+		"AZURE_STORAGE_CONNECTION_STRING be set")
+	errKey     = errors.New("AZURE_STORAGE_KEY is malformed: copy it from the access keys of the storage account")
+	errAddress = errors.New("AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING is malformed: " +
+		"copy it from the storage account")
+	errService = errors.New("AZURE_STORAGE_SERVICE_ENDPOINT must be an address such as " +
+		"https://acme.blob.core.windows.net")
 )
 
 // openContainer finds the account and credentials like Azure's tools: from a connection string, a key,
@@ -171,8 +177,8 @@ func (u unidentified) Error() string {
 		return "Microsoft Entra refused the identity (" + u.code +
 			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity"
 	}
-	return "no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
-		"or give this machine an identity"
+	return "no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or " +
+		"AZURE_STORAGE_SAS_TOKEN, or give this machine an identity"
 }
 
 // NonRetriable tells the library not to retry.
@@ -247,7 +253,8 @@ func section(file *os.File, at, size int64) ([]byte, error) {
 }
 
 // upload writes an object by one request.
-func (a *azure) upload(ctx context.Context, key string, content []byte, o blockblob.UploadOptions) (etag string, err error) {
+func (a *azure) upload(ctx context.Context, key string, content []byte,
+	o blockblob.UploadOptions) (etag string, err error) {
 	sum := md5.Sum(content)
 	o.TransactionalValidation = blob.TransferValidationTypeMD5(sum[:])
 	o.HTTPHeaders = &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
@@ -262,7 +269,8 @@ func (a *azure) replace(ctx context.Context, key string, text []byte, etag strin
 	} else {
 		only.IfMatch = new(azcore.ETag(etag))
 	}
-	return a.upload(ctx, key, text, blockblob.UploadOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}})
+	o := blockblob.UploadOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}}
+	return a.upload(ctx, key, text, o)
 }
 
 func (a *azure) remove(ctx context.Context, key string) error {
@@ -289,7 +297,8 @@ func (a *azure) list(ctx context.Context, below string, deep bool) iter.Seq2[lis
 
 // items iterates over the items of all pages of a listing. The function of returns those of one page, and
 // false if the response was no listing.
-func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of func(P) ([]*container.BlobItem, bool)) iter.Seq2[listed, error] {
+func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P],
+	of func(P) ([]*container.BlobItem, bool)) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
@@ -310,13 +319,13 @@ func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P], of fun
 	}
 }
 
-// unended finds nothing: the store itself deletes parts after a week, or when their object is uploaded
+// incomplete finds nothing: the store itself deletes parts after a week, or when their object is uploaded
 // again.
-func (a *azure) unended(context.Context, string, bool) iter.Seq2[string, error] {
+func (a *azure) incomplete(context.Context, string, bool) iter.Seq2[string, error] {
 	return func(func(string, error) bool) {}
 }
 
-func (a *azure) removeUnended(context.Context, string) error { return nil }
+func (a *azure) abort(context.Context, string) error { return nil }
 
 // explain converts an error of the library to one with a remedy and without secrets.
 func (a *azure) explain(err error) error {
@@ -328,7 +337,8 @@ func (a *azure) explain(err error) error {
 	}
 	answer, answered := errors.AsType[*azcore.ResponseError](err)
 	if !answered {
-		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING; %s", err, a.again)
+		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or "+
+			"AZURE_STORAGE_CONNECTION_STRING; %s", err, a.again)
 	}
 	remedy := a.remedy(bloberror.Code(answer.ErrorCode))
 	denied := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized
@@ -344,10 +354,11 @@ func (a *azure) remedy(code bloberror.Code) string {
 	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
 		return "create the container, or correct its address"
 	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation:
-		return "the store refused the credentials: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, " +
-			"and this machine's clock"
+		return "the store refused the credentials: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY " +
+			"or AZURE_STORAGE_SAS_TOKEN, and this machine's clock"
 	case bloberror.AuthorizationFailure, bloberror.AuthorizationSourceIPMismatch:
-		return "allow the credentials " + azurePermissions + "; and this machine's address in the account's network rules"
+		return "allow the credentials " + azurePermissions +
+			"; and this machine's address in the account's network rules"
 	case "KeyBasedAuthenticationNotPermitted":
 		return "the storage account accepts no keys: use an identity instead"
 	case bloberror.BlobImmutableDueToPolicy, bloberror.LeaseIDMissing:

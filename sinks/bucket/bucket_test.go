@@ -400,17 +400,17 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 		t.Fatal(err)
 	}
 	server := blank()
-	there, err := openStore(optionsOf(t.TempDir(), server), triedAgain)
+	s, err := openStore(optionsOf(t.TempDir(), server), triedAgain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.Loses = func(part int) bool { return part == 2 }
-	if err := there.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
+	if err := s.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
 		t.Errorf("a part was lost: %v", err)
 	}
 	server.Loses = nil
-	if err := there.upload(t.Context(), path, o); err != nil {
+	if err := s.upload(t.Context(), path, o); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(server.Objects()["a/b/"+o.Name], content) {
@@ -425,17 +425,17 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 		}
 		return ctx.Err() != nil && r.Method == http.MethodDelete
 	})
-	if err := there.upload(ctx, path, o); !errors.Is(err, context.Canceled) {
+	if err := s.upload(ctx, path, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	server.SetFault(nil)
 	if server.Uploads()+server.Blocks() == 0 {
 		t.Fatal("no upload was left in the middle, so the test shows nothing")
 	}
-	if err := there.removeIncomplete(t.Context()); err != nil || server.Uploads() > 0 {
+	if err := s.removeIncomplete(t.Context()); err != nil || server.Uploads() > 0 {
 		t.Errorf("%d uploads are left: %v", server.Uploads(), err)
 	}
-	if err := there.upload(t.Context(), path, o); err != nil || server.Blocks() > 0 {
+	if err := s.upload(t.Context(), path, o); err != nil || server.Blocks() > 0 {
 		t.Errorf("%d blocks are left: %v", server.Blocks(), err)
 	}
 }
@@ -455,12 +455,12 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 		server := blank()
 		o := optionsOf(t.TempDir(), server)
 		o.Transport = damaging{server}
-		there, err := openStore(o, triedAgain)
+		s, err := openStore(o, triedAgain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		made := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
-		if err := there.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
+		if err := s.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if len(server.Objects()) > 0 {
@@ -505,7 +505,7 @@ func TestStoreBehaves(t *testing.T) {
 // has all pages, a manifest is replaced only if it has not changed, and deleted objects are gone.
 func storeBehaves(t *testing.T, scheme string, o Options) {
 	o.Address = fmt.Sprintf("%s://outliers/behaves-%d", scheme, time.Now().UnixNano())
-	there, err := openStore(o, triedAgain)
+	s, err := openStore(o, triedAgain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -520,33 +520,33 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := there.upload(ctx, path, made); err != nil {
+		if err := s.upload(ctx, path, made); err != nil {
 			t.Fatal(err)
 		}
 		if want[made.Name] = made.Bytes; size == 0 {
 			continue
 		}
-		if got, err := there.sum(ctx, made.Name); err != nil || got != made.SHA256 {
+		if got, err := s.sum(ctx, made.Name); err != nil || got != made.SHA256 {
 			t.Errorf("%d bytes came back with the checksum %s, want %s: %v", size, got, made.SHA256, err)
 		}
 	}
-	if got, err := there.list(ctx); err != nil || !maps.Equal(got, want) {
+	if got, err := s.list(ctx); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%d objects are listed, want %d: %v", len(got), len(want), err)
 	}
 	for name := range want {
-		if err := there.remove(ctx, name); err != nil {
+		if err := s.remove(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := there.list(ctx); err != nil || len(got) > 0 {
+	if got, err := s.list(ctx); err != nil || len(got) > 0 {
 		t.Errorf("%d objects are left: %v", len(got), err)
 	}
-	if err := there.removeIncomplete(ctx); err != nil {
+	if err := s.removeIncomplete(ctx); err != nil {
 		t.Error(err)
 	}
 
 	replace := func(commit int, etag string) (string, error) {
-		return there.replaceManifest(ctx, fmt.Appendf(nil, `{"version": 1, "commit": %d}`, commit), etag)
+		return s.replaceManifest(ctx, fmt.Appendf(nil, `{"version": 1, "commit": %d}`, commit), etag)
 	}
 	first, err := replace(1, "")
 	if err != nil {
@@ -562,7 +562,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 			t.Errorf("the manifest that follows %q was replaced again: %v", old, err)
 		}
 	}
-	m, etag, err := there.readManifest(ctx)
+	m, etag, err := s.readManifest(ctx)
 	if err != nil || m.Commit != 2 || etag != second {
 		t.Errorf("manifest %d, %s: %v", m.Commit, etag, err)
 	}
@@ -617,7 +617,7 @@ func TestHangingStore(t *testing.T) {
 	defer listener.Close()
 	for _, scheme := range []string{"s3", "az"} {
 		transport := Network(20 * time.Millisecond)
-		there, err := openStore(Options{
+		s, err := openStore(Options{
 			Address: scheme + "://outliers/a/b", Transport: transport,
 			Env: func(name string) (string, bool) {
 				if name == "AWS_ENDPOINT_URL" || name == "AZURE_STORAGE_SERVICE_ENDPOINT" {
@@ -629,11 +629,11 @@ func TestHangingStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = there.list(t.Context())
+		_, err = s.list(t.Context())
 		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "check the network and A") || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: a store that hangs: %v", scheme, err)
 		}
-		if !transport.(*mortal).ended.Load() {
+		if !transport.(*failFast).timedOut.Load() {
 			t.Errorf("%s: the request would be sent again", scheme)
 		}
 	}
@@ -721,11 +721,11 @@ func TestExpiredTokenIsNamed(t *testing.T) {
 			}
 			return env(name)
 		}
-		there, err := openStore(o, triedAgain)
+		s, err := openStore(o, triedAgain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = there.list(t.Context())
+		_, err = s.list(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "has expired on 2025-11-02T10:00:00Z: renew it") || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", code, err)
 		}
@@ -752,11 +752,11 @@ func TestAzureKnowsIdentities(t *testing.T) {
 			value, ok := map[string]string{"AZURE_STORAGE_ACCOUNT": "acme"}[name]
 			return value, ok
 		}
-		there, err := openStore(o, triedAgain)
+		s, err := openStore(o, triedAgain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = there.list(t.Context())
+		_, err = s.list(t.Context())
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret)) {
 			t.Errorf("%s: %v", c.answer, err)
 		}

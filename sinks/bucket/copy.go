@@ -28,13 +28,13 @@ const triedAgain = "it will be retried"
 type Copy struct {
 	dir     string
 	options Options
-	there   *there // cached; nil before the first update and after a failed one
+	remote  *remote // cached; nil before the first update and after a failed one
 
 	now func() time.Time // the clock; tests replace it
 }
 
-// there is the content of a bucket.
-type there struct {
+// remote is the content of a bucket.
+type remote struct {
 	store  *store
 	record record
 	root   manifest         // the manifest; the zero value if there is none
@@ -50,7 +50,7 @@ func NewCopy(dir string, o Options) *Copy { return &Copy{dir: dir, options: o, n
 func (c *Copy) Update(ctx context.Context, grace time.Duration) error {
 	err := c.update(ctx, grace)
 	if err != nil {
-		c.there = nil
+		c.remote = nil
 		return fmt.Errorf("copy to %s: %w", c.options.Address, err)
 	}
 	return nil
@@ -61,25 +61,25 @@ func (c *Copy) update(ctx context.Context, grace time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if c.there == nil {
-		if c.there, err = c.look(ctx); err != nil {
+	if c.remote == nil {
+		if c.remote, err = c.readRemote(ctx); err != nil {
 			return err
 		}
 	}
-	t, now := c.there, c.now().UTC()
+	r, now := c.remote, c.now().UTC()
 	next := manifest{
-		Version: manifestVersion, Owner: t.record.Owner, Commit: t.root.Commit + 1, Instance: folder.Instance,
+		Version: manifestVersion, Owner: r.record.Owner, Commit: r.root.Commit + 1, Instance: folder.Instance,
 		Watermark: folder.Watermark, Copied: now.Format(time.RFC3339), Tables: objectsOf(folder),
 	}
-	next.Superseded = t.superseded(next, now, grace)
-	missing, surplus := t.missing(next), t.surplus(next)
-	if len(missing)+len(surplus) == 0 && t.root.same(next) {
+	next.Superseded = r.superseded(next, now, grace)
+	missing, surplus := r.missing(next), r.surplus(next)
+	if len(missing)+len(surplus) == 0 && r.root.same(next) {
 		return nil
 	}
 	if err := c.upload(ctx, missing); err != nil {
 		return err
 	}
-	if !t.root.same(next) {
+	if !r.root.same(next) {
 		if err := c.commit(ctx, next); err != nil {
 			return err
 		}
@@ -87,25 +87,25 @@ func (c *Copy) update(ctx context.Context, grace time.Duration) error {
 	return c.remove(ctx, surplus)
 }
 
-// look reads the content of the bucket. It returns an error if another data folder writes to it.
-func (c *Copy) look(ctx context.Context) (t *there, err error) {
-	t = &there{}
-	if t.record, err = readRecord(c.options.Record); err != nil {
+// readRemote reads the content of the bucket. It returns an error if another data folder writes to it.
+func (c *Copy) readRemote(ctx context.Context) (r *remote, err error) {
+	r = &remote{}
+	if r.record, err = readRecord(c.options.Record); err != nil {
 		return nil, err
 	}
-	if t.store, err = openStore(c.options, triedAgain); err != nil {
+	if r.store, err = openStore(c.options, triedAgain); err != nil {
 		return nil, err
 	}
-	if t.root, t.etag, err = t.store.readManifest(ctx); err != nil {
+	if r.root, r.etag, err = r.store.readManifest(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.owned(t.root, t.record); err != nil {
+	if err := c.owned(r.root, r.record); err != nil {
 		return nil, err
 	}
-	if t.sizes, err = t.store.list(ctx); err != nil {
+	if r.sizes, err = r.store.list(ctx); err != nil {
 		return nil, err
 	}
-	return t, t.store.removeIncomplete(ctx)
+	return r, r.store.removeIncomplete(ctx)
 }
 
 // owned returns an error if another data folder, or a copy of this one, has written the manifest.
@@ -125,18 +125,18 @@ func (c *Copy) owned(root manifest, r record) error {
 
 // superseded returns the objects that are not in the manifest next, but are kept because grace has not
 // passed.
-func (t *there) superseded(next manifest, now time.Time, grace time.Duration) (all []superseded) {
+func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (all []superseded) {
 	wanted, since := next.names(), map[string]time.Time{}
-	for name := range t.root.names() {
+	for name := range r.root.names() {
 		since[name] = now
 	}
-	for _, old := range t.root.Superseded {
+	for _, old := range r.root.Superseded {
 		since[old.Name] = old.Since
 	}
 	for _, name := range slices.Sorted(maps.Keys(since)) {
 		_, again := wanted[name]
-		_, there := t.sizes[name]
-		if !again && there && now.Sub(since[name]) < grace {
+		_, exists := r.sizes[name]
+		if !again && exists && now.Sub(since[name]) < grace {
 			all = append(all, superseded{name, since[name]})
 		}
 	}
@@ -144,10 +144,10 @@ func (t *there) superseded(next manifest, now time.Time, grace time.Duration) (a
 }
 
 // missing returns the objects of a manifest that the bucket lacks or has with another size.
-func (t *there) missing(next manifest) (all []object) {
+func (r *remote) missing(next manifest) (all []object) {
 	wanted := next.names()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if size, ok := t.sizes[name]; !ok || size != wanted[name].Bytes {
+		if size, ok := r.sizes[name]; !ok || size != wanted[name].Bytes {
 			all = append(all, wanted[name])
 		}
 	}
@@ -156,7 +156,7 @@ func (t *there) missing(next manifest) (all []object) {
 
 // surplus returns the objects to delete: all that are neither in the manifest next nor kept as
 // superseded.
-func (t *there) surplus(next manifest) (names []string) {
+func (r *remote) surplus(next manifest) (names []string) {
 	stay := map[string]bool{}
 	for name := range next.names() {
 		stay[name] = true
@@ -164,7 +164,7 @@ func (t *there) surplus(next manifest) (names []string) {
 	for _, s := range next.Superseded {
 		stay[s.Name] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.sizes)) {
+	for _, name := range slices.Sorted(maps.Keys(r.sizes)) {
 		if !stay[name] {
 			names = append(names, name)
 		}
@@ -176,7 +176,8 @@ func (t *there) surplus(next manifest) (names []string) {
 // because they contain checksums.
 func (m *manifest) same(other manifest) bool {
 	same := func(a, b object) bool { return a.Name == b.Name }
-	return m.Version == other.Version && m.Watermark == other.Watermark && maps.EqualFunc(m.names(), other.names(), same)
+	return m.Version == other.Version && m.Watermark == other.Watermark &&
+		maps.EqualFunc(m.names(), other.names(), same)
 }
 
 func (c *Copy) upload(ctx context.Context, objects []object) error {
@@ -184,7 +185,7 @@ func (c *Copy) upload(ctx context.Context, objects []object) error {
 	work.SetLimit(atOnce)
 	for _, o := range objects {
 		work.Go(func() error {
-			if err := c.there.store.upload(ctx, filepath.Join(c.dir, filepath.FromSlash(o.file)), o); err != nil {
+			if err := c.remote.store.upload(ctx, filepath.Join(c.dir, filepath.FromSlash(o.file)), o); err != nil {
 				return fmt.Errorf("upload %s: %w", o.Name, err)
 			}
 			return nil
@@ -194,7 +195,7 @@ func (c *Copy) upload(ctx context.Context, objects []object) error {
 		return err
 	}
 	for _, o := range objects {
-		c.there.sizes[o.Name] = o.Bytes
+		c.remote.sizes[o.Name] = o.Bytes
 	}
 	return nil
 }
@@ -206,15 +207,15 @@ func (c *Copy) commit(ctx context.Context, next manifest) error {
 	if err != nil {
 		return err
 	}
-	c.there.record.Commits[c.options.Address] = next.Commit
-	if err := c.there.record.write(c.options.Record); err != nil {
+	c.remote.record.Commits[c.options.Address] = next.Commit
+	if err := c.remote.record.write(c.options.Record); err != nil {
 		return err
 	}
-	etag, err := c.there.store.replaceManifest(ctx, text, c.there.etag)
+	etag, err := c.remote.store.replaceManifest(ctx, text, c.remote.etag)
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", manifestName, err)
 	}
-	c.there.root, c.there.etag = next, etag
+	c.remote.root, c.remote.etag = next, etag
 	return nil
 }
 
@@ -223,7 +224,7 @@ func (c *Copy) remove(ctx context.Context, names []string) error {
 	work.SetLimit(atOnce)
 	for _, name := range names {
 		work.Go(func() error {
-			if err := c.there.store.remove(ctx, name); err != nil {
+			if err := c.remote.store.remove(ctx, name); err != nil {
 				return fmt.Errorf("delete %s, which is out of date: %w", name, err)
 			}
 			return nil
@@ -233,7 +234,7 @@ func (c *Copy) remove(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		delete(c.there.sizes, name)
+		delete(c.remote.sizes, name)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (e *Refused) Is(target error) bool {
 	switch e.Code {
 	case minio.NoSuchKey, string(bloberror.BlobNotFound):
 		return target == fs.ErrNotExist
-	case minio.PreconditionFailed, "ConditionalRequestConflict", string(bloberror.ConditionNotMet), string(bloberror.BlobAlreadyExists):
+	case minio.PreconditionFailed, "ConditionalRequestConflict", string(bloberror.ConditionNotMet),
+		string(bloberror.BlobAlreadyExists):
 		return target == fs.ErrExist
 	}
 	return false

@@ -48,7 +48,7 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 		}
 		names[strings.TrimPrefix(o.key, s.below())] = true
 	}
-	for key, err := range s.client.unended(ctx, s.below(), false) {
+	for key, err := range s.client.incomplete(ctx, s.below(), false) {
 		if err != nil {
 			return nil, fmt.Errorf("list the incomplete uploads to %s: %w", f, err)
 		}
@@ -138,7 +138,7 @@ func (f *Files) Remove(ctx context.Context, name string) error {
 	s := f.store
 	err := s.remove(ctx, name)
 	if err == nil {
-		err = s.client.removeUnended(ctx, s.key(name))
+		err = s.client.abort(ctx, s.key(name))
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s/%s, which is out of date: %w", f, name, err)

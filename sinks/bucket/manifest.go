@@ -73,7 +73,8 @@ func objectsOf(folder *parquet.Published) map[string][]object {
 
 func parseManifest(text []byte) (m manifest, err error) {
 	if err = json.Unmarshal(text, &m); err == nil && m.Version != manifestVersion {
-		err = fmt.Errorf("it has version %d, and this outlierd reads version %d: use a newer outlierd", m.Version, manifestVersion)
+		err = fmt.Errorf("it has version %d, and this outlierd reads version %d: use a newer outlierd",
+			m.Version, manifestVersion)
 	}
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", manifestName, err)

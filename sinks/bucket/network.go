@@ -18,7 +18,7 @@ const Patience = 20 * time.Second
 // Network returns a transport with an idle timeout: a request fails if no byte was transferred for
 // patience, but may take any time in total. After a timeout, all other requests fail.
 func Network(patience time.Duration) http.RoundTripper {
-	return &mortal{transport: &http.Transport{
+	return &failFast{transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: Dial(patience),
 		MaxIdleConnsPerHost: atOnce, IdleConnTimeout: patience / 2, TLSHandshakeTimeout: patience,
 	}}
@@ -32,15 +32,15 @@ func Dial(patience time.Duration) func(ctx context.Context, network, address str
 		if err != nil {
 			return nil, err
 		}
-		return watched{conn, patience}, nil
+		return idleTimeoutConn{conn, patience}, nil
 	}
 }
 
-// mortal is a transport that fails all requests after a timeout, so that retries of the library do not
+// failFast is a transport that fails all requests after a timeout, so that retries of the library do not
 // wait for the timeout again. The sink itself is retried later, with a new transport.
-type mortal struct {
+type failFast struct {
 	transport http.RoundTripper
-	ended     atomic.Bool
+	timedOut  atomic.Bool
 }
 
 var errSilent = silent{}
@@ -53,13 +53,13 @@ func (silent) Error() string { return "the server does not answer" }
 func (silent) NonRetriable() {}
 
 // RoundTrip implements [http.RoundTripper].
-func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
-	if m.ended.Load() {
+func (f *failFast) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.timedOut.Load() {
 		return nil, errSilent
 	}
-	answer, err := m.transport.RoundTrip(r)
+	answer, err := f.transport.RoundTrip(r)
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() && r.Context().Err() == nil {
-		m.ended.Store(true)
+		f.timedOut.Store(true)
 	}
 	return answer, err
 }
@@ -75,12 +75,12 @@ func (foreign) Error() string {
 // NonRetriable is like that of [silent].
 func (foreign) NonRetriable() {}
 
-// pageless is a transport that fails if a web page comes as a successful response. Some proxies answer
+// rejectPages is a transport that fails if a web page comes as a successful response. Some proxies answer
 // each request with one, to log in for example. An upload or a deletion would seem to have worked.
-type pageless struct{ http.RoundTripper }
+type rejectPages struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (p pageless) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p rejectPages) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := p.RoundTripper.RoundTrip(r)
 	if err != nil || answer.StatusCode >= 300 {
 		return answer, err
@@ -91,20 +91,20 @@ func (p pageless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// watched is a connection with an idle timeout.
-type watched struct {
+// idleTimeoutConn is a connection with an idle timeout.
+type idleTimeoutConn struct {
 	net.Conn
 	patience time.Duration
 }
 
 // Read implements [net.Conn].
-func (w watched) Read(into []byte) (int, error) { return w.move(w.Conn.Read, into) }
+func (c idleTimeoutConn) Read(into []byte) (int, error) { return c.move(c.Conn.Read, into) }
 
 // Write implements [net.Conn]. It also extends the deadline of a concurrent read.
-func (w watched) Write(some []byte) (int, error) { return w.move(w.Conn.Write, some) }
+func (c idleTimeoutConn) Write(some []byte) (int, error) { return c.move(c.Conn.Write, some) }
 
-func (w watched) move(do func([]byte) (int, error), some []byte) (int, error) {
-	if err := w.Conn.SetDeadline(time.Now().Add(w.patience)); err != nil {
+func (c idleTimeoutConn) move(do func([]byte) (int, error), some []byte) (int, error) {
+	if err := c.Conn.SetDeadline(time.Now().Add(c.patience)); err != nil {
 		return 0, err
 	}
 	return do(some)

@@ -117,7 +117,8 @@ func (b *Objects) Remove(ctx context.Context, key string) error {
 // List iterates over the objects whose keys begin with prefix. It ends after an error.
 func (b *Objects) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		for o := range b.store.client.ListObjectsIter(ctx, b.store.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		for o := range b.store.client.ListObjectsIter(ctx, b.store.bucket,
+			minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 			if !yield(Object{o.Key, o.Size, o.LastModified}, b.failed("list", prefix, o.Err)) || o.Err != nil {
 				return
 			}

@@ -41,7 +41,8 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 	if region == "" && host != amazon {
 		region = "us-east-1" // the default of stores without regions
 	}
-	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region, Transport: pageless{transport}, MaxRetries: attempts})
+	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region,
+		Transport: rejectPages{transport}, MaxRetries: attempts})
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
 	}
@@ -57,7 +58,8 @@ func endpoint(env func(string) (string, bool)) (host string, secure bool, err er
 		return amazon, true, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return "", false, errors.New("AWS_ENDPOINT_URL must be an address such as https://minio.example.com:9000")
 	}
 	return u.Host, u.Scheme == "https", nil
@@ -69,7 +71,8 @@ var errNoKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and
 // credentialsOf finds credentials like AWS's tools: in the environment, in their files, or from the
 // role of the machine, in this order.
 func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, error) {
-	id, secret, token := first(env, "AWS_ACCESS_KEY_ID"), first(env, "AWS_SECRET_ACCESS_KEY"), first(env, "AWS_SESSION_TOKEN")
+	id, secret := first(env, "AWS_ACCESS_KEY_ID"), first(env, "AWS_SECRET_ACCESS_KEY")
+	token := first(env, "AWS_SESSION_TOKEN")
 	switch {
 	case id != "" && secret != "":
 		return credentials.NewStaticV4(id, secret, token), nil
@@ -78,7 +81,8 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
 	keys := credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.FileAWSCredentials{Filename: first(env, "AWS_SHARED_CREDENTIALS_FILE"), Profile: first(env, "AWS_PROFILE")},
+		&credentials.FileAWSCredentials{Filename: first(env, "AWS_SHARED_CREDENTIALS_FILE"),
+			Profile: first(env, "AWS_PROFILE")},
 		&credentials.IAM{Client: client},
 	})
 	found, err := keys.GetWithContext(&credentials.CredContext{Client: client})
@@ -118,7 +122,8 @@ func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha
 }
 
 // upload returns the ETag, which each store sends.
-func (s *s3) upload(ctx context.Context, key string, from io.Reader, size int64, o minio.PutObjectOptions) (string, error) {
+func (s *s3) upload(ctx context.Context, key string, from io.Reader, size int64,
+	o minio.PutObjectOptions) (string, error) {
 	info, err := s.client.PutObject(ctx, s.bucket, key, from, size, o)
 	if err == nil && info.ETag == "" {
 		err = errForeign
@@ -152,7 +157,7 @@ func (s *s3) list(ctx context.Context, below string, deep bool) iter.Seq2[listed
 	}
 }
 
-func (s *s3) unended(ctx context.Context, below string, deep bool) iter.Seq2[string, error] {
+func (s *s3) incomplete(ctx context.Context, below string, deep bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the listing if the caller stops early
@@ -164,7 +169,7 @@ func (s *s3) unended(ctx context.Context, below string, deep bool) iter.Seq2[str
 	}
 }
 
-func (s *s3) removeUnended(ctx context.Context, key string) error {
+func (s *s3) abort(ctx context.Context, key string) error {
 	return s.explain(s.client.RemoveIncompleteUpload(ctx, s.bucket, key))
 }
 

@@ -35,11 +35,11 @@ type client interface {
 	// the rest of the key may be omitted.
 	list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error]
 
-	// unended iterates over the keys of incomplete uploads, like list.
-	unended(ctx context.Context, below string, deep bool) iter.Seq2[string, error]
+	// incomplete iterates over the keys of incomplete uploads, like list.
+	incomplete(ctx context.Context, below string, deep bool) iter.Seq2[string, error]
 
-	// removeUnended deletes the parts of incomplete uploads of an object.
-	removeUnended(ctx context.Context, key string) error
+	// abort deletes the parts of incomplete uploads of an object.
+	abort(ctx context.Context, key string) error
 }
 
 // listed is an object of a listing.
@@ -171,14 +171,14 @@ func (s *store) list(ctx context.Context) (map[string]int64, error) {
 // removeIncomplete deletes the parts of incomplete uploads, which the store would charge for. A kill
 // leaves them behind.
 func (s *store) removeIncomplete(ctx context.Context) error {
-	for key, err := range s.client.unended(ctx, s.below(), true) {
+	for key, err := range s.client.incomplete(ctx, s.below(), true) {
 		if err != nil {
 			return fmt.Errorf("list the incomplete uploads: %w", err)
 		}
 		if !objectName.MatchString(strings.TrimPrefix(key, s.below())) {
 			continue
 		}
-		if err := s.client.removeUnended(ctx, key); err != nil {
+		if err := s.client.abort(ctx, key); err != nil {
 			return fmt.Errorf("delete the parts of the incomplete upload of %s: %w", key, err)
 		}
 	}

@@ -40,7 +40,7 @@ func (l *lakeTable) adopt(ctx context.Context, each func(put func(arrow.RecordBa
 func (l *lakeTable) replaceAll(ctx context.Context, files []iceberg.DataFile, mark int64) error {
 	files = slices.DeleteFunc(files, func(f iceberg.DataFile) bool { return f.Count() == 0 })
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
-		if err := l.look(ctx); err != nil {
+		if err := l.refresh(ctx); err != nil {
 			return nil, err
 		}
 		properties := iceberg.Properties{}
@@ -49,9 +49,11 @@ func (l *lakeTable) replaceAll(ctx context.Context, files []iceberg.DataFile, ma
 		}
 		switch {
 		case len(l.own.data) > 0:
-			return properties, tx.ReplaceFiles(ctx, l.own.files(), files, l.own.tombs(), nil, table.WithoutAutoNameMapping())
+			return properties, tx.ReplaceFiles(ctx, l.own.files(), files, l.own.deleteFiles(), nil,
+				table.WithoutAutoNameMapping())
 		case len(files) > 0:
-			return properties, tx.AddDataFiles(ctx, files, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
+			return properties, tx.AddDataFiles(ctx, files, nil, table.WithoutDuplicateCheck(),
+				table.WithoutAutoNameMapping())
 		case mark > 0:
 			return properties, nil
 		}

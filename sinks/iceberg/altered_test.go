@@ -16,7 +16,7 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestAlteredByOthers: what somebody else has changed is named, with what to do, and a rebuild mends it.
+// TestAlteredByOthers: what another program has changed is named, with what to do, and a rebuild repairs it.
 func TestAlteredByOthers(t *testing.T) {
 	t.Parallel()
 	journal := sinktest.Sample(6)
@@ -35,7 +35,7 @@ func TestAlteredByOthers(t *testing.T) {
 		}
 	}
 	dataOf := func(t *testing.T, s *Sink, change func(path string) error) {
-		for path := range holdingOf(t, s, schema.Outliers).data {
+		for path := range filesOf(t, s, schema.Outliers).data {
 			if err := change(pathOf(path)); err != nil {
 				t.Fatal(err)
 			}
@@ -45,10 +45,10 @@ func TestAlteredByOthers(t *testing.T) {
 		alter func(t *testing.T, s *Sink)
 		says  string
 	}{
-		"watermark of the sink":   {setMark(nil, "yesterday"), `table outlierd_writers was altered by somebody else: property outlierd.a.watermark must be a number of 0 or more, got "yesterday"`},
+		"watermark of the sink":   {setMark(nil, "yesterday"), `table outlierd_writers was altered by another program: property outlierd.a.watermark must be a number of 0 or more, got "yesterday"`},
 		"negative watermark":      {setMark(nil, "-4"), `got "-4"`},
 		"watermark without text":  {setMark(nil, ""), `got ""`},
-		"watermark of a table":    {setMark(schema.Outliers, "1e6"), `table outliers was altered by somebody else: property outlierd.a.watermark`},
+		"watermark of a table":    {setMark(schema.Outliers, "1e6"), `table outliers was altered by another program: property outlierd.a.watermark`},
 		"long text":               {setMark(nil, strings.Repeat("9", 1<<10)), `999…"`},
 		"data files were deleted": {func(t *testing.T, s *Sink) { dataOf(t, s, os.Remove) }, "bring the file back"},
 		"data files were cut":     {func(t *testing.T, s *Sink) { dataOf(t, s, func(p string) error { return os.Truncate(p, 100) }) }, "bring the file back"},

@@ -29,7 +29,8 @@ func init() {
 	icebergio.Register("s3", func(_ context.Context, u *url.URL, _ map[string]string) (icebergio.IO, error) {
 		objects, known := buckets.Load(u.Host)
 		if !known {
-			return nil, fmt.Errorf("the catalog has put files into the bucket %s, which is not the warehouse of the job file", u.Host)
+			return nil, fmt.Errorf("the catalog has put files into the bucket %s, which is not the warehouse "+
+				"of the job file", u.Host)
 		}
 		return remote{objects.(*bucket.Objects), "s3://" + u.Host + "/"}, nil
 	})

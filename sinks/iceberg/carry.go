@@ -116,7 +116,8 @@ func (c *change) carry(ctx context.Context, carried map[string][]carrying) (arro
 }
 
 func times(all []seen, of func(seen) *arrow.Timestamp) arrow.Array {
-	b := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	b := array.NewTimestampBuilder(memory.DefaultAllocator,
+		&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	defer b.Release()
 	for _, s := range all {
 		if at := of(s); at != nil {
@@ -143,7 +144,8 @@ func numbers(all []seen, of func(seen) *int64) arrow.Array {
 
 // decodeRows calls each with [seen] of the given rows of a file, which are in ascending order. It reads
 // only the row groups that contain them.
-func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []carrying, each func(i int, old seen)) error {
+func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []carrying,
+	each func(i int, old seen)) error {
 	groups, err := l.groupsOf(name, rows)
 	if err != nil {
 		return err

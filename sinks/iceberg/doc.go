@@ -48,7 +48,7 @@ import (
 
 // ErrRebuild is in the error of a table that only a rebuild can repair. Without it, the cause passes or is
 // repaired elsewhere.
-var ErrRebuild = errors.New("'outlierd rebuild iceberg' fills the tables anew from the journal")
+var ErrRebuild = errors.New("'outlierd rebuild iceberg' fills the tables again from the journal")
 
 // Options are the location of the lake and the identity of the writer.
 type Options struct {
@@ -73,8 +73,8 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Found is the data of one writer in a lake, as [Look] found it.
-type Found struct {
+// Copy is the data of one writer in a lake, as copied by [Export].
+type Copy struct {
 	Watermark, OpsVersion int64
 
 	// Waiting has the names of tables that contain rows of a batch which is not yet in all tables. The
@@ -86,7 +86,7 @@ type Found struct {
 
 // Paths returns the Parquet files with the copy of a table's rows: one, or nil if the table has no
 // rows.
-func (f *Found) Paths(t *schema.Table) []string {
+func (f *Copy) Paths(t *schema.Table) []string {
 	if path := f.files[t.Name]; path != "" {
 		return []string{path}
 	}

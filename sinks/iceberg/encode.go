@@ -65,7 +65,9 @@ func (l *lakeTable) encoding(fields *arrow.Schema) *parquetfile.WriterProperties
 
 // writeData writes rows as a data file of a day, nil for a table or rows without a day. The file is not
 // part of the table until it is committed.
-func (l *lakeTable) writeData(day *iceberg.Date, each func(put func(arrow.RecordBatch) error) error) (iceberg.DataFile, error) {
+func (l *lakeTable) writeData(
+	day *iceberg.Date, each func(put func(arrow.RecordBatch) error) error,
+) (iceberg.DataFile, error) {
 	return l.writeFile(iceberg.EntryContentData, day, l.fields, func(put func(arrow.RecordBatch) error) error {
 		return each(func(rows arrow.RecordBatch) error {
 			whole, err := l.conform(rows)
@@ -131,14 +133,16 @@ type fileWriter struct {
 	out     *pqarrow.FileWriter
 }
 
-func (l *lakeTable) create(content iceberg.ManifestEntryContent, day *iceberg.Date, fields *arrow.Schema) (*fileWriter, error) {
+func (l *lakeTable) create(content iceberg.ManifestEntryContent, day *iceberg.Date,
+	fields *arrow.Schema) (*fileWriter, error) {
 	w := &fileWriter{table: l, content: content, day: day, fields: fields, name: l.newPath(day)}
 	to, err := l.files.Create(w.name)
 	if err != nil {
 		return nil, w.failed(err)
 	}
 	w.to, w.counted = to, &counting{to: bufio.NewWriterSize(to, 256<<10)}
-	if w.out, err = pqarrow.NewFileWriter(fields, w.counted, l.encoding(fields), pqarrow.NewArrowWriterProperties()); err != nil {
+	w.out, err = pqarrow.NewFileWriter(fields, w.counted, l.encoding(fields), pqarrow.NewArrowWriterProperties())
+	if err != nil {
 		return nil, w.failed(errors.Join(err, to.Close()))
 	}
 	return w, nil
@@ -178,7 +182,8 @@ func (w *fileWriter) abandon() error {
 }
 
 func (l *lakeTable) writeFile(
-	content iceberg.ManifestEntryContent, day *iceberg.Date, fields *arrow.Schema, each func(put func(arrow.RecordBatch) error) error,
+	content iceberg.ManifestEntryContent, day *iceberg.Date, fields *arrow.Schema,
+	each func(put func(arrow.RecordBatch) error) error,
 ) (iceberg.DataFile, error) {
 	w, err := l.create(content, day, fields)
 	if err != nil {
@@ -206,7 +211,8 @@ func (c *counting) Write(some []byte) (int, error) {
 // describe returns the entry of a file in a manifest: its partition, row count, size in bytes, and
 // statistics per column.
 func (l *lakeTable) describe(
-	content iceberg.ManifestEntryContent, name string, day *iceberg.Date, fields *arrow.Schema, meta *metadata.FileMetaData, bytes int64,
+	content iceberg.ManifestEntryContent, name string, day *iceberg.Date, fields *arrow.Schema,
+	meta *metadata.FileMetaData, bytes int64,
 ) (iceberg.DataFile, error) {
 	values, logical := map[int]any{}, map[int]string{}
 	for _, f := range l.spec.Fields() {
@@ -221,7 +227,8 @@ func (l *lakeTable) describe(
 			}
 		}
 	}
-	b, err := iceberg.NewDataFileBuilder(l.spec, content, name, iceberg.ParquetFile, values, logical, nil, meta.NumRows, bytes)
+	b, err := iceberg.NewDataFileBuilder(l.spec, content, name, iceberg.ParquetFile, values, logical, nil,
+		meta.NumRows, bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +322,8 @@ func (b *bounds) compare(x, y []byte) int {
 	case arrow.INT64, arrow.TIMESTAMP:
 		return cmpBounds(x, y)
 	case arrow.FLOAT64:
-		return cmp.Compare(math.Float64frombits(binary.LittleEndian.Uint64(x)), math.Float64frombits(binary.LittleEndian.Uint64(y)))
+		return cmp.Compare(math.Float64frombits(binary.LittleEndian.Uint64(x)),
+			math.Float64frombits(binary.LittleEndian.Uint64(y)))
 	}
 	return bytes.Compare(x, y)
 }
@@ -377,7 +385,8 @@ func cmpBounds(a, b []byte) int {
 // decode reads columns of a Parquet file in the given row groups; nil means all. from is the position
 // of the first row of a record in the file.
 func (l *lakeTable) decode(
-	ctx context.Context, name string, columns []string, groups []int, each func(from int64, rows arrow.RecordBatch) error,
+	ctx context.Context, name string, columns []string, groups []int,
+	each func(from int64, rows arrow.RecordBatch) error,
 ) (err error) {
 	defer func() {
 		if err != nil {
@@ -433,7 +442,8 @@ func unreadable(err error) error {
 }
 
 func eachRecord(
-	ctx context.Context, in *pqarrow.FileReader, leaves []int, group int, from int64, each func(from int64, rows arrow.RecordBatch) error,
+	ctx context.Context, in *pqarrow.FileReader, leaves []int, group int, from int64,
+	each func(from int64, rows arrow.RecordBatch) error,
 ) error {
 	records, err := in.GetRecordReader(ctx, leaves, []int{group})
 	if err != nil {

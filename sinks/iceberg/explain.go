@@ -119,7 +119,8 @@ func (p *place) wordREST(err error) string {
 	}
 	said += strconv.Quote(excerpt.Runes(answerOf(err).Error(), mostOfText))
 	switch {
-	case errors.Is(err, rest.ErrOAuthError), errors.Is(err, rest.ErrUnauthorized), errors.Is(err, rest.ErrAuthorizationExpired):
+	case errors.Is(err, rest.ErrOAuthError), errors.Is(err, rest.ErrUnauthorized),
+		errors.Is(err, rest.ErrAuthorizationExpired):
 		return said + ": " + p.renew + " and restart outlierd"
 	case errors.Is(err, rest.ErrForbidden):
 		return said + ": let this client create, read and change tables in the namespace"
@@ -136,7 +137,8 @@ func (p *place) wordREST(err error) string {
 // a kind of errors.
 func answerOf(err error) error {
 	kinds := []error{rest.ErrRESTError, rest.ErrBadRequest, rest.ErrForbidden, rest.ErrUnauthorized,
-		rest.ErrAuthorizationExpired, rest.ErrServiceUnavailable, rest.ErrServerError, rest.ErrCommitFailed, rest.ErrCommitStateUnknown, rest.ErrOAuthError}
+		rest.ErrAuthorizationExpired, rest.ErrServiceUnavailable, rest.ErrServerError, rest.ErrCommitFailed,
+		rest.ErrCommitStateUnknown, rest.ErrOAuthError}
 	for {
 		var inner error
 		for _, e := range unwrapped(err) {

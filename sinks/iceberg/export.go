@@ -18,22 +18,23 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 )
 
-// looks is the number of retries while a batch is being written, and lookAgain the time between them.
+// loadRetries is the number of retries while a batch is being written, and retryDelay the time between
+// them.
 const (
-	looks     = 20
-	lookAgain = 250 * time.Millisecond
+	loadRetries = 20
+	retryDelay  = 250 * time.Millisecond
 )
 
-// Look finds the data of a writer in the lake, without changing anything, and copies its rows into
+// Export finds the data of a writer in the lake, without changing anything, and copies its rows into
 // Parquet files in the folder dir, one per table. The error is [fs.ErrNotExist] if the lake was never
 // written to.
-func Look(ctx context.Context, o Options, dir string) (_ *Found, err error) {
-	s, err := openToLook(ctx, o)
+func Export(ctx context.Context, o Options, dir string) (_ *Copy, err error) {
+	s, err := openToRead(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	f, err := s.look(ctx)
+	f, err := s.loadAll(ctx)
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -47,7 +48,7 @@ func Look(ctx context.Context, o Options, dir string) (_ *Found, err error) {
 
 // Probe checks that the lake is readable: it reads the catalog, and the manifests of one table.
 func Probe(ctx context.Context, o Options) error {
-	s, err := openToLook(ctx, o)
+	s, err := openToRead(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -58,9 +59,9 @@ func Probe(ctx context.Context, o Options) error {
 	return errors.Join(s.explain(err), s.Close())
 }
 
-// openToLook opens a lake without creating anything. The error is [fs.ErrNotExist] if it does not
+// openToRead opens a lake without creating anything. The error is [fs.ErrNotExist] if it does not
 // exist.
-func openToLook(ctx context.Context, o Options) (*Sink, error) {
+func openToRead(ctx context.Context, o Options) (*Sink, error) {
 	if !strings.Contains(o.Catalog, "://") {
 		if _, err := os.Stat(o.Catalog); err != nil {
 			return nil, err
@@ -71,8 +72,8 @@ func openToLook(ctx context.Context, o Options) (*Sink, error) {
 		return nil, err
 	}
 	s := newSink(o, p)
-	there, err := p.CheckTableExists(ctx, s.writers.id())
-	if errors.Is(err, catalog.ErrNoSuchNamespace) || err == nil && !there {
+	exists, err := p.CheckTableExists(ctx, s.writers.id())
+	if errors.Is(err, catalog.ErrNoSuchNamespace) || err == nil && !exists {
 		err = fmt.Errorf("namespace %s of the lake %s: %w", o.Namespace, p.name, fs.ErrNotExist)
 	}
 	if err != nil {
@@ -81,12 +82,12 @@ func openToLook(ctx context.Context, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// look loads all tables, and loads them again while a batch is being written. If the batch does not
+// loadAll loads all tables, and loads them again while a batch is being written. If the batch does not
 // end, the result has the tables that are ahead in Waiting.
-func (s *Sink) look(ctx context.Context) (*Found, error) {
-	for look := 0; ; look++ {
+func (s *Sink) loadAll(ctx context.Context) (*Copy, error) {
+	for try := 0; ; try++ {
 		s.forget()
-		f := &Found{Waiting: map[string]bool{}, files: map[string]string{}}
+		f := &Copy{Waiting: map[string]bool{}, files: map[string]string{}}
 		for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
 			if err := s.tables[t].load(ctx); err != nil {
 				return nil, err
@@ -108,28 +109,29 @@ func (s *Sink) look(ctx context.Context) (*Found, error) {
 				f.Waiting[t.Name] = true
 			}
 		}
-		if len(f.Waiting) == 0 || look == looks {
+		if len(f.Waiting) == 0 || try == loadRetries {
 			return f, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(lookAgain):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
 // copyTo writes the rows of this writer into a Parquet file and adds its path to f. It creates no file
 // if there are no rows.
-func (l *lakeTable) copyTo(ctx context.Context, path string, f *Found) (err error) {
-	if err := l.look(ctx); err != nil || len(l.own.data) == 0 {
+func (l *lakeTable) copyTo(ctx context.Context, path string, f *Copy) (err error) {
+	if err := l.refresh(ctx); err != nil || len(l.own.data) == 0 {
 		return err
 	}
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	out, err := pqarrow.NewFileWriter(l.of.Stored(), file, l.encoding(l.of.Stored()), pqarrow.NewArrowWriterProperties())
+	out, err := pqarrow.NewFileWriter(l.of.Stored(), file, l.encoding(l.of.Stored()),
+		pqarrow.NewArrowWriterProperties())
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}

@@ -87,9 +87,9 @@ func (l *lakeTable) identity() []string {
 	return l.of.Identity()
 }
 
-// learn builds the index from the files of this writer, unless it is up to date.
-func (l *lakeTable) learn(ctx context.Context) error {
-	if err := l.look(ctx); err != nil || l.index != nil {
+// buildIndex builds the index from the files of this writer, unless it is up to date.
+func (l *lakeTable) buildIndex(ctx context.Context) error {
+	if err := l.refresh(ctx); err != nil || l.index != nil {
 		return err
 	}
 	x := newIndex()

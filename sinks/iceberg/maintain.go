@@ -20,7 +20,7 @@ const (
 	mostOfFile = 128 << 20
 
 	// Tables whose rows are replaced have their files merged depending on the number of files: never up
-	// to fewFiles, always above manyFiles, and in between by the rules of crowded.
+	// to fewFiles, always above manyFiles, and in between by the rules of needsMerge.
 	fewFiles, manyFiles = 20, 200
 
 	// settled is the time between the end of a day and the merge of its files, because answers may be
@@ -51,16 +51,16 @@ type retention struct {
 var kept = retention{age: 7 * 24 * time.Hour, most: 1000, query: time.Hour}
 
 // maintain keeps the cost of commits and of reading independent of the number of commits. Each call
-// merges the files of crowded tables that this process has written to, and expires snapshots of those
-// that have too many. The first call of a UTC day also merges the files of past days and expires old
+// merges the files of tables that this process has written to, if they need it, and expires snapshots of
+// tables that have too many. The first call of a UTC day also merges the files of past days and expires old
 // snapshots. Orphans are looked for once a day by the writer that comes first, because that lists the
 // files of all writers.
 func (s *Sink) maintain(ctx context.Context) error {
 	all := slices.Concat(s.options.Tables, s.options.Ops)
 	for _, t := range all {
 		l := s.tables[t]
-		if !l.byDay() && l.crowded() {
-			if err := l.merge(ctx, l.own.inOrder(l.orderID()), l.own.tombs()); err != nil {
+		if !l.byDay() && l.needsMerge() {
+			if err := l.merge(ctx, l.own.inOrder(l.orderID()), l.own.deleteFiles()); err != nil {
 				return fmt.Errorf("merge the files of table %s: %w", l.name(), err)
 			}
 		}
@@ -110,11 +110,11 @@ func (s *Sink) claim(ctx context.Context, property, value string) (claimed bool,
 	return claimed, err
 }
 
-// crowded reports whether the files of this writer should be merged: if more than fewFiles exist, and
+// needsMerge reports whether the files of this writer should be merged: if more than fewFiles exist, and
 // all except the largest have a quarter of the bytes, or half of the rows are deleted, or more than
 // manyFiles exist. So a large file is not rewritten for a few small ones, and each row is rewritten a
 // few times only.
-func (l *lakeTable) crowded() bool {
+func (l *lakeTable) needsMerge() bool {
 	if l.own == nil {
 		return false
 	}
@@ -142,33 +142,33 @@ func (l *lakeTable) maintainDaily(ctx context.Context) error {
 
 // closeDays merges the files of each past day.
 func (l *lakeTable) closeDays(ctx context.Context) error {
-	if err := l.look(ctx); err != nil {
+	if err := l.refresh(ctx); err != nil {
 		return err
 	}
 	over := dayOfTime(l.sink.now().Add(-settled))
-	files, tombs := map[iceberg.Date][]*dataFile{}, map[iceberg.Date][]iceberg.DataFile{}
+	files, deletes := map[iceberg.Date][]*dataFile{}, map[iceberg.Date][]iceberg.DataFile{}
 	for _, f := range l.own.inOrder(l.orderID()) {
 		if day := l.dayOf(f); day != nil && *day < over {
 			files[*day] = append(files[*day], f)
 		}
 	}
-	for _, tomb := range l.own.deletes {
-		if day := l.dayOf(tomb); day != nil {
-			tombs[*day] = append(tombs[*day], tomb)
+	for _, file := range l.own.deletes {
+		if day := l.dayOf(file); day != nil {
+			deletes[*day] = append(deletes[*day], file)
 		}
 	}
 	for _, day := range sortedKeys(files) {
 		some := files[day]
-		if len(tombs[day]) == 0 { // position deletes may refer to any file of the day
+		if len(deletes[day]) == 0 { // position deletes may refer to any file of the day
 			some = slices.DeleteFunc(some, func(f *dataFile) bool { return f.FileSizeBytes() > mostOfFile/2 })
 		}
 		if len(some) < 2 {
 			continue
 		}
-		if err := l.merge(ctx, some, tombs[day]); err != nil {
+		if err := l.merge(ctx, some, deletes[day]); err != nil {
 			return fmt.Errorf("merge the files of %s: %w", dayName(&day), err)
 		}
-		if err := l.look(ctx); err != nil {
+		if err := l.refresh(ctx); err != nil {
 			return err
 		}
 	}
@@ -180,9 +180,9 @@ func dayOfTime(t time.Time) iceberg.Date {
 }
 
 // merge rewrites the rows of files that are not deleted, in their order, into as few files as possible,
-// and replaces the files in one commit. tombs are all position deletes that refer to these files; the
-// commit removes them.
-func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceberg.DataFile) error {
+// and replaces the files in one commit. deletes are all files of position deletes that refer to these
+// files; the commit removes them.
+func (l *lakeTable) merge(ctx context.Context, files []*dataFile, deletes []iceberg.DataFile) error {
 	into := &dailyWriter{table: l, open: map[string]*fileWriter{}}
 	var old []iceberg.DataFile
 	dead := 0
@@ -197,7 +197,7 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 	}
 	// The new files stay after an error, because the commit may have taken effect nevertheless.
 	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
-		if err := l.look(ctx); err != nil {
+		if err := l.refresh(ctx); err != nil {
 			return nil, err
 		}
 		still := 0
@@ -211,7 +211,7 @@ func (l *lakeTable) merge(ctx context.Context, files []*dataFile, tombs []iceber
 		if still != dead {
 			return nil, fmt.Errorf("another process has written as %s meanwhile", l.sink.options.Instance)
 		}
-		return iceberg.Properties{}, tx.ReplaceFiles(ctx, old, into.done, tombs, nil, table.WithoutAutoNameMapping())
+		return iceberg.Properties{}, tx.ReplaceFiles(ctx, old, into.done, deletes, nil, table.WithoutAutoNameMapping())
 	})
 	l.own, l.index, l.kept = nil, nil, nil
 	return err
@@ -257,7 +257,8 @@ func (l *lakeTable) expire(ctx context.Context, age time.Duration, least int) er
 // committed since would be orphans. It does nothing with a REST catalog, because that may have snapshots
 // which the table metadata does not list.
 func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
-	if catalog := l.sink.options.Catalog; strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
+	catalog := l.sink.options.Catalog
+	if strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
 		return nil
 	}
 	if err := l.reload(ctx); err != nil {

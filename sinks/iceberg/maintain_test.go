@@ -41,15 +41,15 @@ func fill(t *testing.T, s *Sink, journal sinktest.Journal, hi int64) {
 	}
 }
 
-// holdingOf reads the files of the writer in a table.
-func holdingOf(t *testing.T, s *Sink, of *schema.Table) *holding {
+// filesOf reads the files of the writer in a table.
+func filesOf(t *testing.T, s *Sink, of *schema.Table) *ownFiles {
 	t.Helper()
 	l := s.tables[of]
 	l.forget()
 	if err := l.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.look(t.Context()); err != nil {
+	if err := l.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return l.own
@@ -70,7 +70,7 @@ func TestManyCommitsLeaveFewFiles(t *testing.T) {
 	fill(t, s, journal, answers)
 	for _, table := range sinktest.Tables() {
 		if l := s.tables[table]; !l.byDay() {
-			h := holdingOf(t, s, table)
+			h := filesOf(t, s, table)
 			if n := len(h.data) + len(h.deletes); n > fewFiles {
 				t.Errorf("table %s has %d files after %d commits", table.Name, n, answers)
 			}
@@ -83,7 +83,7 @@ func TestManyCommitsLeaveFewFiles(t *testing.T) {
 	days := 0
 	for _, table := range sinktest.Tables() {
 		if l := s.tables[table]; l.byDay() {
-			h := holdingOf(t, s, table)
+			h := filesOf(t, s, table)
 			perDay := map[string]int{}
 			for _, f := range h.data {
 				perDay[dayName(l.dayOf(f))]++

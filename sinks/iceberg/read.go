@@ -16,7 +16,7 @@ import (
 // each calls each with all rows of this writer, in the columns of [schema.Table.Stored]. Within a file
 // the rows are in the order of the journal; the files are ordered by their first row.
 func (l *lakeTable) each(ctx context.Context, each func(arrow.RecordBatch) error) error {
-	if err := l.look(ctx); err != nil {
+	if err := l.refresh(ctx); err != nil {
 		return err
 	}
 	for _, f := range l.own.inOrder(l.orderID()) {

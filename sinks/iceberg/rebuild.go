@@ -37,7 +37,7 @@ func Rebuild(ctx context.Context, o Options, dir string, fill func(s sinks.Sink,
 	if err != nil {
 		return err
 	}
-	s, err := open(ctx, o, func(s *Sink) { s.anew = true })
+	s, err := open(ctx, o, func(s *Sink) { s.rebuild = true })
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,8 @@ func eachOf(ctx context.Context, name string, each func(arrow.RecordBatch) error
 		return err
 	}
 	for g := range in.NumRowGroups() {
-		if err := eachRecord(ctx, rows, nil, g, 0, func(_ int64, some arrow.RecordBatch) error { return each(some) }); err != nil {
+		err := eachRecord(ctx, rows, nil, g, 0, func(_ int64, some arrow.RecordBatch) error { return each(some) })
+		if err != nil {
 			return err
 		}
 	}

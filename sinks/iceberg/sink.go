@@ -29,7 +29,7 @@ type Sink struct {
 	place   *place
 	writers *lakeTable
 	tables  map[*schema.Table]*lakeTable
-	anew    bool // during a rebuild: tables and columns that others dropped are created again
+	rebuild bool // during a rebuild: tables and columns that others dropped are created again
 
 	// Tests replace these.
 	step func(what string) error // called before each commit
@@ -115,14 +115,14 @@ func (s *Sink) createTables(ctx context.Context) error {
 	if err != nil && !errors.Is(err, catalog.ErrNamespaceAlreadyExists) {
 		return fmt.Errorf("create namespace %s: %w", s.options.Namespace, s.place.plain(err))
 	}
-	there := map[string]bool{}
+	existing := map[string]bool{}
 	for id, err := range s.place.ListTables(ctx, namespace) {
 		if err != nil {
 			return fmt.Errorf("list the tables of namespace %s: %w", s.options.Namespace, s.place.plain(err))
 		}
-		there[catalog.TableNameFromIdent(id)] = true
+		existing[catalog.TableNameFromIdent(id)] = true
 	}
-	if !there[writersTable] {
+	if !existing[writersTable] {
 		if err := s.writers.createTable(ctx); err != nil {
 			return err
 		}
@@ -137,13 +137,14 @@ func (s *Sink) createTables(ctx context.Context) error {
 	made := map[string]string{}
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
 		l := s.tables[t]
-		if l.uuid = known[l.name()]; l.uuid != "" && !s.anew {
-			if !there[l.name()] {
-				return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w", l.name(), s.options.Namespace, ErrRebuild)
+		if l.uuid = known[l.name()]; l.uuid != "" && !s.rebuild {
+			if !existing[l.name()] {
+				return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w",
+					l.name(), s.options.Namespace, ErrRebuild)
 			}
 			continue
 		}
-		if !there[l.name()] {
+		if !existing[l.name()] {
 			if err := l.createTable(ctx); err != nil {
 				return err
 			}
@@ -195,7 +196,8 @@ func (s *Sink) advance(ctx context.Context, name string, from, to int64) error {
 			return nil, err
 		}
 		if at != from {
-			return nil, fmt.Errorf("another process has written as %s: the %s was %d and is %d", s.options.Instance, name, from, at)
+			return nil, fmt.Errorf("another process has written as %s: the %s was %d and is %d",
+				s.options.Instance, name, from, at)
 		}
 		return iceberg.Properties{s.property(name): strconv.FormatInt(to, 10)}, nil
 	})

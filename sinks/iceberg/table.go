@@ -36,7 +36,7 @@ type lakeTable struct {
 	uuid   string        // of the first load; a different one later is an error
 	fields *arrow.Schema // the columns of the table, with their field ids
 	spec   iceberg.PartitionSpec
-	own    *holding       // the files of this writer; nil: not read
+	own    *ownFiles      // the files of this writer; nil: not read
 	index  *index         // the positions of the rows of each identity; nil: not read
 	kept   *sinks.Changes // of a table of kind Changes; nil: not read
 }
@@ -77,7 +77,8 @@ func (l *lakeTable) declared() []arrow.Field {
 	}
 	return append(slices.Clone(fields), arrow.Field{
 		Name: InstanceColumn, Type: arrow.BinaryTypes.String, Nullable: true,
-		Metadata: arrow.NewMetadata([]string{schema.CommentKey}, []string{"writer of the row: the daemon that owns it"}),
+		Metadata: arrow.NewMetadata([]string{schema.CommentKey},
+			[]string{"writer of the row: the daemon that owns it"}),
 	})
 }
 
@@ -132,7 +133,8 @@ func (l *lakeTable) partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec
 		iceberg.AddPartitionFieldByName(InstanceColumn, instancePartition, iceberg.IdentityTransform{}, columns, nil),
 	}
 	if l.byDay() {
-		with = append(with, iceberg.AddPartitionFieldByName(sinks.ObservedAt, dayPartition, iceberg.DayTransform{}, columns, nil))
+		with = append(with, iceberg.AddPartitionFieldByName(sinks.ObservedAt, dayPartition,
+			iceberg.DayTransform{}, columns, nil))
 	}
 	return iceberg.NewPartitionSpecOpts(with...)
 }
@@ -149,7 +151,8 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	l.table = nil
 	t, err := l.sink.place.LoadTable(ctx, l.id())
 	if errors.Is(err, catalog.ErrNoSuchTable) {
-		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w", l.name(), l.sink.options.Namespace, ErrRebuild)
+		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w",
+			l.name(), l.sink.options.Namespace, ErrRebuild)
 	}
 	if err != nil {
 		return fmt.Errorf("load table %s: %w", l.name(), l.sink.place.plain(err))
@@ -166,8 +169,8 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	if id := t.Metadata().TableUUID(); l.uuid == "" {
 		l.uuid = id.String()
 	} else if l.uuid != id.String() {
-		return fmt.Errorf("table %s was dropped and created anew by somebody else, without the rows of this writer: %w",
-			l.name(), ErrRebuild)
+		return fmt.Errorf("table %s was dropped and created again by another program, without the rows of "+
+			"this writer: %w", l.name(), ErrRebuild)
 	}
 	return l.take(ctx, t)
 }
@@ -232,10 +235,10 @@ func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
 		switch {
 		case len(at) == 1 && alike(has.Field(at[0]).Type, f.Type):
 		case len(at) == 1:
-			return nil, fmt.Errorf("table %s was altered by somebody else: column %s has type %v instead of %v: %w",
+			return nil, fmt.Errorf("table %s was altered by another program: column %s has type %v instead of %v: %w",
 				l.name(), f.Name, has.Field(at[0]).Type, f.Type, ErrRebuild)
-		case slices.Contains(created, f.Name) && !l.sink.anew:
-			return nil, fmt.Errorf("table %s was altered by somebody else: column %s is gone: "+
+		case slices.Contains(created, f.Name) && !l.sink.rebuild:
+			return nil, fmt.Errorf("table %s was altered by another program: column %s is gone: "+
 				"bring it back by going back to a snapshot; %w",
 				l.name(), f.Name, ErrRebuild)
 		default:
@@ -311,8 +314,8 @@ func (l *lakeTable) mark(name string) (int64, error) {
 	}
 	mark, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || mark < 0 {
-		return 0, fmt.Errorf("table %s was altered by somebody else: property %s must be a number of 0 or more, got %q: "+
-			"set it to what it was; %w", l.name(), property, excerpt.Runes(text, mostOfText), ErrRebuild)
+		return 0, fmt.Errorf("table %s was altered by another program: property %s must be a number of 0 or "+
+			"more, got %q: set it to what it was; %w", l.name(), property, excerpt.Runes(text, mostOfText), ErrRebuild)
 	}
 	return mark, nil
 }
@@ -361,8 +364,8 @@ func (l *lakeTable) checkClock() error {
 		remedy += "; if a clock was wrong once and is right again, give the sink another `namespace`, " +
 			"which is filled from the journal"
 	}
-	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg allows %v: %s",
-		l.name(), behind.Round(time.Second), mostBehind, remedy)
+	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg "+
+		"allows %v: %s", l.name(), behind.Round(time.Second), mostBehind, remedy)
 }
 
 // tryCommit tries to commit once. done means that there is nothing to retry: the commit succeeded or

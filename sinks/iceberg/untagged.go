@@ -22,8 +22,8 @@ var errUntagged = errors.New("this program cannot write or check Iceberg tables:
 // Open returns an error that names the missing build tag.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
-// Look returns an error that names the missing build tag.
-func Look(context.Context, Options, string) (*Found, error) { return nil, errUntagged }
+// Export returns an error that names the missing build tag.
+func Export(context.Context, Options, string) (*Copy, error) { return nil, errUntagged }
 
 // Probe returns an error that names the missing build tag.
 func Probe(context.Context, Options) error { return errUntagged }

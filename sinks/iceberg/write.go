@@ -100,7 +100,7 @@ func after(ctx context.Context, part schema.Part, mark int64) (schema.Part, erro
 // releases the result.
 func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
-	if err := l.look(ctx); err != nil {
+	if err := l.refresh(ctx); err != nil {
 		return nil, err
 	}
 	if l.kept == nil {
@@ -121,10 +121,10 @@ type change struct {
 	gone  arrow.RecordBatch // identities whose rows are deleted, without history for new rows; may be nil
 	mark  int64             // the new watermark of the table; 0 leaves it unchanged
 
-	made  *index // the index by which the files below were written
-	adds  []added
-	dead  map[string][]int64 // file → positions of rows to delete
-	tombs []iceberg.DataFile // files with these position deletes
+	made    *index // the index by which the files below were written
+	adds    []added
+	dead    map[string][]int64 // file → positions of rows to delete
+	deletes []iceberg.DataFile // files with these position deletes
 }
 
 // added is a new data file and its rows.
@@ -154,7 +154,7 @@ func (c *change) commit(ctx context.Context) error {
 		if err := c.prepare(ctx); err != nil {
 			return nil, err
 		}
-		if len(c.adds) == 0 && len(c.tombs) == 0 {
+		if len(c.adds) == 0 && len(c.deletes) == 0 {
 			return nil, nil
 		}
 		if err := c.stage(ctx, tx); err != nil {
@@ -190,7 +190,7 @@ func (c *change) prepare(ctx context.Context) error {
 		}
 		return c.writeRows(ctx, c.rows)
 	}
-	if err := l.learn(ctx); err != nil {
+	if err := l.buildIndex(ctx); err != nil {
 		return err
 	}
 	if c.made == l.index {
@@ -218,11 +218,11 @@ func (c *change) prepare(ctx context.Context) error {
 		days[dayName(day)][name] = dead
 	}
 	for _, name := range sortedKeys(days) {
-		tomb, err := l.writeDeletes(dayOf[name], days[name])
+		file, err := l.writeDeletes(dayOf[name], days[name])
 		if err != nil {
 			return err
 		}
-		c.tombs = append(c.tombs, tomb)
+		c.deletes = append(c.deletes, file)
 	}
 	return nil
 }
@@ -233,11 +233,11 @@ func (c *change) discard() error {
 	for _, a := range c.adds {
 		errs = append(errs, c.table.files.Remove(a.file.FilePath()))
 	}
-	for _, tomb := range c.tombs {
-		errs = append(errs, c.table.files.Remove(tomb.FilePath()))
+	for _, file := range c.deletes {
+		errs = append(errs, c.table.files.Remove(file.FilePath()))
 	}
 	c.release()
-	c.tombs = nil
+	c.deletes = nil
 	return errors.Join(errs...)
 }
 
@@ -374,10 +374,10 @@ func (c *change) stage(ctx context.Context, tx *table.Transaction) error {
 	for _, a := range c.adds {
 		files = append(files, a.file)
 	}
-	if len(c.tombs) == 0 {
+	if len(c.deletes) == 0 {
 		return tx.AddDataFiles(ctx, files, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
 	}
-	return tx.NewRowDelta(nil).AddRows(files...).AddDeletes(c.tombs...).Commit(ctx)
+	return tx.NewRowDelta(nil).AddRows(files...).AddDeletes(c.deletes...).Commit(ctx)
 }
 
 // note updates the cached files and the index after a commit.
@@ -390,8 +390,8 @@ func (c *change) note() {
 	for _, a := range c.adds {
 		l.own.data[a.file.FilePath()] = &dataFile{DataFile: a.file}
 	}
-	for _, tomb := range c.tombs {
-		l.own.deletes[tomb.FilePath()] = tomb
+	for _, file := range c.deletes {
+		l.own.deletes[file.FilePath()] = file
 	}
 	for name, rows := range c.dead {
 		f := l.own.data[name]
@@ -418,7 +418,8 @@ func (c *change) note() {
 	}
 	forget(c.rows)
 	for _, a := range c.adds {
-		l.index.add(a.file.FilePath(), sinks.KeysOf(a.rows, l.identity()), int(a.rows.NumRows()), 0, func(int64) bool { return false })
+		l.index.add(a.file.FilePath(), sinks.KeysOf(a.rows, l.identity()), int(a.rows.NumRows()), 0,
+			func(int64) bool { return false })
 	}
 }
 

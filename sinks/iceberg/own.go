@@ -13,8 +13,8 @@ import (
 	"github.com/apache/iceberg-go"
 )
 
-// holding has the files of this writer in a table, as of a snapshot.
-type holding struct {
+// ownFiles has the files of this writer in a table, as of a snapshot.
+type ownFiles struct {
 	snapshot  int64                         // 0 for a table without snapshots
 	data      map[string]*dataFile          // path → data file
 	deletes   map[string]iceberg.DataFile   // path → file of position deletes
@@ -36,13 +36,13 @@ func snapshotOf(l *lakeTable) int64 {
 	return 0
 }
 
-// look updates l.own to the loaded snapshot. If another process has changed the files of this writer,
+// refresh updates l.own to the loaded snapshot. If another process has changed the files of this writer,
 // it discards everything that is cached about their rows.
-func (l *lakeTable) look(ctx context.Context) error {
+func (l *lakeTable) refresh(ctx context.Context) error {
 	if l.own != nil && l.own.snapshot == snapshotOf(l) {
 		return nil
 	}
-	var found *holding
+	var found *ownFiles
 	err := l.reading(ctx, func() (err error) {
 		found, err = l.find(ctx)
 		return err
@@ -56,7 +56,7 @@ func (l *lakeTable) look(ctx context.Context) error {
 	}
 	l.own, l.index, l.kept = nil, nil, nil
 	for _, file := range found.deletes {
-		if err := l.bury(ctx, found, file.FilePath()); err != nil {
+		if err := l.applyDeletes(ctx, found, file.FilePath()); err != nil {
 			return err
 		}
 	}
@@ -77,8 +77,8 @@ func sameKeys[A, B any](a map[string]A, b map[string]B) bool {
 }
 
 // find lists the files of this writer. It reads only manifests that are not cached.
-func (l *lakeTable) find(ctx context.Context) (*holding, error) {
-	found := &holding{snapshot: snapshotOf(l), data: map[string]*dataFile{}, deletes: map[string]iceberg.DataFile{},
+func (l *lakeTable) find(ctx context.Context) (*ownFiles, error) {
+	found := &ownFiles{snapshot: snapshotOf(l), data: map[string]*dataFile{}, deletes: map[string]iceberg.DataFile{},
 		manifests: map[string][]iceberg.DataFile{}}
 	snapshot := l.table.CurrentSnapshot()
 	if snapshot == nil {
@@ -125,7 +125,7 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 		}
 	}
 	if field < 0 {
-		return nil, fmt.Errorf("somebody else has partitioned it without %s: %w", instancePartition, ErrRebuild)
+		return nil, fmt.Errorf("another program has partitioned it without %s: %w", instancePartition, ErrRebuild)
 	}
 	for entry, err := range m.Entries(l.files, true) {
 		if err != nil {
@@ -133,7 +133,8 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 		}
 		if f := entry.DataFile(); f.Partition()[field] == l.sink.options.Instance {
 			if f.ContentType() == iceberg.EntryContentEqDeletes {
-				return nil, fmt.Errorf("somebody else has deleted rows by equality, which this program does not read: %w", ErrRebuild)
+				return nil, fmt.Errorf("another program has deleted rows by equality, which this program "+
+					"does not read: %w", ErrRebuild)
 			}
 			files = append(files, f)
 		}
@@ -141,8 +142,8 @@ func (l *lakeTable) ofManifest(m iceberg.ManifestFile) (files []iceberg.DataFile
 	return files, nil
 }
 
-// bury marks the rows as dead that a file of position deletes deletes.
-func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
+// applyDeletes marks the rows as deleted that a file of position deletes names.
+func (l *lakeTable) applyDeletes(ctx context.Context, h *ownFiles, path string) error {
 	return l.decode(ctx, path, nil, nil, func(_ int64, rows arrow.RecordBatch) error {
 		at := func(name string) int { return rows.Schema().FieldIndices(name)[0] }
 		paths, positions := rows.Column(at("file_path")), rows.Column(at("pos")).(*array.Int64)
@@ -162,8 +163,8 @@ func (l *lakeTable) bury(ctx context.Context, h *holding, path string) error {
 
 // inOrder returns the data files in the order of the journal: by the lower bound of the column with the
 // given id.
-func (h *holding) inOrder(column int) []*dataFile {
-	return slices.SortedFunc(maps.Values(h.data), func(a, b *dataFile) int {
+func (f *ownFiles) inOrder(column int) []*dataFile {
+	return slices.SortedFunc(maps.Values(f.data), func(a, b *dataFile) int {
 		if c := cmpBounds(a.LowerBoundValues()[column], b.LowerBoundValues()[column]); c != 0 {
 			return c
 		}
@@ -172,12 +173,12 @@ func (h *holding) inOrder(column int) []*dataFile {
 }
 
 // files returns the data files, in no particular order.
-func (h *holding) files() (all []iceberg.DataFile) {
-	for _, f := range h.data {
-		all = append(all, f.DataFile)
+func (f *ownFiles) files() (all []iceberg.DataFile) {
+	for _, file := range f.data {
+		all = append(all, file.DataFile)
 	}
 	return all
 }
 
-// tombs returns the files of position deletes, in no particular order.
-func (h *holding) tombs() []iceberg.DataFile { return slices.Collect(maps.Values(h.deletes)) }
+// deleteFiles returns the files of position deletes, in no particular order.
+func (f *ownFiles) deleteFiles() []iceberg.DataFile { return slices.Collect(maps.Values(f.deletes)) }
