@@ -30,7 +30,8 @@ type exchange struct {
 var (
 	errResent   = errors.New("the transport wanted to send the request a second time")
 	errTooLong  = fmt.Errorf("the answer is larger than %d MiB", maxWire>>20)
-	errUntraced = errors.New("the transport did not report its connection, so the request left before it was marked as sent")
+	errUntraced = errors.New("the transport did not report its connection, " +
+		"so the request left before it was marked as sent")
 )
 
 // newExchange prepares an attempt; done must be called at its end.

@@ -59,7 +59,8 @@ func ParseChannelID(s string) (string, error) {
 	case videoID.MatchString(s) || videoID.MatchString(videoIn(path, query)):
 		return "", fmt.Errorf("%q is a video, not a channel", clean(s))
 	}
-	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, nor the address of a channel; "+remedy, clean(s))
+	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, "+
+		"nor the address of a channel; "+remedy, clean(s))
 }
 
 // channelHandle is the handle of a channel, with its @ and in lower case, if s is one or an

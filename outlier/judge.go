@@ -53,7 +53,8 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 			Kind: Lost, Message: fmt.Sprintf("the answer ends after %d bytes, before its JSON does", len(a.Body)),
 		}
 	case err != nil && !likeJSON(a.Header, body):
-		return Unknown, &Error{Kind: Foreign, Message: fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))}
+		said := fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))
+		return Unknown, &Error{Kind: Foreign, Message: said}
 	case err != nil:
 		return Charged, &Error{Kind: Malformed, Cause: err}
 	case failure && a.Own && a.Request.op == OpScan:
@@ -139,5 +140,6 @@ func redirect(h http.Header) string {
 	if err != nil || u.Hostname() == "" {
 		return "redirected; redirects are not followed, because they could leak the key"
 	}
-	return fmt.Sprintf("redirected to %s; redirects are not followed, because they could leak the key", clean(u.Hostname()))
+	return fmt.Sprintf("redirected to %s; redirects are not followed, because they could leak the key",
+		clean(u.Hostname()))
 }

@@ -169,8 +169,8 @@ func checkProxies(env func(string) string) error {
 		if address == "" || usableProxy(address) {
 			continue
 		}
-		return fmt.Errorf("the proxy address in %s cannot be used: write http://HOST:PORT, or unset %s to call the service directly",
-			name, name)
+		return fmt.Errorf("the proxy address in %s cannot be used: write http://HOST:PORT, "+
+			"or unset %s to call the service directly", name, name)
 	}
 	return nil
 }
@@ -211,7 +211,8 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("service address %q: has no host", text)
 	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, or set service.allow_http", text)
+		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, "+
+			"or set service.allow_http", text)
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	return u, nil

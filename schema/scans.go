@@ -26,7 +26,8 @@ var Scans = define(Table{
 		{Name: "threshold_outlier_videos", Type: bigint, Path: "input.threshold.outlierVideos",
 			bare: findsBy(outlier.FindByQuery),
 			Comment: "most outliers that the scan collects; " +
-				"also the threshold of a scan by query if it is a plain number; a plain number is in extra if find_by is NULL"},
+				"also the threshold of a scan by query if it is a plain number; " +
+				"a plain number is in extra if find_by is NULL"},
 		{Name: "created_at", Type: timestamp, Path: "createdAt", Comment: "when the scan was started, UTC"},
 		{Name: "updated_at", Type: timestamp, Path: "updatedAt",
 			Comment: "when its record last changed, UTC"},

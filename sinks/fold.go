@@ -180,7 +180,8 @@ func Pick(ctx context.Context, rows arrow.RecordBatch, which []int) (arrow.Recor
 	}
 	indices := b.NewArray()
 	defer indices.Release()
-	picked, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(rows), compute.NewDatumWithoutOwning(indices))
+	picked, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(rows),
+		compute.NewDatumWithoutOwning(indices))
 	if err != nil {
 		return nil, fmt.Errorf("pick %d of %d rows: %w", len(which), rows.NumRows(), err)
 	}
@@ -198,7 +199,8 @@ func extend(rows arrow.RecordBatch, to *arrow.Schema, more ...arrow.Array) arrow
 }
 
 func newTimes(n int) *array.TimestampBuilder {
-	b := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	b := array.NewTimestampBuilder(memory.DefaultAllocator,
+		&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	b.Reserve(n)
 	return b
 }

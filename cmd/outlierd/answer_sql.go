@@ -43,7 +43,8 @@ func downloadCommand(o *options) *cobra.Command {
 				return err
 			}
 			// The file is opened by a user's browser or spreadsheet, and its texts come from strangers.
-			_, err = o.exportFrom(c.Context(), args[0], export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
+			_, err = o.exportFrom(c.Context(), args[0],
+				export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
 			return err
 		},
 	}

@@ -56,7 +56,8 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 		if err != nil {
 			return err
 		}
-		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", place, m.At.Format(time.RFC3339), m.Answers, m.Bytes)
+		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", place,
+			m.At.Format(time.RFC3339), m.Answers, m.Bytes)
 	}
 	config, err := o.loadToRead()
 	if err != nil {
@@ -78,7 +79,8 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 		strings.TrimRight(place.String(), "/"), m.File, m.Answers, m.Bytes)
 }
 
-func (o *options) writeBackup(ctx context.Context, config *job.Config, to string) (m backup.Manifest, place backup.Place, err error) {
+func (o *options) writeBackup(ctx context.Context, config *job.Config,
+	to string) (m backup.Manifest, place backup.Place, err error) {
 	temp := "" // a folder needs none
 	if job.BucketAddress(to) != "" {
 		made, err := newTemporary(config, backupFolders)
@@ -103,8 +105,10 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	case address != "":
 		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
 	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may hold a key
-		return nil, usageError{errors.New("a backup is kept in a folder, or at an address like s3://bucket/prefix or az://container/prefix, " +
-			"of letters, digits and . _ - alone; keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT")}
+		return nil, usageError{errors.New("a backup is kept in a folder, " +
+			"or at an address like s3://bucket/prefix or az://container/prefix, of letters, " +
+			"digits and . _ - alone; keys and the account come from the environment, " +
+			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT")}
 	}
 	return backup.Folder(text), nil
 }
@@ -148,8 +152,8 @@ func (o *options) unknownSpent(ctx context.Context, from string) error {
 	if err != nil {
 		return err
 	}
-	return usageError{fmt.Errorf("the backup is of %s and has no record of what was spent since: look it up at the service, "+
-		"and pass it as --spent N, or 0 if nothing was spent", m.At.Format(time.RFC3339))}
+	return usageError{fmt.Errorf("the backup is of %s and has no record of what was spent since: "+
+		"look it up at the service, and pass it as --spent N, or 0 if nothing was spent", m.At.Format(time.RFC3339))}
 }
 
 func (o *options) restore(ctx context.Context, from string, spent outlier.Credits) error {

@@ -212,8 +212,8 @@ func (p *planPrinter) notes(b *forecast.Budget) {
 	}
 	for i := range b.Caps {
 		if c := &b.Caps[i]; c.Explained > 0 {
-			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; they count nevertheless",
-				over(c), c.Explained, c.Unknown)
+			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
+				"they count nevertheless", over(c), c.Explained, c.Unknown)
 		}
 	}
 	for _, a := range b.Adjustments {
@@ -230,13 +230,14 @@ func (p *planPrinter) notes(b *forecast.Budget) {
 
 func (p *planPrinter) refusal(r forecast.Refusal) string {
 	if r.Block == ledger.BlockKey {
-		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job",
-			p.at(r.Since), term.Plain(r.Reason))
+		return fmt.Sprintf("the service has refused the key since %s (%s):\n"+
+			"  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
 	if r.Block == ledger.BlockClock {
 		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
-	return fmt.Sprintf("the account has had no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
+	return fmt.Sprintf("the account has had no credits left since %s (%s):\n"+
+		"  paid calls are tried again after %s, or after 'outlierd budget resume'",
 		p.at(r.Since), term.Plain(r.Reason), p.at(r.Until))
 }
 
@@ -314,7 +315,8 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 func signed(text string) (outlier.Credits, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n == 0 || text[0] != '+' && text[0] != '-' {
-		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, or -N for credits that were bought", text)
+		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, "+
+			"or -N for credits that were bought", text)
 	}
 	return outlier.Credits(n), nil
 }
@@ -348,7 +350,8 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(map[string]any{"lifted": []serve.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
+		return o.done(map[string]any{"lifted": []serve.Block{}}, "no calls are blocked; the caps of %s apply\n",
+			config.Path)
 	}
 	said := ""
 	for _, block := range lifted {

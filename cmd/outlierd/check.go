@@ -109,7 +109,8 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 }
 
 // checkBuckets checks the buckets that sinks are copied to.
-func (o *options) checkBuckets(ctx context.Context, config *job.Config, readData bool) (all []bucket.Report, err error) {
+func (o *options) checkBuckets(ctx context.Context, config *job.Config,
+	readData bool) (all []bucket.Report, err error) {
 	for _, s := range config.Sinks {
 		if s.Bucket == "" || missing(sinkPath(config, s)) {
 			continue
@@ -191,8 +192,8 @@ func proved(r check.Result) []string {
 		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
 	}
 	if len(r.Added) > 0 {
-		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, and NULL in those until 'outlierd rebuild %s': %s",
-			r.Sink, r.Sink, strings.Join(r.Added, ", ")))
+		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, "+
+			"and NULL in those until 'outlierd rebuild %s': %s", r.Sink, r.Sink, strings.Join(r.Added, ", ")))
 	}
 	if len(r.Problems) > 0 {
 		return lines
@@ -218,11 +219,12 @@ func proved(r check.Result) []string {
 		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
 			r.Sink, r.Pruned, relative(r.Same)))
 	case r.Pruned > 0:
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, because it is pruned",
-			r.Sink, r.Pruned))
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
+			"journal, because it is pruned", r.Sink, r.Pruned))
 	}
 	if r.Behind > 0 {
-		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
+		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
+			r.Sink, term.Count(r.Behind, "answer")))
 	}
 	if r.ReadData {
 		lines = append(lines, r.Sink+": "+provedOfOperations(r.Operations))
@@ -300,7 +302,8 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	// another process publishes.
 	var all []check.Sink
 	for _, s := range config.Sinks {
-		all = append(all, o.readersFind(ctx, reader, config, s, sinkPath(config, s), filepath.Join(temp.path, s.Kind), readData))
+		all = append(all, o.readersFind(ctx, reader, config, s, sinkPath(config, s),
+			filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
@@ -360,7 +363,8 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 // writersFile returns the writer's own DuckDB file if no process uses it. If it has the same bytes as
 // the published file, as after each publication, it returns its path as a twin: then DuckDB need not
 // read it, which would block a run that starts meanwhile.
-func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store, published string) (own []check.Sink, twin string, err error) {
+func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
+	published string) (own []check.Sink, twin string, err error) {
 	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
 	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
 		return nil, "", nil
@@ -455,7 +459,8 @@ func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, fo
 	return sink
 }
 
-func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (*iceberg.Copy, error) {
+func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink,
+	folder string) (*iceberg.Copy, error) {
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err

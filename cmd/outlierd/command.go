@@ -92,7 +92,8 @@ func addCommands(root *cobra.Command, o *options) {
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
-			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), openCommand(o), notifyCommand(o)}},
+			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
+			doctorCommand(o), healthCommand(o), openCommand(o), notifyCommand(o)}},
 		{"Maintenance:", []*cobra.Command{
 			backupCommand(o), restoreCommand(o), rebuildCommand(o), replayCommand(o), pruneCommand(o), forgetCommand(o),
 		}},

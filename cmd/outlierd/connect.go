@@ -150,9 +150,11 @@ var tools = []tool{
 		bucket: func(p places) string {
 			return "duckdb -c " + shellText(p.secret()+"; "+
 				"set variable files = (select list("+sqlText(p.bucket+"/")+" || o.name) from "+
-				"(select unnest(tables.outliers_history) as o from read_json("+sqlText(p.bucket+"/_manifest/latest.json")+"))); "+
-				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
-				"group by date order by date")
+				"(select unnest(tables.outliers_history) as o from read_json("+
+				sqlText(p.bucket+"/_manifest/latest.json")+"))); "+
+				"select date, count(*) "+
+				"from read_parquet(getvariable('files'), hive_partitioning = true, "+
+				"union_by_name = true) group by date order by date")
 		},
 		lake: duckdbLakeLines, tryLake: tryDuckDBLake,
 		try: func(path string) []string {
@@ -166,8 +168,8 @@ var tools = []tool{
 	{
 		name: "python",
 		file: func(path string) string {
-			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n    rows = db.execute(%s).fetchall()",
-				pythonText(path), pythonText(best))
+			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
+				"    rows = db.execute(%s).fetchall()", pythonText(path), pythonText(best))
 		},
 		try: func(path string) []string {
 			return python("import duckdb", fmt.Sprintf("print(duckdb.connect(%s, read_only=True)"+
@@ -177,8 +179,8 @@ var tools = []tool{
 	{
 		name: "pandas",
 		file: func(path string) string {
-			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n    df = db.execute(%s).df()",
-				pythonText(path), pythonText(best))
+			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
+				"    df = db.execute(%s).df()", pythonText(path), pythonText(best))
 		},
 		parquet: func(p places) string {
 			return fmt.Sprintf("import pandas as pd\n\ndf = pd.read_parquet(%s)", pythonText(p.current()))
@@ -192,14 +194,15 @@ var tools = []tool{
 				".execute('select video_id from outliers').df()))", pythonText(path)))
 		},
 		tryParquet: func(p places) []string {
-			return python("import pandas, pyarrow", fmt.Sprintf("print(len(pandas.read_parquet(%s)))", pythonText(p.current())))
+			return python("import pandas, pyarrow",
+				fmt.Sprintf("print(len(pandas.read_parquet(%s)))", pythonText(p.current())))
 		},
 	},
 	{
 		name: "polars",
 		file: func(path string) string {
-			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n    df = db.sql(%s).pl()",
-				pythonText(path), pythonText(best))
+			return fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
+				"    df = db.sql(%s).pl()", pythonText(path), pythonText(best))
 		},
 		parquet: func(p places) string {
 			return fmt.Sprintf("import polars as pl\n\noutliers = pl.read_parquet(%s, glob=False)\n"+
@@ -228,8 +231,8 @@ var tools = []tool{
 		},
 		parquet: func(p places) string { return fmt.Sprintf("outliers <- arrow::read_parquet(%s)", rText(p.current())) },
 		try: func(path string) []string {
-			return rscript("duckdb", fmt.Sprintf("db <- DBI::dbConnect(duckdb::duckdb(), dbdir = %s, read_only = TRUE); "+
-				"cat(DBI::dbGetQuery(db, 'select count(*) as n from outliers')$n)", rText(path)))
+			return rscript("duckdb", fmt.Sprintf("db <- DBI::dbConnect(duckdb::duckdb(), dbdir = %s, "+
+				"read_only = TRUE); cat(DBI::dbGetQuery(db, 'select count(*) as n from outliers')$n)", rText(path)))
 		},
 		tryParquet: func(p places) []string {
 			return rscript("arrow", fmt.Sprintf("cat(nrow(arrow::read_parquet(%s)))", rText(p.current())))
@@ -245,7 +248,8 @@ var tools = []tool{
 		name: "metabase",
 		file: func(path string) string {
 			return "Add a database with the DuckDB driver (a plugin of Metabase)\nDatabase file: " + path +
-				"\nEstablish a read-only connection: on\nIn a container: mount the folder " + filepath.Dir(path) + ", not the file"
+				"\nEstablish a read-only connection: on\nIn a container: mount the folder " +
+				filepath.Dir(path) + ", not the file"
 		},
 	},
 	{
@@ -264,7 +268,8 @@ var tools = []tool{
 // namesInBucket is Python code that takes the addresses of a table's objects from the manifest. A glob
 // would also match outdated objects.
 func namesInBucket(address, table string) string {
-	return fmt.Sprintf("with fsspec.open(%s) as f:\n    files = [%s + o[\"name\"] for o in json.load(f)[\"tables\"][%s]]",
+	return fmt.Sprintf("with fsspec.open(%s) as f:\n"+
+		"    files = [%s + o[\"name\"] for o in json.load(f)[\"tables\"][%s]]",
 		pythonText(address+"/_manifest/latest.json"), pythonText(address+"/"), pythonText(table))
 }
 
@@ -329,8 +334,8 @@ func python(imports, program string) []string {
 
 // rscript runs a program that needs a package. If it is missing, it exits with lacking.
 func rscript(needs, program string) []string {
-	return []string{"Rscript", "-e", fmt.Sprintf("if (!requireNamespace('%s', quietly = TRUE)) { cat('no package %[1]s'); quit(status = %d) }; %s",
-		needs, lacking, program)}
+	return []string{"Rscript", "-e", fmt.Sprintf("if (!requireNamespace('%s', "+
+		"quietly = TRUE)) { cat('no package %[1]s'); quit(status = %d) }; %s", needs, lacking, program)}
 }
 
 const (

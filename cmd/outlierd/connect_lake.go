@@ -141,7 +141,8 @@ func tryPyiceberg(p *lakePlace) []string {
 }
 
 func polarsLakeLines(p *lakePlace) string {
-	return "import polars as pl\n" + p.pythonCatalog() + "history = pl.scan_iceberg(" + p.table("outliers_history") + ")"
+	return "import polars as pl\n" + p.pythonCatalog() + "history = pl.scan_iceberg(" +
+		p.table("outliers_history") + ")"
 }
 
 func tryPolarsLake(p *lakePlace) []string {
@@ -216,7 +217,8 @@ func sparkLines(p *lakePlace) string {
 		packages += "," + jdbcSQLite
 	case "postgres":
 		packages += "," + jdbcPostgres
-		with = append(with, textProperty("jdbc.user", p.catalog.User.Username()), fromEnv("jdbc.password", "PGPASSWORD"))
+		with = append(with, textProperty("jdbc.user", p.catalog.User.Username()),
+			fromEnv("jdbc.password", "PGPASSWORD"))
 	case "rest":
 		with = p.rest()
 	}
@@ -233,7 +235,8 @@ func sparkLines(p *lakePlace) string {
 	for _, s := range with {
 		lines += "\n    .config(" + pythonText("spark.sql.catalog."+lakeCatalog+"."+s.name) + ", " + s.literal + ")"
 	}
-	return lines + "\n    .getOrCreate()\n)\nspark.sql(" + pythonText(p.best(lakeCatalog+"."+p.namespace+".outliers")) + ").show()"
+	return lines + "\n    .getOrCreate()\n)\nspark.sql(" +
+		pythonText(p.best(lakeCatalog+"."+p.namespace+".outliers")) + ").show()"
 }
 
 func trinoLines(p *lakePlace) string {
@@ -275,5 +278,6 @@ func trinoLines(p *lakePlace) string {
 	default:
 		lines = append(lines, "fs.native-s3.enabled=true", "s3.region=${ENV:AWS_REGION}")
 	}
-	return strings.Join(append(lines, "", "trino --execute "+shellText(p.best(lakeCatalog+"."+p.namespace+".outliers"))), "\n")
+	return strings.Join(append(lines, "", "trino --execute "+
+		shellText(p.best(lakeCatalog+"."+p.namespace+".outliers"))), "\n")
 }

@@ -35,7 +35,8 @@ func cursorShowCommand(o *options) *cobra.Command {
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glanceOr(c.Context(), config, query.Cursors(name), func(p *program) error { return o.showCursors(p, name) })
+			return o.glanceOr(c.Context(), config, query.Cursors(name),
+				func(p *program) error { return o.showCursors(p, name) })
 		},
 	}
 }
@@ -118,7 +119,8 @@ window, and buys fresh seeds again.`,
 					return err
 				}
 				return o.done(map[string]any{"job": args[0], "forgotten": deleted.Cursors},
-					"%s of %s deleted; its next run searches like its first one\n", term.Count(deleted.Cursors, "cursor"), args[0])
+					"%s of %s deleted; its next run searches like its first one\n",
+					term.Count(deleted.Cursors, "cursor"), args[0])
 			})
 		},
 	}

@@ -80,7 +80,8 @@ const (
 func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := o.served(ctx, config)
-		if c != nil || err != nil || !slices.Contains(strings.Fields(held.Command), "up") || time.Since(held.Since) > startTime {
+		if c != nil || err != nil || !slices.Contains(strings.Fields(held.Command), "up") ||
+			time.Since(held.Since) > startTime {
 			return c, err
 		}
 		select {
@@ -191,11 +192,11 @@ func (e *detachedError) explain() string {
 		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
 			e.daemon, e.again)
 	}
-	text := fmt.Sprintf("detached; the run continues in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
-		e.daemon, e.again, e.run)
+	text := fmt.Sprintf("detached; the run continues in %s. To watch it:\n  %s\nTo stop it:\n"+
+		"  outlierd run --cancel %s", e.daemon, e.again, e.run)
 	if e.once {
-		text = fmt.Sprintf("detached; the run continues in %s. To see its rows when it has ended:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
-			e.daemon, e.again, e.run)
+		text = fmt.Sprintf("detached; the run continues in %s. To see its rows when it has ended:\n  %s\n"+
+			"To stop it:\n  outlierd run --cancel %s", e.daemon, e.again, e.run)
 	}
 	if e.others != "" {
 		text += "\nThe other jobs were not started. To run them:\n  " + e.others
@@ -253,7 +254,8 @@ func runUnderWay(p *program, what string) (*runs.Run, error) {
 		run = &all[at]
 	}
 	if !isUnderWay(run) {
-		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, shown(run.Job), run.Status)}
+		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, shown(run.Job),
+			run.Status)}
 	}
 	return run, nil
 }

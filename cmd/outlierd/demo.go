@@ -37,7 +37,8 @@ no cost. A second run buys only what may have changed.`,
 			}
 			switch err := writeNew(o.config, demoFile); {
 			case err == nil:
-				fmt.Fprintf(talk.world.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
+				fmt.Fprintf(talk.world.out, "wrote %s (the service is the built-in simulator: "+
+					"no key, no network)\n", o.config)
 			case !errors.Is(err, os.ErrExist):
 				return err
 			}
@@ -45,7 +46,8 @@ no cost. A second run buys only what may have changed.`,
 			if err != nil {
 				return err
 			}
-			err = talk.runJobs(c.Context(), config, func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
+			err = talk.runJobs(c.Context(), config,
+				func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
 			if err != nil {
 				return err
 			}

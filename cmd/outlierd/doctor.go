@@ -155,7 +155,8 @@ func (c *checkup) withoutFile(ctx context.Context) {
 	if _, err := time.LoadLocation(known); err != nil {
 		c.fail("time zone", "install tzdata, or set ZONEINFO", "the data of %s is missing: %v", known, err)
 	} else {
-		c.ok("time zone", "it is %s; the data of other zones is installed", time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
+		c.ok("time zone", "it is %s; the data of other zones is installed",
+			time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
 	}
 	c.folders()
 	c.disk()
@@ -191,7 +192,8 @@ func (c *checkup) folders() {
 		case errors.Is(err, errNoLocks):
 			c.fail(name, "use a local disk, or mount the network file system with locks", "%v", err)
 		case errors.Is(err, fs.ErrPermission):
-			c.fail(name, fmt.Sprintf("user %d needs write access to %s and everything in it", os.Getuid(), there), "%v", err)
+			c.fail(name, fmt.Sprintf("user %d needs write access to %s and everything in it", os.Getuid(),
+				there), "%v", err)
 		case err != nil:
 			c.fail(name, "mount a disk there that can be written to", "%v", err)
 		case there != folder:

@@ -96,7 +96,8 @@ func (c *checkup) disk() {
 	case err != nil:
 		c.fail("disk", remedy, "read the free space of %s: %v", there, err)
 	case room < leastFree:
-		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20, leastFree>>20)
+		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
+			leastFree>>20)
 	case room < leastFree+2*copied:
 		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB",
 			room>>20, 2*copied>>20)
@@ -153,8 +154,8 @@ func (c *checkup) journal(seen *state.Store) {
 		return
 	case late:
 		c.warn("journal", "'outlierd status' shows which sink is behind; without 'outlierd up', run 'outlierd prune'",
-			"retention is %s, and answers since %s are not pruned: a sink has not published them, an unfinished run needs them, or pruning is not running",
-			keep, c.at(kept.Since))
+			"retention is %s, and answers since %s are not pruned: a sink has not published them, "+
+				"an unfinished run needs them, or pruning is not running", keep, c.at(kept.Since))
 	case !room.Shrinks && room.Free > room.Bytes/4:
 		c.warn("journal", "'outlierd prune --compact' returns it to the disk; otherwise later answers use it",
 			"%s of the %s of the state are free", megabytes(room.Free), megabytes(room.Bytes))
@@ -194,7 +195,8 @@ func (c *checkup) blocks(seen *state.Store) {
 	}
 	for _, b := range all {
 		if b.Stands(time.Now()) {
-			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "since %s: %s", c.at(b.Since), b.Reason)
+			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "since %s: %s",
+				c.at(b.Since), b.Reason)
 		}
 	}
 }
@@ -354,7 +356,8 @@ func (c *checkup) sinks(ctx context.Context) {
 			err = unix.Access(path, unix.W_OK)
 		}
 		if err != nil {
-			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: the next run rebuilds it from the journal", os.Getuid()),
+			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: "+
+				"the next run rebuilds it from the journal", os.Getuid()),
 				"%s: %v", relative(path), err)
 			continue
 		}
@@ -391,7 +394,8 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	case r.Copied == "":
 		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
 	case r.Behind:
-		c.warn("bucket", "the next publication copies it", "%s can be read, and lacks what was published last", r.Address)
+		c.warn("bucket", "the next publication copies it", "%s can be read, and lacks what was published last",
+			r.Address)
 	default:
 		c.ok("bucket", "%s can be read and is up to date", r.Address)
 	}

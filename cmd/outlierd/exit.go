@@ -139,9 +139,11 @@ func remedy(err error) string {
 	case outlier.Unauthorized:
 		return "\n  check service.key in the job file, and the variable or file that it names"
 	case outlier.Unsent:
-		return "\n  nothing was sent and no credits were spent; check service.url, the network, and whether the service is up"
+		return "\n  nothing was sent and no credits were spent; check service.url, the network, " +
+			"and whether the service is up"
 	case outlier.Foreign:
-		return "\n  something other than the service answered: check service.url, and proxies and login pages on the way"
+		return "\n  something other than the service answered: check service.url, " +
+			"and proxies and login pages on the way"
 	}
 	return ""
 }

@@ -66,7 +66,8 @@ text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&e.to, "to", "", `the file to write; "-" is standard output`)
-	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+" (default: the extension of --to)")
+	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+
+		" (default: the extension of --to)")
 	flags.BoolVar(&e.force, "force", false, "replace an existing file")
 	flags.BoolVar(&e.escape, "escape-formulas", false,
 		"in csv, put ' before texts that a spreadsheet would run as formulas")
@@ -135,8 +136,8 @@ func refuseOwn(config *job.Config, to string) error {
 	}
 	for _, sink := range config.Sinks {
 		if path := sinkPath(config, sink); filepath.IsAbs(path) && inside(full, path) {
-			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place",
-				to)}
+			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its "+
+				"tables; choose another place", to)}
 		}
 	}
 	if inside(full, stateFolder(config)) {
@@ -311,8 +312,8 @@ func (o *options) exportRows(
 // aboutSheet reports how a sheet differs from the result.
 func (o *options) aboutSheet(sheet *term.Sheet) {
 	if sheet.Cut > 0 {
-		fmt.Fprintf(o.world.err, "%s cut to %d characters, the most that Excel holds; csv and parquet have them whole\n",
-			term.Count(sheet.Cut, "text"), term.MaxSheetText)
+		fmt.Fprintf(o.world.err, "%s cut to %d characters, the most that Excel holds; "+
+			"csv and parquet have them whole\n", term.Count(sheet.Cut, "text"), term.MaxSheetText)
 	}
 	if zone := o.zone; zone != nil && zone != time.UTC {
 		fmt.Fprintf(o.world.err, "times in the sheet are in %s\n", zone)

@@ -57,7 +57,8 @@ stopped, run it again with the same ids: it starts over.`,
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.videos, "video", nil, "a video's id or address; may be repeated")
-	flags.StringSliceVar(&f.channels, "channel", nil, "a channel's id or address, with its videos and comments; may be repeated")
+	flags.StringSliceVar(&f.channels, "channel", nil,
+		"a channel's id or address, with its videos and comments; may be repeated")
 	flags.StringSliceVar(&f.authors, "author", nil, "id of an author of comments; may be repeated")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only count what would be erased")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
@@ -193,7 +194,8 @@ func refuseUnlisted(config *job.Config) error {
 			own = append(own, filepath.Clean(s.Path), filepath.Clean(s.Path)+rebuilding)
 		case job.SinkDuckDB:
 			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path),
-				filepath.Clean(s.Path)+rebuilding, filepath.Clean(s.Path)+rebuilding+".new", duckdb.SpareOf(s.Path+rebuilding))
+				filepath.Clean(s.Path)+rebuilding, filepath.Clean(s.Path)+rebuilding+".new",
+				duckdb.SpareOf(s.Path+rebuilding))
 		}
 	}
 	var found []string
@@ -226,8 +228,9 @@ func refuseUnlisted(config *job.Config) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return fmt.Errorf("no sink of %s writes %s, which may hold the same data: name it under `sinks` again, or remove it or move it "+
-		"out of the data folder; nothing was erased", relative(config.Path), strings.Join(found, " and "))
+	return fmt.Errorf("no sink of %s writes %s, which may hold the same data: name it under `sinks` again, "+
+		"or remove it or move it out of the data folder; nothing was erased", relative(config.Path),
+		strings.Join(found, " and "))
 }
 
 // leftElsewhere returns the buckets and the lakes that this state has filled and that no sink of the job
@@ -272,7 +275,8 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	}
 	for _, s := range p.Engine.Config.Sinks {
 		if err := o.rebuildWithout(ctx, p, s, e); err != nil {
-			return fmt.Errorf("rebuild sink %s without what is forgotten: %w (run the command again with the same ids)", s.Kind, err)
+			return fmt.Errorf("rebuild sink %s without what is forgotten: "+
+				"%w (run the command again with the same ids)", s.Kind, err)
 		}
 	}
 	if err := store.Forgot(); err != nil {
@@ -280,7 +284,8 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	}
 	gone := f.things(e, left, true)
 	return o.done(gone, "erased %s in %s\n"+
-		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)), gone.remark())
+		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
+		gone.remark())
 }
 
 // rebuildWithout rebuilds a sink from the journal after the erasure. Rows of pruned answers are copied

@@ -36,7 +36,8 @@ the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 			if err != nil {
 				return err
 			}
-			return o.done(map[string]string{"status": "ok", "asked": where}, "outlierd up is alive (answered at %s)\n", where)
+			return o.done(map[string]string{"status": "ok", "asked": where},
+				"outlierd up is alive (answered at %s)\n", where)
 		},
 	}
 }

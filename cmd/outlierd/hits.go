@@ -129,7 +129,8 @@ const kindsOfVideos = "details, comments, transcript, channel_videos, channel_sh
 func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
-		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID, runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID,
+			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)
 		}
@@ -145,7 +146,8 @@ func filters(pairs []string) (wishes, error) {
 		key, text, ok := strings.Cut(pair, "=")
 		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
 		if !ok || key == "" || text == "" {
-			return nil, usageError{fmt.Errorf("--where %s: want key=value, as in z_score=2.. or language=[en, de]", pair)}
+			return nil, usageError{fmt.Errorf("--where %s: want key=value, "+
+				"as in z_score=2.. or language=[en, de]", pair)}
 		}
 		value := value(text)
 		if before, again := where[key]; again {

@@ -23,8 +23,9 @@ type view struct {
 }
 
 var (
-	ofStatistics = view{"channel_statistics", "channel_id", "t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
-		"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
+	ofStatistics = view{"channel_statistics", "channel_id",
+		"t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
+			"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
 	ofUploads = view{"channel_uploads", "channel_id", "t.title, t.kind, t.view_count, t.z_score, " + query.VideoLink +
 		", t.published_at_estimate, t.average_views_ratio", ", t.kind desc, t.position"}
 	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + query.VideoLink +
@@ -120,7 +121,8 @@ func videoCommand(o *options) *cobra.Command {
 }
 
 func commentsCommand(o *options) *cobra.Command {
-	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments, ofComments).command(o)
+	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments,
+		ofComments).command(o)
 }
 
 func transcriptCommand(o *options) *cobra.Command {

@@ -85,7 +85,8 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 			err = errors.Join(err, failed)
 		} else if limited != nil {
 			text := fmt.Sprintf("jobs.%s: %s", spec.Name, limitedText(limited))
-			config.Warnings = append(config.Warnings, config.Mistake(spec.Line, spec.Column, text, limitedHint(limited)))
+			config.Warnings = append(config.Warnings,
+				config.Mistake(spec.Line, spec.Column, text, limitedHint(limited)))
 		}
 	}
 	return errors.Join(err, seen.Close())
@@ -99,7 +100,8 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 		spec := &config.Jobs[i]
 		for _, query := range spec.SQL() {
 			if err := bindable(ctx, query); err != nil {
-				found = append(found, config.Mistake(query.Line, query.Column, fmt.Sprintf("jobs.%s: %v", spec.Name, err),
+				found = append(found, config.Mistake(query.Line, query.Column,
+					fmt.Sprintf("jobs.%s: %v", spec.Name, err),
 					"`outlierd schema tables` lists the tables and their columns"))
 			}
 		}

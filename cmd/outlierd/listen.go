@@ -80,8 +80,8 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	}
 	port, err := new(net.ListenConfig).Listen(ctx, "tcp", d.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen at daemon.listen %s: %w; end the program that uses the address, or change daemon.listen",
-			d.Listen, innermost(err))
+		return nil, fmt.Errorf("listen at daemon.listen %s: %w; end the program that uses the address, "+
+			"or change daemon.listen", d.Listen, innermost(err))
 	}
 	m := newMonitor(p, o.config, o.world.env)
 	m.metrics, err = p.metrics.Handler(metrics.Sources{

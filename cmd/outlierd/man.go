@@ -30,7 +30,8 @@ func manCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.done(map[string]any{"wrote": pages}, "wrote %s into %s\n", term.Count(len(pages), "manual page"), args[0])
+			return o.done(map[string]any{"wrote": pages}, "wrote %s into %s\n",
+				term.Count(len(pages), "manual page"), args[0])
 		},
 	}
 }

@@ -46,8 +46,8 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 				return usageError{err}
 			}
 			if target.Off {
-				return fmt.Errorf("target %s: its address is empty, so nothing is sent; set the variable that notify.%s names",
-					target.Name, target.Name)
+				return fmt.Errorf("target %s: its address is empty, so nothing is sent; "+
+					"set the variable that notify.%s names", target.Name, target.Name)
 			}
 			sender, err := o.sender(config)
 			if err != nil {
@@ -81,7 +81,8 @@ func checkBodies(config *job.Config) (found yamltree.Mistakes) {
 	for i := range config.Targets {
 		t := &config.Targets[i]
 		if err := notify.CheckBody(t); err != nil {
-			found = append(found, config.Mistake(t.BodyLine, t.BodyColumn, fmt.Sprintf("notify.%s.body: %v", t.Name, err),
+			found = append(found, config.Mistake(t.BodyLine, t.BodyColumn,
+				fmt.Sprintf("notify.%s.body: %v", t.Name, err),
 				"docs/notifications.md lists the fields of a template"))
 		}
 	}

@@ -249,8 +249,8 @@ func (o *options) printResult(ctx context.Context, r request, s showing) error {
 // printable returns an error if rows could not be printed.
 func (o *options) printable(config *job.Config) error {
 	if published(config) == "" {
-		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`",
-			config.Path)
+		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; "+
+			"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 	}
 	return o.anyOutput()
 }

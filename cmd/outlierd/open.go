@@ -32,7 +32,8 @@ once and within a minute. --print always prints one.`,
 			data, d := job.DaemonOf(o.config, o.world.env)
 			switch {
 			case d.Listen == "":
-				return errors.New("there is no page without daemon.listen; add `daemon: {listen: 127.0.0.1:7411}` to the job file")
+				return errors.New("there is no page without daemon.listen; " +
+					"add `daemon: {listen: 127.0.0.1:7411}` to the job file")
 			case d.UI == job.UIOff:
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
@@ -57,7 +58,8 @@ once and within a minute. --print always prints one.`,
 				return err
 			}
 			if err := browse(c.Context(), program, folder, address+ticket.Path); err != nil {
-				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; 'outlierd open --print' prints an address that logs in any browser\n", err)
+				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; "+
+					"'outlierd open --print' prints an address that logs in any browser\n", err)
 				return err
 			}
 			return nil
@@ -93,8 +95,9 @@ func browse(ctx context.Context, program, folder, address string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	text := fmt.Sprintf("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"refresh\" content=\"0;url=%[1]s\">\n<title>outlierd</title>\n<a href=\"%[1]s\">Log in</a>\n",
-		html.EscapeString(address))
+	text := fmt.Sprintf("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n"+
+		"<meta http-equiv=\"refresh\" content=\"0;url=%[1]s\">\n<title>outlierd</title>\n"+
+		"<a href=\"%[1]s\">Log in</a>\n", html.EscapeString(address))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		now := nowOf(s, &planPrinter{zone: zone}, p.Engine.Pace.Status())
 		now.Cycle = cycle
 		for i := range unconfirmed {
-			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], zone)})
+			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent,
+				Says: unconfirmedText(&unconfirmed[i], zone)})
 		}
 		if now.Troubles, err = recorded.troubles(s.At); err != nil {
 			return nil, err
@@ -85,10 +86,12 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 
 // nowOf is the status for the page, in the words of `status`.
 func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
-	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s), Blocked: len(s.Refused) > 0}
+	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s),
+		Blocked: len(s.Refused) > 0}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		row := page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due, Doing: now(j), Why: j.Why}
+		row := page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due,
+			Doing: now(j), Why: j.Why}
 		if j.Disabled || j.Paused != nil {
 			row.DueAt = time.Time{}
 		}

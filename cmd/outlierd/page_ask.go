@@ -54,7 +54,8 @@ func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, e
 	}
 	result := &page.Result{Rows: got.Rows, More: got.More}
 	for i, f := range got.Columns {
-		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind), Time: f.Kind == "DATE" || strings.HasPrefix(f.Kind, "TIMESTAMP")}
+		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind),
+			Time: f.Kind == "DATE" || strings.HasPrefix(f.Kind, "TIMESTAMP")}
 		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
 			t.local(result.Rows, i)
 		}
@@ -113,7 +114,8 @@ func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.Re
 	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
 		why := strings.TrimPrefix(strings.TrimSpace(said.String()), "outlierd: ")
 		if why == "" || slices.Contains([]string{"Killed", "killed"}, why) {
-			why = fmt.Sprintf("the process that ran the SQL ended (%v), possibly because memory or disk space ran out", err)
+			why = fmt.Sprintf("the process that ran the SQL ended (%v), "+
+				"possibly because memory or disk space ran out", err)
 		}
 		err = &page.RefusedError{Why: why}
 	}

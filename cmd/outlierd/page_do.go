@@ -132,7 +132,8 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	}
 	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
 	if err == nil && pauses[spec.Name] != nil {
-		offer.Says = append(offer.Says, "Its schedule is "+pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
+		offer.Says = append(offer.Says, "Its schedule is "+
+			pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
 	}
 	return offer, err
 }
@@ -165,7 +166,8 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 		return nil, err
 	}
 	return &page.Offer{Title: "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job), Button: "Stop it", Says: []string{
-		"The run stops after its current call. Everything that was paid for is stored; a later run of the job continues with the rest.",
+		"The run stops after its current call. Everything that was paid for is stored; " +
+			"a later run of the job continues with the rest.",
 	}}, nil
 }
 
@@ -220,7 +222,8 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 		job.CatchUpNone: "Missed due times are skipped (catch_up).",
 		job.CatchUpAll:  "All missed due times run now, one after another (catch_up).",
 	}
-	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp], "If due times were missed, the latest one runs now (catch_up)."),
+	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp],
+		"If due times were missed, the latest one runs now (catch_up)."),
 		"Each run: "+planLine(ctx, a.p.forecasts(), spec))
 	return offer, nil
 }
@@ -246,8 +249,8 @@ func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, 
 		}
 	}
 	offer := &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
-		term.Count(own+shared, "queued call") + ". Calls that another job needs stay queued. Stored answers stay, too. " +
-			"This costs nothing; if the job finds the same hits again, the calls are queued again.",
+		term.Count(own+shared, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
+			"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
 	}}
 	return offer, nil
 }
@@ -273,8 +276,8 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 	for _, b := range serve.Blocks(blocks) {
 		offer.Says = append(offer.Says, blockText(b, a.p.Engine.Config.Timezone))
 	}
-	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, within the caps of the job file; "+
-		"if the service refuses the next one, calls are blocked again.")
+	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+
+		"within the caps of the job file; if the service refuses the next one, calls are blocked again.")
 	return offer, nil
 }
 
@@ -303,7 +306,8 @@ func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 	if len(s.Queries) == 0 {
 		about = "channels"
 	}
-	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); its %s count as spent.",
+	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); "+
+		"its %s count as spent.",
 		shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
 		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
 }
@@ -329,7 +333,8 @@ func (a actions) adopt(ctx context.Context, asked page.Action) (*page.Done, erro
 	if err != nil {
 		return nil, absent(err, id, "look there for the id of the scan that was started")
 	}
-	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.", adopted.Intent), To: "/"}, nil
+	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
+		adopted.Intent), To: "/"}, nil
 }
 
 func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer, error) {
@@ -340,7 +345,8 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 	return &page.Offer{Title: "Resolve the start of a scan of " + shown(scan.Job), Button: "Resolve it as never started", Says: []string{
 		unconfirmedText(scan, a.p.Engine.Config.Timezone),
 		"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
-			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, its credits are refunded to the budget.",
+			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +
+			"its credits are refunded to the budget.",
 	}}, nil
 }
 

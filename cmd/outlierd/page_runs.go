@@ -89,7 +89,8 @@ func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error
 	all := &page.RunDetails{Run: c.row(row)}
 	printer := &planPrinter{zone: c.zone}
 	for _, facts := range [][]string{
-		d.timing(printer), found(d.row, d.Unknown, len(d.Searches) > 0), undone(d.row, d.Queued), tableCounts(d.Rows, nil),
+		d.timing(printer), found(d.row, d.Unknown, len(d.Searches) > 0), undone(d.row, d.Queued),
+		tableCounts(d.Rows, nil),
 	} {
 		if len(facts) > 0 {
 			all.Summary = append(all.Summary, strings.Join(facts, " · "))

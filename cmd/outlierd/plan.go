@@ -59,7 +59,8 @@ all that the job asks for. SQL may find more by the time of the run.`,
 				return err
 			}
 			look := func() error {
-				return o.glance(c.Context(), config, func(p *program) error { return show(p, func(*forecast.Forecast) {}) })
+				return o.glance(c.Context(), config,
+					func(p *program) error { return show(p, func(*forecast.Forecast) {}) })
 			}
 			return o.orPublished(config, look, func() error { return o.planPublished(c.Context(), config, show) })
 		},
@@ -373,7 +374,8 @@ func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
 		p.line("  at worst they need %s", term.Count(c.Worst, "credit"))
 	} else {
-		p.line("  ! at worst they need %s, and the budget leaves %d", term.Count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
+		p.line("  ! at worst they need %s, and the budget leaves %d",
+			term.Count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
 	}
 	if !c.LastsTo.IsZero() {
 		p.line("  ! lasts until %s", p.day(c.LastsTo))
@@ -391,7 +393,8 @@ func pagingPlan(f forecast.Paging, zone *time.Location) string {
 	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
 	switch {
 	case counts == "":
-		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, so page two may be bought twice", f.Op)
+		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, "+
+			"so page two may be bought twice", f.Op)
 	case f.Since.IsZero():
 		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
 	}

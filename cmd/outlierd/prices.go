@@ -186,7 +186,8 @@ func subjects(dear []string) string {
 }
 
 // overLimit returns the runs by hand that may cost more than limit, with their prices.
-func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlier.Credits) (dear []string, err error) {
+func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
+	limit outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
 		if next.scheduled() {
 			continue

@@ -44,9 +44,11 @@ type lostError struct {
 }
 
 func (e *lostError) Error() string {
-	return fmt.Sprintf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be copied: %s; "+
-		"nothing is changed. Restore a backup of another sink, or add a second one to the job file and rebuild that first; "+
-		"'outlierd rebuild %s --without-pruned' rebuilds it without these rows", e.pruned, e.pruned, strings.Join(e.why, "; "), e.sink)
+	return fmt.Sprintf("the journal is pruned up to answer %d (`retention`), "+
+		"and the rows of answers 1 to %d cannot be copied: %s; nothing is changed. Restore a backup of "+
+		"another sink, or add a second one to the job file and rebuild that first; "+
+		"'outlierd rebuild %s --without-pruned' rebuilds it without these rows", e.pruned, e.pruned,
+		strings.Join(e.why, "; "), e.sink)
 }
 
 // olderRows finds the rows of pruned answers that a sink needs, in the first of these sinks that can be

@@ -108,7 +108,8 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *f
 	byJob := func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }
 	for _, key := range slices.SortedFunc(maps.Keys(amounts), byJob) {
 		period := ledger.JobCycle(key.job, cycle)
-		b.Caps = append(b.Caps, forecast.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
+		b.Caps = append(b.Caps, forecast.CapBalance{Scope: key.scope, Period: period, Job: key.job,
+			Balance: amounts[key]})
 	}
 	for i := range b.Caps {
 		c := &b.Caps[i]

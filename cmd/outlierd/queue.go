@@ -97,7 +97,8 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 
 // waitingRow is a queued call as a row.
 func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
-	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why), w.Since.In(zone)}
+	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
+		w.Since.In(zone)}
 	if w.Value != nil {
 		row[3] = math.Round(*w.Value*100) / 100
 	}
@@ -133,7 +134,8 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 			return err
 		}
 	}
-	fmt.Fprintf(o.world.out, "\nThese are the first %d of %s, which take %s at the current pace. List all with --all.\n\n",
+	fmt.Fprintf(o.world.out, "\nThese are the first %d of %s, which take %s at the current pace. List all "+
+		"with --all.\n\n",
 		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
 	return rows.Close()
 }
@@ -179,7 +181,8 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
-	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", clearedText(name, done))
+	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n",
+		clearedText(name, done))
 }
 
 // clearedText reports the result of clearing a queue.

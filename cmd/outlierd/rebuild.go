@@ -67,7 +67,8 @@ func (o *options) rebuild(ctx context.Context, names []string, without bool) err
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == name }) {
-			return usageError{fmt.Errorf("%s has no sink %q; it has: %s", o.config, name, term.OneOf(sinkKinds(config)))}
+			return usageError{fmt.Errorf("%s has no sink %q; it has: %s", o.config, name,
+				term.OneOf(sinkKinds(config)))}
 		}
 	}
 	return o.alone(ctx, config, func(p *program) error {
@@ -234,11 +235,13 @@ func (p *program) rebuildLake(ctx context.Context, o *options, s job.Sink, fill 
 	if err != nil {
 		return err
 	}
-	return errors.Join(iceberg.Rebuild(ctx, o.lakeOf(s, instance), filepath.Join(temp.path, "parquet"), fill), temp.Close())
+	return errors.Join(iceberg.Rebuild(ctx, o.lakeOf(s, instance), filepath.Join(temp.path, "parquet"), fill),
+		temp.Close())
 }
 
 // rowsIn counts the rows that readers of a sink find, by table.
-func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink, path string) (_ map[string]int64, err error) {
+func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink,
+	path string) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	place := o.readersFind(ctx, reader, config, s, path, "", false)
@@ -264,7 +267,8 @@ func (o *options) printRebuilt(r *rebuilt) error {
 		return err
 	}
 	if r.Copied > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, because the journal is pruned\n",
+		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, "+
+			"because the journal is pruned\n",
 			r.Copied, r.From); err != nil {
 			return err
 		}
@@ -300,7 +304,8 @@ func (o *options) journalProgress(log *slog.Logger, what string) func(done, of i
 	return func(done, of int64) {
 		if term.Is(o.world.out) {
 			o.block.Draw(func(int) []string {
-				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of, term.Bar(int(100*done/max(of, 1)), 100))}
+				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of,
+					term.Bar(int(100*done/max(of, 1)), 100))}
 			})
 			return
 		}

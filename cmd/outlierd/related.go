@@ -24,7 +24,8 @@ with - comes after --, as in: outlierd related -- -abcdefghij`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, videos []string) error {
 			if len(videos)+len(titles)+len(channels) == 0 && thumbnail == "" {
-				return usageError{errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")}
+				return usageError{errors.New("nothing to relate to: name videos, or pass --title, " +
+					"--thumbnail or --channel")}
 			}
 			related := wishes{}
 			related.list("video_id", videos)

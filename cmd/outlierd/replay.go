@@ -38,14 +38,16 @@ answers before you rebuild a sink.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if to == "" {
-				return usageError{errors.New("--to is missing: name a file that ends in .duckdb, or a folder for Parquet")}
+				return usageError{errors.New("--to is missing: name a file that ends in .duckdb, " +
+					"or a folder for Parquet")}
 			}
 			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
 			if !isPrefix.MatchString(args[0]) {
-				return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; 'outlierd runs' lists them", args[0])}
+				return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; "+
+					"'outlierd runs' lists them", args[0])}
 			}
 			if err := refuseOwn(config, to); err != nil {
 				return err
@@ -125,7 +127,8 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 
 // writeAnew writes a new DuckDB file or a folder of Parquet files, which gets its name when it is
 // complete.
-func (o *options) writeAnew(ctx context.Context, config *job.Config, to string, fill func(sinks.Sink, string) error) (err error) {
+func (o *options) writeAnew(ctx context.Context, config *job.Config, to string,
+	fill func(sinks.Sink, string) error) (err error) {
 	if !isDuckDB(to) {
 		return parquet.Rebuild(parquet.Options{Dir: to, Tables: schema.Tables()}, fill)
 	}

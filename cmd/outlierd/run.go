@@ -80,7 +80,8 @@ standard error.`,
 	flags.StringArrayVar(&f.set, "set", nil,
 		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
 	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
-	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, in 'outlierd up': `JOB-or-RUN`")
+	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
+		"in 'outlierd up': `JOB-or-RUN`")
 	return c
 }
 
@@ -89,7 +90,8 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		others := len(names) > 0
 		c.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) { others = others || flag.Name != "cancel" })
 		if others || f.cancel == "" {
-			return usageError{errors.New("--cancel needs the name of one job or the id of a run, and takes nothing else")}
+			return usageError{errors.New("--cancel needs the name of one job or the id of a run, " +
+				"and takes nothing else")}
 		}
 		return o.cancelRun(c.Context(), f.cancel)
 	}
@@ -186,7 +188,8 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	for _, pair := range f.set {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || change.Set[name] != "" {
-			return nil, usageError{fmt.Errorf("--set %q: must be name=value, each name once, as in topic=\"moka pot\"", pair)}
+			return nil, usageError{fmt.Errorf("--set %q: must be name=value, each name once, "+
+				"as in topic=\"moka pot\"", pair)}
 		}
 		change.Set[name] = value
 	}
@@ -325,8 +328,8 @@ func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
 		line += "\n  continuing run " + rest.Run.ID
 	}
 	if age := time.Since(rest.Began()); !rest.Began().IsZero() && age > agedAfter {
-		line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, so hits may repeat or be missing",
-			int(age.Hours()/24))
+		line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, "+
+			"so hits may repeat or be missing", int(age.Hours()/24))
 	}
 	return line
 }

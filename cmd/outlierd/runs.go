@@ -160,7 +160,8 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		}
 	}
 	if !isPrefix.MatchString(prefix) {
-		return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; list the runs of a job with --job", prefix)}
+		return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; "+
+			"list the runs of a job with --job", prefix)}
 	}
 	prefix = strings.ToLower(prefix)
 	return o.glanceOr(c.Context(), config, query.RunNamed(prefix), func(p *program) error {
@@ -405,7 +406,8 @@ func (o *options) searchTable(p *planPrinter, d *runDetails) error {
 		return nil
 	}
 	p.line("")
-	t := term.NewTable(p, o.look(), []string{"search", "pages", "hits", "new", "total", "left", "credits", "stop_reason"})
+	t := term.NewTable(p, o.look(), []string{"search", "pages", "hits", "new", "total", "left", "credits",
+		"stop_reason"})
 	for _, s := range d.Searches {
 		row := []any{s.name, int64(s.Pages), int64(s.Hits), int64(s.NewHits), numberOrDash(s.Total),
 			numberOrDash(s.Left), int64(s.Credits), cmp.Or(s.Stop, "open")}

@@ -42,8 +42,8 @@ func scanListCommand(o *options) *cobra.Command {
 				}
 				var rows [][]any
 				for _, s := range all {
-					rows = append(rows, []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode,
-						listed(s.Queries), int64(s.Price), when(s.Intended), when(s.Polled)})
+					rows = append(rows, []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status),
+						s.Job, s.Mode, listed(s.Queries), int64(s.Price), when(s.Intended), when(s.Polled)})
 				}
 				return o.rows([]string{"intent", "scan_id", "state", "status", "job", "mode", "queries",
 					"credits", "intended_at", "seen_at"}, rows)
@@ -87,7 +87,8 @@ for that one and reads it. With --again it starts another.`,
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
-	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)")
+	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, "+
+		"50 credits) or standard (up to 2500, 100 credits)")
 	flags.BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
 	flags.BoolVar(&f.again, "again", false, "start a scan even if the same one is live")
 	flags.Lookup("yes").Usage = "do not ask for confirmation before the start"
@@ -128,7 +129,8 @@ func afterwards(s showing) (string, error) {
 	case scan.State == runs.ScanEnded:
 		return "the scan has ended. To read its results:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.ScanID != "":
-		return "the scan continues at the service. When it has ended:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
+		return "the scan continues at the service. When it has ended:\n  outlierd scan read " +
+			term.Plain(scan.ScanID), nil
 	case scan.State == runs.ScanUnknown:
 		return fmt.Sprintf("the start of the scan was not confirmed. If the service has it, and if not:\n"+
 			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
@@ -176,8 +178,8 @@ order select the results of the pages.`,
 // scanID parses the id of a scan.
 func scanID(text string) (string, error) {
 	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
-		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans",
-			text)}
+		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as "+
+			"7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans", text)}
 	}
 	return text, nil
 }
@@ -228,11 +230,13 @@ sent, name the start with --intent: then the time is not compared.`,
 				}
 				linked, err := change(c.Context(), p, serve.AdoptScan{Scan: id, Intent: intent})
 				if err != nil {
-					return absent(err, id, "look there for the id of the scan that was started; if there is none, run "+resolving(waiting))
+					return absent(err, id, "look there for the id of the scan that was started; "+
+						"if there is none, run "+resolving(waiting))
 				}
 				scan, err := p.Engine.Store.Runs.ScanByID(id)
 				if err == nil && (scan == nil || scan.Intent != linked.Intent) {
-					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back", id, linked.Intent)
+					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back",
+						id, linked.Intent)
 				}
 				if err != nil {
 					return err
@@ -241,8 +245,10 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent, "state": scan.State},
-					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
+				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent,
+					"state": scan.State},
+					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
+					scan.State, next)
 			})
 		},
 	}
@@ -310,8 +316,8 @@ If the service has the scan, use 'scan adopt'.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("not-created") || len(args) > 0 {
-				return usageError{errors.New("pass --not-created INTENT if the service has no such scan, and else run 'outlierd scan adopt ID'; " +
-					"'outlierd scan list' shows the intents and their states")}
+				return usageError{errors.New("pass --not-created INTENT if the service has no such scan, " +
+					"and else run 'outlierd scan adopt ID'; 'outlierd scan list' shows the intents and their states")}
 			}
 			config, err := o.loadToRead()
 			if err != nil {
@@ -322,8 +328,8 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated, "refunded": refunded.Credits},
-					"%s\n", resolvedText(intent, refunded))
+				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated,
+					"refunded": refunded.Credits}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}

@@ -51,9 +51,11 @@ extra of their rows.`,
 				}
 				var rows [][]any
 				for _, d := range all {
-					rows = append(rows, []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example})
+					rows = append(rows, []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First),
+						when(d.Last), d.Example})
 				}
-				return o.rows([]string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}, rows)
+				return o.rows([]string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at",
+					"example"}, rows)
 			})
 		},
 	}

@@ -50,7 +50,8 @@ It reports what it charged and refunded:
 	flags.StringVar(&limit, "limit", "10/min", "requests per time: 10/min, 30/10s, 100/h")
 	flags.StringVar(&key, "key", "demo", "the key that clients must send; not a secret")
 	flags.Uint64Var(&seed, "seed", 1, "the seed of the data: the same seed, the same data")
-	flags.BoolVar(&freeze, "freeze", false, "stop the clock, so that views do not grow and every process serves the same data")
+	flags.BoolVar(&freeze, "freeze", false, "stop the clock, so that views do not grow and every process "+
+		"serves the same data")
 	flags.BoolVar(&items, "paging-items", false, "make from count items instead of pages")
 	flags.DurationVar(&cached, "cached-for", 10*time.Minute, "how long an identical request is answered free of charge")
 	return c

@@ -39,7 +39,8 @@ nor write other files. "-" reads the query from standard input. No daemon is nee
 			}
 			if unsafe {
 				if o.output == "parquet" {
-					return usageError{errors.New("--unsafe cannot be combined with -o parquet; use COPY … TO in the query")}
+					return usageError{errors.New("--unsafe cannot be combined with -o parquet; " +
+						"use COPY … TO in the query")}
 				}
 				return o.askBy(c.Context(), config, text, query.RunUnsafe)
 			}
@@ -99,8 +100,8 @@ func (o *options) askBy(ctx context.Context, config *job.Config, text string, ru
 
 // noFile returns an error if no tables are published.
 func noFile(config *job.Config) error {
-	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`",
-		config.Path)
+	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; "+
+		"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 }
 
 // explained adds what to do if a published file cannot be queried.
@@ -111,7 +112,8 @@ func explained(path string, err error) error {
 	case errors.Is(err, query.ErrNotPublished):
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", relative(path))
 	case errors.Is(err, query.ErrNotRegular):
-		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' creates a new one", relative(path))
+		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' creates a new one",
+			relative(path))
 	}
 	return err
 }

@@ -38,7 +38,8 @@ formats have the rows of the jobs.`,
 			config, err := o.loadToRead()
 			if err != nil {
 				if _, not := o.alive(c.Context()); not == nil {
-					fmt.Fprintln(o.world.err, "outlierd up is alive and still uses the old job file; the file on disk is refused:")
+					fmt.Fprintln(o.world.err, "outlierd up is alive and still uses the old job file; "+
+						"the file on disk is refused:")
 				}
 				return err
 			}
@@ -194,8 +195,8 @@ func notable(s *forecast.Status) (lines []string) {
 			lines = append(lines, "the job file on disk has changed since the process read it; "+
 				"it is read again on SIGHUP (daemon.reload: signal)")
 		case h.Changed != "":
-			lines = append(lines, "the job file on disk has changed since the process read it; it is read again within a minute, "+
-				"or at once on SIGHUP")
+			lines = append(lines, "the job file on disk has changed since the process read it; "+
+				"it is read again within a minute, or at once on SIGHUP")
 		}
 	}
 	if d := s.Disk; d != nil {

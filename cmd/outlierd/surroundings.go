@@ -58,7 +58,8 @@ func trusting(service job.Service) error {
 		return nil
 	}
 	return fmt.Errorf("verify the certificate of %s: this system has no CA certificates; "+
-		"install them (Debian's package ca-certificates), mount them at /etc/ssl/certs, or name a file in service.ca_file", service.URL)
+		"install them (Debian's package ca-certificates), mount them at /etc/ssl/certs, "+
+		"or name a file in service.ca_file", service.URL)
 }
 
 // warnOfSpace warns at the start that there is too little disk space to buy anything.

@@ -70,8 +70,8 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 				return err
 			}
 			if len(agenda) == 0 {
-				return fmt.Errorf("no job of %s has a schedule or an interval; give one `schedule:` or `every:`, or use 'outlierd run'",
-					config.Path)
+				return fmt.Errorf("no job of %s has a schedule or an interval; "+
+					"give one `schedule:` or `every:`, or use 'outlierd run'", config.Path)
 			}
 			if err := p.Engine.NoteJobs(); err != nil {
 				return err

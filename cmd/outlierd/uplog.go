@@ -32,7 +32,8 @@ type bufferedLog struct {
 }
 
 func newBufferedLog(w io.Writer) *bufferedLog {
-	return &bufferedLog{w: w, lines: make(chan []byte, logLines), closing: make(chan struct{}), done: make(chan struct{})}
+	return &bufferedLog{w: w, lines: make(chan []byte, logLines), closing: make(chan struct{}),
+		done: make(chan struct{})}
 }
 
 // Write passes a line on. It waits only for the first line that finds no room: a burst of lines is not

@@ -45,7 +45,8 @@ while another instance is running.`,
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.Origin(id), func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.glanceOr(c.Context(), config, query.Origin(id),
+				func(p *program) error { return o.why(c.Context(), p, id) })
 		},
 	}
 }
@@ -133,7 +134,8 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 		return err
 	}
 	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
-		return fmt.Errorf("nothing is known about %s: no search of this data folder found it, and no call requested it", id)
+		return fmt.Errorf("nothing is known about %s: no search of this data folder found it, "+
+			"and no call requested it", id)
 	}
 	if o.forPrograms() {
 		return o.whole(why)

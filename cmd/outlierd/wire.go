@@ -70,7 +70,8 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	}
 	folder := stateFolder(config)
 	lost := missing(folder)
-	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact, Log: log})
+	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact,
+		Log: log})
 	if err := p.openState(ctx, folder); err != nil {
 		return p, err
 	}
@@ -129,8 +130,9 @@ func (o *options) rekey(address string) (outlier.Key, error) {
 		return outlier.Key{}, err
 	}
 	if config.Service.URL != address {
-		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; address and key belong together, so neither is changed. "+
-			"Restart outlierd to use the new ones, with another data folder: this one belongs to %s",
+		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; "+
+			"address and key belong together, so neither is changed. Restart outlierd to use the new ones, "+
+			"with another data folder: this one belongs to %s",
 			o.config, config.Service.URL, address, address)
 	}
 	return config.Service.Key, nil
@@ -229,8 +231,8 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*prog
 	}
 	folder, tables := stateFolder(config), published(config)
 	if tables != "" && missing(folder) && !missing(tables) {
-		return fmt.Errorf("%s is missing, though %s has what earlier runs published; restore the newest copy of the folder",
-			relative(folder), relative(tables))
+		return fmt.Errorf("%s is missing, though %s has what earlier runs published; "+
+			"restore the newest copy of the folder", relative(folder), relative(tables))
 	}
 	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) {
 		p := &program{Engine: &engine.Engine{Config: config, Log: log}}
@@ -326,8 +328,8 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.S
 
 // lakeOf is where the tables of a lake are, and who writes them.
 func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
-	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace, Instance: instance,
-		Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
+	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
+		Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
 }
 
 // bucketOf are the options of the bucket that a sink is copied to.

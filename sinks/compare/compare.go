@@ -136,7 +136,8 @@ func (r *Reader) OpsVersion(ctx context.Context, s Source) (int64, error) {
 }
 
 func (r *Reader) mark(ctx context.Context, s Source, name string) (int64, error) {
-	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+database.Text(name), s)
+	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+
+		database.Text(name), s)
 	if err != nil {
 		return 0, err
 	}
@@ -287,7 +288,8 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 
 // CompareOperations is Compare for an operations table. It ignores the rows with the ids in but, which
 // must be in ascending order.
-func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table, but []int64) (Difference, error) {
+func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table,
+	but []int64) (Difference, error) {
 	return r.compare(ctx, want, have, t, without(t.Key[0], but), Difference{of: "state"})
 }
 
@@ -307,7 +309,8 @@ func without(column string, numbers []int64) string {
 }
 
 // compare adds to d the differences among the rows that match a condition.
-func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table, where string, d Difference) (Difference, error) {
+func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table, where string,
+	d Difference) (Difference, error) {
 	wanted, found := want.from(t), have.from(t)
 	var err error
 	if d.Rows, err = r.count(ctx, want, t, where); err != nil {
@@ -332,7 +335,8 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 	}
 	columns, number := columnsOf(t, added), rangeColumn(t)
 	sums := func(from string) string {
-		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s WHERE %s) GROUP BY ALL",
+		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s "+
+			"FROM %s WHERE %s) GROUP BY ALL",
 			number, rangeSize, names("", columnNames(t)), columns, from, where)
 	}
 	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
@@ -394,7 +398,8 @@ func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table
 }
 
 // differ compares the rows of one range.
-func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table, columns, within, of string) (d Difference, err error) {
+func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table,
+	columns, within, of string) (d Difference, err error) {
 	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
 	key := t.Key
 	if number := rangeColumn(t); !slices.Contains(key, number) {

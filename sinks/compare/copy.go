@@ -77,8 +77,8 @@ func (r *Reader) ends(ctx context.Context, c CopyOptions) (ends []int64, err err
 		if !isAppendOnly(t) || from == "" {
 			continue
 		}
-		rows, err := r.query(ctx, fmt.Sprintf("SELECT _response_id // %d, count(*) FROM %s WHERE _response_id <= %d GROUP BY ALL",
-			answersPerPart, from, c.UpTo), c.From)
+		rows, err := r.query(ctx, fmt.Sprintf("SELECT _response_id // %d, count(*) FROM %s "+
+			"WHERE _response_id <= %d GROUP BY ALL", answersPerPart, from, c.UpTo), c.From)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,8 @@ func (r *Reader) ends(ctx context.Context, c CopyOptions) (ends []int64, err err
 	return ends, nil
 }
 
-func (r *Reader) copyRange(ctx context.Context, c CopyOptions, lo, hi int64, columns map[string]string, into sinks.Sink) error {
+func (r *Reader) copyRange(ctx context.Context, c CopyOptions, lo, hi int64, columns map[string]string,
+	into sinks.Sink) error {
 	batch := sinks.Batch{Lo: lo, Hi: hi}
 	defer func() {
 		for _, part := range batch.Parts {
@@ -117,7 +118,8 @@ func (r *Reader) copyRange(ctx context.Context, c CopyOptions, lo, hi int64, col
 			}
 		}
 		var all []arrow.RecordBatch
-		err := r.records(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE _response_id > %d AND _response_id <= %d ORDER BY _response_id",
+		err := r.records(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE _response_id > %d AND _response_id <= %d "+
+			"ORDER BY _response_id",
 			columns[from], from, lo, hi), t, c.Erase, func(rows arrow.RecordBatch) error {
 			rows.Retain()
 			all = append(all, rows)
@@ -167,7 +169,8 @@ func (r *Reader) Carry(ctx context.Context, c CopyOptions, made Source, into sin
 
 // carryQuery returns a query for all rows of a current table: older ones from the sink that is copied,
 // newer ones from the sink that was built, with the columns that depend on older rows.
-func (r *Reader) carryQuery(ctx context.Context, c CopyOptions, made Source, t *schema.Table) (query string, err error) {
+func (r *Reader) carryQuery(ctx context.Context, c CopyOptions, made Source,
+	t *schema.Table) (query string, err error) {
 	old, err := r.stored(ctx, c.From, c.From.from(t), t)
 	if err != nil {
 		return "", err
@@ -193,7 +196,8 @@ func (r *Reader) carryQuery(ctx context.Context, c CopyOptions, made Source, t *
 		}
 		columns = append(columns, value)
 	}
-	return fmt.Sprintf("%s UNION ALL SELECT %s FROM (%s) AS m LEFT JOIN (SELECT %s FROM %s) AS c ON %s AND m._response_id = c._response_id",
+	return fmt.Sprintf("%s UNION ALL SELECT %s FROM (%s) AS m LEFT JOIN (SELECT %s FROM %s) AS c ON %s "+
+		"AND m._response_id = c._response_id",
 		older, strings.Join(columns, ", "), newer, old, c.From.from(t), same("m.", "c.", t.Key)), nil
 }
 

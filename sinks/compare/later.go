@@ -25,7 +25,8 @@ func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f tab
 
 // describeAt describes the result of a FROM clause.
 func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f tableColumns, err error) {
-	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+from+")", s)
+	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') "+
+		"FROM (DESCRIBE SELECT * FROM "+from+")", s)
 	f.types = map[string]string{}
 	for _, row := range rows {
 		f.columns = append(f.columns, row[0].(string))
@@ -52,7 +53,8 @@ func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is tabl
 		if is.types[name] == "" || isOperations(t) { // rows of operations tables may be rewritten at any time
 			continue
 		}
-		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL", s.from(t), database.Name(name)), s)
+		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL",
+			s.from(t), database.Name(name)), s)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +108,8 @@ func (r *Reader) notInAll(ctx context.Context, s Source, t *schema.Table) (names
 
 // inAll returns the columns that all Parquet files of a table have.
 func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[string]bool, error) {
-	rows, err := r.query(ctx, fmt.Sprintf("SELECT name FROM parquet_schema(%s) GROUP BY name HAVING count(DISTINCT file_name) = %d",
-		s.files(t), len(s.Parquet(t))), s)
+	rows, err := r.query(ctx, fmt.Sprintf("SELECT name FROM parquet_schema(%s) GROUP BY name "+
+		"HAVING count(DISTINCT file_name) = %d", s.files(t), len(s.Parquet(t))), s)
 	names := map[string]bool{}
 	for _, row := range rows {
 		names[row[0].(string)] = true
@@ -117,7 +119,8 @@ func (r *Reader) inAll(ctx context.Context, s Source, t *schema.Table) (map[stri
 
 // empty returns the added columns that lack values, because the expected rows have values before the
 // first answer with one.
-func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added addedColumns) (names []string, err error) {
+func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table,
+	added addedColumns) (names []string, err error) {
 	for _, c := range t.All() {
 		first, ok := added[c.Name]
 		if !ok {

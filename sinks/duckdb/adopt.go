@@ -43,7 +43,8 @@ func (s *Sink) adopt(ctx context.Context, t *schema.Table, each func(put func(ar
 }
 
 // replace makes the view before the transaction, which could not write to the file if it did.
-func replace(ctx context.Context, in *instance, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
+func replace(ctx context.Context, in *instance, t *schema.Table,
+	each func(put func(arrow.RecordBatch) error) error) error {
 	view := "adopted_" + t.FileName()
 	none := array.NewRecordBuilder(memory.DefaultAllocator, t.Stored()).NewRecordBatch()
 	defer none.Release()
@@ -66,7 +67,8 @@ func replace(ctx context.Context, in *instance, t *schema.Table, each func(put f
 			return err
 		}
 		defer release()
-		n, err := in.db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s", database.TableName(t), columns, view))
+		n, err := in.db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s", database.TableName(t),
+			columns, view))
 		if err == nil && n != rows.NumRows() {
 			err = fmt.Errorf("%d of %d rows were inserted", n, rows.NumRows())
 		}

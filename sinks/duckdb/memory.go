@@ -131,7 +131,8 @@ func (s *Sink) tooLarge(err error) error {
 			err, database.Megabytes(s.most), MemoryVariable, database.Megabytes(2*s.most))
 	}
 	memory := s.options.machine()
-	return fmt.Errorf("%w (DuckDB needs more than %s, which is what it may use of the %s of this machine or container: "+
-		"give it %s, or set %s=%s if nothing else needs the memory)",
-		err, database.Megabytes(s.most), database.Megabytes(memory), database.Megabytes(2*memory), MemoryVariable, database.Megabytes(2*s.most))
+	return fmt.Errorf("%w (DuckDB needs more than %s, which is what it may use of the %s of this machine or "+
+		"container: give it %s, or set %s=%s if nothing else needs the memory)",
+		err, database.Megabytes(s.most), database.Megabytes(memory), database.Megabytes(2*memory),
+		MemoryVariable, database.Megabytes(2*s.most))
 }

@@ -93,10 +93,12 @@ var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
 // attachError says what the operator can do.
 func attachError(path string, err error) error {
 	if m := holder.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; readers use the published file", path, m[1])
+		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; "+
+			"readers use the published file", path, m[1])
 	}
 	if InUse(err) {
-		return fmt.Errorf("open %s: another program has it open: close that; readers use the published file: %w", path, err)
+		return fmt.Errorf("open %s: another program has it open: close that; "+
+			"readers use the published file: %w", path, err)
 	}
 	if denied := unix.Access(path, unix.R_OK|unix.W_OK); denied != nil {
 		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // which DuckDB says in its own words

@@ -54,7 +54,8 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 		return nil
 	}
 	if !o.All && o.Since != version {
-		return fmt.Errorf("news since version %d of the operations tables do not follow version %d of %s", o.Since, version, s.options.Private)
+		return fmt.Errorf("news since version %d of the operations tables do not follow version %d of %s",
+			o.Since, version, s.options.Private)
 	}
 	s.dirty = true
 	first := true
@@ -94,7 +95,8 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 		for _, t := range s.options.Ops {
 			statements = append(statements, "DELETE FROM "+database.TableName(t))
 		}
-		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+database.Text(database.Operations))
+		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+
+			database.Text(database.Operations))
 		version = 0
 	}
 	for _, part := range batch.Parts {
@@ -222,7 +224,8 @@ func syncFolder(path string) error {
 // writable fails early if the folder is not writable, as publishing would not work.
 func writable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
-		return fmt.Errorf("folder of the published DuckDB file: %w", &os.PathError{Op: "write to", Path: folder, Err: err})
+		return fmt.Errorf("folder of the published DuckDB file: %w",
+			&os.PathError{Op: "write to", Path: folder, Err: err})
 	}
 	return nil
 }

@@ -70,7 +70,8 @@ func (in *instance) markOf(ctx context.Context, path string) (mark int64, err er
 		_, detached := in.db.Exec(context.WithoutCancel(ctx), "DETACH published")
 		err = errors.Join(err, detached)
 	}()
-	rows, err := in.db.Query(ctx, "SELECT id FROM published.outlierd.marks WHERE name = "+database.Text(database.Journal))
+	rows, err := in.db.Query(ctx, "SELECT id FROM published.outlierd.marks WHERE name = "+
+		database.Text(database.Journal))
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypeCatalog {
 		return 0, errForeign
 	}
@@ -97,10 +98,12 @@ func (in *instance) markOf(ctx context.Context, path string) (mark int64, err er
 // opened next.
 func (s *Sink) giveUp(damage error) error {
 	if s.options.Log != nil {
-		s.options.Log.Warn("damaged DuckDB file removed; the published one and the journal have what it had", "file", s.options.Private, "err", damage)
+		s.options.Log.Warn("damaged DuckDB file removed; the published one and the journal have what it had",
+			"file", s.options.Private, "err", damage)
 	}
 	s.copies = nil
-	return errors.Join(s.abandon(nil), s.options.discardSpare(), remove(s.options.Private), remove(s.options.Private+".wal"))
+	return errors.Join(s.abandon(nil), s.options.discardSpare(), remove(s.options.Private),
+		remove(s.options.Private+".wal"))
 }
 
 // restore replaces the private file by the published one, if that is ahead.

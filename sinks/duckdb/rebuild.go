@@ -24,7 +24,8 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 	for _, path := range []string{o.Private, o.Published} {
 		// All else may be replaced, also a damaged file. Opening a pipe may never end.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a DuckDB file but a %s: move it away, and rebuild again", path, describe(info.Mode()))
+			return fmt.Errorf("%s is not a DuckDB file but a %s: move it away, and rebuild again",
+				path, describe(info.Mode()))
 		}
 	}
 	made := o
@@ -70,7 +71,8 @@ func (s *Sink) behind(ctx context.Context, published string) error {
 		return fmt.Errorf("%s: %w: %s", published, err, elsewhere)
 	}
 	if err == nil && shown > mark {
-		return fmt.Errorf("%s holds answers up to %d, but the journal ends at %d: it is left as it is", published, shown, mark)
+		return fmt.Errorf("%s holds answers up to %d, but the journal ends at %d: it is left as it is",
+			published, shown, mark)
 	}
 	return nil
 }

@@ -105,7 +105,8 @@ func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) err
 
 // moveMark is part of the transaction whose rows it vouches for.
 func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) error {
-	n, err := in.db.Exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s AND id = %d", to, database.Text(mark), from))
+	n, err := in.db.Exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s "+
+		"AND id = %d", to, database.Text(mark), from))
 	if err == nil && n != 1 {
 		err = fmt.Errorf("it is not %d", from)
 	}
@@ -201,7 +202,8 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)
-		err := s.in.db.Records(ctx, "SELECT * FROM "+database.TableName(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Add(old) })
+		err := s.in.db.Records(ctx, "SELECT * FROM "+database.TableName(t)+" ORDER BY rowid",
+			func(old arrow.RecordBatch) { memory.Add(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the rows kept last: %w", err)
 		}

@@ -97,9 +97,11 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		return nil, fmt.Errorf("%s/%s: %w", s.options.Dir, manifestName, err)
 	}
 	if m.Version > manifestVersion {
-		return nil, fmt.Errorf("%s/%s is of version %d, this program knows %d", s.options.Dir, manifestName, m.Version, manifestVersion)
+		return nil, fmt.Errorf("%s/%s is of version %d, this program knows %d",
+			s.options.Dir, manifestName, m.Version, manifestVersion)
 	}
-	f := &Folder{Watermark: m.Watermark, OpsVersion: m.OpsVersion, Dir: s.options.Dir, Files: map[string][]string{}, Waiting: map[string]bool{}}
+	f := &Folder{Watermark: m.Watermark, OpsVersion: m.OpsVersion, Dir: s.options.Dir,
+		Files: map[string][]string{}, Waiting: map[string]bool{}}
 	if f.listed, err = s.listed(m); err != nil {
 		return nil, err
 	}
@@ -115,7 +117,8 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.Waiting[t.FileName()] = slices.ContainsFunc(names, func(name string) bool { return isPending(path.Base(name)) })
+		f.Waiting[t.FileName()] = slices.ContainsFunc(names,
+			func(name string) bool { return isPending(path.Base(name)) })
 		f.Files[t.FileName()] = slices.DeleteFunc(names, func(name string) bool { return isPending(path.Base(name)) })
 	}
 	if keep == "" {

@@ -103,7 +103,8 @@ func (s *Sink) closing(t *schema.Table) []string {
 
 // closeDays compacts days as one step, until it has read so many bytes, and returns for how many
 // days that was enough.
-func (s *Sink) closeDays(ctx context.Context, t *schema.Table, days []string, room int64) (n int, bytes int64, err error) {
+func (s *Sink) closeDays(ctx context.Context, t *schema.Table, days []string,
+	room int64) (n int, bytes int64, err error) {
 	p, table := s.begin(), t.FileName()
 	closed, err := p.closedOf(table)
 	if err != nil {
@@ -229,7 +230,8 @@ func (s *Sink) exchanges(table string) (able bool, err error) {
 	}
 	err = s.exchange(a, b)
 	switch able = err == nil; {
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EXDEV):
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP),
+		errors.Is(err, unix.EXDEV):
 		err = nil
 	}
 	if err = errors.Join(err, s.removeFolder(a), s.removeFolder(b)); err == nil {

@@ -89,7 +89,8 @@ func (s *Sink) encode(
 		return nil
 	})
 	for _, pair := range [][2]string{
-		{"outlierd.instance", s.state.Instance}, {"outlierd.lo", strconv.FormatInt(f.Lo, 10)}, {"outlierd.hi", strconv.FormatInt(f.Hi, 10)},
+		{"outlierd.instance", s.state.Instance}, {"outlierd.lo", strconv.FormatInt(f.Lo, 10)},
+		{"outlierd.hi", strconv.FormatInt(f.Hi, 10)},
 	} {
 		err = errors.Join(err, out.AppendKeyValueMetadata(pair[0], pair[1]))
 	}
@@ -113,7 +114,8 @@ func fieldID(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) >> 1
 
 // decode reads the named columns of a Parquet file (all of them if columns is nil)
 // in the types of the table, a record at a time.
-func (s *Sink) decode(ctx context.Context, t *schema.Table, name string, columns []string, each func(arrow.RecordBatch) error) (err error) {
+func (s *Sink) decode(ctx context.Context, t *schema.Table, name string, columns []string,
+	each func(arrow.RecordBatch) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("read %s: %w", name, err)
@@ -189,7 +191,8 @@ func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.R
 	}
 	for _, f := range rows.Schema().Fields() {
 		if !slices.ContainsFunc(fields, func(g arrow.Field) bool { return g.Name == f.Name }) {
-			return nil, fmt.Errorf("column %s is not known to this version, and would be lost: use a newer program, or %s", f.Name, rebuild)
+			return nil, fmt.Errorf("column %s is not known to this version, and would be lost: "+
+				"use a newer program, or %s", f.Name, rebuild)
 		}
 	}
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, rows.NumRows()), nil

@@ -91,7 +91,8 @@ func (s *Sink) exchange(made, folder string) error {
 	defer here.Close()
 	fd := int(here.Fd())
 	if err := unix.Renameat2(fd, made, fd, folder, unix.RENAME_EXCHANGE); err != nil {
-		return &os.LinkError{Op: "exchange", Old: filepath.Join(s.options.Dir, made), New: filepath.Join(s.options.Dir, folder), Err: err}
+		return &os.LinkError{Op: "exchange", Old: filepath.Join(s.options.Dir, made),
+			New: filepath.Join(s.options.Dir, folder), Err: err}
 	}
 	return nil
 }

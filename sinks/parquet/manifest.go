@@ -392,7 +392,8 @@ func (p *step) writeClosed(table string) error {
 	if all := p.closed[table]; len(all) > 0 {
 		l.Closed = closedListOf(table, p.next.Step)
 		p.folders[manifestFolder] = true
-		_, _, err := p.sink.create(path.Join(manifestFolder, l.Closed), func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
+		_, _, err := p.sink.create(path.Join(manifestFolder, l.Closed),
+			func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
 		if err != nil {
 			return err
 		}

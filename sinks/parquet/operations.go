@@ -29,7 +29,8 @@ const enoughForPart = 2048
 // to be committed, which has the version.
 func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, error) {
 	if !o.All && o.Since != s.state.OpsVersion {
-		return nil, fmt.Errorf("news since version %d do not follow version %d of %s", o.Since, s.state.OpsVersion, s.options.Dir)
+		return nil, fmt.Errorf("news since version %d do not follow version %d of %s",
+			o.Since, s.state.OpsVersion, s.options.Dir)
 	}
 	var old []string
 	if o.All { // they go; other news need no look at the folders
@@ -187,7 +188,8 @@ func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, ro
 
 // mergeRows are the rows of a file with others in the place of those that have their
 // numbers, in order of the numbers.
-func (s *Sink) mergeRows(ctx context.Context, t *schema.Table, name string, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (s *Sink) mergeRows(ctx context.Context, t *schema.Table, name string,
+	rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var all []arrow.RecordBatch
 	defer func() {
 		for _, some := range all {
@@ -236,7 +238,8 @@ func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, er
 		return nil, err
 	}
 	defer whole.Release()
-	taken, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(whole), compute.NewDatumWithoutOwning(take))
+	taken, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(whole),
+		compute.NewDatumWithoutOwning(take))
 	if err != nil {
 		return nil, err
 	}

@@ -209,9 +209,11 @@ func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) 
 }
 
 // putNew puts the rows of a pending file that stand, with what they carry on.
-func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, put func(arrow.RecordBatch) error) error {
+func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch,
+	put func(arrow.RecordBatch) error) error {
 	var stand []int
-	first := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	first := array.NewTimestampBuilder(memory.DefaultAllocator,
+		&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	times := array.NewInt64Builder(memory.DefaultAllocator)
 	var previous []sighting
 	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
@@ -245,7 +247,8 @@ func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, p
 
 // arrays are the times and the numbers of sightings.
 func arrays(all []sighting) (at, numbers arrow.Array) {
-	times := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	times := array.NewTimestampBuilder(memory.DefaultAllocator,
+		&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	counts := array.NewInt64Builder(memory.DefaultAllocator)
 	for _, s := range all {
 		if s.seen {

@@ -280,5 +280,6 @@ func ours(name string, tables []*schema.Table) bool {
 	if folder == manifestFolder || folder == compactedFolder {
 		return true
 	}
-	return isOurs(filepath.Base(rest)) && slices.ContainsFunc(tables, func(t *schema.Table) bool { return t.FileName() == folder })
+	return isOurs(filepath.Base(rest)) && slices.ContainsFunc(tables,
+		func(t *schema.Table) bool { return t.FileName() == folder })
 }

@@ -95,7 +95,8 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
-	s := &Sink{options: o, able: map[string]bool{}, root: root, step: step, sync: (*os.File).Sync, now: time.Now, buffer: bufio.NewWriterSize(nil, 256<<10)}
+	s := &Sink{options: o, able: map[string]bool{}, root: root, step: step, sync: (*os.File).Sync,
+		now: time.Now, buffer: bufio.NewWriterSize(nil, 256<<10)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}

@@ -24,7 +24,8 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 		return err
 	}
 	if b.Lo != s.state.Watermark {
-		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, s.state.Watermark, s.options.Dir)
+		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s",
+			b.Lo, b.Hi, s.state.Watermark, s.options.Dir)
 	}
 	return s.change(func() error {
 		step, times := s.begin(), observations(b)
@@ -38,7 +39,8 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	})
 }
 
-func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part, times map[int64]arrow.Timestamp) error {
+func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part,
+	times map[int64]arrow.Timestamp) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -68,7 +70,8 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 
 // writePending writes the rows of a table that is merged when it is published, behind a
 // tombstone for each identity that is gone and may have rows.
-func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *schema.Table, rows, gone arrow.RecordBatch) error {
+func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *schema.Table,
+	rows, gone arrow.RecordBatch) error {
 	all := []arrow.RecordBatch{rows}
 	if gone != nil {
 		memory, err := s.identities(ctx, t)
@@ -91,7 +94,8 @@ func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *s
 	if len(all) == 0 {
 		return nil
 	}
-	return step.write(t, File{Name: pendingOf(b.Lo, b.Hi), Lo: b.Lo, Hi: b.Hi}, func(w io.Writer) (int64, error) { return encodePending(w, all) })
+	return step.write(t, File{Name: pendingOf(b.Lo, b.Hi), Lo: b.Lo, Hi: b.Hi},
+		func(w io.Writer) (int64, error) { return encodePending(w, all) })
 }
 
 // identities knows which identities have rows in a table that is merged when it is
@@ -130,7 +134,8 @@ func writeDates(
 		defer some.Release()
 		f := File{Name: path.Join(date, partOf(b.Lo, b.Hi)), Lo: b.Lo, Hi: b.Hi}
 		err = step.write(t, f, func(w io.Writer) (int64, error) {
-			return step.sink.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error { return put(some) })
+			return step.sink.encode(w, t, f, rowGroup,
+				func(put func(arrow.RecordBatch) error) error { return put(some) })
 		})
 		if err != nil {
 			return err

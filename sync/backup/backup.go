@@ -73,7 +73,8 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	}
 	err = to.Replace(ctx, manifestName, append(text, '\n'), version)
 	if errors.Is(err, fs.ErrExist) {
-		return m, errors.Join(fmt.Errorf("another backup to %s has ended meanwhile: that one is kept, and this one is not", to),
+		return m, errors.Join(fmt.Errorf("another backup to %s has ended meanwhile: that one is kept, "+
+			"and this one is not", to),
 			to.Remove(ctx, m.File))
 	}
 	if err != nil {
@@ -104,8 +105,9 @@ func put(ctx context.Context, from string, to Place, before Manifest, o state.Op
 		return m, err
 	}
 	if m.Answers < before.Answers { // the journal only grows, so this is another state
-		return m, fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, so it is another one or an older one: "+
-			"keep its backup in another place, or move %s away from there", to, before.At.Format(time.RFC3339), before.Answers,
+		return m, fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, "+
+			"so it is another one or an older one: keep its backup in another place, "+
+			"or move %s away from there", to, before.At.Format(time.RFC3339), before.Answers,
 			from, m.Answers, manifestName)
 	}
 	if m.Bytes, m.Sum, err = sum(path); err != nil {
@@ -182,7 +184,8 @@ func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
 	file, _, err := from.Open(ctx, m.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the backup in %s is damaged: %s is missing; "+
-			"if another backup was made there meanwhile, run the command again, or else use another backup", from, m.File)
+			"if another backup was made there meanwhile, run the command again, or else use another backup",
+			from, m.File)
 	}
 	if err != nil {
 		return err
@@ -193,7 +196,8 @@ func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
 		return err
 	}
 	if n != m.Bytes || hex.EncodeToString(hash.Sum(nil)) != m.Sum {
-		return fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup", from, m.File)
+		return fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup",
+			from, m.File)
 	}
 	return nil
 }
@@ -207,7 +211,8 @@ func (e *ExistsError) Error() string {
 
 // Restore copies a backup into a state folder that must not exist yet. settle is called with the
 // state before it is moved there; if it fails, or the process is killed, no state is created.
-func Restore(ctx context.Context, from Place, to string, o state.Options, settle func(*state.Store, Manifest) error) (m Manifest, err error) {
+func Restore(ctx context.Context, from Place, to string, o state.Options,
+	settle func(*state.Store, Manifest) error) (m Manifest, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return m, errors.Join(err, &ExistsError{Path: to})
 	}

@@ -118,7 +118,8 @@ func hold(folder string) (release func() error, err error) {
 		return nil, err
 	}
 	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("another backup or restore is using %s: wait until it has ended", folder), file.Close())
+		return nil, errors.Join(fmt.Errorf("another backup or restore is using %s: wait until it has ended",
+			folder), file.Close())
 	}
 	return file.Close, nil
 }

@@ -93,8 +93,8 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		return r, err
 	}
 	if lost := restores.LostWith(s.Ops, s.Mark); lost != nil {
-		r.problem("it holds answers %d to %d of the state that was lost, and the journal of the restored one has others with these numbers",
-			lost.Answers+1, s.Mark)
+		r.problem("it holds answers %d to %d of the state that was lost, "+
+			"and the journal of the restored one has others with these numbers", lost.Answers+1, s.Mark)
 		return r, nil
 	}
 	if s.Mark < c.Pruned {
@@ -108,7 +108,8 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		}
 		r.Rows[t.Name] = rows.Count
 		if rows.Last > s.Mark || rows.Count > 0 && rows.First < 1 {
-			r.problem("table %s has rows of answers %d to %d, and the sink holds 1 to %d", t.Name, rows.First, rows.Last, s.Mark)
+			r.problem("table %s has rows of answers %d to %d, and the sink holds 1 to %d",
+				t.Name, rows.First, rows.Last, s.Mark)
 		}
 		if s.Waiting[t.Name] {
 			r.Waiting = append(r.Waiting, t.Name)
@@ -149,7 +150,8 @@ func (c *Check) lookAtComments(ctx context.Context, s Sink, r Result) (Result, e
 		return r.unreadable(ctx, schema.Comments, err)
 	}
 	if stale > 0 {
-		r.problem("table %s does not agree with %s (videos: %d)", schema.Comments.Name, schema.CommentsHistory.Name, stale)
+		r.problem("table %s does not agree with %s (videos: %d)",
+			schema.Comments.Name, schema.CommentsHistory.Name, stale)
 	}
 	return r, nil
 }

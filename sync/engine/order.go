@@ -62,10 +62,11 @@ type JobGoneError struct{ Job, Now string }
 
 func (e *JobGoneError) Error() string {
 	if e.Now != "" {
-		return fmt.Sprintf("job %s is %s since the job file was reloaded; its run was not started, and nothing was spent",
-			e.Job, e.Now)
+		return fmt.Sprintf("job %s is %s since the job file was reloaded; its run was not started, "+
+			"and nothing was spent", e.Job, e.Now)
 	}
-	return fmt.Sprintf("job %s was removed when the job file was reloaded; its run was not started, and nothing was spent", e.Job)
+	return fmt.Sprintf("job %s was removed when the job file was reloaded; its run was not started, "+
+		"and nothing was spent", e.Job)
 }
 
 func isCancelled(err error) bool {

@@ -337,7 +337,8 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		if kindOf(err) == outlier.Invalid {
 			happened = "call refused and not repeated"
 		}
-		w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity, "err", err)
+		w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity,
+			"err", err)
 	}
 	return true, w.load(ctx)
 }

@@ -228,7 +228,8 @@ func (r *Reader) addJobs(s *Status) error {
 	}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		j := JobStatus{Job: spec.Name, Disabled: spec.Disabled, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
+		j := JobStatus{Job: spec.Name, Disabled: spec.Disabled, After: spec.After, Doing: JobIdle,
+			Queued: queued[spec.Name]}
 		j.Paused = facts.PausedBy(r.Facts.Config, spec, pauses)
 		if err := r.addPast(&j); err != nil {
 			return err

@@ -126,7 +126,8 @@ func (b *builder) target(name, n *yamltree.Node) {
 		switch key := n.Get(kind); {
 		case key == nil:
 		case t.Kind != "":
-			key.Head().Refuse("cannot be combined with %s: a target has one of %s", t.Kind, strings.Join(targetKinds, ", "))
+			key.Head().Refuse("cannot be combined with %s: a target has one of %s",
+				t.Kind, strings.Join(targetKinds, ", "))
 			return
 		default:
 			t.Kind = kind
@@ -171,7 +172,8 @@ func (b *builder) targetURL(t *Target, n *yamltree.Node) {
 	}
 	t.Host, t.URL = u.Hostname(), Secret{new(n.Text)}
 	if u.Scheme == "http" && !loopback(t.Host) {
-		n.Warn("use https", "is sent without encryption: others on the network can read the address and all that is sent")
+		n.Warn("use https", "is sent without encryption: others on the network can read the address and all "+
+			"that is sent")
 	}
 }
 

@@ -68,7 +68,8 @@ func parseRetention(text string) (r Retention, err error) {
 		age, err := ParseDuration(text)
 		switch {
 		case err != nil:
-			return r, fmt.Errorf("%q is neither an age in days or weeks, such as 400d, nor a size, such as 500MB, 20GB or 1TB", text)
+			return r, fmt.Errorf("%q is neither an age in days or weeks, such as 400d, nor a size, "+
+				"such as 500MB, 20GB or 1TB", text)
 		case time.Duration(age) < leastKept:
 			return r, fmt.Errorf("%q is shorter than a day", text)
 		}
@@ -93,7 +94,8 @@ func (b *builder) retained() {
 	}
 	if len(b.cfg.Sinks) == 1 {
 		n.Warn("add a second sink",
-			"there is only one sink: if it is damaged, the rows of pruned answers are lost, because `outlierd rebuild` copies them from another sink")
+			"there is only one sink: if it is damaged, the rows of pruned answers are lost, "+
+				"because `outlierd rebuild` copies them from another sink")
 	}
 	for i := range b.cfg.Jobs {
 		if spec := &b.cfg.Jobs[i]; r.Age > 0 && spec.ReuseFor > r.Age {

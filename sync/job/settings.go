@@ -158,8 +158,8 @@ func (b *builder) data(n *yamltree.Node) {
 	}
 	if strings.Contains(b.cfg.Data, "?") { // DuckDB puts the name of its log before it, as in an address
 		at := cmp.Or(n, b.root)
-		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path must not contain a ?, got %s", b.cfg.Data),
-			"rename the folder, or set data or OUTLIERD_DATA to another one")
+		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path must not contain a ?, got %s",
+			b.cfg.Data), "rename the folder, or set data or OUTLIERD_DATA to another one")
 	}
 }
 
@@ -247,11 +247,14 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
 	case kind == SinkParquet && (strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")): // it may hold a key
-		n.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
-			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, digits and . _ - alone")
+		n.RefuseWithHint("keys and the account come from the environment, "+
+			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
+			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, "+
+				"digits and . _ - alone")
 		return
 	case strings.Contains(text, "://"): // cleaned, it would be the path of a folder, and it may hold a key
-		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix or az://container/prefix",
+		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: "+
+			"s3://bucket/prefix or az://container/prefix",
 			"must be a path inside the data folder, got an address")
 		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
@@ -291,7 +294,8 @@ func (b *builder) lake(n *yamltree.Node) {
 		}
 	}
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
-	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""), Namespace: n.Get("namespace").TextOr("outlierd")}
+	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""),
+		Namespace: n.Get("namespace").TextOr("outlierd")}
 	kind, rest, isAddress := strings.Cut(lake.Catalog, "://")
 	u, unread := url.Parse(lake.Catalog)
 	isREST := isAddress && (kind == "http" || kind == "https")
@@ -303,9 +307,11 @@ func (b *builder) lake(n *yamltree.Node) {
 	case !isREST && kind != "postgres" && kind != "postgresql":
 		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
 	case unread != nil || rest == "" || u.Host == "":
-		catalog.RefuseWithHint("write characters such as @ and / of a password as %40 and %2F", "cannot be read as an address")
+		catalog.RefuseWithHint("write characters such as @ and / of a password as %40 and %2F",
+			"cannot be read as an address")
 	case isREST && u.User != nil:
-		catalog.RefuseWithHint("set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL instead", "must not hold a user or a password")
+		catalog.RefuseWithHint("set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL instead",
+			"must not hold a user or a password")
 	}
 	switch bucket := BucketAddress(lake.Warehouse); {
 	case lake.Warehouse == "" && !isREST:

@@ -174,8 +174,8 @@ func (h *header) columns() []any { return []any{&h.id, &h.received, &h.size} }
 // oldest returns the first answers after an id, up to the first that is too recent to be pruned.
 func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
 	all, err := store.List(tx, (*header).columns,
-		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(most),
-		after, keep.UpTo)
+		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
+			strconv.Itoa(most), after, keep.UpTo)
 	since := store.Micros(keep.Since)
 	for i := range all {
 		if all[i].received >= since {
@@ -210,8 +210,8 @@ func (w weight) save(tx *store.Tx) error {
 // add adds the sizes of the next bodies, up to an id.
 func (w weight) add(tx *store.Tx, upTo int64) error {
 	next, err := store.List(tx, (*header).columns,
-		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(weighAnswers),
-		w.UpTo, upTo)
+		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
+			strconv.Itoa(weighAnswers), w.UpTo, upTo)
 	if err != nil {
 		return err
 	}

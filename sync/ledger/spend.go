@@ -37,7 +37,8 @@ func (l *Ledger) Counted(c Cap) (held outlier.Credits, err error) {
 		if err != nil {
 			return err
 		}
-		err = tx.Row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), known.Key).Scan(&held)
+		err = tx.Row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`,
+			string(c.Scope), known.Key).Scan(&held)
 		if errors.Is(err, sql.ErrNoRows) {
 			b, err := l.balance(tx, c)
 			held = b.Held()

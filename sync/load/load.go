@@ -129,8 +129,9 @@ type AheadError struct {
 }
 
 func (e *AheadError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is lost or older than the sink, "+
-		"and with it the record of what was spent; %s", e.Sink, e.Mark, e.End, e.Remedy())
+	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: "+
+		"the state folder is lost or older than the sink, and with it the record of what was spent; %s", e.Sink,
+		e.Mark, e.End, e.Remedy())
 }
 
 // Remedy returns what to do. A rebuild is not an option, because only the sink has the rows of the later
@@ -141,11 +142,11 @@ func (e *AheadError) Remedy() string {
 		return "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
 			"and lower budget.per_month by what was spent in this cycle"
 	case e.Sink == "iceberg":
-		return "restore its newest copy; if this is the newest, give the sink another `namespace`: it is filled from the journal, " +
-			"and the rows of the later answers stay in the old one"
+		return "restore its newest copy; if this is the newest, give the sink another `namespace`: " +
+			"it is filled from the journal, and the rows of the later answers stay in the old one"
 	}
-	return "restore its newest copy; if this is the newest, move the files of the sink away: they are written anew from the journal, " +
-		"and only the old ones have the rows of the later answers"
+	return "restore its newest copy; if this is the newest, move the files of the sink away: " +
+		"they are written anew from the journal, and only the old ones have the rows of the later answers"
 }
 
 // restart positions the empty decoder at the lowest watermark of the sinks.

@@ -18,8 +18,8 @@ import (
 type GapError struct{ After, First int64 }
 
 func (e *GapError) Error() string {
-	return fmt.Sprintf("the journal has no answers from %d to %d any more, so the rows of these cannot be built from it",
-		e.After+1, e.First-1)
+	return fmt.Sprintf("the journal has no answers from %d to %d any more, "+
+		"so the rows of these cannot be built from it", e.After+1, e.First-1)
 }
 
 // Project writes the answers after a sink's watermark, up to the answer to, as a run does, and calls
@@ -37,7 +37,8 @@ func Project(ctx context.Context, from *state.Store, to int64, sink sinks.Sink, 
 // Replay writes the rows of answers to a new sink, and calls unreadable for those that cannot be
 // decoded. ids must ascend. Replay skips answers that are not kept or were pruned; n is the number of
 // the others. It only reads the state, and does not publish.
-func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink, unreadable func(id int64, err error)) (n int, err error) {
+func Replay(ctx context.Context, from *state.Store, ids []int64, sink sinks.Sink,
+	unreadable func(id int64, err error)) (n int, err error) {
 	counted := func(yield func(*journal.Entry, error) bool) {
 		for entry, err := range from.Journal.Each(ids) {
 			if n++; !yield(entry, err) {
@@ -73,8 +74,8 @@ func withoutGaps(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Se
 }
 
 // project writes answers with ascending ids to a sink with the watermark lo.
-func project(ctx context.Context, from *state.Store, entries iter.Seq2[*journal.Entry, error], sink sinks.Sink, lo int64,
-	unreadable func(id int64, err error), at func(id int64)) error {
+func project(ctx context.Context, from *state.Store, entries iter.Seq2[*journal.Entry, error], sink sinks.Sink,
+	lo int64, unreadable func(id int64, err error), at func(id int64)) error {
 	p := projection{sink: sink, decoder: schema.NewDecoder(memory.DefaultAllocator), lo: lo, hi: lo, at: at}
 	for entry, err := range entries {
 		if err != nil {

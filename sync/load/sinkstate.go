@@ -84,13 +84,15 @@ type LostStateError struct {
 }
 
 func (e *LostStateError) Error() string {
-	away := "move the files of the sink away: they are written anew from the journal, and only the old ones have the rows of these"
+	away := "move the files of the sink away: they are written anew from the journal, " +
+		"and only the old ones have the rows of these"
 	if e.Sink == "iceberg" {
-		away = "give the sink another `namespace`: it is filled from the journal, and the rows of these stay in the old one"
+		away = "give the sink another `namespace`: it is filled from the journal, " +
+			"and the rows of these stay in the old one"
 	}
-	return fmt.Sprintf("sink %s holds answers %d to %d of the state that was lost, and the journal of the restored one has others "+
-		"with these numbers: stop outlierd and %s; or let 'outlierd rebuild %s' replace them",
-		e.Sink, e.Backup+1, e.Mark, away, e.Sink)
+	return fmt.Sprintf("sink %s holds answers %d to %d of the state that was lost, "+
+		"and the journal of the restored one has others with these numbers: stop outlierd and %s; "+
+		"or let 'outlierd rebuild %s' replace them", e.Sink, e.Backup+1, e.Mark, away, e.Sink)
 }
 
 // PrunedError reports that a sink lacks rows of answers whose bodies were pruned from the journal.
@@ -100,8 +102,9 @@ type PrunedError struct {
 }
 
 func (e *PrunedError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): stop outlierd, and "+
-		"'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark, e.Pruned, e.Sink)
+	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): "+
+		"stop outlierd, and 'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark,
+		e.Pruned, e.Sink)
 }
 
 // disable disables a sink that failed and sets when it is retried. A retry before that time does not
@@ -274,7 +277,8 @@ func (e *SinksDownError) Error() string {
 	if !e.Since.IsZero() {
 		since = "since " + e.Since.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	return fmt.Sprintf("no sink has worked %s, and nothing is bought until one does (sinks_down_after): %v", since, e.Err)
+	return fmt.Sprintf("no sink has worked %s, and nothing is bought until one does (sinks_down_after): %v",
+		since, e.Err)
 }
 
 func (e *SinksDownError) Unwrap() error { return e.Err }

@@ -221,7 +221,8 @@ func (d *Deliverer) logFailure(t *job.Target, w *waiting, err error, until time.
 	of.failed++
 	if now := time.Now(); !of.warned && (of.last.IsZero() || now.Sub(of.last) >= warnEvery) {
 		of.warned, of.last = true, now
-		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
+		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until,
+			"err", err)
 	}
 }
 

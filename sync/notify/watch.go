@@ -277,8 +277,8 @@ func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	held, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: c.instance})
 	left := max(0, *most-held)
 	c.holds = left*lowShare < *most
-	c.text = fmt.Sprintf("%d of %d credits are left in the billing cycle from %s. `outlierd budget` shows where they went.",
-		left, *most, c.instance)
+	c.text = fmt.Sprintf("%d of %d credits are left in the billing cycle from %s. `outlierd budget` shows "+
+		"where they went.", left, *most, c.instance)
 	return c, err
 }
 
@@ -296,6 +296,7 @@ func (w *Watcher) drift(s *state.Store) (condition, error) {
 			newest = d
 		}
 	}
-	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.", newest.Op, newest.Path, newest.Problem)
+	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.",
+		newest.Op, newest.Path, newest.Problem)
 	return c, err
 }

@@ -115,7 +115,8 @@ func (f Filter) query(before int64, size int, idle bool) (query string, args []a
 		return text + `id < ?` + limit
 	}
 	if idle && f.Status == Interrupted {
-		return `SELECT * FROM (` + where(Interrupted) + `) UNION ALL SELECT * FROM (` + where(Running) + `)` + limit, args
+		return `SELECT * FROM (` + where(Interrupted) + `) UNION ALL SELECT * FROM (` + where(Running) + `)` +
+			limit, args
 	}
 	return where(f.Status), args
 }

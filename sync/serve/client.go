@@ -58,7 +58,8 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s", ErrNoDaemon, Socket(dir))
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again", Socket(dir))
+		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again",
+			Socket(dir))
 	case err != nil:
 		return nil, fmt.Errorf("identify the daemon on %s: %w", Socket(dir), err)
 	}
@@ -70,7 +71,8 @@ func (c *Client) Understands(program string) error {
 	if c.Interface == Version {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is outlierd %s (interface %d), and this is outlierd %s (interface %d); restart it with this version, or use that one",
+	return fmt.Errorf("%w: %s is outlierd %s (interface %d), and this is outlierd %s (interface %d); "+
+		"restart it with this version, or use that one",
 		ErrOtherVersion, c.Name(), c.Program, c.Interface, program, Version)
 }
 
@@ -208,7 +210,8 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 			err = outer.Err // which names an internal address
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			err = fmt.Errorf("the daemon ended before it answered (%w); see 'outlierd status' before you repeat the command", err)
+			err = fmt.Errorf("the daemon ended before it answered (%w); "+
+				"see 'outlierd status' before you repeat the command", err)
 		}
 		return nil, err
 	}

@@ -375,7 +375,8 @@ func (s *Server) rest(id string, asked *engine.Order) error {
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
+		return fmt.Errorf("%w: %s has read %s, which has no job %s",
+			ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 	}
 	asked.Spec = spec
 	asked.Rest, err = s.engine.Rest(spec, row)

@@ -112,7 +112,8 @@ func (s *Store) keepRestorePoint(ctx context.Context) error {
 		return err
 	}
 	if need := uint64(info.Size()) + s.options.MinFree; free < need {
-		return fmt.Errorf("upgrade %s from schema version %d to %d: a copy is kept first, and %d MB are free of the %d MB that are needed: free some space",
+		return fmt.Errorf("upgrade %s from schema version %d to %d: a copy is kept first, "+
+			"and %d MB are free of the %d MB that are needed: free some space",
 			s.Path(), have, len(s.options.Migrations), free>>20, need>>20)
 	}
 	to := restorePoint(s.dir, have, time.Now())

@@ -23,8 +23,8 @@ func Without(text string, ids [][]byte) string {
 func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	for _, column := range columns {
 		for _, id := range ids {
-			_, err := tx.Exec(`UPDATE `+table+` SET `+column+` = replace(`+column+`, ?1, ?2) WHERE instr(`+column+`, ?1) > 0`,
-				string(id), Erased)
+			_, err := tx.Exec(`UPDATE `+table+` SET `+column+` = replace(`+column+`, ?1, ?2) WHERE instr(`+
+				column+`, ?1) > 0`, string(id), Erased)
 			if err != nil {
 				return fmt.Errorf("erase ids from %s of %s: %w", column, table, err)
 			}
@@ -53,7 +53,8 @@ func (s *Store) Compact(ctx context.Context) error {
 		kind = "file"
 	}
 	for _, statement := range []string{
-		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`, `PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
+		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`,
+		`PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))

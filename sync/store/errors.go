@@ -53,7 +53,8 @@ func (e *NewerError) Error() string {
 	text := fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
 		"use that version or a later one", e.Path, e.Have, e.Version, e.Want)
 	if e.Before != "" {
-		text += fmt.Sprintf(", or return to the copy from before the upgrade, which has no record of what was spent since: %s", e.Before)
+		text += fmt.Sprintf(", or return to the copy from before the upgrade, "+
+			"which has no record of what was spent since: %s", e.Before)
 	}
 	return text
 }
@@ -78,7 +79,8 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("no space left on the disk of %s: %v; free some space and run again, stored data is not lost", e.Dir, e.Cause)
+	return fmt.Sprintf("no space left on the disk of %s: %v; free some space and run again, "+
+		"stored data is not lost", e.Dir, e.Cause)
 }
 
 func (e *FullError) Unwrap() error { return e.Cause }
@@ -90,8 +92,8 @@ type LowSpaceError struct {
 }
 
 func (e *LowSpaceError) Error() string {
-	return fmt.Sprintf("the disk of %s has %d MiB left and %d MiB are required before anything is bought; free some space and run again",
-		e.Dir, e.Free>>20, e.Need>>20)
+	return fmt.Sprintf("the disk of %s has %d MiB left and %d MiB are required before anything is bought; "+
+		"free some space and run again", e.Dir, e.Free>>20, e.Need>>20)
 }
 
 // MovedError refuses a request because its answer could not be kept: the state was moved, deleted or
@@ -145,8 +147,8 @@ func full(err error) bool {
 // writing reports whether err was caused by a write, such as one above a quota.
 func writing(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && slices.Contains([]int{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC,
-		sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
+	return ok && slices.Contains([]int{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC,
+		sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
 }
 
 // explain converts SQLite's errors to the errors of this package. After errors that leave the

@@ -20,7 +20,8 @@ func guardFolder(dir string) error {
 		return nil // any other fault shows when it is opened
 	}
 	if owner := ownerOf(info); owner != 0 && owner != os.Geteuid() {
-		return fmt.Errorf("open the state folder %s: it is a symbolic link (owner: user %d): remove it, or make it your own", dir, owner)
+		return fmt.Errorf("open the state folder %s: it is a symbolic link (owner: user %d): remove it, "+
+			"or make it your own", dir, owner)
 	}
 	return nil
 }

@@ -267,7 +267,8 @@ func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 func (s *sender) begin(ctx context.Context, run, about, name string, at time.Time, kind otrace.SpanKind,
 	attrs ...attribute.KeyValue) (context.Context, otrace.Span) {
 	ctx = context.WithValue(ctx, identity{}, [2]string{run, about})
-	return s.tracer.Start(ctx, name, otrace.WithTimestamp(at), otrace.WithSpanKind(kind), otrace.WithAttributes(attrs...))
+	return s.tracer.Start(ctx, name, otrace.WithTimestamp(at), otrace.WithSpanKind(kind),
+		otrace.WithAttributes(attrs...))
 }
 
 func (t *Tracer) ofRun(r *runs.Run) []attribute.KeyValue {
@@ -314,7 +315,8 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 			attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", c.Job),
 			attribute.String("outlierd.op", string(c.Op)),
 			attribute.Int("outlierd.attempt", c.Attempt), attribute.Int64("outlierd.credits", int64(c.Price)),
-			attribute.String("outlierd.outcome", string(c.Outcome)), attribute.Float64("outlierd.waited_s", c.Waited.Seconds()),
+			attribute.String("outlierd.outcome", string(c.Outcome)),
+			attribute.Float64("outlierd.waited_s", c.Waited.Seconds()),
 		}
 		if c.Entity != "" {
 			attrs = append(attrs, attribute.String("outlierd.entity", c.Entity))
@@ -322,7 +324,8 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 		if c.Status > 0 {
 			attrs = append(attrs, attribute.Int("http.response.status_code", c.Status))
 		}
-		_, span := s.begin(ctx, run.ID, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt, otrace.SpanKindClient, attrs...)
+		_, span := s.begin(ctx, run.ID, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt,
+			otrace.SpanKindClient, attrs...)
 		if c.Outcome != outlier.Charged && c.Status != 404 {
 			span.SetStatus(codes.Error, t.options.Redact(c.Error))
 		}

@@ -78,7 +78,8 @@ func (f *File) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
 		message := fmt.Sprintf("the file has more than %d words and signs", maxTokens)
 		f.Report(1, 1, message,
-			"move long lists into files, as in {file: topics.txt}, or jobs into another job file with its own data folder")
+			"move long lists into files, as in {file: topics.txt}, or jobs into another job file with its "+
+				"own data folder")
 		return false
 	}
 	var columns []int // where the block collections that are open begin

@@ -158,8 +158,8 @@ func (v Variables) variable(name string) (string, error) {
 	case !set:
 		return "", NotSetError(name)
 	case value == "":
-		return "", absent(fmt.Sprintf("the environment variable %s is empty; set it, or give it a default as in ${%s:-default}",
-			name, name))
+		return "", absent(fmt.Sprintf("the environment variable %s is empty; set it, "+
+			"or give it a default as in ${%s:-default}", name, name))
 	}
 	return value, nil
 }
@@ -173,8 +173,8 @@ func (v Variables) file(name string) (string, error) {
 	}
 	value, err := ReadFile(full, name, maxSecret)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", absent(fmt.Sprintf("the file %s does not exist; create it, or give a default as in ${file:%s:-default}",
-			name, name))
+		return "", absent(fmt.Sprintf("the file %s does not exist; create it, "+
+			"or give a default as in ${file:%s:-default}", name, name))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }

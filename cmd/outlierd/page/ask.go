@@ -59,7 +59,8 @@ const (
 // askSQL runs a query and shows its result.
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
-	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart", Tables: s.from.Tables, Questions: s.from.Questions()}
+	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart",
+		Tables: s.from.Tables, Questions: s.from.Questions()}
 	if len(view.SQL) > longestSQL {
 		s.say(w, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 		return
@@ -98,7 +99,8 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
 	kind, known := formats[format]
 	if !known || sql == "" || len(sql) > longestSQL {
-		s.say(w, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, parquet or xlsx.")
+		s.say(w, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
+			"parquet or xlsx.")
 		return
 	}
 	if foreign(r) {

@@ -33,7 +33,8 @@ func newChart(points []Point) *chart {
 	span := max(1, c.Last.At.Sub(c.First.At))
 	var line strings.Builder
 	for _, p := range points {
-		fmt.Fprintf(&line, "%d,%d ", int64(1000*float64(p.At.Sub(c.First.At))/float64(span)), height(p.N, c.Least, c.Most, 100))
+		fmt.Fprintf(&line, "%d,%d ", int64(1000*float64(p.At.Sub(c.First.At))/float64(span)),
+			height(p.N, c.Least, c.Most, 100))
 	}
 	c.Line = strings.TrimSpace(line.String())
 	return c

@@ -57,7 +57,8 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 		return a, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"), Why: text("why"), Seen: text("seen")}
+	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"),
+		Why: text("why"), Seen: text("seen")}
 	if intent := text("intent"); intent != "" {
 		if a.Intent, err = strconv.ParseInt(intent, 10, 64); err != nil {
 			return a, errors.New("the intent of a scan must be a number")
@@ -85,7 +86,8 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 		s.say(w, http.StatusBadRequest, err.Error())
 		return
 	case session == "":
-		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: cameFor(r), Acting: true})
+		s.write(w, http.StatusUnauthorized, "login.html",
+			loginView{Token: s.logins.token != "", To: cameFor(r), Acting: true})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answering)
@@ -102,7 +104,8 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
-		s.say(w, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the page and try again.")
+		s.say(w, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
+			"page and try again.")
 		return
 	}
 	a, err := actionOf(r.PathValue("verb"), r.PostForm)
@@ -135,7 +138,8 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
 		s.say(w, http.StatusServiceUnavailable,
-			"outlierd up is busy with a call. Check the page Now before you try again: the action may still be carried out.")
+			"outlierd up is busy with a call. Check the page Now before you try again: "+
+				"the action may still be carried out.")
 	default:
 		s.refuse(w, r, a.Verb, err)
 	}

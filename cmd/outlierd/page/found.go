@@ -25,7 +25,8 @@ const PerPage = 50
 
 // orders are the sort orders, with their labels.
 var orders = []choice{
-	{"found", "newest"}, {"ratio", "views against the channel's average"}, {"score", "score"}, {"views", "views"}, {"published", "published last"},
+	{"found", "newest"}, {"ratio", "views against the channel's average"}, {"score", "score"},
+	{"views", "views"}, {"published", "published last"},
 }
 
 // choice is an option of a form.
@@ -78,7 +79,8 @@ const longest = 500
 func tooLong(form url.Values) error {
 	for name := range form {
 		if len(form.Get(name)) > longest {
-			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are allowed", name, len(form.Get(name)), longest)
+			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are allowed",
+				name, len(form.Get(name)), longest)
 		}
 	}
 	return nil
@@ -90,7 +92,8 @@ func filterOf(form url.Values) (f Filter, err error) {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"), Language: text("language"), Order: text("order"), Page: 1, Map: form.Get("as") == "map"}
+	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"),
+		Language: text("language"), Order: text("order"), Page: 1, Map: form.Get("as") == "map"}
 	if f.Order == "" {
 		f.Order = orders[0].Value
 	}

@@ -45,7 +45,8 @@ type logins struct {
 type secrets map[[sha256.Size]byte]time.Time
 
 func newLogins(token string) *logins {
-	return &logins{token: token, tries: rate.NewLimiter(rate.Every(guessEvery), guesses), tickets: secrets{}, sessions: secrets{}}
+	return &logins{token: token, tries: rate.NewLimiter(rate.Every(guessEvery), guesses), tickets: secrets{},
+		sessions: secrets{}}
 }
 
 // add creates a secret with a lifetime. If there are too many, the one that expires first is removed.
@@ -223,6 +224,7 @@ func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
 	s.logins.mu.Lock()
 	s.logins.sessions.remove(session)
 	s.logins.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

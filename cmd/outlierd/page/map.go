@@ -62,8 +62,10 @@ type mark struct {
 }
 
 var (
-	ageMarks   = []mark{{1, "1 day"}, {7, "1 week"}, {30, "1 month"}, {91, "3 months"}, {365, "1 year"}, {1096, "3 years"}, {3653, "10 years"}}
-	ratioMarks = []mark{{0.1, "0.1 ×"}, {0.3, "0.3 ×"}, {1, "1 ×"}, {3, "3 ×"}, {10, "10 ×"}, {30, "30 ×"}, {100, "100 ×"}, {300, "300 ×"}, {1000, "1000 ×"}}
+	ageMarks = []mark{{1, "1 day"}, {7, "1 week"}, {30, "1 month"}, {91, "3 months"}, {365, "1 year"},
+		{1096, "3 years"}, {3653, "10 years"}}
+	ratioMarks = []mark{{0.1, "0.1 ×"}, {0.3, "0.3 ×"}, {1, "1 ×"}, {3, "3 ×"}, {10, "10 ×"}, {30, "30 ×"},
+		{100, "100 ×"}, {300, "300 ×"}, {1000, "1000 ×"}}
 )
 
 // ticks returns the marks within the range of the axis.

@@ -146,7 +146,8 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 
 // policy allows only files of the page's own origin. Titles are text of strangers and must never become
 // a script or a style.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // mostSent is the maximum size of a form, in bytes.
 const mostSent = 64 << 10
@@ -247,7 +248,8 @@ func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
 		s.log.Error("page not shown", "page", name, "err", err)
-		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason", http.StatusInternalServerError)
+		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
+			http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

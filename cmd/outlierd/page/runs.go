@@ -100,7 +100,8 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) {
 		s.say(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"), Before: form.Get("before")}}
+	view := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
+		Before: form.Get("before")}}
 	var err error
 	if view.Runs, err = s.from.Runs(r.Context(), view.Filter); err != nil {
 		s.refuse(w, r, "runs", err)

@@ -110,7 +110,8 @@ func (s *Site) video(w http.ResponseWriter, r *http.Request) {
 		s.say(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")), Page: number}}
+	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
+		Page: number}}
 	view.Video, err = read(s, r, func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, view.Filter) })
 	if err != nil {
 		s.refuse(w, r, "video", err)

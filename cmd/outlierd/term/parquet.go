@@ -53,7 +53,8 @@ func (p *parquetPrinter) write() (err error) {
 		p.schema = arrow.NewSchema(fields, nil)
 		properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
 		// The writer would close w if it could, but standard output is not ours to close.
-		p.file, err = pqarrow.NewFileWriter(p.schema, struct{ io.Writer }{p.w}, properties, pqarrow.DefaultWriterProps())
+		p.file, err = pqarrow.NewFileWriter(p.schema, struct{ io.Writer }{p.w}, properties,
+			pqarrow.DefaultWriterProps())
 		if err != nil {
 			return err
 		}

@@ -250,7 +250,8 @@ func (p *markdownPrinter) Close() error {
 }
 
 // markdownText escapes markup in a text; the library escapes the bars between columns.
-var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`, `&amp;`)
+var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`,
+	`&amp;`)
 
 func inMarkdown(cell string) string { return markdownText.Replace(cell) }
 

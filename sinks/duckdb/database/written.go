@@ -22,7 +22,8 @@ func (db *DB) RecordWrites(ctx context.Context, record string) error {
 	if err := os.Remove(record); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	config := fmt.Sprintf("{'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true}", Text(record), recordBuffer)
+	config := fmt.Sprintf("{'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true}",
+		Text(record), recordBuffer)
 	_, err := db.Exec(ctx, `CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
 		storage_config = `+config+`)`)
 	if err != nil {

@@ -85,7 +85,8 @@ func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err 
 // thread in memory.
 func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64, error) {
 	copied, err := conn.(driver.ExecerContext).ExecContext(ctx, fmt.Sprintf(
-		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d)", database.Text(to), group), nil)
+		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d)",
+		database.Text(to), group), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +128,8 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 
 // ErrNoSelect is returned for an export of SQL that is not one SELECT. DuckDB splits a PIVOT without
 // values into several statements.
-var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: ON column IN (…))")
+var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: " +
+	"ON column IN (…))")
 
 // checkSelect returns [ErrNoSelect] if text is not one SELECT.
 func checkSelect(conn driver.Conn, text string) error {

@@ -54,8 +54,8 @@ func Column(fields []Field, want string) (int, error) {
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
-	return 0, fmt.Errorf("the SQL returns no column %s but %s: select one column only, or rename the right one: AS %[1]s",
-		want, strings.Join(names, ", "))
+	return 0, fmt.Errorf("the SQL returns no column %s but %s: select one column only, "+
+		"or rename the right one: AS %[1]s", want, strings.Join(names, ", "))
 }
 
 // checkSuitable returns an error if the name or type of a column shows that it does not contain want.
@@ -63,8 +63,8 @@ func (f Field) checkSuitable(want string) error {
 	id := strings.HasSuffix(want, "_id")
 	switch {
 	case id && f.namesAnother(want):
-		return fmt.Errorf("the SQL returns no column %s but %s: select %[1]s, or %[2]s AS %[1]s if it contains such ids",
-			want, f.Name)
+		return fmt.Errorf("the SQL returns no column %s but %s: select %[1]s, "+
+			"or %[2]s AS %[1]s if it contains such ids", want, f.Name)
 	case strings.HasSuffix(f.Kind, "]"):
 		return listError(f.Name)
 	case noText.MatchString(f.Kind), id && f.Kind != "" && !isText.MatchString(f.Kind):

@@ -32,7 +32,8 @@ func (o Outliers) SQL() string {
 	}
 	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(queries, ?))", o.Query)
 	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)", o.Job)
-	want("(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR contains(lower(t.channel_title), lower(?)))", o.Channel)
+	want("(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR "+
+		"contains(lower(t.channel_title), lower(?)))", o.Channel)
 	want("t.kind = ?", o.Kind)
 	want("t.language = lower(?)", o.Language)
 	if o.Ratio > 0 {

@@ -54,8 +54,8 @@ func Curves(ids []string, most int) string {
 // Curve returns a query for the views of a video at its last sightings: observed_at and view_count, at
 // most most rows, oldest first.
 func Curve(id string, most int) string {
-	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) ORDER BY observed_at",
-		seen(database.Text(id)), most)
+	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) "+
+		"ORDER BY observed_at", seen(database.Text(id)), most)
 }
 
 // Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,
@@ -88,8 +88,8 @@ func Sightings(id string, most int) string {
 // Changes returns a query for the changes of a video's title: changed_by, before and after. It has at
 // most 50 rows, newest first.
 func Changes(id string) string {
-	return fmt.Sprintf("SELECT changed_by, before, after FROM title_changes WHERE video_id = %s AND what = 'title' ORDER BY changed_by DESC LIMIT 50",
-		database.Text(id))
+	return fmt.Sprintf("SELECT changed_by, before, after FROM title_changes WHERE video_id = %s "+
+		"AND what = 'title' ORDER BY changed_by DESC LIMIT 50", database.Text(id))
 }
 
 // Comments returns a query for the comments of a video, sorted by likes, most first: author, text,

@@ -166,7 +166,8 @@ func checkSingle(text string) error {
 var inert = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
 
 // read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
-func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error) (err error) {
+func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error,
+	row func([]any) error) (err error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ func RowsOf(table, key, columns, order string, ids []string) string {
 	for i, id := range ids {
 		places = append(places, fmt.Sprintf("(%s, %d)", database.Text(id), i))
 	}
-	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id order by place%s",
-		columns, table, strings.Join(places, ", "), key, order)
+	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id "+
+		"order by place%s", columns, table, strings.Join(places, ", "), key, order)
 }
 
 // Missing calls each for each of ids that the service does not have, with the operation that requested
@@ -122,7 +122,8 @@ func NewestRuns(job, status string, limit int) string {
 
 // RunNamed returns a query for the runs whose ids begin with prefix.
 func RunNamed(prefix string) string {
-	return "select " + RunsColumns + ", rows from ops.runs where starts_with(run_id, " + database.Text(prefix) + ") order by id"
+	return "select " + RunsColumns + ", rows from ops.runs where starts_with(run_id, " + database.Text(prefix) +
+		") order by id"
 }
 
 // LastRuns returns a query for the newest run of each job. streak is the number of consecutive runs up

@@ -142,7 +142,8 @@ func ErrorTo(r *outlier.Request, status int, kind outlier.Kind) *outlier.Answer 
 // Lost is what is known when a request was sent and nothing came back.
 func Lost(r *outlier.Request) *outlier.Answer {
 	now := time.Now()
-	return &outlier.Answer{Request: r, SentAt: now, ReceivedAt: now, Err: &outlier.Error{Kind: outlier.Lost, Op: r.Op()}}
+	return &outlier.Answer{Request: r, SentAt: now, ReceivedAt: now,
+		Err: &outlier.Error{Kind: outlier.Lost, Op: r.Op()}}
 }
 
 // Reserve makes a reservation that must succeed.
@@ -197,8 +198,10 @@ func CheckHeld(t testing.TB, s *state.Store, c ledger.Cap, want outlier.Credits)
 // BeginRun records an open run with one step and returns the step.
 func BeginRun(t testing.TB, s *state.Store, id string) runs.Step {
 	t.Helper()
-	run := runs.Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running, Plan: []byte(`{}`)}
-	step := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=chess"), Queries: []string{"chess"}, Total: -1}
+	run := runs.Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running,
+		Plan: []byte(`{}`)}
+	step := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=chess"),
+		Queries: []string{"chess"}, Total: -1}
 	if err := s.Runs.Begin(run, []runs.Step{step}); err != nil {
 		t.Fatal(err)
 	}
