@@ -27,16 +27,26 @@ const (
 // Answer is all that is known after one attempt, whether or not the service
 // replied. Its body stays raw: [Answer.JSON] opens it, package schema decodes it.
 type Answer struct {
-	Request    *Request
-	Status     int         // HTTP status; 0 if no status line arrived
-	Header     http.Header // as received, without Set-Cookie and the key; nil if none arrived
-	Body       []byte      // as it came over the wire, perhaps cut short, without what follows the end of gzip; opened and without the key if it held that
-	Encoding   string      // how Body is encoded: "gzip" or "", in an answer with Err perhaps what else the service named
+	Request *Request
+	Status  int         // HTTP status; 0 if no status line arrived
+	Header  http.Header // as received, without Set-Cookie and the key; nil if none arrived
+
+	// Body is the body as transferred, without bytes after the end of gzip. It may be incomplete. If it
+	// contained the key, it is decompressed and the key is removed.
+	Body []byte
+
+	// Encoding is that of Body: "gzip" or "". In an answer with Err it may be another one that the
+	// service named.
+	Encoding string
+
 	Waited     time.Duration
 	SentAt     time.Time // just before the first byte could leave; zero if provably unsent
 	ReceivedAt time.Time // when the answer was complete, or the attempt was given up
 	Err        error     // nil for a usable answer, else usually an *Error
-	Own        bool      // the service itself wrote it: the form of its answers or of its errors, whole; no gateway's page
+
+	// Own reports whether the service itself wrote it, and not a gateway: it is complete, and has the
+	// form of the service's answers or errors.
+	Own bool
 
 	opened []byte // Body without its encoding, once it has been opened
 }

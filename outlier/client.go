@@ -37,8 +37,9 @@ type Client struct {
 // books. The package comment tells the way of a call.
 //
 // The Answer is nil only if r was never reserved: the context ended while waiting,
-// r names what was forgotten ([*ForgottenError]), or m refused, whose reason the error wraps. Otherwise it is what was settled, and
-// the error is its Err, joined with an [*UnkeptError] if the books could not be kept.
+// r names what was forgotten ([*ForgottenError]), or m refused, whose reason the error
+// wraps. Otherwise it is what was settled, and the error is its Err, joined with an
+// [*UnkeptError] if the books could not be kept.
 //
 // When ctx ends before the request was sent, nothing is sent. A request that was
 // sent is given [StopGrace] to finish.

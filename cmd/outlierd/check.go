@@ -158,11 +158,14 @@ func bucketsDiffer(all []bucket.Report) error {
 
 // printChecked prints the results, and the answers by operation.
 func (o *options) printChecked(c checked) error {
-	if err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods); err != nil || o.forPrograms() {
+	err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods)
+	if err != nil || o.forPrograms() {
 		return err
 	}
 	if c.Pruned > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "journal: pruned up to answer %d: of these only the headers were checked\n", c.Pruned); err != nil {
+		_, err := fmt.Fprintf(o.world.out,
+			"journal: pruned up to answer %d: of these only the headers were checked\n", c.Pruned)
+		if err != nil {
 			return err
 		}
 	}

@@ -275,7 +275,8 @@ func (c *checkup) service(ctx context.Context) {
 		return
 	}
 	client := p.Engine.Client
-	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor // `up` beside it counts this request as another client's
+	// A running `up` counts this request as another client's.
+	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor
 	answer, err := client.Do(ctx, request, free{})
 	c.answered(answer, err)
 }

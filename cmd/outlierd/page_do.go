@@ -39,8 +39,11 @@ var acts = map[string]act{
 	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
 }
 
+// doing carries out an action.
+type doing func(actions, context.Context, page.Action) (*page.Done, error)
+
 // inTurn runs an action between two calls of the schedule.
-func inTurn(do func(actions, context.Context, page.Action) (*page.Done, error)) func(actions, context.Context, page.Action) (*page.Done, error) {
+func inTurn(do doing) doing {
 	return func(a actions, ctx context.Context, asked page.Action) (done *page.Done, err error) {
 		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
 			done, err = do(a, ctx, asked)
@@ -165,7 +168,8 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 	if err != nil {
 		return nil, err
 	}
-	return &page.Offer{Title: "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job), Button: "Stop it", Says: []string{
+	title := "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job)
+	return &page.Offer{Title: title, Button: "Stop it", Says: []string{
 		"The run stops after its current call. Everything that was paid for is stored; " +
 			"a later run of the job continues with the rest.",
 	}}, nil
@@ -342,7 +346,8 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 	if err != nil {
 		return nil, err
 	}
-	return &page.Offer{Title: "Resolve the start of a scan of " + shown(scan.Job), Button: "Resolve it as never started", Says: []string{
+	title := "Resolve the start of a scan of " + shown(scan.Job)
+	return &page.Offer{Title: title, Button: "Resolve it as never started", Says: []string{
 		unconfirmedText(scan, a.p.Engine.Config.Timezone),
 		"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
 			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +

@@ -43,7 +43,8 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 // troubles returns the latest runs of the last week that did not succeed.
 func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
 	var found []*runs.Run
-	for _, status := range []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted} {
+	statuses := []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted}
+	for _, status := range statuses {
 		n := 0
 		for r, err := range c.store.Runs.Newest(runs.Filter{Status: status}) {
 			if err != nil {

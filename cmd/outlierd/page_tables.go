@@ -122,14 +122,18 @@ func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.V
 	err := t.ask(ctx,
 		t.each(query.Video(f.ID), func(row cells) {
 			known = true
-			v.Title, v.Link, v.ChannelID, v.Channel, v.Kind, v.Language = row.text(0), watched(row.text(1)), row.text(2), row.text(3), row.text(4), row.text(5)
-			v.Seconds, v.Published, v.Views, v.Likes, v.Remarks = row.whole(6), row.at(7), row.whole(8), row.whole(9), row.whole(10)
-			v.Ratio, v.Score, v.First, v.Last, v.Description = row.decimal(11), row.decimal(12), row.at(13), row.at(14), row.text(15)
+			v.Title, v.Link, v.ChannelID = row.text(0), watched(row.text(1)), row.text(2)
+			v.Channel, v.Kind, v.Language = row.text(3), row.text(4), row.text(5)
+			v.Seconds, v.Published, v.Views = row.whole(6), row.at(7), row.whole(8)
+			v.Likes, v.Remarks = row.whole(9), row.whole(10)
+			v.Ratio, v.Score, v.First, v.Last = row.decimal(11), row.decimal(12), row.at(13), row.at(14)
+			v.Description = row.text(15)
 		}),
 		t.each(query.Curve(f.ID, mostSightings), func(row cells) { v.Curve = append(v.Curve, row.point()) }),
 		t.each(query.Sightings(f.ID, mostSearches), func(row cells) {
 			v.Sightings = append(v.Sightings, page.Sighting{
-				At: row.at(0), Job: shown(row.text(1)), Run: row.text(2), Search: row.text(3), Page: row.whole(4), Rank: row.whole(5),
+				At: row.at(0), Job: shown(row.text(1)), Run: row.text(2), Search: row.text(3),
+				Page: row.whole(4), Rank: row.whole(5),
 			})
 		}),
 		t.each(query.Changes(f.ID), func(row cells) {

@@ -159,7 +159,8 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 	if from == "" {
 		return n, nil
 	}
-	rows, err := r.query(ctx, "SELECT count(*), coalesce(min(_response_id), 0), coalesce(max(_response_id), 0) FROM "+from, s)
+	rows, err := r.query(ctx,
+		"SELECT count(*), coalesce(min(_response_id), 0), coalesce(max(_response_id), 0) FROM "+from, s)
 	if err == nil {
 		n = Rows{rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)}
 	}
@@ -201,13 +202,17 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 	}
 	rows, err := r.query(ctx, fmt.Sprintf(`WITH
 		last AS (SELECT video_id, max(_response_id) AS id FROM %[2]s GROUP BY ALL),
-		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
-		have AS (SELECT video_id, comment_key, _response_id FROM %[1]s WHERE _response_id >= (SELECT min(_response_id) FROM %[2]s)),
-		differ AS (SELECT coalesce(w.video_id, h.video_id) AS video_id, w._response_id AS id FROM want AS w FULL JOIN have AS h
+		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h
+			JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
+		have AS (SELECT video_id, comment_key, _response_id FROM %[1]s
+			WHERE _response_id >= (SELECT min(_response_id) FROM %[2]s)),
+		differ AS (SELECT coalesce(w.video_id, h.video_id) AS video_id, w._response_id AS id FROM want AS w
+			FULL JOIN have AS h
 			ON w.video_id = h.video_id AND w.comment_key = h.comment_key AND w._response_id = h._response_id
 			WHERE w.video_id IS NULL OR h.video_id IS NULL)
 		SELECT count(DISTINCT video_id) FROM differ AS d WHERE video_id IN (SELECT video_id FROM %[1]s)
-			OR NOT EXISTS (SELECT 1 FROM %[3]s AS k WHERE k.video_id = d.video_id AND k._response_id > d.id)`, now, history, counts), s)
+			OR NOT EXISTS (SELECT 1 FROM %[3]s AS k
+				WHERE k.video_id = d.video_id AND k._response_id > d.id)`, now, history, counts), s)
 	if err == nil {
 		n = rows[0][0].(int64)
 	}
@@ -339,8 +344,10 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 			"FROM %s WHERE %s) GROUP BY ALL",
 			number, rangeSize, names("", columnNames(t)), columns, from, where)
 	}
-	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
-		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum ORDER BY ALL`, sums(wanted), sums(found)), want, have)
+	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
+		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
+		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum
+		ORDER BY ALL`, sums(wanted), sums(found)), want, have)
 	if err != nil {
 		return d, err
 	}
@@ -405,10 +412,12 @@ func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table,
 	if number := rangeColumn(t); !slices.Contains(key, number) {
 		key = append(slices.Clone(key), number)
 	}
-	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s), surplus AS (%[2]s EXCEPT ALL %[1]s),
+	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s),
+		surplus AS (%[2]s EXCEPT ALL %[1]s),
 		counted AS (SELECT %[3]s, sum(m) AS m, sum(s) AS s FROM
 			(SELECT %[3]s, 1 AS m, 0 AS s FROM missing UNION ALL SELECT %[3]s, 0, 1 FROM surplus) GROUP BY ALL)
-		SELECT m, s, least(m, s), %[4]s FROM counted ORDER BY ALL`, rows(want), rows(have), names("", key), keyText(key)), want, have)
+		SELECT m, s, least(m, s), %[4]s FROM counted
+		ORDER BY ALL`, rows(want), rows(have), names("", key), keyText(key)), want, have)
 	if err != nil {
 		return d, err
 	}

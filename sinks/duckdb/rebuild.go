@@ -53,7 +53,8 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 		return errors.Join(err, clean())
 	}
 	// The old spare may hold what the journal no longer has.
-	if err := errors.Join(put(made.Private, o.Private), put(made.Published, o.Published), o.discardSpare(), clean()); err != nil {
+	err = errors.Join(put(made.Private, o.Private), put(made.Published, o.Published), o.discardSpare(), clean())
+	if err != nil {
 		return fmt.Errorf("put the rebuilt DuckDB files in place: %w", err)
 	}
 	return nil

@@ -126,7 +126,8 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 	}
 	f.Dir = keep
 	err = f.link(s.options.Dir)
-	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) { // the system has no second names for them there
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		// The files cannot be linked there.
 		f.Dir, err = s.options.Dir, nil
 	}
 	return f, err

@@ -211,7 +211,8 @@ func (s *Sink) mergeable(folder string, parts []File) (bool, error) {
 		return false, err
 	}
 	for _, f := range parts {
-		if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(f.Name) && e.Type().IsRegular() }) {
+		isFile := func(e fs.DirEntry) bool { return e.Name() == path.Base(f.Name) && e.Type().IsRegular() }
+		if !slices.ContainsFunc(entries, isFile) {
 			return false, nil
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // it changes and not on the number of files.
 type manifest struct {
 	Version    int              `json:"version"`
-	Instance   string           `json:"instance"`    // made with the first manifest, and in every file: tells this folder from others
+	Instance   string           `json:"instance"`    // of the folder; also in every file
 	Step       int64            `json:"step"`        // counts up
 	Watermark  int64            `json:"watermark"`   // journal id
 	OpsVersion int64            `json:"ops_version"` // of the operations tables
@@ -94,7 +94,8 @@ func parseManifest(text []byte) (m manifest, err error) {
 		}
 	}
 	for _, e := range m.Exchanges {
-		if table, day := path.Split(e.Folder); !tableName.MatchString(table) || !dateName.MatchString(day) || !isPart(e.Part) {
+		table, day := path.Split(e.Folder)
+		if !tableName.MatchString(table) || !dateName.MatchString(day) || !isPart(e.Part) {
 			return m, fmt.Errorf("%q is not a day of a table", e.Folder)
 		}
 	}

@@ -55,7 +55,8 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	}
 	m := &merger{sink: s, table: t, known: map[string]*standing{}}
 	for i, name := range pending {
-		if err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { m.learn(i, rows); return nil }); err != nil {
+		err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { m.learn(i, rows); return nil })
+		if err != nil {
 			return err
 		}
 	}
@@ -73,7 +74,8 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 				}
 			}
 			for i, name := range pending {
-				if err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { return m.putNew(ctx, i, rows, put) }); err != nil {
+				putNew := func(rows arrow.RecordBatch) error { return m.putNew(ctx, i, rows, put) }
+				if err := s.decodePending(t, name, putNew); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,6 @@
 // Package parquet writes tables as Parquet files for readers that use a glob.
 //
-//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi; one part once the day is over
+//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: rows of answers lo to hi; past days have one part
 //	<table>/current.parquet                          Current, Children: replaced when published
 //	<table>/pending-<lo>-<hi>.arrow                  Current, Children: rows of answers lo to hi, not yet published
 //	ops_<table>/part-<lo>-<hi>.parquet               operations: rows lo to hi

@@ -133,7 +133,10 @@ func (a *Answer) deleteSome(table *schema.Table, pick func(n int) int) {
 func Generate(n int, pick func(n int) int) Journal {
 	var j Journal
 	for i := range n {
-		a := Answer{ID: int64(i + 1), At: start.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
+		a := Answer{
+			ID: int64(i + 1), At: start.Add(time.Duration(i) * 7 * time.Minute),
+			Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{},
+		}
 		for _, table := range Tables() {
 			parent := keys[pick(len(keys))]
 			for k := range pick(4) {

@@ -43,7 +43,9 @@ type Result struct {
 	Added    []string         `json:"added"`   // columns that are NULL in rows stored before the column was added
 	Problems []string         `json:"problems"`
 
-	Pruned     int64      `json:"pruned"` // rows of answers up to this one were not compared with the journal, which is pruned; 0 if all were
+	// Pruned is the last pruned answer of the journal: rows of answers up to it were not compared with
+	// the journal. It is 0 if all were.
+	Pruned     int64      `json:"pruned"`
 	Operations Operations `json:"operations"`
 
 	Same string `json:"same"` // these rows are those of the sink that is read there; "" if they were not compared

@@ -84,7 +84,8 @@ func (j *Journal) Kept() (k Kept, err error) {
 		if k.Pruned, err = Pruned(tx); err != nil {
 			return err
 		}
-		return tx.Row(`SELECT coalesce((SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1), 0)`, k.Pruned).Scan(&since)
+		const oldest = `SELECT coalesce((SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1), 0)`
+		return tx.Row(oldest, k.Pruned).Scan(&since)
 	})
 	k.Since = store.Instant(since)
 	return k, err

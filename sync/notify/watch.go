@@ -258,7 +258,8 @@ func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
 			kind: SinkBehind, of: sink.Kind,
 			holds: now.Error != "" && time.Since(now.Since) >= behindAfter,
 			title: fmt.Sprintf("Sink %s is behind", sink.Kind), over: fmt.Sprintf("Sink %s works again", sink.Kind),
-			text: fmt.Sprintf("It has been disabled since %s: %s\nAnswers are kept in the journal and written once it works again. "+
+			text: fmt.Sprintf("It has been disabled since %s: %s\n"+
+				"Answers are kept in the journal and written once it works again. "+
 				"`outlierd status` shows how far each sink is behind.",
 				now.Since.In(w.config.Timezone).Format("2006-01-02 15:04 MST"), now.Error),
 		})

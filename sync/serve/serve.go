@@ -28,7 +28,9 @@ type About struct {
 	Started   time.Time `json:"started"`
 	State     string    `json:"state"`             // starting, serving or stopping
 	Refused   string    `json:"refused,omitempty"` // why the job file as it is on disk is not the one in use
-	Changed   string    `json:"changed,omitempty"` // when the job file is read again, as it differs from the one in use: [ReadSoon] or [ReadOnSignal]
+	// Changed says when the job file is read again if it differs from the one in use: [ReadSoon] or
+	// [ReadOnSignal].
+	Changed string `json:"changed,omitempty"`
 }
 
 // Ticket logs one browser in to the page of a daemon, once and within a minute: POST /v1/login.

@@ -127,13 +127,14 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer file.Close()
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloading)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	err = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloading))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.refuse(w, r, "download", err)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
-	_, _ = io.Copy(w, file) // whether the client has read it is its own affair
+	_, _ = io.Copy(w, file) // it fails if the client has closed the connection
 }
 
 // askView is the data of the page Ask.

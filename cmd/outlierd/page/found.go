@@ -127,7 +127,9 @@ func known(choices []choice, value string) bool {
 // address is the address of another page with the same filter.
 func (f Filter) address(page int) string {
 	form := url.Values{}
-	for name, value := range map[string]string{"query": f.Query, "job": f.Job, "channel": f.Channel, "kind": f.Kind, "language": f.Language} {
+	for name, value := range map[string]string{
+		"query": f.Query, "job": f.Job, "channel": f.Channel, "kind": f.Kind, "language": f.Language,
+	} {
 		if value != "" {
 			form.Set(name, value)
 		}

@@ -97,7 +97,8 @@ func mapped(all []Outlier) *mapView {
 		if o.placed() {
 			v.Dots = append(v.Dots, dot{
 				X: int64(x.at(o.Age)), Y: int64(mapHeight - y.at(*o.Ratio)), ID: o.ID, Short: o.Kind == "short",
-				Says: fmt.Sprintf("%s times the average, %s: %s", decimal(o.Ratio), o.Published, o.Title), // marks of direction in the title have nothing after them
+				// The title is at the end, so that direction marks in it affect nothing else.
+				Says: fmt.Sprintf("%s times the average, %s: %s", decimal(o.Ratio), o.Published, o.Title),
 			})
 		}
 	}

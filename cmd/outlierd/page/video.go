@@ -59,7 +59,8 @@ type VideoFilter struct {
 type Channel struct {
 	ID, Title, Handle, Description, Last string
 
-	Subscribers, Videos, Median, Outliers *int64 // Median is of the views of its videos; Outliers are among those that were sampled
+	// Median is that of the views of its videos. Outliers are those among the sampled videos.
+	Subscribers, Videos, Median, Outliers *int64
 
 	Curve       []Point // its subscribers over time
 	Uploads     []Upload

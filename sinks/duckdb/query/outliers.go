@@ -48,8 +48,10 @@ func (o Outliers) SQL() string {
 	if o.Query != "" || o.Job != "" || o.Channel != "" {
 		once = "MATERIALIZED"
 	}
-	return fmt.Sprintf(`WITH wanted AS %[6]s (SELECT t.rowid AS place, t.%[3]s AS rank, t.video_id FROM outliers AS t WHERE %[2]s)
-		SELECT n.total, t.video_id, t.title, %[1]s, t.channel_id, coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
+	return fmt.Sprintf(`WITH wanted AS %[6]s (SELECT t.rowid AS place, t.%[3]s AS rank, t.video_id
+		FROM outliers AS t WHERE %[2]s)
+		SELECT n.total, t.video_id, t.title, %[1]s, t.channel_id,
+			coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
 			t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at
 		FROM (SELECT count(*) AS total FROM wanted) AS n LEFT JOIN (FROM outliers WHERE rowid IN (
 			SELECT place FROM wanted ORDER BY rank DESC NULLS LAST, video_id LIMIT %[4]d OFFSET %[5]d)) AS t ON true

@@ -63,14 +63,19 @@ func Curve(id string, most int) string {
 // average_views_ratio, z_score, first_seen_at, last_seen_at and description. The result is empty if the
 // video is unknown.
 func Video(id string) string {
-	return fmt.Sprintf(`SELECT coalesce(v.title, o.title, u.title), %[2]s, coalesce(v.channel_id, o.channel_id, u.channel_id),
-			coalesce(v.channel_title, o.channel_title), coalesce(v.kind, o.kind, u.kind), coalesce(o.language, v.default_audio_language),
-			coalesce(v.duration, o.duration, u.duration), coalesce(v.published_at, o.published_at, u.published_at_estimate_at),
+	return fmt.Sprintf(`SELECT coalesce(v.title, o.title, u.title), %[2]s,
+			coalesce(v.channel_id, o.channel_id, u.channel_id),
+			coalesce(v.channel_title, o.channel_title), coalesce(v.kind, o.kind, u.kind),
+			coalesce(o.language, v.default_audio_language),
+			coalesce(v.duration, o.duration, u.duration),
+			coalesce(v.published_at, o.published_at, u.published_at_estimate_at),
 			s.view_count, coalesce(v.like_count, o.like_count), coalesce(v.comment_count, o.comment_count),
 			coalesce(o.average_views_ratio, u.average_views_ratio), coalesce(o.z_score, u.z_score),
-			least(o.first_seen_at, v.first_seen_at, u.first_seen_at), greatest(o.last_seen_at, v.last_seen_at, u.last_seen_at), v.description
+			least(o.first_seen_at, v.first_seen_at, u.first_seen_at),
+			greatest(o.last_seen_at, v.last_seen_at, u.last_seen_at), v.description
 		FROM (SELECT %[1]s AS video_id) AS t LEFT JOIN (FROM outliers WHERE video_id = %[1]s) AS o ON true
-			LEFT JOIN (FROM videos WHERE video_id = %[1]s) AS v ON true LEFT JOIN (FROM channel_uploads WHERE video_id = %[1]s LIMIT 1) AS u ON true
+			LEFT JOIN (FROM videos WHERE video_id = %[1]s) AS v ON true
+			LEFT JOIN (FROM channel_uploads WHERE video_id = %[1]s LIMIT 1) AS u ON true
 			LEFT JOIN (SELECT arg_max(view_count, last_seen_at) AS view_count FROM (
 				SELECT view_count, last_seen_at FROM outliers WHERE video_id = %[1]s
 				UNION ALL SELECT view_count, last_seen_at FROM videos WHERE video_id = %[1]s
@@ -81,7 +86,8 @@ func Video(id string) string {
 // Sightings returns a query for the searches that found a video: observed_at, the job, the run, what
 // was searched for, page and rank, both from 1. It has at most most rows, newest first.
 func Sightings(id string, most int) string {
-	return fmt.Sprintf(`SELECT observed_at, _job, _run_id, coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
+	return fmt.Sprintf(`SELECT observed_at, _job, _run_id,
+			coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
 			page + 1, rank FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }
 
@@ -95,7 +101,8 @@ func Changes(id string) string {
 // Comments returns a query for the comments of a video, sorted by likes, most first: author, text,
 // published_at, likes_count, reply_count, and whether the author owns the channel.
 func Comments(id string) string {
-	return fmt.Sprintf(`SELECT author_text, "text", published_at, likes_count, reply_count, author_is_channel_owner FROM comments
+	return fmt.Sprintf(`SELECT author_text, "text", published_at, likes_count, reply_count, author_is_channel_owner
+		FROM comments
 		WHERE video_id = %s ORDER BY likes_count DESC NULLS LAST, position`, database.Text(id))
 }
 
@@ -109,15 +116,18 @@ func Lines(id, words string, skip, most int) string {
 	}
 	return fmt.Sprintf(`WITH wanted AS (SELECT position, start_ms, "text" FROM transcript_events WHERE %s)
 		SELECT n.total, l.start_ms, l."text" FROM (SELECT count(*) AS total FROM wanted) AS n
-			LEFT JOIN (FROM wanted ORDER BY position LIMIT %d OFFSET %d) AS l ON true ORDER BY l.position`, where, most, skip)
+			LEFT JOIN (FROM wanted ORDER BY position LIMIT %d OFFSET %d) AS l ON true
+			ORDER BY l.position`, where, most, skip)
 }
 
 // Channel returns a query for the data of a channel: title, handle, description, subscribers, videos,
 // median views, outliers among its sampled uploads, and last_seen_at. The result is empty if the
 // channel is unknown.
 func Channel(id string) string {
-	return fmt.Sprintf(`SELECT coalesce(c.title, o.channel_title), coalesce(c.handle, ltrim(o.channel_handle, '@')), c.description,
-			coalesce(s.subscriber_count, o.channel_subscribers), s.videos_count, s.median_views_estimate, s.positive_outliers_count,
+	return fmt.Sprintf(`SELECT coalesce(c.title, o.channel_title),
+			coalesce(c.handle, ltrim(o.channel_handle, '@')), c.description,
+			coalesce(s.subscriber_count, o.channel_subscribers), s.videos_count, s.median_views_estimate,
+			s.positive_outliers_count,
 			greatest(c.last_seen_at, o.last_seen_at)
 		FROM (SELECT 1) LEFT JOIN (FROM channels WHERE channel_id = %[1]s) AS c ON true
 			LEFT JOIN (FROM outliers WHERE channel_id = %[1]s ORDER BY last_seen_at DESC LIMIT 1) AS o ON true
@@ -139,12 +149,16 @@ func Subscribers(id string, most int) string {
 // and z_score. If there are none, the result has one row with the total.
 func Uploads(id string, skip, most int) string {
 	return fmt.Sprintf(`WITH found AS (
-			SELECT video_id, title, kind, published_at, view_count, average_views_ratio, z_score, last_seen_at FROM outliers WHERE channel_id = %[1]s
-			UNION ALL SELECT video_id, title, kind, published_at, view_count, NULL, NULL, last_seen_at FROM videos WHERE channel_id = %[1]s
-			UNION ALL SELECT video_id, title, kind, published_at_estimate_at, view_count, average_views_ratio, z_score, last_seen_at
+			SELECT video_id, title, kind, published_at, view_count, average_views_ratio, z_score, last_seen_at
+			FROM outliers WHERE channel_id = %[1]s
+			UNION ALL SELECT video_id, title, kind, published_at, view_count, NULL, NULL, last_seen_at
+			FROM videos WHERE channel_id = %[1]s
+			UNION ALL SELECT video_id, title, kind, published_at_estimate_at, view_count, average_views_ratio,
+				z_score, last_seen_at
 				FROM channel_uploads WHERE channel_id = %[1]s
 		), wanted AS (
-			SELECT video_id, arg_max(title, last_seen_at) AS title, any_value(kind) AS kind, min(published_at) AS published_at,
+			SELECT video_id, arg_max(title, last_seen_at) AS title, any_value(kind) AS kind,
+				min(published_at) AS published_at,
 				arg_max(view_count, last_seen_at) AS view_count, arg_max(average_views_ratio, last_seen_at) AS ratio,
 				arg_max(z_score, last_seen_at) AS score FROM found GROUP BY video_id
 		)

@@ -121,7 +121,8 @@ func init() {
 // fill writes the history into an empty state. Triggers and indexes are taken away
 // for that long; the periods are made with them, as they count themselves.
 func fill(ctx context.Context, path string, answers, queued int) (err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=cache_size(-262144)&_pragma=temp_store(memory)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(off)&_pragma=synchronous(off)"+
+		"&_pragma=cache_size(-262144)&_pragma=temp_store(memory)")
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,8 @@ func fill(ctx context.Context, path string, answers, queued int) (err error) {
 // stripped drops all indexes and triggers and returns the statements that make them
 // again.
 func stripped(ctx context.Context, db *sql.DB) (restore []string, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT type, name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY type, rowid`)
+	rows, err := db.QueryContext(ctx, `SELECT type, name, sql FROM sqlite_schema
+		WHERE type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY type, rowid`)
 	if err != nil {
 		return nil, err
 	}
