@@ -14,25 +14,26 @@ import (
 	"outlierd/outlier"
 )
 
-// prices are those of the interface, Credits per request.
+// prices are the documented prices, in credits per request. Operations that are not listed are free.
 var prices = map[outlier.Operation]outlier.Credits{
-	outlier.OpSearch: 2, outlier.OpRelated: 2, outlier.OpFindChannels: 5, outlier.OpFindRelatedChannels: 5, outlier.OpTrendingFormats: 1,
+	outlier.OpSearch: 2, outlier.OpRelated: 2, outlier.OpFindChannels: 5, outlier.OpFindRelatedChannels: 5,
+	outlier.OpTrendingFormats: 1,
 }
 
-func TestSearchesCostWhatTheInterfaceSaysAndDataIsFree(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+func TestOperationsHaveTheDocumentedPrices(t *testing.T) {
+	s := unlimited(Options{Seed: 1})
 	var spent outlier.Credits
 	for op, path := range paths(t, s) {
 		if resp, body := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
-			t.Fatalf("GET %s is answered %d %s", path, resp.StatusCode, body)
+			t.Fatalf("GET %s: answer %d %s, want %d", path, resp.StatusCode, body, http.StatusOK)
 		}
 		if diff := cmp.Diff(Totals{Calls: 1, Served: 1, Charged: prices[op]}, s.Books().Operations[op]); diff != "" {
-			t.Errorf("%s:\n%s", op, diff)
+			t.Errorf("books of %s (-want +got):\n%s", op, diff)
 		}
 		spent += prices[op]
 	}
 	if got := s.Books().Total.Spent(); got != spent {
-		t.Errorf("spent %d, want %d", got, spent)
+		t.Errorf("spent %d credits, want %d", got, spent)
 	}
 }
 
@@ -44,24 +45,24 @@ func TestIdenticalPaidCallIsFreeWithinTheCachePeriod(t *testing.T) {
 		first, _ := ask[searchAnswer](t, s.Transport(), path)
 		time.Sleep(10*time.Minute - 1)
 		if second, _ := ask[searchAnswer](t, s.Transport(), path); spent() != 2 || !cmp.Equal(first, second) {
-			t.Errorf("spent %d after a repeat within the period, want 2 and the same answer", spent())
+			t.Errorf("spent %d credits after a repeat within the period, want 2 and the same answer", spent())
 		}
 		ask[searchAnswer](t, s.Transport(), path+"&from=1")
 		if spent() != 4 {
-			t.Errorf("spent %d after another page, want 4", spent())
+			t.Errorf("spent %d credits after another page, want 4", spent())
 		}
 		time.Sleep(time.Nanosecond)
 		ask[searchAnswer](t, s.Transport(), path)
 		if spent() != 6 {
-			t.Errorf("spent %d after the period, want 6", spent())
+			t.Errorf("spent %d credits after the period, want 6", spent())
 		}
 		if got := s.Books().Total.Cached; got != 1 {
-			t.Errorf("%d cached, want 1", got)
+			t.Errorf("%d answers from the cache, want 1", got)
 		}
 	})
 }
 
-func TestCachedAnswerIsTheOldOneEvenInTheNextHour(t *testing.T) {
+func TestCachedAnswerIsUnchangedInTheNextHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		time.Sleep(59 * time.Minute)
@@ -70,75 +71,79 @@ func TestCachedAnswerIsTheOldOneEvenInTheNextHour(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		cached, _ := ask[searchAnswer](t, s.Transport(), path)
 		fresh, _ := ask[searchAnswer](t, s.Transport(), path+"&size=20")
-		if !cmp.Equal(first, cached) || cmp.Equal(first.Hits, fresh.Hits) {
-			t.Error("a cached answer was measured anew")
+		if !cmp.Equal(first, cached) {
+			t.Error("the cached answer differs from the first")
+		}
+		if cmp.Equal(first.Hits, fresh.Hits) {
+			t.Error("an answer that is not cached has the hits of the last hour")
 		}
 	})
 }
 
-func TestExhaustedBalanceIsRefusedButRepeatsStayFree(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Credits: 3})
+func TestExhaustedBalanceRefusesAllButRepeats(t *testing.T) {
+	s := unlimited(Options{Seed: 1, Credits: 3})
 	path := paths(t, s)[outlier.OpSearch]
 	ask[searchAnswer](t, s.Transport(), path)
 	got, resp := ask[simple](t, s.Transport(), path+"&from=1")
 	if resp.StatusCode != http.StatusPaymentRequired || got.Error.Message != "Insufficient credits" || got.Status != "error" {
-		t.Errorf("answered %d %+v, want 402", resp.StatusCode, got)
+		t.Errorf("answer %d %+v, want 402", resp.StatusCode, got)
 	}
 	if _, resp := ask[searchAnswer](t, s.Transport(), path); resp.StatusCode != http.StatusOK {
-		t.Errorf("a free repeat is answered %d", resp.StatusCode)
+		t.Errorf("status %d for a free repeat, want %d", resp.StatusCode, http.StatusOK)
 	}
 	want := Totals{Calls: 3, Served: 2, Refused: 1, Cached: 1, Charged: 2}
 	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
-		t.Error(diff)
+		t.Errorf("books (-want +got):\n%s", diff)
 	}
 }
 
 func TestRefundedCreditsCanBeSpentAgain(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Credits: 2})
+	s := unlimited(Options{Seed: 1, Credits: 2})
 	path := paths(t, s)[outlier.OpSearch]
 	s.FailNext(outlier.OpSearch, ServerError)
 	if _, resp := ask[simple](t, s.Transport(), path); resp.StatusCode != http.StatusInternalServerError {
-		t.Fatalf("answered %d", resp.StatusCode)
+		t.Fatalf("status %d, want %d", resp.StatusCode, http.StatusInternalServerError)
 	}
 	if _, resp := ask[searchAnswer](t, s.Transport(), path); resp.StatusCode != http.StatusOK {
-		t.Errorf("answered %d after the refund", resp.StatusCode)
+		t.Errorf("status %d after the refund, want %d", resp.StatusCode, http.StatusOK)
 	}
 	want := Totals{Calls: 2, Served: 1, Failed: 1, Charged: 4, Refunded: 2}
 	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
-		t.Error(diff)
+		t.Errorf("books (-want +got):\n%s", diff)
 	}
 }
 
 func TestRefusedCallsCostNothing(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+	s := unlimited(Options{Seed: 1})
 	askRaw(t, s.Transport(), "/search/outliers?size=41")
 	askRaw(t, s.Transport(), "/video/dQw4w9WgXcQ")
 	askRaw(t, s.Transport(), "/nowhere")
 	want := Totals{Calls: 3, Refused: 1, Missing: 2}
 	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
-		t.Error(diff)
+		t.Errorf("books (-want +got):\n%s", diff)
 	}
 }
 
-func TestWithoutTheKeyEverythingIsUnauthorized(t *testing.T) {
+// TestCallsWithoutTheKeyAreUnauthorized, and do not count towards the rate limit.
+func TestCallsWithoutTheKeyAreUnauthorized(t *testing.T) {
 	s := New(Options{Seed: 1, Key: "s3cret", Limit: 1})
 	for _, header := range []string{"", "s3cret", "Bearer s3cret", "Api-Key demo", "Api-Key  s3cret", "api-key s3cret"} {
 		r := request(t, "http://service.test/search/outliers")
 		r.Header.Set("Authorization", header)
 		resp, err := s.Transport().RoundTrip(r)
 		if err != nil || resp.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%q is answered %v, %v; want 401", header, resp, err)
+			t.Errorf("Authorization %q: answer %v, %v; want 401", header, resp, err)
 		}
 	}
 	r := request(t, "http://service.test/search/outliers")
 	r.Header.Set("Authorization", "Api-Key s3cret")
 	if resp, err := s.Transport().RoundTrip(r); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("the key is answered %v, %v; calls without it must not use the limit up", resp, err)
+		t.Errorf("with the key, after calls without it: answer %v, %v; want 200", resp, err)
 	}
 }
 
 func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+	s := unlimited(Options{Seed: 1})
 	params := url.Values{"query": {"b", "a & ü"}, "size": {"40"}}
 	askRaw(t, s.Transport(), "/search/outliers?size=40&"+url.Values{"query": params["query"]}.Encode())
 	askRaw(t, s.Transport(), "/video/comments/dQw4w9WgXcQ")
@@ -149,15 +154,18 @@ func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
 	}
 	want := []Call{
 		{At: Epoch, Op: outlier.OpSearch, Identity: search.Identity(), Result: Served, Status: 200, Charged: 2},
-		{At: Epoch, Op: outlier.OpComments, Entity: "dQw4w9WgXcQ", Identity: comments.Identity(), Result: Missing, Status: 404},
+		{
+			At: Epoch, Op: outlier.OpComments, Entity: "dQw4w9WgXcQ", Identity: comments.Identity(),
+			Result: Missing, Status: 404,
+		},
 	}
 	if diff := cmp.Diff(want, s.Books().Calls); diff != "" {
-		t.Error(diff)
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
-func TestBooksBalanceWhateverHappensAtOnce(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Credits: 40})
+func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
+	s := unlimited(Options{Seed: 1, Credits: 40})
 	all := paths(t, s)
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -190,22 +198,23 @@ func TestBooksBalanceWhateverHappensAtOnce(t *testing.T) {
 	}
 	total := b.Total
 	if sum.Calls != total.Calls || sum.Spent() != total.Spent() || logged != total || total.Calls != 16*20*len(all) {
-		t.Errorf("total %+v, by operation %+v, logged %+v", total, sum, logged)
+		t.Errorf("total %+v, by operation %+v, logged %+v; want the same, and %d calls", total, sum, logged, 16*20*len(all))
 	}
 	if total.Served+total.Missing+total.Refused+total.Failed+total.Lost != total.Calls {
 		t.Errorf("results do not add up: %+v", total)
 	}
 	if total.Spent() > 40 {
-		t.Errorf("spent %d of 40", total.Spent())
+		t.Errorf("spent %d credits, want at most 40", total.Spent())
 	}
 }
 
-func TestLogForgetsTheOldestButTotalsDoNot(t *testing.T) {
+func TestLogDropsOldCallsAndTotalsCountThem(t *testing.T) {
 	l := newLedger(Options{})
 	for range maxLog + 5 {
 		l.book(Call{Result: Served})
 	}
 	if l.books.Total.Calls != maxLog+5 || len(l.books.Calls) != maxLog-maxLog/10+5 {
-		t.Errorf("%d calls, %d in the log", l.books.Total.Calls, len(l.books.Calls))
+		t.Errorf("%d calls, %d in the log; want %d and %d",
+			l.books.Total.Calls, len(l.books.Calls), maxLog+5, maxLog-maxLog/10+5)
 	}
 }

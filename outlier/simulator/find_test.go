@@ -11,9 +11,9 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-func TestPagesOfChannelsHoldAllOfThem(t *testing.T) {
+func TestChannelPagesContainEveryChannel(t *testing.T) {
 	for _, items := range []bool{false, true} {
-		s := unhurried(Options{Seed: 1, PagingItems: items})
+		s := unlimited(Options{Seed: 1, PagingItems: items})
 		seen := map[string]bool{}
 		for from := 0; ; from++ {
 			at := from
@@ -22,7 +22,7 @@ func TestPagesOfChannelsHoldAllOfThem(t *testing.T) {
 			}
 			a, _ := ask[listing[library.ChannelShape]](t, s.Transport(), "/search/channels?size=40&from="+strconv.Itoa(at))
 			if *a.Pagination.Total != library.ChannelCount {
-				t.Fatalf("pagination %+v", a.Pagination)
+				t.Fatalf("pagination %+v, want a total of %d", a.Pagination, library.ChannelCount)
 			}
 			if len(a.Hits) == 0 {
 				break
@@ -31,13 +31,14 @@ func TestPagesOfChannelsHoldAllOfThem(t *testing.T) {
 				seen[h.ID] = true
 			}
 		}
-		if len(seen) != library.ChannelCount || s.Books().Total.Charged != 5*(library.ChannelCount/40+1) {
-			t.Errorf("items %v: %d channels for %d credits", items, len(seen), s.Books().Total.Charged)
+		const credits = 5 * (library.ChannelCount/40 + 1)
+		if got := s.Books().Total.Charged; len(seen) != library.ChannelCount || got != credits {
+			t.Errorf("items %t: %d channels for %d credits, want %d for %d", items, len(seen), got, library.ChannelCount, credits)
 		}
 	}
 }
 
-func TestFormatsTrendForADay(t *testing.T) {
+func TestTrendingFormatsChangeDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 1000, CachePeriod: 1})
 		trending := func() []library.Format {
@@ -50,10 +51,11 @@ func TestFormatsTrendForADay(t *testing.T) {
 		time.Sleep(time.Hour)
 		tuesday := trending()
 		if len(monday) != library.MaxFormats || !gocmp.Equal(monday, evening) || gocmp.Equal(monday, tuesday) {
-			t.Errorf("%d formats, the same at night: %v, the next day: %v", len(monday), gocmp.Equal(monday, evening), gocmp.Equal(monday, tuesday))
+			t.Errorf("%d formats, the same in the evening: %t, the next day: %t; want %d, true and false",
+				len(monday), gocmp.Equal(monday, evening), gocmp.Equal(monday, tuesday), library.MaxFormats)
 		}
 		if b := s.Books(); b.Total.Charged != 3 || len(b.UnknownParams) != 0 {
-			t.Errorf("charged %d, unknown parameters %v", b.Total.Charged, b.UnknownParams)
+			t.Errorf("charged %d credits, unknown parameters %v; want 3 and none", b.Total.Charged, b.UnknownParams)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// ask sends one good-mannered request and decodes a JSON answer into T.
+// ask sends a GET request with the key and decodes the answer, which must be JSON, into T.
 func ask[T any](t *testing.T, rt http.RoundTripper, target string) (T, *http.Response) {
 	t.Helper()
 	var answer T
@@ -47,13 +47,13 @@ func request(t *testing.T, url string) *http.Request {
 	return r
 }
 
-// unhurried is a frozen service that no test meets the limit of.
-func unhurried(o Options) *Service {
+// unlimited returns a frozen service whose rate limit no test reaches.
+func unlimited(o Options) *Service {
 	o.Limit, o.Freeze = 1_000_000, true
 	return New(o)
 }
 
-// aHit is a hit of which nothing is missing.
+// aHit returns a hit without missing fields.
 func aHit(t *testing.T, seed uint64, at time.Time) *library.Hit {
 	t.Helper()
 	for _, h := range library.Open(seed).Index(at).Hits {
@@ -65,14 +65,14 @@ func aHit(t *testing.T, seed uint64, at time.Time) *library.Hit {
 	return nil
 }
 
-// paths are good requests of this hour, one of each operation.
+// paths returns a valid request target for each operation, about a hit that exists now.
 func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 	t.Helper()
-	return questions(aHit(t, s.options.Seed, s.now()))
+	return targets(aHit(t, s.options.Seed, s.now()))
 }
 
-// questions ask everything about a hit.
-func questions(h *library.Hit) map[outlier.Operation]string {
+// targets returns a request target for each operation, about a hit.
+func targets(h *library.Hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
 		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.Channel.Niche.Topics[h.Topic].Names[0]}}.Encode(),
 		outlier.OpFindRelatedChannels: "/search/channels/related?relatedChannelId=" + h.Channel.ID,

@@ -16,14 +16,14 @@ func TestEqualSeedsAndClocksGiveEqualAnswers(t *testing.T) {
 	at := time.Date(2031, time.May, 5, 5, 5, 5, 0, time.UTC)
 	a, b, other := library.New(7), library.New(7), library.New(8)
 	if diff := cmp.Diff(everything(t, a, at), everything(t, b, at)); diff != "" {
-		t.Errorf("two libraries of seed 7 differ:\n%s", diff)
+		t.Errorf("answers of two libraries of seed 7 differ:\n%s", diff)
 	}
 	if cmp.Equal(everything(t, a, at), everything(t, other, at)) {
-		t.Error("seeds 7 and 8 make the same library")
+		t.Error("libraries of seeds 7 and 8 give the same answers")
 	}
 }
 
-// everything is one answer of each kind, about the library's own entities.
+// everything returns an answer of each kind, about entities of the library.
 func everything(t *testing.T, l *library.Library, at time.Time) []string {
 	t.Helper()
 	x := l.Index(at)
@@ -62,7 +62,8 @@ func TestHitsAgreeWithTheirChannelAndTheirDetails(t *testing.T) {
 				IsPositiveOutlier: h.Statistics.IsPositiveOutlier, IsNegativeOutlier: h.Statistics.IsNegativeOutlier,
 			}
 			if diff := cmp.Diff(v.Statistics, got); diff != "" || v.Title != h.Snippet.Title || v.ViewCount != h.Statistics.ViewCount {
-				t.Errorf("%s differs from its channel's entry:\n%s", h.ID, diff)
+				t.Errorf("%s differs from the entry of its channel: title %q, want %q; %d views, want %d; statistics (-want +got):\n%s",
+					h.ID, h.Snippet.Title, v.Title, h.Statistics.ViewCount, v.ViewCount, diff)
 			}
 		}
 		if d, ok := l.DetailsAnswer(h.ID, Epoch).(library.DetailsAnswer); ok {
@@ -70,7 +71,7 @@ func TestHitsAgreeWithTheirChannelAndTheirDetails(t *testing.T) {
 				CommentCount: h.Statistics.CommentCount, LikeCount: h.Statistics.LikeCount, ViewCount: h.Statistics.ViewCount,
 			}
 			if diff := cmp.Diff(want, d.Items[0].Statistics); diff != "" {
-				t.Errorf("%s differs from its details:\n%s", h.ID, diff)
+				t.Errorf("statistics in the details of %s (-want +got):\n%s", h.ID, diff)
 			}
 		}
 	}
@@ -90,6 +91,6 @@ func TestNewUploadsAppearAndViewsGrow(t *testing.T) {
 	}
 	h := aHit(t, 1, Epoch)
 	if h.Upload.Views(later) <= h.Views {
-		t.Errorf("%s has %d views after 30 days, %d before", h.ID(), h.Upload.Views(later), h.Views)
+		t.Errorf("%s has %d views after 30 days, want more than %d", h.ID(), h.Upload.Views(later), h.Views)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// limited is the rate limit shape.
+// limited is the body of a refusal by the rate limit.
 type limited struct {
 	Error  rateLimitError `json:"error"`
 	Status string         `json:"status"`
 }
 
-func TestWindowBeginsWithTheFirstRequestAndCountsRefusedOnes(t *testing.T) {
+func TestWindowStartsWithARequestAndCountsRefusedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 2, Window: time.Minute})
 		path := paths(t, s)[outlier.OpDetails]
@@ -34,12 +34,12 @@ func TestWindowBeginsWithTheFirstRequestAndCountsRefusedOnes(t *testing.T) {
 				RateLimit: rateLimit{Limit: 2, Current: current, ResetTime: opened.Add(time.Minute).UTC().Format(library.WithMillis)},
 			}}
 			if diff := cmp.Diff(want, got); diff != "" || resp.StatusCode != http.StatusTooManyRequests {
-				t.Errorf("answered %d:\n%s", resp.StatusCode, diff)
+				t.Errorf("status %d, want %d; body (-want +got):\n%s", resp.StatusCode, http.StatusTooManyRequests, diff)
 			}
 		}
 		time.Sleep(time.Until(opened.Add(time.Minute)))
 		if resp, _ := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
-			t.Errorf("answered %d at the reset", resp.StatusCode)
+			t.Errorf("status %d at the reset, want %d", resp.StatusCode, http.StatusOK)
 		}
 	})
 }
@@ -55,29 +55,30 @@ func TestDefaultLimitIsTenAMinute(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if statuses[200] != 250 || statuses[429] != 1250 {
-			t.Errorf("answers %v in 25 minutes, want 250 good ones", statuses)
+			t.Errorf("answers by status in 25 minutes: %v, want 250 with 200 and 1250 with 429", statuses)
 		}
 	})
 }
 
-func TestFrozenServiceTellsAResetByItsOwnClock(t *testing.T) {
+func TestFrozenServiceStatesTheResetByItsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 1, Freeze: true})
 		path := paths(t, s)[outlier.OpDetails]
 		askRaw(t, s.Transport(), path)
 		time.Sleep(20 * time.Second)
 		got, resp := ask[limited](t, s.Transport(), path)
-		if want := Epoch.Add(40 * time.Second).Format(library.WithMillis); got.Error.RateLimit.ResetTime != want || resp.Header.Get("Date") != Epoch.Format(http.TimeFormat) {
-			t.Errorf("reset %s at %s, want %s", got.Error.RateLimit.ResetTime, resp.Header.Get("Date"), want)
+		reset, date := Epoch.Add(40*time.Second).Format(library.WithMillis), Epoch.Format(http.TimeFormat)
+		if got.Error.RateLimit.ResetTime != reset || resp.Header.Get("Date") != date {
+			t.Errorf("reset %s at %s, want %s at %s", got.Error.RateLimit.ResetTime, resp.Header.Get("Date"), reset, date)
 		}
 		time.Sleep(40 * time.Second)
 		if resp, _ := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
-			t.Errorf("answered %d after the reset", resp.StatusCode)
+			t.Errorf("status %d after the reset, want %d", resp.StatusCode, http.StatusOK)
 		}
 	})
 }
 
-func TestServedNumbersGrowInVirtualTime(t *testing.T) {
+func TestViewsGrowInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		hit, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
@@ -86,10 +87,10 @@ func TestServedNumbersGrowInVirtualTime(t *testing.T) {
 		channel, _ := ask[library.ChannelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
 		newest, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
 		if newest.Hits[0].Snippet.PublishedAt <= hit.Hits[0].Snippet.PublishedAt {
-			t.Errorf("the newest outlier is still of %s", newest.Hits[0].Snippet.PublishedAt)
+			t.Errorf("after a week the newest outlier is of %s, want a later one", newest.Hits[0].Snippet.PublishedAt)
 		}
 		if after := viewsOf(channel, hit.Hits[0].ID); after <= before {
-			t.Errorf("%s has %d views after a week, %d before", hit.Hits[0].ID, after, before)
+			t.Errorf("%s has %d views after a week, want more than %d", hit.Hits[0].ID, after, before)
 		}
 	})
 }

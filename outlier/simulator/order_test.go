@@ -14,7 +14,7 @@ import (
 	"outlierd/outlier"
 )
 
-// post makes a good-mannered POST /scan.
+// post returns a request POST /scan with the key.
 func post(t *testing.T, body string) *http.Request {
 	t.Helper()
 	r := request(t, "http://service.test/scan")
@@ -36,8 +36,8 @@ func orderScan(t *testing.T, s *Service, body string) exchange {
 	return exchange{resp.Request, resp, answer}
 }
 
-func TestEachOrderStartsAndChargesAnotherScan(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+func TestEachStartChargesAnotherScan(t *testing.T) {
+	s := unlimited(Options{Seed: 1})
 	ids := map[string]bool{}
 	for range 3 {
 		ids[startScan(t, s, `{"query":["moka pot"]}`).ID] = true
@@ -45,20 +45,23 @@ func TestEachOrderStartsAndChargesAnotherScan(t *testing.T) {
 	ids[startScan(t, s, `{"query":["moka pot"],"mode":"standard","findBy":"query"}`).ID] = true
 	want := Totals{Calls: 4, Served: 4, Charged: 250}
 	if diff := cmp.Diff(want, s.Books().Operations[outlier.OpStartScan]); diff != "" || len(ids) != 4 {
-		t.Errorf("%d scans; books:\n%s", len(ids), diff)
+		t.Errorf("%d scans, want 4; books (-want +got):\n%s", len(ids), diff)
 	}
 	for _, c := range s.Books().Calls {
 		if !ids[c.Scan] {
-			t.Errorf("the books tell of scan %q", c.Scan)
+			t.Errorf("the books have scan %q, want one of %v", c.Scan, ids)
 		}
 	}
 }
 
-func TestOrdersAreKnownByTheIdentityOfTheClient(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+func TestStartsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
+	s := unlimited(Options{Seed: 1})
 	startScan(t, s, `{"query":["b","a & ü"]}`)
 	startScan(t, s, `{"findBy":"query","mode":"standard","query":["b"]}`)
-	want := []string{"start_scan  findBy=query&mode=fast&query=b&query=a+%26+%C3%BC", "start_scan  findBy=query&mode=standard&query=b"}
+	want := []string{
+		"start_scan  findBy=query&mode=fast&query=b&query=a+%26+%C3%BC",
+		"start_scan  findBy=query&mode=standard&query=b",
+	}
 	for i, c := range s.Books().Calls {
 		if c.Identity != want[i] {
 			t.Errorf("identity %q, want %q", c.Identity, want[i])
@@ -66,11 +69,11 @@ func TestOrdersAreKnownByTheIdentityOfTheClient(t *testing.T) {
 	}
 }
 
-func TestFaultsStrikeOrders(t *testing.T) {
+func TestFaultsOfScanStarts(t *testing.T) {
 	for _, tt := range []struct {
 		fault Fault
 		want  Totals
-		scan  bool // whether one was started
+		scan  bool // whether a scan was started
 	}{
 		{ServerError, Totals{Calls: 1, Failed: 1, Charged: 50, Refunded: 50}, false},
 		{NoCredits, Totals{Calls: 1, Refused: 1}, false},
@@ -80,28 +83,28 @@ func TestFaultsStrikeOrders(t *testing.T) {
 		{CutBody, Totals{Calls: 1, Lost: 1, Charged: 50}, true},
 		{GatewayPage, Totals{Calls: 1, Lost: 1, Charged: 50}, true},
 	} {
-		s := unhurried(Options{Seed: 1})
+		s := unlimited(Options{Seed: 1})
 		s.FailNext(outlier.OpStartScan, tt.fault)
 		if resp, err := s.Transport().RoundTrip(post(t, `{"query":["x"]}`)); err == nil {
-			io.Copy(io.Discard, resp.Body) // cut bodies end in an error
+			io.Copy(io.Discard, resp.Body) // truncated bodies end in an error
 		}
 		b := s.Books()
 		if diff := cmp.Diff(tt.want, b.Total); diff != "" || (b.Calls[0].Scan != "") != tt.scan {
-			t.Errorf("%s: scan %q; books:\n%s", tt.fault, b.Calls[0].Scan, diff)
+			t.Errorf("%s: scan %q, want one: %t; books (-want +got):\n%s", tt.fault, b.Calls[0].Scan, tt.scan, diff)
 			continue
 		}
-		if tt.scan { // whoever lost the answer can still find it
+		if tt.scan { // a client that lost the answer can still read the scan
 			readRecord(t, s, b.Calls[0].Scan)
 		}
 	}
-	poor := unhurried(Options{Seed: 1, Credits: 49})
+	poor := unlimited(Options{Seed: 1, Credits: 49})
 	checkAnswer(t, orderScan(t, poor, `{"query":["x"]}`), http.StatusPaymentRequired)
 	if c := poor.Books().Calls[0]; c.Scan != "" || c.Charged != 0 {
-		t.Errorf("booked %+v", c)
+		t.Errorf("booked %+v, want no scan and no charge", c)
 	}
 }
 
-// orderCases are bodies of POST /scan and the places of what is wrong with them.
+// orderCases are bodies of POST /scan and the fields that are wrong in them.
 var orderCases = []struct {
 	body  string
 	wrong []string
@@ -124,8 +127,8 @@ var orderCases = []struct {
 	{`{"query":["a"]`, []string{""}},
 }
 
-func TestOrdersAreChecked(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+func TestInvalidStartsAreRefused(t *testing.T) {
+	s := unlimited(Options{Seed: 1})
 	for _, tt := range orderCases {
 		x := orderScan(t, s, tt.body)
 		if tt.wrong == nil {
@@ -137,12 +140,12 @@ func TestOrdersAreChecked(t *testing.T) {
 		if err := json.Unmarshal(x.body, &got); err != nil {
 			t.Fatal(err)
 		}
-		var places []string
+		var fields []string
 		for _, c := range got.Error.Errors {
-			places = append(places, strings.Join(c.Path, "."))
+			fields = append(fields, strings.Join(c.Path, "."))
 		}
-		if !cmp.Equal(places, tt.wrong) {
-			t.Errorf("%s: complaints about %q, want %q", tt.body, places, tt.wrong)
+		if !cmp.Equal(fields, tt.wrong) {
+			t.Errorf("%s: errors about %q, want %q", tt.body, fields, tt.wrong)
 		}
 	}
 	byName := orderScan(t, s, `{"query":["@coffee"],"findBy":"channels"}`)
@@ -151,39 +154,40 @@ func TestOrdersAreChecked(t *testing.T) {
 	plain.Header.Set("Content-Type", "text/plain")
 	bare := post(t, "")
 	bare.Body = nil
-	for _, r := range []*http.Request{plain, bare, post(t, `{"query":["a"]}}`), post(t, `{"query":["`+strings.Repeat("a", maxBody)+`"]}`)} {
+	tooLong := post(t, `{"query":["`+strings.Repeat("a", maxBody)+`"]}`)
+	for _, r := range []*http.Request{plain, bare, post(t, `{"query":["a"]}}`), tooLong} {
 		if resp, err := s.Transport().RoundTrip(r); err != nil || resp.StatusCode != http.StatusBadRequest {
-			t.Errorf("answered %v, %v; want 400", resp, err)
+			t.Errorf("answer %v, %v; want 400", resp, err)
 		}
 	}
 	if got := s.Books().Total; got.Charged != 50+50+100+50 {
-		t.Errorf("charged %d, want nothing for what was refused", got.Charged)
+		t.Errorf("charged %d credits, want 250 for the starts that were not refused", got.Charged)
 	}
 }
 
-func TestContractAndServiceRefuseTheSameOrders(t *testing.T) {
+func TestContractAndServiceRefuseTheSameStarts(t *testing.T) {
 	for _, tt := range orderCases {
 		in, err := openContract(t).request(post(t, tt.body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := openapi3filter.ValidateRequest(t.Context(), in); (err != nil) != (tt.wrong != nil) {
-			t.Errorf("%s: the service complains about %q, the contract says %v", tt.body, tt.wrong, err)
+			t.Errorf("%s: the service refuses %q; validation: %v", tt.body, tt.wrong, err)
 		}
 	}
 }
 
-func TestEveryErrorAboutOrdersObeysTheContract(t *testing.T) {
+func TestErrorsOfStartsObeyTheContract(t *testing.T) {
 	for status, f := range map[int]Fault{
 		http.StatusUnauthorized: Unauthorized, http.StatusPaymentRequired: NoCredits,
 		http.StatusTooManyRequests: RateLimited, http.StatusInternalServerError: ServerError,
 	} {
-		s := unhurried(Options{Seed: 1})
+		s := unlimited(Options{Seed: 1})
 		s.FailNext(outlier.OpStartScan, f)
 		checkAnswer(t, orderScan(t, s, `{"query":["x"]}`), status)
 	}
-	stranger := New(Options{Seed: 1, Key: "another"})
-	checkAnswer(t, orderScan(t, stranger, `{"query":["x"]}`), http.StatusUnauthorized)
+	otherKey := New(Options{Seed: 1, Key: "another"})
+	checkAnswer(t, orderScan(t, otherKey, `{"query":["x"]}`), http.StatusUnauthorized)
 	busy := New(Options{Seed: 1, Freeze: true, Limit: 1})
 	checkAnswer(t, orderScan(t, busy, `{"query":["x"]}`), http.StatusOK)
 	checkAnswer(t, orderScan(t, busy, `{"query":["x"]}`), http.StatusTooManyRequests)
@@ -196,24 +200,24 @@ func FuzzReadOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		o, wrong := readOrder(post(t, body))
 		if len(wrong) == 0 && (len(o.query) == 0 || !json.Valid([]byte(body))) {
-			t.Errorf("%q is taken for %+v", body, o)
+			t.Errorf("%q is accepted as %+v", body, o)
 		}
 		for _, c := range wrong {
 			if c.Path == nil || c.Code == "" || c.Validation == "" || c.Message == "" {
-				t.Errorf("%q: complaint %+v", body, c)
+				t.Errorf("%q: error %+v has empty fields", body, c)
 			}
 		}
 	})
 }
 
-func TestOrdersArriveOverHTTP(t *testing.T) {
-	server := httptest.NewServer(unhurried(Options{Seed: 1}))
+func TestScanStartsOverHTTP(t *testing.T) {
+	server := httptest.NewServer(unlimited(Options{Seed: 1}))
 	defer server.Close()
 	r := post(t, `{"query":["moka pot"]}`)
 	r.URL.Host = server.Listener.Addr().String()
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("POST /scan is answered %v, %v", resp, err)
+		t.Fatalf("POST /scan: answer %v, %v; want 200", resp, err)
 	}
 	resp.Body.Close()
 }

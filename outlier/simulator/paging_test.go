@@ -11,15 +11,15 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// turn reads n pages of 40 of a search that finds 100 to 1,000 hits, each under
-// its own `from`.
-func turn(g paging, n int) (pages []searchAnswer) {
+// readPages returns the first n pages of 40 of a search that finds 100 to 1,000 hits.
+func readPages(g paging, n int) (pages []searchAnswer) {
 	for page := range n {
 		from := page
 		if g.items {
 			from *= 40
 		}
-		pages = append(pages, pageOf(library.Open(1), url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}, g))
+		q := url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}
+		pages = append(pages, pageOf(library.Open(1), q, g))
 	}
 	return pages
 }
@@ -33,6 +33,7 @@ func idsOf(pages ...searchAnswer) (ids []string) {
 	return ids
 }
 
+// mokaPots returns the ids of all hits of that search.
 func mokaPots() []string {
 	return ids(library.Open(1).Index(Epoch).Find(url.Values{"query": {"moka pot"}}, 1))
 }
@@ -40,27 +41,27 @@ func mokaPots() []string {
 func TestPagesCountPagesOrItems(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		pages := turn(paging{items: items}, len(whole)/40+2)
+		pages := readPages(paging{items: items}, len(whole)/40+2)
 		for n, a := range pages {
 			from := int64(n)
 			if items {
 				from *= 40
 			}
 			if diff := cmp.Diff(pagination{new(len(whole)), from, 40}, a.Pagination); diff != "" {
-				t.Errorf("pagination of page %d:\n%s", n, diff)
+				t.Errorf("items %t: pagination of page %d (-want +got):\n%s", items, n, diff)
 			}
 		}
 		if got := idsOf(pages...); !slices.Equal(got, whole) {
-			t.Errorf("items %v: pages hold %d hits, want %d in order", items, len(got), len(whole))
+			t.Errorf("items %t: pages contain %d hits, want %d in order", items, len(got), len(whole))
 		}
 	}
 	far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
 	if len(far.Hits) != 0 || far.Hits == nil {
-		t.Errorf("the last page of all holds %v, want []", far.Hits)
+		t.Errorf("the page with the largest from contains %v, want []", far.Hits)
 	}
 }
 
-func TestTotalsMayBeOdd(t *testing.T) {
+func TestQuirksOfTotals(t *testing.T) {
 	n := len(mokaPots())
 	for _, tt := range []struct {
 		quirks Quirk
@@ -74,25 +75,27 @@ func TestTotalsMayBeOdd(t *testing.T) {
 	} {
 		for _, items := range []bool{false, true} {
 			var got []*int
-			for _, page := range turn(paging{items, tt.quirks}, 3) {
+			for _, page := range readPages(paging{items, tt.quirks}, 3) {
 				got = append(got, page.Pagination.Total)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("quirks %b, items %v:\n%s", tt.quirks, items, diff)
+				t.Errorf("quirks %b, items %t (-want +got):\n%s", tt.quirks, items, diff)
 			}
 		}
 	}
-	if far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks}); *far.Pagination.Total != 0 {
+	far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks})
+	if *far.Pagination.Total != 0 {
 		t.Errorf("the total shrinks to %d, want 0 at the end", *far.Pagination.Total)
 	}
 }
 
 func TestSizeMayBeIgnored(t *testing.T) {
 	whole := mokaPots()
-	for items, second := range map[bool]int{false: 20, true: 40} { // whoever counts items by the size asked for loses some
-		pages := turn(paging{items, SizeIgnored}, 2)
+	for items, second := range map[bool]int{false: 20, true: 40} { // a client that counts items by its own size misses some
+		pages := readPages(paging{items, SizeIgnored}, 2)
 		if got := idsOf(pages[1]); pages[1].Pagination.Size != 20 || !slices.Equal(got, whole[second:second+20]) {
-			t.Errorf("items %v: the second page says size %d and holds %v", items, pages[1].Pagination.Size, got)
+			t.Errorf("items %t: the second page states size %d and contains %v, want size 20 and %v",
+				items, pages[1].Pagination.Size, got, whole[second:second+20])
 		}
 	}
 }
@@ -100,9 +103,9 @@ func TestSizeMayBeIgnored(t *testing.T) {
 func TestPagesMayRepeat(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		for n, page := range turn(paging{items, PagesRepeated}, 3) {
+		for n, page := range readPages(paging{items, PagesRepeated}, 3) {
 			if !slices.Equal(idsOf(page), whole[:40]) {
-				t.Errorf("items %v: page %d is not the first one", items, n)
+				t.Errorf("items %t: page %d contains %v, want the hits of the first page", items, n, idsOf(page))
 			}
 		}
 	}
@@ -111,25 +114,26 @@ func TestPagesMayRepeat(t *testing.T) {
 func TestPagesMayNeverEnd(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		got := idsOf(turn(paging{items, PagesEndless}, 3*len(whole)/40)...)
+		got := idsOf(readPages(paging{items, PagesEndless}, 3*len(whole)/40)...)
 		for i, id := range got {
 			if id != whole[i%len(whole)] {
-				t.Fatalf("items %v: place %d holds %s, want %s", items, i, id, whole[i%len(whole)])
+				t.Fatalf("items %t: hit %d is %s, want %s", items, i, id, whole[i%len(whole)])
 			}
 		}
 		if len(got) < 2*len(whole) || len(got)%40 != 0 {
-			t.Errorf("items %v: %d hits on full pages of a search that finds %d", items, len(got), len(whole))
+			t.Errorf("items %t: %d hits, want full pages with at least twice the %d that exist", items, len(got), len(whole))
 		}
 	}
-	if a := pageOf(library.Open(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless}); len(a.Hits) != 0 {
-		t.Error("a search that finds nothing has pages")
+	a := pageOf(library.Open(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless})
+	if len(a.Hits) != 0 {
+		t.Errorf("a search that finds nothing has %d hits", len(a.Hits))
 	}
 }
 
 func TestQuirksAreOptions(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Quirks: TotalNull | SizeIgnored})
+	s := unlimited(Options{Seed: 1, Quirks: TotalNull | SizeIgnored})
 	got, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?size=40")
 	if got.Pagination.Total != nil || len(got.Hits) != 20 {
-		t.Errorf("pagination %+v, %d hits", got.Pagination, len(got.Hits))
+		t.Errorf("pagination %+v, %d hits; want no total and 20 hits", got.Pagination, len(got.Hits))
 	}
 }

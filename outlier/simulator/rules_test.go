@@ -11,7 +11,7 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// validation is the shape in which broken rules are answered.
+// validation is the body of an answer with status 400.
 type validation struct {
 	Error  validationError `json:"error"`
 	Status string          `json:"status"`
@@ -19,7 +19,7 @@ type validation struct {
 
 const tooLarge = "9007199254740992"
 
-// ruleCase is values of a query parameter, some of which break its rule.
+// ruleCase has invalid and valid values of a query parameter.
 type ruleCase struct {
 	name      string
 	bad, good []string
@@ -39,7 +39,7 @@ var relatedCases = []ruleCase{
 	{"relatedChannelId", []string{"", "@handle", "UC"}, []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}},
 }
 
-// commonCases are of the common filters.
+// commonCases are the cases of the common filters.
 var commonCases = []ruleCase{
 	{"type", []string{"", "shorts"}, []string{"video", "short"}},
 	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
@@ -82,11 +82,14 @@ var commonCases = []ruleCase{
 var findCases = []ruleCase{
 	{"query", nil, []string{"espresso"}},
 	{"seed", nil, []string{"17"}},
-	{"sortBy", []string{"views", "Rpm"}, []string{"subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency"}},
+	{"sortBy", []string{"views", "Rpm"}, []string{
+		"subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient", "revenueMonthly", "rpm",
+		"foundAt", "recency",
+	}},
 	{"sortOrder", []string{"up"}, []string{"asc", "desc"}},
 }
 
-// channelCases are of the filters of both searches for channels.
+// channelCases are the cases of the filters of both searches for channels.
 var channelCases = []ruleCase{
 	{"filterBy", []string{"", "videos"}, []string{"video", "short"}},
 	{"contentKind", []string{"long"}, []string{"video", "short", "long-form", "short-form"}},
@@ -119,14 +122,14 @@ var channelCases = []ruleCase{
 	{"size", []string{"0", "41"}, []string{"1", "40"}},
 }
 
-// placedCase is a ruleCase of one endpoint.
-type placedCase struct {
+// endpointCase is a ruleCase of an endpoint.
+type endpointCase struct {
 	path string
 	ruleCase
 }
 
-// target asks the endpoint with a value.
-func (c placedCase) target(value string) string {
+// target returns a request target with a value.
+func (c endpointCase) target(value string) string {
 	p := url.Values{}
 	if strings.HasSuffix(c.path, "/related") {
 		p.Set("relatedChannelId", "UCaaaaaaaaaaaaaaaaaaaaaa") // required by one of them
@@ -135,20 +138,22 @@ func (c placedCase) target(value string) string {
 	return c.path + "?" + p.Encode()
 }
 
-func allRuleCases() (all []placedCase) {
+func allRuleCases() (all []endpointCase) {
 	for path, cases := range map[string][]ruleCase{
-		"/search/outliers": slices.Concat(searchCases, commonCases), "/search/outliers/related": slices.Concat(relatedCases, commonCases),
-		"/search/channels": slices.Concat(findCases, channelCases), "/search/channels/related": slices.Concat(relatedCases[3:], channelCases),
+		"/search/outliers":         slices.Concat(searchCases, commonCases),
+		"/search/outliers/related": slices.Concat(relatedCases, commonCases),
+		"/search/channels":         slices.Concat(findCases, channelCases),
+		"/search/channels/related": slices.Concat(relatedCases[3:], channelCases),
 	} {
 		for _, c := range cases {
-			all = append(all, placedCase{path, c})
+			all = append(all, endpointCase{path, c})
 		}
 	}
 	return all
 }
 
 func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
-	rt := unhurried(Options{Seed: 1}).Transport()
+	rt := unlimited(Options{Seed: 1}).Transport()
 	checked := map[string]bool{}
 	for _, tt := range allRuleCases() {
 		checked[tt.path+" "+tt.name] = true
@@ -157,7 +162,7 @@ func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
 		}
 		for _, v := range tt.good {
 			if resp, body := askRaw(t, rt, tt.target(v)); resp.StatusCode != http.StatusOK {
-				t.Errorf("%s is answered %d %s", tt.target(v), resp.StatusCode, body)
+				t.Errorf("GET %s: answer %d %s, want %d", tt.target(v), resp.StatusCode, body, http.StatusOK)
 			}
 		}
 	}
@@ -175,82 +180,85 @@ func checkRefused(t *testing.T, rt http.RoundTripper, path, target string) {
 	t.Helper()
 	got, resp := ask[validation](t, rt, target)
 	if resp.StatusCode != http.StatusBadRequest || got.Status != "error" || len(got.Error.Errors) != 1 {
-		t.Errorf("GET %s is answered %d %+v, want one complaint", target, resp.StatusCode, got)
+		t.Errorf("GET %s: answer %d %+v, want 400 with one error", target, resp.StatusCode, got)
 		return
 	}
 	e := got.Error.Errors[0]
 	if len(e.Path) != 1 || e.Path[0] != path || e.Code == "" || e.Validation == "" || e.Message == "" {
-		t.Errorf("GET %s: complaint %+v, want one that names %s", target, e, path)
+		t.Errorf("GET %s: error %+v, want one about %s", target, e, path)
 	}
 }
 
 func TestPathParametersAreChecked(t *testing.T) {
-	rt := unhurried(Options{Seed: 1}).Transport()
+	rt := unlimited(Options{Seed: 1}).Transport()
 	for _, target := range []string{
-		"/video/short", "/video/dQw4w9WgXc%20", "/video/dQw4w9WgXcQQ", "/video/", "/scan/", "/video/comments/x", "/video/transcript/dQw4w9WgXc.",
+		"/video/short", "/video/dQw4w9WgXc%20", "/video/dQw4w9WgXcQQ", "/video/", "/scan/",
+		"/video/comments/x", "/video/transcript/dQw4w9WgXc.",
 		"/channel/videos/UC", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaa!", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	} {
 		checkRefused(t, rt, "id", target)
 	}
 }
 
-func TestAllBrokenRulesAreToldAtOnce(t *testing.T) {
-	got, _ := ask[validation](t, unhurried(Options{}).Transport(), "/search/outliers?size=0&by=x&from=1")
+func TestAllErrorsAreReportedAtOnce(t *testing.T) {
+	got, _ := ask[validation](t, unlimited(Options{}).Transport(), "/search/outliers?size=0&by=x&from=1")
 	var paths []string
 	for _, e := range got.Error.Errors {
 		paths = append(paths, e.Path...)
 	}
 	if strings.Join(paths, " ") != "by size" {
-		t.Errorf("complaints about %v, want by and size", paths)
+		t.Errorf("errors about %v, want by and size", paths)
 	}
 }
 
-func TestAQueryThatCannotBeReadIsABrokenRuleOfNoParameter(t *testing.T) {
-	got, resp := ask[validation](t, unhurried(Options{}).Transport(), "/search/outliers?size=%zz")
-	if resp.StatusCode != http.StatusBadRequest || len(got.Error.Errors) != 1 || len(got.Error.Errors[0].Path) != 0 || got.Error.Errors[0].Message == "" {
-		t.Errorf("answered %d %+v, want one complaint without a path", resp.StatusCode, got)
+func TestUnparsableQueryIsAnErrorWithoutPath(t *testing.T) {
+	got, resp := ask[validation](t, unlimited(Options{}).Transport(), "/search/outliers?size=%zz")
+	errs := got.Error.Errors
+	if resp.StatusCode != http.StatusBadRequest || len(errs) != 1 || len(errs[0].Path) != 0 || errs[0].Message == "" {
+		t.Errorf("answer %d %+v, want 400 with one error without a path", resp.StatusCode, got)
 	}
 }
 
-func TestAScalarGivenTwiceIsRefused(t *testing.T) {
-	checkRefused(t, unhurried(Options{}).Transport(), "size", "/search/outliers?size=10&size=20")
+func TestRepeatedScalarIsRefused(t *testing.T) {
+	checkRefused(t, unlimited(Options{}).Transport(), "size", "/search/outliers?size=10&size=20")
 }
 
 func TestUnknownParametersAreIgnoredAndCounted(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+	s := unlimited(Options{Seed: 1})
 	paths := paths(t, s)
 	plain, _ := ask[searchAnswer](t, s.Transport(), paths["search"])
 	odd, resp := ask[searchAnswer](t, s.Transport(), paths["search"]+"&zscoreFrom=9&query[]=x")
 	ask[library.DetailsAnswer](t, s.Transport(), paths["details"]+"?zscoreFrom=9")
 	if resp.StatusCode != http.StatusOK || *odd.Pagination.Total != *plain.Pagination.Total {
-		t.Errorf("answered %d with %d hits, want 200 and %d", resp.StatusCode, *odd.Pagination.Total, *plain.Pagination.Total)
+		t.Errorf("status %d with %d hits, want 200 with %d", resp.StatusCode, *odd.Pagination.Total, *plain.Pagination.Total)
 	}
 	if got := s.Books().UnknownParams; got["zscoreFrom"] != 2 || got["query[]"] != 1 || len(got) != 2 {
-		t.Errorf("unknown parameters %v", got)
+		t.Errorf("unknown parameters %v, want zscoreFrom twice and query[] once", got)
 	}
 }
 
-func TestWhatTheInterfaceDoesNotKnowIsNotFound(t *testing.T) {
-	rt := unhurried(Options{Seed: 1}).Transport()
+func TestUnknownPathsAndIDsAreNotFound(t *testing.T) {
+	rt := unlimited(Options{Seed: 1}).Transport()
 	for _, target := range []string{
 		"/", "/search", "/search/outliers/", "/search/outliers/related/", "/scan/a/b", "/video/a/b", "/video/dQw4w9WgXcQ",
-		"/video/comments/dQw4w9WgXcQ", "/video/transcript/dQw4w9WgXcQ", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaa", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaaa",
+		"/video/comments/dQw4w9WgXcQ", "/video/transcript/dQw4w9WgXcQ",
+		"/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaa", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaaa",
 	} {
 		got, resp := ask[simple](t, rt, target)
 		if resp.StatusCode != http.StatusNotFound || got.Error.Message == "" || got.Status != "error" {
-			t.Errorf("GET %s is answered %d %+v, want 404 in the simple shape", target, resp.StatusCode, got)
+			t.Errorf("GET %s: answer %d %+v, want 404 with a message", target, resp.StatusCode, got)
 		}
 	}
 }
 
-// simple is the simple error shape.
+// simple is the body of an error that has only a message.
 type simple struct {
 	Error  simpleError `json:"error"`
 	Status string      `json:"status"`
 }
 
 func TestOtherMethodsAreRefused(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+	s := unlimited(Options{Seed: 1})
 	refused := 0
 	for _, e := range endpoints {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -266,10 +274,11 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 			}
 			var got simple
 			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Error.Message == "" || got.Status != "error" {
-				t.Errorf("%s %s is answered %+v, %v; want the simple shape", method, e.path, got, err)
+				t.Errorf("%s %s: answer %+v, %v; want a message", method, e.path, got, err)
 			}
 			if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != e.verb() {
-				t.Errorf("%s %s is answered %d, allowing %q; want 405 and %s", method, e.path, resp.StatusCode, resp.Header.Get("Allow"), e.verb())
+				t.Errorf("%s %s: status %d, Allow %q; want 405 and %q",
+					method, e.path, resp.StatusCode, resp.Header.Get("Allow"), e.verb())
 			}
 		}
 	}
@@ -282,8 +291,9 @@ func FuzzMoment(f *testing.F) {
 	f.Add("2024-02-29T23:59:59.9Z")
 	f.Add("2023-02-29T23:59Z")
 	f.Fuzz(func(t *testing.T, s string) {
-		if at, ok := library.Moment(s); ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
-			t.Errorf("moment(%q) = %s", s, at)
+		at, ok := library.Moment(s)
+		if ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
+			t.Errorf("Moment(%q) = %s, want the same minute in UTC", s, at)
 		}
 	})
 }

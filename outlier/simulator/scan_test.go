@@ -19,7 +19,7 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// record is a scan's record that obeys the contract.
+// record returns the record of a scan after validating it.
 func (x exchange) record(t *testing.T) scanAnswer {
 	t.Helper()
 	checkAnswer(t, x, http.StatusOK)
@@ -40,7 +40,7 @@ func readRecord(t *testing.T, s *Service, id string) scanAnswer {
 	return get(t, s, "/scan/"+id).record(t)
 }
 
-// results is everything that a scan found.
+// results returns all hits of a scan that match p.
 func results(t *testing.T, s *Service, id string, p url.Values) []library.HitShape {
 	t.Helper()
 	var all []library.HitShape
@@ -60,7 +60,7 @@ func results(t *testing.T, s *Service, id string, p url.Values) []library.HitSha
 	}
 }
 
-// course tells how every scan goes, for a test.
+// course lets every scan go through these phases.
 func course(phases ...Phase) func(string) []Phase {
 	return func(string) []Phase { return phases }
 }
@@ -72,7 +72,7 @@ func TestScanPassesThroughItsPhases(t *testing.T) {
 			Phase{"ContinuedAsNew", time.Second}, Phase{"Running", time.Hour}, Phase{Status: "Completed"},
 		)})
 		begun := time.Now()
-		told := func(d time.Duration) string { return begun.Add(d).UTC().Format(library.WithMillis) }
+		timeAfter := func(d time.Duration) string { return begun.Add(d).UTC().Format(library.WithMillis) }
 		id := startScan(t, s, `{"query":["moka pot","latte art"]}`).ID
 		for _, tt := range []struct {
 			at, updated time.Duration
@@ -90,7 +90,8 @@ func TestScanPassesThroughItsPhases(t *testing.T) {
 		} {
 			time.Sleep(time.Until(begun.Add(tt.at)))
 			want := scanAnswer{
-				ID: id, Name: "Scan: moka pot, latte art", Status: tt.status, CreatedAt: told(0), UpdatedAt: told(tt.updated),
+				ID: id, Name: "Scan: moka pot, latte art", Status: tt.status,
+				CreatedAt: timeAfter(0), UpdatedAt: timeAfter(tt.updated),
 				Input: scanInput{Query: []string{"moka pot", "latte art"}},
 			}
 			if tt.status == "Completed" {
@@ -99,32 +100,33 @@ func TestScanPassesThroughItsPhases(t *testing.T) {
 			got := readRecord(t, s, id)
 			got.Input.Threshold = nil
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("after %v:\n%s", tt.at, diff)
+				t.Errorf("after %v (-want +got):\n%s", tt.at, diff)
 			}
 		}
 		if got := s.Books().Operations[outlier.OpScan]; got.Charged != 0 || got.Served != 9 {
-			t.Errorf("books of the records: %+v, want nine for nothing", got)
+			t.Errorf("books of the records: %+v, want 9 served for 0 credits", got)
 		}
 	})
 }
 
-func TestAnyCourseCanBeChosen(t *testing.T) {
+func TestPhasesAreAnOption(t *testing.T) {
 	for status, ended := range map[string]bool{
 		"Queued": false, "Running": false, "Suspended": false, "ContinuedAsNew": false,
 		"Completed": true, "Failed": true, "Terminated": true, "Exploded": true,
 	} {
-		s := unhurried(Options{Seed: 1, Scans: course(Phase{Status: status})})
+		s := unlimited(Options{Seed: 1, Scans: course(Phase{Status: status})})
 		a := startScan(t, s, `{"query":["moka pot"]}`)
-		if a.Status != status || (a.EndedAt != nil) != ended || (len(results(t, s, a.ID, nil)) > 0) != (status == "Completed") {
-			t.Errorf("%s: %+v", status, a)
+		hits := len(results(t, s, a.ID, nil))
+		if a.Status != status || (a.EndedAt != nil) != ended || (hits > 0) != (status == "Completed") {
+			t.Errorf("%s: got %+v with %d hits, want ended: %t", status, a, hits, ended)
 		}
 	}
-	if a := startScan(t, unhurried(Options{Scans: course()}), `{"query":["x"]}`); a.Status != "Completed" {
-		t.Errorf("without phases: %+v", a)
+	if a := startScan(t, unlimited(Options{Scans: course()}), `{"query":["x"]}`); a.Status != "Completed" {
+		t.Errorf("without phases: got %+v, want Completed", a)
 	}
 }
 
-func TestDiceLetScansGoEveryWay(t *testing.T) {
+func TestRandomPhasesOfScans(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawScan(t)
@@ -132,15 +134,15 @@ func TestDiceLetScansGoEveryWay(t *testing.T) {
 		var sum time.Duration
 		for i, p := range phases {
 			if last := i == len(phases)-1; last == slices.Contains(unfinished, p.Status) || !last && p.Lasts <= 0 {
-				t.Fatalf("phase %d of %v", i, phases)
+				t.Fatalf("phase %d of %v: want a final status in the last phase only, and a duration in the others", i, phases)
 			}
 			sum += p.Lasts
 		}
 		if m := n.mode(); sum < m.shortest || sum > m.longest {
-			t.Errorf("%s takes %v: %v", m.name, sum, phases)
+			t.Errorf("a %s scan takes %v, want %v to %v: %v", m.name, sum, m.shortest, m.longest, phases)
 		}
 		if !cmp.Equal(phases, n.phases(1)) {
-			t.Error("the dice fall otherwise the second time")
+			t.Errorf("phases of the same scan: %v, then %v", phases, n.phases(1))
 		}
 	})
 	first := map[string]bool{}
@@ -151,85 +153,87 @@ func TestDiceLetScansGoEveryWay(t *testing.T) {
 			seen[p.Status]++
 		}
 	}
-	if want := []string{"Completed", "ContinuedAsNew", "Failed", "Queued", "Running", "Suspended", "Terminated"}; !cmp.Equal(want, slices.Sorted(maps.Keys(seen))) {
-		t.Errorf("statuses %v", seen)
+	want := []string{"Completed", "ContinuedAsNew", "Failed", "Queued", "Running", "Suspended", "Terminated"}
+	if !cmp.Equal(want, slices.Sorted(maps.Keys(seen))) {
+		t.Errorf("statuses %v, want all of %v", seen, want)
 	}
 	if !cmp.Equal(first, map[string]bool{"Queued": true, "Running": true}) || seen["Completed"] < 1900 {
-		t.Errorf("scans begin as %v and %d of 2,000 complete", first, seen["Completed"])
+		t.Errorf("scans start as %v and %d of 2,000 complete; want Queued and Running, and at least 1,900", first, seen["Completed"])
 	}
 }
 
 func drawScan(t *rapid.T) *scan {
 	return &scan{
 		started: rapid.Uint64Range(0, 1<<42-1).Draw(t, "started"), standard: rapid.Bool().Draw(t, "standard"),
-		channels: rapid.Bool().Draw(t, "channels"), topics: rapid.Uint64Range(0, 1<<40-1).Draw(t, "topics"), salt: rapid.Uint64Range(0, 1<<22-1).Draw(t, "salt"),
+		channels: rapid.Bool().Draw(t, "channels"), topics: rapid.Uint64Range(0, 1<<40-1).Draw(t, "topics"),
+		salt: rapid.Uint64Range(0, 1<<22-1).Draw(t, "salt"),
 	}
 }
 
-func TestIDOfAScanTellsTheScan(t *testing.T) {
+func TestScanIDEncodesTheScan(t *testing.T) {
 	if got := library.TopicPlace(len(library.Niches)-1, len(library.Niches[len(library.Niches)-1].Topics)); got > tailBits-saltBits {
-		t.Fatalf("%d topics, for which an id has %d bits", got, tailBits-saltBits)
+		t.Fatalf("%d topics, but an id has only %d bits for them", got, tailBits-saltBits)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n, seed := drawScan(t), rapid.Uint64().Draw(t, "seed")
 		id := n.id(seed)
 		if scanIDForm(id) != nil {
-			t.Fatalf("%s is no UUID of version 4", id)
+			t.Fatalf("%s is not a UUID of version 4", id)
 		}
 		got, ok := scanOf(seed, strings.ToUpper(id))
 		if diff := cmp.Diff(n, got, cmp.AllowUnexported(scan{})); !ok || diff != "" {
-			t.Errorf("%s: %v\n%s", id, ok, diff)
+			t.Errorf("%s is decoded: %t (-want +got):\n%s", id, ok, diff)
 		}
 	})
 }
 
-func TestScansThatDoNotExistAreMissingAndFoundNothing(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Scans: course()})
-	stranger := startScan(t, unhurried(Options{Seed: 2}), `{"query":["x"]}`).ID
-	for _, id := range []string{"c9bf9e57-1685-4c89-bafb-ff5af830be8a", "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f", stranger} {
+func TestUnknownScansAreNotFound(t *testing.T) {
+	s := unlimited(Options{Seed: 1, Scans: course()})
+	foreign := startScan(t, unlimited(Options{Seed: 2}), `{"query":["x"]}`).ID
+	for _, id := range []string{"c9bf9e57-1685-4c89-bafb-ff5af830be8a", "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f", foreign} {
 		checkAnswer(t, get(t, s, "/scan/"+id), http.StatusNotFound)
 		if got := results(t, s, id, nil); got != nil {
-			t.Errorf("%s found %d", id, len(got))
+			t.Errorf("scan %s has %d results, want none", id, len(got))
 		}
 	}
-	if got := results(t, s, "no id at all", nil); got != nil {
-		t.Errorf("found %d", len(got))
+	if got := results(t, s, "not an id", nil); got != nil {
+		t.Errorf("a search with an invalid scan id has %d results, want none", len(got))
 	}
 	for _, id := range []string{"x", "3f2b8c1e-9d4a-1c6b-8e7f-0a1b2c3d4e5f", "3f2b8c1e9d4a4c6b8e7f0a1b2c3d4e5f"} {
 		checkRefused(t, s.Transport(), "id", "/scan/"+id)
 	}
 }
 
-func TestResultsAreReadOnceTheScanHasCompleted(t *testing.T) {
+func TestResultsAreAvailableWhenTheScanHasCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 1000, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
 		id := startScan(t, s, `{"query":["moka pot"]}`).ID
 		time.Sleep(time.Hour - 1)
 		if got := results(t, s, id, nil); len(got) != 0 {
-			t.Errorf("found %d before its end", len(got))
+			t.Errorf("%d results before the scan has completed, want none", len(got))
 		}
-		time.Sleep(10 * time.Minute) // the empty answer is kept for its period
+		time.Sleep(10 * time.Minute) // until the empty answer is no longer cached
 		before := s.Books().Total.Spent()
 		all := results(t, s, id, nil)
 		if spent := s.Books().Total.Spent() - before; len(all) != 1000 || spent != 2*26 {
-			t.Errorf("found %d for %d credits, want 1,000 on 25 pages and an empty one", len(all), spent)
+			t.Errorf("%d results for %d credits, want 1,000 on 25 pages and an empty one, for 52 credits", len(all), spent)
 		}
 		seen := map[string]bool{}
 		for _, h := range all {
 			seen[h.ID] = true
 		}
 		if len(seen) != 1000 {
-			t.Errorf("%d different ones", len(seen))
+			t.Errorf("%d different results, want 1,000", len(seen))
 		}
 		time.Sleep(100 * time.Hour)
 		if !cmp.Equal(all, results(t, s, id, nil)) {
-			t.Error("the results have changed")
+			t.Error("the results have changed after 100 h")
 		}
 	})
 }
 
 func TestResultsObeyFiltersAndOrder(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Scans: course()})
+	s := unlimited(Options{Seed: 1, Scans: course()})
 	id := startScan(t, s, `{"query":["moka pot"],"mode":"standard"}`).ID
 	all := results(t, s, id, nil)
 	some := results(t, s, id, url.Values{"zScoreFrom": {"3"}, "language": {"en"}, "sortBy": {"views"}})
@@ -239,44 +243,46 @@ func TestResultsObeyFiltersAndOrder(t *testing.T) {
 			want = append(want, h)
 		}
 	}
-	slices.SortStableFunc(want, func(a, b library.HitShape) int { return int(b.Statistics.ViewCount - a.Statistics.ViewCount) })
+	slices.SortStableFunc(want, func(a, b library.HitShape) int {
+		return int(b.Statistics.ViewCount - a.Statistics.ViewCount)
+	})
 	if len(all) != 2500 || len(want) == 0 || !cmp.Equal(want, some) {
-		t.Errorf("%d of %d, want %d, sorted", len(some), len(all), len(want))
+		t.Errorf("%d of %d results, want %d of 2500, sorted by views", len(some), len(all), len(want))
 	}
 	near, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers/related?videoId="+all[0].ID+"&referenceId="+id)
 	for _, h := range near.Hits {
 		if !slices.ContainsFunc(all, func(o library.HitShape) bool { return o.ID == h.ID }) {
-			t.Errorf("related search among the results finds %s from outside", h.ID)
+			t.Errorf("a related search among the results found %s, which is not one of them", h.ID)
 		}
 	}
 	if len(near.Hits) == 0 {
-		t.Error("related search among the results finds nothing")
+		t.Error("a related search among the results found nothing")
 	}
 }
 
 func TestScanFindsItsTopic(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Scans: course()})
+	s := unlimited(Options{Seed: 1, Scans: course()})
 	l := library.Open(1)
-	field := func(h library.HitShape) string { return l.ByID[h.Snippet.ChannelID].Niche.Name }
+	niche := func(h library.HitShape) string { return l.ByID[h.Snippet.ChannelID].Niche.Name }
 	all := results(t, s, startScan(t, s, `{"query":["espresso machine repair"]}`).ID, nil)
 	coffee := 0
 	for _, h := range all {
-		coffee += int(bit(field(h) == "coffee"))
+		coffee += int(bit(niche(h) == "coffee"))
 	}
 	there := 0
 	for _, h := range l.Index(Epoch).Hits {
 		there += int(bit(h.Channel.Niche.Name == "coffee"))
 	}
 	if coffee < min(there, 1000) {
-		t.Errorf("%d of %d results are about coffee, of %d in the library", coffee, len(all), there)
+		t.Errorf("%d of %d results are about coffee, want all %d of the library, or 1,000", coffee, len(all), there)
 	}
 	if got := results(t, s, startScan(t, s, `{"query":["zzz unheard of"]}`).ID, nil); len(got) != 1000 {
-		t.Errorf("a query that means nothing found %d", len(got))
+		t.Errorf("a query with unknown words has %d results, want 1,000", len(got))
 	}
 }
 
 func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
-	s := unhurried(Options{Seed: 1, Scans: course()})
+	s := unlimited(Options{Seed: 1, Scans: course()})
 	x := library.Open(1).Index(Epoch)
 	from := x.Hits[0].Channel
 	for mode, most := range map[string]int{"fast": 100, "standard": 250} {
@@ -286,7 +292,7 @@ func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 			found[h.Snippet.ChannelID]++
 		}
 		if len(found) != most || found[from.ID] == 0 {
-			t.Errorf("%s: found %d channels, want %d with the first among them", mode, len(found), most)
+			t.Errorf("%s: results of %d channels, want %d including %s", mode, len(found), most, from.ID)
 		}
 		for _, h := range x.Hits {
 			if found[h.Channel.ID]--; found[h.Channel.ID] == 0 {
@@ -300,8 +306,8 @@ func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 	}
 }
 
-func TestThresholdsComeInBothForms(t *testing.T) {
-	s := unhurried(Options{Seed: 1})
+func TestThresholdsHaveBothForms(t *testing.T) {
+	s := unlimited(Options{Seed: 1})
 	channel := library.Open(1).Channels[0].ID
 	for body, limits := range map[string][2]float64{
 		`{"query":["x"]}`:                                                     {maxInteger, 1000},
@@ -319,12 +325,12 @@ func TestThresholdsComeInBothForms(t *testing.T) {
 			}
 		}
 		if !cmp.Equal(forms, map[string]bool{"number": true, "object": true}) {
-			t.Errorf("%s: thresholds in the forms %v, want both right", body, forms)
+			t.Errorf("%s: correct thresholds by form: %v, want both", body, forms)
 		}
 	}
 }
 
-func TestAServiceMadeAnewGoesOnWithItsScans(t *testing.T) {
+func TestScansContinueAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Seed: 1, Limit: 1000}
 		before := New(o)
@@ -335,14 +341,14 @@ func TestAServiceMadeAnewGoesOnWithItsScans(t *testing.T) {
 			after := New(o)
 			for _, id := range []string{fromQueries, vague, fromChannels} {
 				want, got := readRecord(t, before, id), readRecord(t, after, id)
-				if id != fromQueries { // their wording is forgotten
+				if id != fromQueries { // an id does not encode the wording of the others
 					want.Name, want.Input.Query = got.Name, got.Input.Query
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("a service made anew tells otherwise:\n%s", diff)
+					t.Errorf("record of %s after a restart (-want +got):\n%s", id, diff)
 				}
 				if !cmp.Equal(results(t, before, id, nil), results(t, after, id, nil)) {
-					t.Errorf("a service made anew finds otherwise")
+					t.Errorf("results of %s differ after a restart", id)
 				}
 			}
 			time.Sleep(time.Hour)
@@ -350,19 +356,20 @@ func TestAServiceMadeAnewGoesOnWithItsScans(t *testing.T) {
 	})
 }
 
-func TestScansOfAFrozenServiceGoOn(t *testing.T) {
+func TestScansOfAFrozenServiceContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := unhurried(Options{Seed: 1, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
+		s := unlimited(Options{Seed: 1, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
 		id := startScan(t, s, `{"query":["moka pot"]}`).ID
-		if a := readRecord(t, s, id); a.Status != "Running" || a.CreatedAt != Epoch.Format(library.WithMillis) {
-			t.Errorf("%+v", a)
+		started, ended := Epoch.Format(library.WithMillis), Epoch.Add(time.Hour).Format(library.WithMillis)
+		if a := readRecord(t, s, id); a.Status != "Running" || a.CreatedAt != started {
+			t.Errorf("got %+v, want Running, created at %s", a, started)
 		}
 		time.Sleep(time.Hour)
-		if a := readRecord(t, s, id); a.EndedAt == nil || *a.EndedAt != Epoch.Add(time.Hour).Format(library.WithMillis) {
-			t.Errorf("%+v", a)
+		if a := readRecord(t, s, id); a.EndedAt == nil || *a.EndedAt != ended {
+			t.Errorf("got %+v, want ended at %s", a, ended)
 		}
-		if got := results(t, s, id, nil); len(got) != 1000 || got[0].Time != Epoch.Format(library.WithMillis) {
-			t.Errorf("found %d", len(got))
+		if got := results(t, s, id, nil); len(got) != 1000 || got[0].Time != started {
+			t.Errorf("%d results, want 1000 of %s", len(got), started)
 		}
 	})
 }

@@ -14,12 +14,13 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// view is a hit as its reader sees it, with its channel's statistics beside it.
+// view is a hit as a client receives it, with the statistics of its channel.
 type view struct {
 	library.HitShape
 	channel library.ChannelStatistics
 }
 
+// value returns the value that a filter compares, or nil.
 func (v view) value(name string) *float64 {
 	s, n := v.Statistics, v.Snippet
 	switch name {
@@ -43,12 +44,14 @@ func (v view) value(name string) *float64 {
 		if n.Monetization == nil {
 			return nil
 		}
-		return new(map[string]float64{"rpmEstimation": n.Monetization.RPMFrom, "revenueEstimation": n.Monetization.RevenueFrom}[name])
+		return new(map[string]float64{
+			"rpmEstimation": n.Monetization.RPMFrom, "revenueEstimation": n.Monetization.RevenueFrom,
+		}[name])
 	}
 	panic(name)
 }
 
-// allows is the meaning of a filter in the words of a reader.
+// allows reports whether a filter allows the hit, independently of the library's own filters.
 func (v view) allows(name string, values []string) bool {
 	value, n, c := values[0], v.Snippet, v.Classification
 	switch name {
@@ -59,7 +62,9 @@ func (v view) allows(name string, values []string) bool {
 	case "language":
 		return slices.Contains(values, n.Language)
 	case "excludeKeyword":
-		return !slices.ContainsFunc(values, func(w string) bool { return strings.Contains(strings.ToLower(n.Title), strings.ToLower(w)) })
+		return !slices.ContainsFunc(values, func(w string) bool {
+			return strings.Contains(strings.ToLower(n.Title), strings.ToLower(w))
+		})
 	case "channelMonetizationAdsense":
 		return strconv.FormatBool(n.ChannelMonetization.Adsense) == value
 	case "classificationQuality":
@@ -92,7 +97,7 @@ func views(l *library.Library) []view {
 	return all
 }
 
-func TestFiltersKeepExactlyWhatTheyAllow(t *testing.T) {
+func TestFiltersSelectExactlyTheMatchingHits(t *testing.T) {
 	l := library.Open(1)
 	all := views(l)
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,11 +107,12 @@ func TestFiltersKeepExactlyWhatTheyAllow(t *testing.T) {
 			p[name] = values
 		}
 		if wrong, unknown := violations(p, searchRules, ""); wrong != nil || unknown != nil {
-			t.Fatalf("the test itself breaks the rules: %v %v", wrong, unknown)
+			t.Fatalf("the test drew invalid parameters: %v %v", wrong, unknown)
 		}
 		want := map[string]bool{}
 		for _, v := range all {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(p)), func(name string) bool { return !v.allows(name, p[name]) }) {
+			forbids := func(name string) bool { return !v.allows(name, p[name]) }
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(p)), forbids) {
 				want[v.ID] = true
 			}
 		}
@@ -115,12 +121,12 @@ func TestFiltersKeepExactlyWhatTheyAllow(t *testing.T) {
 			got[h.ID()] = true
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%v keeps other hits than it should:\n%s", p, diff)
+			t.Fatalf("hits for %v (-want +got):\n%s", p, diff)
 		}
 	})
 }
 
-// drawFilter takes bounds from hits, so that equality is met as well.
+// drawFilter takes bounds from hits, so that some hits equal the bound.
 func drawFilter(t *rapid.T, all []view) (string, []string) {
 	v := rapid.SampledFrom(all).Draw(t, "hit")
 	name := rapid.SampledFrom([]string{
@@ -151,7 +157,7 @@ func drawFilter(t *rapid.T, all []view) (string, []string) {
 		bound = *have
 	}
 	if name != "zScore" && name != "averageViewsRatio" && bound <= 0 {
-		bound = 1 // the least that both sides accept
+		bound = 1 // the lowest that both From and To accept
 	}
 	return name + side, []string{strconv.FormatFloat(bound, 'f', -1, 64)}
 }
@@ -164,25 +170,29 @@ func ids(found []*library.Hit) []string {
 	return ids
 }
 
-// pageOf is one page of GET /search/outliers without a service around it.
+// pageOf returns a page of GET /search/outliers without a service.
 func pageOf(l *library.Library, p url.Values, g paging) searchAnswer {
 	x := l.Index(Epoch)
 	return hitPage(x, x.Find(p, l.Seed), p, g)
 }
 
-func TestHitsMayLackWhatTheServiceMayLack(t *testing.T) {
-	lacks := map[string]int{}
+func TestEveryOptionalFieldOfHitsIsSometimesMissing(t *testing.T) {
+	missing := map[string]int{}
 	for _, v := range views(library.Open(1)) {
-		for what, absent := range map[string]bool{
-			"thumbnails": v.Snippet.Thumbnails == nil, "monetization": v.Snippet.Monetization == nil, "zScore": v.Statistics.ZScore == nil,
-			"likeCount": v.Statistics.LikeCount == nil, "commentCount": v.Statistics.CommentCount == nil, "classification": v.Classification == nil,
+		for field, absent := range map[string]bool{
+			"thumbnails":     v.Snippet.Thumbnails == nil,
+			"monetization":   v.Snippet.Monetization == nil,
+			"zScore":         v.Statistics.ZScore == nil,
+			"likeCount":      v.Statistics.LikeCount == nil,
+			"commentCount":   v.Statistics.CommentCount == nil,
+			"classification": v.Classification == nil,
 		} {
 			if absent {
-				lacks[what]++
+				missing[field]++
 			}
 		}
 	}
-	if len(lacks) != 6 {
-		t.Errorf("lacking are %v, want six kinds", lacks)
+	if len(missing) != 6 {
+		t.Errorf("missing fields: %v, want all 6", missing)
 	}
 }
