@@ -22,20 +22,20 @@ type CapBalance struct {
 	Scope  ledger.Scope     `json:"scope"`
 	Period string           `json:"period"`
 	Job    string           `json:"job,omitempty"`
-	Max    *outlier.Credits `json:"max"`               // nil for no cap; the reserve is in it
+	Max    *outlier.Credits `json:"max"`               // nil for no cap; includes the reserve
 	Left   *outlier.Credits `json:"left"`              // of Max, for runs that do not use the reserve
-	Held   outlier.Credits  `json:"held"`              // all that counts; credits bought on top extend Max
+	Held   outlier.Credits  `json:"held"`              // all that counts; credits bought in addition raise Max
 	Kept   outlier.Credits  `json:"reserve,omitempty"` // for `run --use-reserve`
 
 	ledger.Balance
 }
 
-// Refusal is a block of calls that a refusal of the service has set.
+// Refusal is a block of calls after a refusal by the service.
 type Refusal struct {
 	Block  ledger.BlockKind `json:"block"`
 	Reason string           `json:"reason"`
 	Since  time.Time        `json:"since"`
-	Until  time.Time        `json:"until,omitzero"` // when it is tried again by itself
+	Until  time.Time        `json:"until,omitzero"` // when the calls are tried again automatically
 }
 
 // Budget returns the state of the budget. [Reader.Forecast] projects the end of the cycle.

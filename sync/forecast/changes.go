@@ -31,7 +31,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 		}
 		return nil
 	}
-	last, then, err := r.asWritten(spec)
+	last, then, err := r.lastOwnRun(spec)
 	if last == nil || err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return err
 }
 
-// asWritten returns the newest run that followed the file of its time, and its plan; nil if there is
+// lastOwnRun returns the newest run that followed the file of its time, and its plan; nil if there is
 // none. It skips runs that could not start.
-func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
+func (r *Reader) lastOwnRun(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, then, err
@@ -70,10 +70,10 @@ func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Stored, er
 type comparison struct {
 	reader *Reader
 	spec   *job.Spec
-	same   bool // the job is the same: its searches can differ by their cursors alone
+	same   bool // the job has not changed: its searches can differ only in their cursors
 	then   plan.Stored
 	now    *plan.Plan
-	whole  outlier.Credits // what a run costs at worst
+	whole  outlier.Credits // the worst-case cost of a run
 }
 
 // changes lists changes of the job as a whole, then searches that start from the beginning or have
@@ -143,8 +143,8 @@ func (c *comparison) remembers(step *runs.Step) bool {
 	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
 }
 
-// price returns what a search costs at most that starts from the beginning, even if the run's share of
-// the month spreads it over several runs.
+// price returns the worst-case price of a search that starts from the beginning, even if the run's share
+// of the month spreads it over several runs.
 func (c *comparison) price(i int) string {
 	each, pages := c.now.WholeOf(i)
 	all := min(outlier.Credits(pages)*each, c.whole)

@@ -16,8 +16,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// WorstCase returns what a run of spec costs that starts now, if every page is full. Nothing is sent.
-// SQL is run on the published tables.
+// WorstCase returns what a run of spec that starts now costs if every page is full. It runs SQL on the
+// published tables and sends nothing.
 func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec) (plan.Cost, error) {
 	c, _, err := r.worstCase(ctx, spec, false)
 	return c, err
@@ -46,9 +46,9 @@ func (r *Reader) worstCase(ctx context.Context, spec *job.Spec, later bool) (
 	return p.Cost(spec.Budget, plan.Spent{}), p.Assumed, nil
 }
 
-// MayCost returns the most that a manual run of spec may cost, with answers that are lost: what is left of
-// the cap of the run that it continues, or the cap of a new run, and no more than all other caps leave.
-// later says that other runs come first.
+// MayCost returns the maximum that a manual run of spec may cost, including lost answers: what is left of
+// the cap of the run that it resumes, or the cap of a new run, and no more than all other caps leave.
+// later is set if other runs come first.
 func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outlier.Credits, error) {
 	old, err := r.Facts.Continues(spec)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 	return r.Facts.Affords(old, p.Stored, spec.Budget, c)
 }
 
-// pace is the pace in force: the learned one, or else the configured one.
+// pace returns the pace in force: the learned one, or else the configured one.
 func (r *Reader) pace() pace.Quota {
 	if r.Pace != nil {
 		now := r.Pace.Status()
@@ -90,10 +90,11 @@ func (r *Reader) PaceText() string {
 	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), r.Facts.Config.Service.Limit)
 }
 
-// Time returns how long so many requests take at the pace in force.
+// Time returns how long the given number of requests takes at the pace in force.
 func (r *Reader) Time(requests int) time.Duration { return r.pace().Time(requests) }
 
-// minutes returns how long so many requests take, rounded to hundredths, less than a second.
+// minutes returns how many minutes the given number of requests takes, rounded to hundredths, which
+// is less than a second.
 func (r *Reader) minutes(requests int) float64 {
 	return math.Round(r.Time(requests).Minutes()*100) / 100
 }

@@ -187,12 +187,12 @@ jobs:
 // TestExpectedCreditsAreWholePages: a page costs two credits, so one credit buys nothing.
 func TestExpectedCreditsAreWholePages(t *testing.T) {
 	for average, want := range map[float64]outlier.Credits{0: 0, 0.9: 0, 1: 2, 2.9: 2, 3: 4, 4: 4} {
-		if got := inWholes(average, 2); got != want {
+		if got := roundToStep(average, 2); got != want {
 			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
 		}
 	}
 	f := Job{Expected: Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}, Cuts: []Cut{{Leaves: 5}}, least: 2}
-	if f.curb(); f.Expected.Credits != 4 || f.Expected.Requests != 6 {
+	if f.limitToCaps(); f.Expected.Credits != 4 || f.Expected.Requests != 6 {
 		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", f.Expected)
 	}
 }

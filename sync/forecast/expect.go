@@ -29,7 +29,7 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 		credits, requests = credits+s.bought, requests+s.requests
 		dearest, most = max(dearest, s.bought), max(most, s.requests)
 	}
-	if f.Assumed { // the SQL may find again what it found before
+	if f.Assumed { // the SQL may return again what it returned before
 		room := p.Stored.CapFor(spec.Budget)
 		if spec.Budget.PerRun == nil && p.Stored.Share == nil {
 			room = max(room, dearest)
@@ -46,10 +46,10 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 		return nil
 	}
 	average := float64(credits) / float64(n)
-	f.Expected.Credits = min(inWholes(average, f.least), f.Worst.Credits)
+	f.Expected.Credits = min(roundToStep(average, f.least), f.Worst.Credits)
 	f.Expected.Requests = min(int((requests+n/2)/n), f.Worst.Requests)
 	switch {
-	case shares > 0: // how much of what it gets the job makes use of
+	case shares > 0: // the part of its share that the job uses
 		f.each *= float64(min(used, shares)) / float64(shares)
 	case f.Continues != "":
 		f.each = average
@@ -59,20 +59,20 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// inWholes rounds an average to what can be bought: a multiple of the least.
-func inWholes(average float64, least outlier.Credits) outlier.Credits {
+// roundToStep rounds an average to a multiple of the smallest purchase.
+func roundToStep(average float64, least outlier.Credits) outlier.Credits {
 	if least == 0 {
 		return outlier.Credits(math.Round(average))
 	}
 	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
-// curb limits what is expected to what the caps leave in addition to what is set aside. Requests are
-// reduced in proportion, because data calls follow from the pages.
-func (f *Job) curb() {
+// limitToCaps limits the estimate to what the caps leave in addition to the hold. Requests are reduced in
+// proportion, because data calls follow from the pages.
+func (f *Job) limitToCaps() {
 	f.rest = f.Expected.Credits
 	for _, c := range f.Cuts {
-		most := c.Leaves + f.aside
+		most := c.Leaves + f.held
 		if most >= f.Expected.Credits {
 			continue
 		}
@@ -86,9 +86,9 @@ func (f *Job) curb() {
 
 // A sample is an earlier run, for an estimate of the next one.
 type sample struct {
-	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none
+	bought, share outlier.Credits // at today's prices; its budget share then, 0 for none
 	requests      int64
-	reused        bool // it did not buy everything: pages were in the journal, or it joined another run's scan
+	reused        bool // some pages were in the journal, or it joined another run's scan
 }
 
 // samples returns the latest runs that followed the file of their time. Runs that bought all their pages

@@ -22,78 +22,79 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Reader answers from the state, at the pace that was learned.
+// Reader computes forecasts from the state and the learned pace.
 type Reader struct {
-	Facts *facts.Reader // without a Store only prices of jobs that never ran can be asked for
-	Pace  *pace.Limiter // nil counts time at the configured pace, and knows no queue
-	Key   string        // fingerprint of the key whose blocks count; "" for any
-	Kept  bool          // 'outlierd up' keeps the schedule, and goes on by itself with runs that wait
+	Facts *facts.Reader // without a Store, only prices of jobs without history are available
+	Pace  *pace.Limiter // if nil, time is counted at the configured pace, and there is no queue
+	Key   string        // fingerprint of the key whose blocks apply; "" for any
+	Kept  bool          // 'outlierd up' is running, and resumes waiting runs by itself
 }
 
-// Forecast is what would happen until the end of the billing cycle, by configuration, state and caps.
+// Forecast is what would happen until the end of the billing cycle, according to configuration, state
+// and caps.
 type Forecast struct {
 	At      time.Time `json:"at"`
 	Cycle   Cycle     `json:"cycle"`
 	Jobs    []Job     `json:"jobs"`
 	Orphans []Orphan  `json:"orphans,omitempty"`
-	Refused []Refusal `json:"refused,omitempty"` // why the service refuses calls for now
-	Pace    string    `json:"pace"`              // as learned or configured; minutes are counted at it
+	Refused []Refusal `json:"refused,omitempty"` // why the service refuses calls now
+	Pace    string    `json:"pace"`              // learned or configured; minutes are computed from it
 
-	Paging []Paging `json:"paging,omitempty"` // of the endpoints that the jobs want several pages of
+	Paging []Paging `json:"paging,omitempty"` // of the endpoints from which jobs want several pages
 }
 
 // Paging is what `from` is believed to count at an endpoint.
 type Paging struct {
 	Op      outlier.Operation `json:"operation"`
-	Counts  string            `json:"counts"`            // "page", "offset", or "" while it is not known
-	Because string            `json:"because,omitempty"` // what showed it
-	Since   time.Time         `json:"since,omitzero"`    // when
+	Counts  string            `json:"counts"`            // "page", "offset", or "" if unknown
+	Because string            `json:"because,omitempty"` // the evidence
+	Since   time.Time         `json:"since,omitzero"`    // when it was learned
 }
 
 // Cycle is the budget of the billing cycle, and its projected end.
 type Cycle struct {
 	From      time.Time        `json:"from"`
 	To        time.Time        `json:"to"`
-	Cap       *outlier.Credits `json:"cap"` // of runs on a schedule: budget.per_month less the reserve
+	Cap       *outlier.Credits `json:"cap"` // of scheduled runs: budget.per_month minus the reserve
 	Reserve   outlier.Credits  `json:"reserve"`
 	Held      outlier.Credits  `json:"held"`      // spent, reserved and unknown
-	Wanted    outlier.Credits  `json:"wanted"`    // by all later runs, if they cost as much as earlier ones
+	Wanted    outlier.Credits  `json:"wanted"`    // by all later runs if they cost as much as earlier ones
 	Worst     outlier.Credits  `json:"worst"`     // the same if every page is full, without caps
-	Projected outlier.Credits  `json:"projected"` // held at the end
+	Projected outlier.Credits  `json:"projected"` // held at the end of the cycle
 	LastsTo   time.Time        `json:"lasts_to,omitzero"`
 }
 
 // Job is the next run of one job.
 type Job struct {
 	Job       string           `json:"job"`
-	After     string           `json:"after,omitempty"` // the job that fires it
+	After     string           `json:"after,omitempty"` // the job that starts it
 	Disabled  bool             `json:"disabled,omitempty"`
-	Due       []time.Time      `json:"due,omitempty"`              // the next three
+	Due       []time.Time      `json:"due,omitempty"`              // the next three due times
 	Begins    time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
-	Paused    *runs.Pause      `json:"paused,omitempty"`           // of the job, or of the one that it comes after
+	Paused    *runs.Pause      `json:"paused,omitempty"`           // of the job or its parent
 	Runs      int              `json:"runs"`                       // due before the cycle ends
-	Continues string           `json:"continues,omitempty"`        // the unfinished run that it continues
-	Standing  runs.Status      `json:"continues_status,omitempty"` // the state of that run
+	Continues string           `json:"continues,omitempty"`        // the unfinished run that it resumes
+	Standing  runs.Status      `json:"continues_status,omitempty"` // the status of that run
 	Searches  []Search         `json:"searches,omitempty"`
-	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
-	Fresh     int              `json:"fresh,omitempty"`        // of a watch: calls that are not needed
-	Where     []string         `json:"enrich_where,omitempty"` // hits that data is fetched for; empty for all
-	Worst     Estimate         `json:"worst"`                  // and Worst.Lost is the run's cap
+	Calls     int              `json:"calls,omitempty"`        // data calls to make, for a watch
+	Fresh     int              `json:"fresh,omitempty"`        // calls skipped as fresh, for a watch
+	Where     []string         `json:"enrich_where,omitempty"` // hits to fetch data for; empty for all
+	Worst     Estimate         `json:"worst"`                  // Worst.Lost is the run's cap
 	Expected  Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
-	Basis     int              `json:"basis"`                  // how many runs Expected is computed from
-	Share     *outlier.Credits `json:"share,omitempty"`        // with pace: even, if it is less than wanted
+	Basis     int              `json:"basis"`                  // number of runs from which Expected is computed
+	Share     *outlier.Credits `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
 	Round     int              `json:"round,omitempty"`        // with a share: runs until each search is made
-	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
+	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
 	Changes   []string         `json:"changes,omitempty"`      // since the last run
-	Limited   *Limited         `json:"limited,omitempty"`      // the hits beyond `pages` in each of the latest runs
+	Limited   *Limited         `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
 	Assumed   bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
-	Problem   string           `json:"problem,omitempty"`      // why it cannot be run, and what to do
+	Problem   string           `json:"problem,omitempty"`      // why it cannot run, and what to do
 
-	aside outlier.Credits // what the continued run has set aside: already held, whatever it reads
-	whole outlier.Credits // what a run without a share costs at worst
-	each  float64         // what such a run is expected to cost
-	rest  outlier.Credits // what this run is expected to cost without the caps
-	least outlier.Credits // the least that it can buy
+	held  outlier.Credits // the hold of the resumed run, which is counted already
+	whole outlier.Credits // worst-case cost of a run without a share
+	each  float64         // expected cost of such a run
+	rest  outlier.Credits // expected cost of this run without the caps
+	least outlier.Credits // its smallest purchase
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -109,22 +110,22 @@ type Search struct {
 	Queries []string          `json:"queries,omitempty"`
 	Seeds   []string          `json:"seeds,omitempty"`
 	Window  string            `json:"window,omitempty"` // publication dates
-	Pages   int               `json:"pages"`            // at most
-	Credits outlier.Credits   `json:"credits"`          // at most, if no answer is lost
+	Pages   int               `json:"pages"`            // maximum
+	Credits outlier.Credits   `json:"credits"`          // maximum if no answer is lost
 	Skipped string            `json:"skipped,omitempty"`
 
-	// Joins is the id of the scan that is joined in place of a start; "this run" if a search
-	// before it starts that scan.
+	// Joins is the id of the scan that is joined instead of starting one; "this run" if an earlier
+	// search of the run starts that scan.
 	Joins string `json:"joins,omitempty"`
 }
 
-// Cut says that a cap leaves less than a run may need.
+// Cut is a cap that leaves less than a run may need.
 type Cut struct {
 	Cap    string          `json:"cap"`
 	Max    outlier.Credits `json:"max"`
 	Held   outlier.Credits `json:"held"`
 	Leaves outlier.Credits `json:"leaves"`
-	Wants  outlier.Credits `json:"wants"` // the run, if there were no cap
+	Wants  outlier.Credits `json:"wants"` // what the run needs without the cap
 }
 
 // Orphan is a job in the state that is not in the job file.
@@ -193,15 +194,14 @@ func (r *Reader) pagings(f *Forecast) error {
 	return nil
 }
 
-// wanted returns what the runs of a job would spend until the end of the cycle without limits, as expected
-// and at worst. The rest of an unfinished run is added to the runs that are due, without what it has set
-// aside.
+// wanted returns what the runs of a job would spend until the end of the cycle without limits, expected
+// and in the worst case. It adds the rest of an unfinished run, less its hold, to the runs that are due.
 func (f *Job) wanted() (expected, worst outlier.Credits) {
 	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
 	worst = outlier.Credits(f.Runs) * f.whole
 	if f.Continues != "" {
-		expected += max(0, f.rest-f.aside)
-		worst += max(0, f.Worst.Credits-f.aside)
+		expected += max(0, f.rest-f.held)
+		worst += max(0, f.Worst.Credits-f.held)
 	}
 	return expected, max(worst, expected)
 }
@@ -302,7 +302,7 @@ func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *
 	if err != nil {
 		return nil, err
 	}
-	f.Continues, f.Standing, f.aside = old.ID, old.Status, spent.Held
+	f.Continues, f.Standing, f.held = old.ID, old.Status, spent.Held
 	if later, unknown := r.Facts.Plan(ctx, spec, facts.Options{At: now, Assume: true}); unknown == nil {
 		f.whole = later.Wants(spec.Budget)
 	}
@@ -349,7 +349,7 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	for _, add := range []func() error{
 		func() error { return r.expect(f, spec, p) },
 		func() error { return r.cuts(f, spec, p.Stored) },
-		func() error { f.curb(); return nil },
+		func() error { f.limitToCaps(); return nil },
 		func() error { return r.changed(f, spec, p) },
 		func() error { return r.unsettled(f) },
 	} {
@@ -384,13 +384,13 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	return all
 }
 
-// cuts adds the caps that leave less than the next run may need in addition to what is set aside for it.
+// cuts adds the caps that leave less than the next run may need in addition to its hold.
 func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
-	var wanted outlier.Credits // without a cap
+	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
 	}
-	wanted = max(0, max(wanted, f.Worst.Credits)-f.aside)
+	wanted = max(0, max(wanted, f.Worst.Credits)-f.held)
 	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
 	at := r.Facts.Store.Ledger.ServiceTime()
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
@@ -402,7 +402,7 @@ func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 			return err
 		}
 		if c.Scope == ledger.ScopeRun && stored.Share != nil {
-			continue // Share shows it
+			continue // reported as Share
 		}
 		if leaves := max(0, c.Max-held); leaves < wanted {
 			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
@@ -445,9 +445,9 @@ func (r *Reader) orphans() ([]Orphan, error) {
 	return all, nil
 }
 
-// WorstCycle returns what the scheduled runs of a cycle of 31 days cost if every page is full, with the caps of
-// days and jobs and without the cap of the cycle. It counts the cycle from July to August, in which no clock
-// changes.
+// WorstCycle returns what the scheduled runs of a cycle of 31 days cost if every page is full, with the
+// caps of days and jobs and without the cap of the cycle. It counts the cycle from July to August, in
+// which no clock changes.
 func (r *Reader) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
 	begin := time.Date(2026, time.July, r.Facts.Config.Budget.Renews, 0, 0, 0, 0, r.Facts.Config.Timezone)
 	calendar := plan.NewCalendar(r.Facts.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
@@ -462,7 +462,7 @@ func (r *Reader) WorstCycle(ctx context.Context) (sum outlier.Credits, err error
 			return 0, err
 		}
 		if err != nil {
-			continue // it cannot run, which is said elsewhere
+			continue // it cannot run, which is reported elsewhere
 		}
 		all := outlier.Credits(rows) * cost.Credits
 		if most := spec.Budget.PerMonth; most != nil {

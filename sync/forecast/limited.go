@@ -15,17 +15,17 @@ const limitedFrom = 3
 
 // Limited is what a job's `pages` left out in each of its latest runs.
 type Limited struct {
-	Runs    int             `json:"runs"`    // that this is about
-	Pages   int             `json:"pages"`   // of each search, as the job has it
-	Search  string          `json:"search"`  // the one that left out most in the last run
-	Seen    int             `json:"seen"`    // hits of this search
-	Total   int64           `json:"total"`   // hits that the service counts for it
+	Runs    int             `json:"runs"`    // number of runs
+	Pages   int             `json:"pages"`   // the job's limit for each search
+	Search  string          `json:"search"`  // the search that left out most in the last run
+	Seen    int             `json:"seen"`    // hits of that search
+	Total   int64           `json:"total"`   // hits of that search according to the service
 	All     int             `json:"all"`     // the most pages that a search of the last run needed to be complete
 	Credits outlier.Credits `json:"credits"` // what the missing pages would have cost
 }
 
-// Limited returns what `pages` left out in each of the latest runs with as many pages as spec has now; nil if
-// there are none, or one of them was complete. Overridden runs do not count.
+// Limited returns what `pages` left out in each of the latest runs with as many pages as spec has now;
+// nil if there are none, or one of them was complete. Overridden runs do not count.
 func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 	pages := cmp.Or(spec.Pages, 1)
 	if pages == job.AllPages {

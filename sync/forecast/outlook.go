@@ -15,13 +15,12 @@ import (
 // lookAhead is how far ahead due runs are counted.
 const lookAhead = 7 * 24 * time.Hour
 
-// arrival is the calls of a run that are not in the queue yet: of a run that comes due, or of one that
-// still takes its pages.
+// arrival is a later run, or a run that is still buying pages, with its calls that are not queued yet.
 type arrival struct {
 	job   string
 	at    time.Time
 	begun bool // the run has started
-	pages int  // and other calls that precede data calls
+	pages int  // pages and other calls that precede data calls
 	calls []expected
 }
 
@@ -31,17 +30,17 @@ type expected struct {
 	calls int
 }
 
-// unfinished is a run that will be continued, and its open searches.
+// unfinished is a run that will be resumed, and its open searches.
 type unfinished struct {
 	spec *job.Spec
 	run  *runs.Run
 	plan plan.Stored
 	open []runs.Step
-	own  bool // the job's next run continues it, and not only the command that started it
+	own  bool // the job's next run resumes it, not only the command that started it
 }
 
-// going returns the unfinished runs of the file's jobs, in the order of the file.
-func (r *Reader) going() (all []unfinished, err error) {
+// unfinishedRuns returns the unfinished runs of the file's jobs, in the order of the file.
+func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
 		rows, err := r.Facts.GoingOn(spec, time.Time{})
@@ -63,13 +62,14 @@ func (r *Reader) going() (all []unfinished, err error) {
 	return all, nil
 }
 
-// underWay reports whether a process performs the run, or would as soon as one works on the job. A run that
-// met a cap or failed waits for the job's next due time, and an overridden one for the same command.
-func (u *unfinished) underWay() bool {
+// continuesByItself reports whether a process performs the run, or would as soon as one works on the
+// job. A run that reached a cap or failed waits for the job's next due time, and an overridden one for
+// the same command.
+func (u *unfinished) continuesByItself() bool {
 	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
 }
 
-// pages returns how many pages an open search may still take: 0 if only the budget bounds them, and for a
+// pages returns how many pages an open search may still take: 0 if only the budget limits them, and for a
 // scan, whose pages are read when it has ended.
 func (u *unfinished) pages(step *runs.Step) int {
 	if step.Query.Op() == outlier.OpStartScan || u.plan.Pages == job.AllPages {
@@ -78,7 +78,8 @@ func (u *unfinished) pages(step *runs.Step) int {
 	return max(0, u.plan.LimitOf(step.Ordinal, step.Scan)-step.Next)
 }
 
-// outlook returns the calls of later runs, soonest first. Running runs that still take pages come first.
+// outlook returns the calls of later runs, soonest first. Runs in progress that are still buying pages
+// come first.
 func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished) (all []arrival, err error) {
 	expected := map[string]arrival{}
 	pauses, err := r.Facts.Store.Runs.Pauses(now)
@@ -91,7 +92,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 			return nil, err
 		}
 		if spec.Scan != nil {
-			continue // hours lie between its start and what there is to read
+			continue // it takes hours until there are results to read
 		}
 		clock, zone, from := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone, now
 		if paused := facts.PausedBy(r.Facts.Config, spec, pauses); paused != nil {
@@ -110,7 +111,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 	for i := range going {
 		u := &going[i]
 		takesPages := func(s runs.Step) bool { return s.Query.Op() != outlier.OpStartScan }
-		if !u.underWay() || !slices.ContainsFunc(u.open, takesPages) {
+		if !u.continuesByItself() || !slices.ContainsFunc(u.open, takesPages) {
 			continue
 		}
 		a := expected[u.spec.Name]
@@ -130,7 +131,7 @@ func (r *Reader) expected(ctx context.Context, spec *job.Spec, now time.Time) (a
 	if err != nil {
 		return arrival{}, err
 	}
-	asked, n := map[outlier.Operation]int{}, 0 // by so many runs
+	asked, n := map[outlier.Operation]int{}, 0 // totals over the runs
 	for i := range rows {
 		if !rows[i].Status.EndedWell() {
 			continue
@@ -152,7 +153,7 @@ func (r *Reader) expected(ctx context.Context, spec *job.Spec, now time.Time) (a
 		a.calls = append(a.calls, expected{call.Value, (asked[call.Op] + n/2) / n})
 		delete(asked, call.Op)
 	}
-	for _, others := range asked { // go before data calls, as pages do
+	for _, others := range asked { // these precede data calls, as pages do
 		a.pages += (others + n/2) / n
 	}
 	return a, nil
@@ -164,7 +165,7 @@ func (r *Reader) atMost(ctx context.Context, spec *job.Spec, now time.Time) arri
 	a := arrival{job: spec.Name}
 	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: now, NoSQL: true})
 	if err != nil {
-		return a // the run will fail with it, and ask for nothing
+		return a // the run will fail with this error and make no calls
 	}
 	_, a.pages = p.Buys(p.Stored.CapFor(spec.Budget))
 	for _, call := range p.Stored.Enrich {

@@ -13,34 +13,34 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Status is the state of everything at one moment. It takes a few reads for each job, however large the state
-// is, and plans nothing, so that it can be called often.
+// Status is the state of everything at one moment. It reads a few rows per job, however large the state
+// is, and makes no plans, so that it can be called often.
 type Status struct {
 	At      time.Time     `json:"at"`
 	Process *Process      `json:"process"`        // that holds the state folder; null if none does
-	Disk    *Disk         `json:"disk,omitempty"` // if it has too little room to buy anything
+	Disk    *Disk         `json:"disk,omitempty"` // set if there is not enough free space to buy anything
 	Jobs    []JobStatus   `json:"jobs"`
 	Queue   QueueStatus   `json:"queue"`
 	Budget  []CapBalance  `json:"budget"`            // the billing cycle and the day
-	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls for now
+	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls now
 	Pace    PaceStatus    `json:"pace"`
 	Sinks   []SinkStatus  `json:"sinks"`
 	Journal JournalStatus `json:"journal"`
-	Newest  time.Time     `json:"newest_row_at,omitzero"` // when the last answer came that is published in some sink
-	Failure *LastRun      `json:"last_failure,omitempty"` // the last run of any job that failed
+	Newest  time.Time     `json:"newest_row_at,omitzero"` // when the newest published answer was received
+	Failure *LastRun      `json:"last_failure,omitempty"` // the newest failed run of any job
 }
 
 // Process is the process that has locked a state folder.
 type Process struct {
-	PID     int       `json:"pid"` // 0 if it has not said who it is
+	PID     int       `json:"pid"` // 0 if unknown
 	Command string    `json:"command"`
 	Since   time.Time `json:"since,omitzero"`
-	Refused string    `json:"file_refused,omitempty"` // why 'outlierd up' does not use the job file as it is on disk
-	Changed string    `json:"file_changed,omitempty"` // "soon" or "signal": when it reads the job file again, which has changed
-	Silent  string    `json:"no_answer,omitempty"`    // why it could not be asked about its job file
+	Refused string    `json:"file_refused,omitempty"` // why 'outlierd up' has refused the present job file
+	Changed string    `json:"file_changed,omitempty"` // when it reads the changed file: "soon" or "signal"
+	Silent  string    `json:"no_answer,omitempty"`    // why the process could not be asked about its job file
 }
 
-// Disk is that of the data folder.
+// Disk is the disk of the data folder.
 type Disk struct {
 	Free uint64 `json:"free_bytes"`
 	Need uint64 `json:"required_bytes"`
@@ -52,23 +52,23 @@ type JobStatus struct {
 	Disabled bool         `json:"disabled,omitempty"`
 	After    string       `json:"after,omitempty"`
 	Last     *LastRun     `json:"last_run"`
-	Streak   *runs.Streak `json:"streak"` // of its own runs; see [runs.Streak]
+	Streak   *runs.Streak `json:"streak"` // of the job's own runs; see [runs.Streak]
 	Doing    string       `json:"doing"`
 	Run      string       `json:"run,omitempty"`      // the unfinished run that Doing is about
-	Why      string       `json:"why,omitempty"`      // it waits
-	Until    time.Time    `json:"until,omitzero"`     // when that will be over, as far as is known
-	Queued   int          `json:"queued"`             // data calls that it wants, also with others
-	Due      time.Time    `json:"next_due,omitzero"`  // or the one that has passed without a run
-	Begins   time.Time    `json:"begins_at,omitzero"` // if jitter delays it
+	Why      string       `json:"why,omitempty"`      // why it waits
+	Until    time.Time    `json:"until,omitzero"`     // when the wait ends, if known
+	Queued   int          `json:"queued"`             // data calls, including those shared with other jobs
+	Due      time.Time    `json:"next_due,omitzero"`  // may be in the past if the due time was missed
+	Begins   time.Time    `json:"begins_at,omitzero"` // later than Due because of jitter
 	Overdue  bool         `json:"overdue,omitempty"`
-	Paused   *runs.Pause  `json:"paused,omitempty"` // of the job, or of one that it comes after
+	Paused   *runs.Pause  `json:"paused,omitempty"` // of the job, or of the job that it comes after
 }
 
-// What a job does now.
+// What a job is doing.
 const (
 	JobIdle    = "idle"
 	JobRunning = "running" // a process performs one of its runs, which may wait for its turn
-	JobWaiting = "waiting" // it has an unfinished run that is not worked on
+	JobWaiting = "waiting" // it has an unfinished run that no process performs
 )
 
 // LastRun is the newest run of a job, or the last one that failed.
@@ -85,11 +85,11 @@ type LastRun struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// QueueStatus is what is queued: data calls, and the pages of runs that go on.
+// QueueStatus is the number of queued data calls, and of pages of runs that continue.
 type QueueStatus struct {
 	Calls int       `json:"calls"`
 	Pages int       `json:"pages"`
-	Done  time.Time `json:"done_at,omitzero"` // at the earliest, at the pace that was learned
+	Done  time.Time `json:"done_at,omitzero"` // at the earliest, at the learned pace
 }
 
 // PaceStatus is the state of the limiter.
@@ -102,20 +102,20 @@ type PaceStatus struct {
 // JournalStatus says which answers the journal still has in full.
 type JournalStatus struct {
 	journal.Kept
-	Retention string `json:"retention,omitempty"` // as the job file has it; "" keeps all
+	Retention string `json:"retention,omitempty"` // from the job file; "" keeps all
 }
 
 // SinkStatus is how far a sink is behind the journal.
 type SinkStatus struct {
 	Sink   string    `json:"sink"`
-	Bucket string    `json:"bucket,omitempty"`      // that its files are copied to before they count as published
-	Known  bool      `json:"known"`                 // it was published since this was first recorded
+	Bucket string    `json:"bucket,omitempty"`      // where its files are copied before they count as published
+	Known  bool      `json:"known"`                 // it has been published since this is recorded
 	Behind int64     `json:"behind"`                // answers that it has not published
-	Since  time.Time `json:"behind_since,omitzero"` // when the first of them came
+	Since  time.Time `json:"behind_since,omitzero"` // when the first of these answers was received
 	runs.SinkState
 }
 
-// Status returns the state of everything.
+// Status returns the current state.
 func (r *Reader) Status() (s *Status, err error) {
 	now := time.Now()
 	s = &Status{At: now, Jobs: []JobStatus{}}
@@ -175,7 +175,7 @@ func (r *Reader) addFailure(s *Status) error {
 	return err
 }
 
-// lastRun returns the newest run that a filter lets through, or nil.
+// lastRun returns the newest run that a filter selects, or nil.
 func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
 	for row, err := range r.Facts.Store.Runs.Newest(f) {
 		if err != nil {
@@ -189,7 +189,7 @@ func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
 	return nil, nil
 }
 
-// addJobs adds the jobs of the file in its order, and what is queued.
+// addJobs adds the jobs of the file, in order, and the queue.
 func (r *Reader) addJobs(s *Status) error {
 	counts, err := r.Facts.Store.Queue.Counts()
 	if err != nil {
@@ -200,7 +200,7 @@ func (r *Reader) addJobs(s *Status) error {
 		s.Queue.Calls += c.Asked
 		queued[c.Job] += c.Asked + c.Shared
 	}
-	going, err := r.going()
+	going, err := r.unfinishedRuns()
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (r *Reader) addJobs(s *Status) error {
 		return err
 	}
 	for i := range going {
-		if going[i].underWay() {
+		if going[i].continuesByItself() {
 			for j := range going[i].open {
 				s.Queue.Pages += going[i].pages(&going[i].open[j])
 			}
@@ -238,7 +238,7 @@ func (r *Reader) addJobs(s *Status) error {
 			return err
 		}
 		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
-			j.stands(&going[at], searches, why, s.Process != nil)
+			j.setUnfinished(&going[at], searches, why, s.Process != nil)
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
@@ -257,8 +257,8 @@ func (r *Reader) addPast(j *JobStatus) (err error) {
 	return err
 }
 
-// addDue adds when a job is due: next, after its pause if it has one, or in the past if it missed a run that
-// it catches up on.
+// addDue adds when a job is due: next, after its pause if it has one, or in the past if it has missed a
+// run that it will catch up on.
 func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
 	from := now
@@ -286,9 +286,9 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	return nil
 }
 
-// stands adds the state of the job's unfinished run that is continued first. A process that holds the folder
-// continues a run that waits for the rate limit.
-func (j *JobStatus) stands(u *unfinished, searches []Waiting, why *explainer, held bool) {
+// setUnfinished adds the state of the job's unfinished run that is resumed first. A process that holds the
+// folder resumes a run that waits for the rate limit.
+func (j *JobStatus) setUnfinished(u *unfinished, searches []Waiting, why *explainer, held bool) {
 	j.Run, j.Doing = u.run.ID, JobWaiting
 	if u.run.Status == runs.Running {
 		j.Doing = JobRunning

@@ -12,29 +12,30 @@ import (
 	"outlierd/sync/state"
 )
 
-// A timeline estimates when queued calls will be made, in the order in which a worker makes them: pages before
-// data calls, data calls by rank, and the calls of later runs from their due time on. It reads only calls
-// whose time is requested. Calls between two of them are only counted, and skipped together if nothing happens
-// in between. So the time of the last of a million calls is found without reading them.
+// A timeline estimates when queued calls will be made, in the order in which a worker makes them: pages
+// before data calls, data calls by rank, and the calls of later runs from their due time on. It reads
+// only calls whose time is requested. Calls between two of them are only counted, and skipped together
+// if nothing happens in between. So the time of the last of a million calls is found without reading
+// them.
 type timeline struct {
-	from   time.Time                     // since when there has always been something to do
-	eta    func(calls int) time.Duration // how long after from the n-th call leaves
-	calls  int                           // made since from
-	sent   int                           // made in all
-	coming []arrival                     // soonest first
-	ready  lane                          // what may be tried now, best first
-	failed lane                          // what may not be tried yet, soonest first
-	joined turns                         // those whose back-off is over, and calls to come; best first
-	wanted int                           // tasks whose time is asked for and not yet yielded
-	left   map[string]int                // what a job waits for before its next run begins
-	busy   map[string]bool               // jobs with a run under way, which a next one waits for
+	from      time.Time                     // start of the current period without idle time
+	eta       func(calls int) time.Duration // time from `from` until the n-th call leaves
+	calls     int                           // calls made since from
+	sent      int                           // calls made in total
+	coming    []arrival                     // later runs, soonest first
+	ready     lane                          // tasks that may be tried now, best first
+	failed    lane                          // tasks in back-off, soonest first
+	admitted  turns                         // tasks whose back-off has ended, and calls of later runs; best first
+	remaining int                           // tasks whose time is requested and not yet yielded
+	left      map[string]int                // calls that a job waits for before its next run starts
+	busy      map[string]bool               // jobs with a run in progress, which their next run waits for
 }
 
 // lane is a part of the queue, read in order.
 type lane interface {
 	head() (*turn, error) // nil at the end
 	pop()
-	split(at queue.Place) error // the calls of the head, so that those before the place are a turn
+	split(at queue.Place) error // splits off the calls of the head that come before a place
 }
 
 // turn is a place in the order: of a task, of calls of a later run, or of a number of calls before the next
@@ -42,23 +43,24 @@ type lane interface {
 type turn struct {
 	queue.Place
 	calls int
-	task  bool     // it is the task at the place
-	asked bool     // and its time is wanted
-	jobs  []string // that have calls less to wait for with each one
+	task  bool     // it is the task at Place
+	asked bool     // the task's time is requested
+	jobs  []string // jobs that wait for these calls
 
-	after queue.Place // of calls that are only counted: they stand between it and the place
-	past  int         // and of so many more in front that is over
+	after queue.Place // for calls that are only counted: they are between after and Place
+	made  int         // number of calls behind after that are already made
 }
 
-// placed is a task and its estimate.
+// placed is a task with its estimated time.
 type placed struct {
 	queue.Place
-	before int // calls that are made before it
+	before int // number of calls before it
 	at     time.Time
 }
 
-// toCome is the operation of calls of later runs in the order: they follow all tasks of their rank.
-const toCome outlier.Operation = "~"
+// laterCalls is the operation of the calls of later runs in the order. It sorts after all tasks of the
+// same rank.
+const laterCalls outlier.Operation = "~"
 
 // turns is a heap of turns.
 type turns []*turn
@@ -88,7 +90,7 @@ func (r *Reader) timeline(ctx context.Context, now time.Time, of queue.Filter, g
 	}
 	l := &timeline{from: now, eta: r.Pace.ETA, coming: coming, left: map[string]int{}, busy: map[string]bool{}}
 	for i := range going {
-		l.busy[going[i].spec.Name] = going[i].underWay()
+		l.busy[going[i].spec.Name] = going[i].continuesByItself()
 	}
 	counts, err := r.Facts.Store.Queue.Counts()
 	if err != nil {
@@ -97,9 +99,9 @@ func (r *Reader) timeline(ctx context.Context, now time.Time, of queue.Filter, g
 	for _, c := range counts {
 		switch of.Job {
 		case "":
-			l.wanted += c.Asked
+			l.remaining += c.Asked
 		case c.Job:
-			l.wanted += c.Asked + c.Shared
+			l.remaining += c.Asked + c.Shared
 		}
 	}
 	last, err := r.lastTurns(now, coming, of.Job)
@@ -135,8 +137,8 @@ func (r *Reader) lastTurns(now time.Time, coming []arrival, of string) (all []*t
 	return all, nil
 }
 
-// play yields the tasks whose time is requested, in the order in which they will be done, until yield returns
-// false or there are none left.
+// play yields the tasks whose time is requested, in the order in which they will be done, until yield
+// returns false or there are none left.
 func (l *timeline) play(yield func(placed) bool) error {
 	for {
 		ready, failed, err := l.heads()
@@ -144,20 +146,20 @@ func (l *timeline) play(yield func(placed) bool) error {
 			return err
 		}
 		isTask := func(t *turn) bool { return t.task }
-		if l.wanted == 0 || ready == nil && failed == nil && !slices.ContainsFunc(l.joined, isTask) {
+		if l.remaining == 0 || ready == nil && failed == nil && !slices.ContainsFunc(l.admitted, isTask) {
 			return nil
 		}
 		at := l.next()
 		if l.admit(at, failed) {
-			continue // which pushes what waits back
+			continue // the admitted calls delay the others
 		}
-		if ready == nil && len(l.joined) == 0 {
+		if ready == nil && len(l.admitted) == 0 {
 			l.skip(failed)
 			continue
 		}
 		t, pop := ready, l.ready.pop
-		if len(l.joined) > 0 && (ready == nil || l.joined[0].Compare(&ready.Place) < 0) {
-			if t, pop = l.joined[0], func() { heap.Pop(&l.joined) }; t.asked && ready != nil && !ready.task {
+		if len(l.admitted) > 0 && (ready == nil || l.admitted[0].Compare(&ready.Place) < 0) {
+			if t, pop = l.admitted[0], func() { heap.Pop(&l.admitted) }; t.asked && ready != nil && !ready.task {
 				if err := l.ready.split(t.Place); err != nil {
 					return err
 				}
@@ -167,12 +169,12 @@ func (l *timeline) play(yield func(placed) bool) error {
 			}
 		}
 		if t.asked {
-			if l.wanted--; !yield(placed{t.Place, l.sent, at}) {
+			if l.remaining--; !yield(placed{t.Place, l.sent, at}) {
 				return nil
 			}
 		}
-		n := l.undisturbed(t.calls, failed)
-		t.past += n
+		n := l.callsUntilChange(t.calls, failed)
+		t.made += n
 		if t.calls -= n; t.calls == 0 {
 			pop()
 		}
@@ -191,8 +193,8 @@ func (l *timeline) heads() (ready, failed *turn, err error) {
 // next returns when the next call may be sent.
 func (l *timeline) next() time.Time { return l.from.Add(l.eta(l.calls + 1)) }
 
-// undisturbed returns how many of the next calls, at least one, are sent before the order can change.
-func (l *timeline) undisturbed(calls int, failed *turn) int {
+// callsUntilChange returns how many of the next calls, at least one, are sent before the order can change.
+func (l *timeline) callsUntilChange(calls int, failed *turn) int {
 	if calls == 1 {
 		return 1
 	}
@@ -231,7 +233,7 @@ func (l *timeline) held(a *arrival) bool { return !a.begun && l.busy[a.job] && l
 // admit adds one task or run whose time has come, and reports whether there was one.
 func (l *timeline) admit(at time.Time, failed *turn) bool {
 	if failed != nil && !failed.NotBefore.After(at) {
-		heap.Push(&l.joined, failed)
+		heap.Push(&l.admitted, failed)
 		l.count(failed, 1)
 		l.failed.pop()
 		return true
@@ -254,14 +256,15 @@ func (l *timeline) begin(a arrival, at time.Time) {
 		if call.calls == 0 {
 			continue
 		}
-		place := queue.Place{Rank: rankOf(call.value, at), Op: toCome}
+		place := queue.Place{Rank: rankOf(call.value, at), Op: laterCalls}
 		t := &turn{Place: place, calls: call.calls, jobs: []string{a.job}}
-		heap.Push(&l.joined, t)
+		heap.Push(&l.admitted, t)
 		l.count(t, call.calls)
 	}
 }
 
-// skip advances to the next task that may be tried or the next run. By then the rate limit's window is empty.
+// skip advances to the next task that may be tried or the next run. By then the rate limit's window is
+// empty.
 func (l *timeline) skip(failed *turn) {
 	var until time.Time
 	if failed != nil {
@@ -285,10 +288,10 @@ type readyCalls struct {
 	store *state.Store
 	now   time.Time
 	of    queue.Filter
-	last  []*turn     // of each job that matters; in order
-	after queue.Place // what was given before
+	last  []*turn     // last tasks of the jobs with later runs, in order
+	after queue.Place // the place of the last turn that was read
 	page  []queue.Place
-	ended bool // there is no other page
+	ended bool // there is no further page
 	turns []*turn
 }
 
@@ -309,18 +312,18 @@ func (c *readyCalls) head() (*turn, error) {
 func (c *readyCalls) split(at queue.Place) error {
 	all := c.turns[0]
 	if at.Compare(&all.after) <= 0 {
-		return nil // all of them come after it
+		return nil // all of the calls come after it
 	}
 	n, err := c.store.Queue.Between(c.now, all.after, at)
 	if err != nil {
 		return err
 	}
 	rest := *all
-	rest.after, rest.past = at, max(0, all.past-n)
+	rest.after, rest.made = at, max(0, all.made-n)
 	c.turns[0] = &rest
-	if before := n - all.past; before > 0 {
+	if before := n - all.made; before > 0 {
 		rest.calls -= before
-		first := &turn{Place: at, calls: before, after: all.after, past: all.past}
+		first := &turn{Place: at, calls: before, after: all.after, made: all.made}
 		if c.turns = slices.Insert(c.turns, 0, first); rest.calls == 0 {
 			c.turns = slices.Delete(c.turns, 1, 2)
 		}
@@ -328,7 +331,7 @@ func (c *readyCalls) split(at queue.Place) error {
 	return nil
 }
 
-// read makes the turn of the next task, and one for the calls before it.
+// read reads the next task, and the number of calls before it, each as a turn.
 func (c *readyCalls) read() (err error) {
 	if len(c.page) == 0 && !c.ended {
 		if c.page, err = c.store.Queue.Places(c.of, c.now, c.after, pageOfQueue); err != nil {
@@ -373,14 +376,14 @@ type failedCalls struct {
 	store *state.Store
 	of    queue.Filter
 	page  []queue.Place
-	ended bool // there is no other page
+	ended bool // there is no further page
 	after queue.Place
 	turn  *turn
 }
 
 func (c *failedCalls) pop() { c.turn = nil }
 
-func (c *failedCalls) split(queue.Place) error { return nil } // each is a turn
+func (c *failedCalls) split(queue.Place) error { return nil } // each task is a turn of its own
 
 func (c *failedCalls) head() (_ *turn, err error) {
 	if c.turn != nil {

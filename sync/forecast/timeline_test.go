@@ -158,7 +158,7 @@ func TestTimelineOrder(t *testing.T) {
 		},
 	} {
 		l := &timeline{from: from, eta: func(n int) time.Duration { return time.Duration(n) * time.Minute },
-			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}, wanted: len(c.tasks)}
+			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}, remaining: len(c.tasks)}
 		ready, failed := &turnsOf{}, &turnsOf{}
 		for _, t := range c.tasks {
 			if t.NotBefore.IsZero() {

@@ -18,20 +18,20 @@ import (
 
 // Waiting is a search, a scan or a data call that waits to be done.
 type Waiting struct {
-	Job    string   // that wants it, of several the one that asked first
-	Others []string // jobs that want it, too
+	Job    string   // that wants it; the first requester if there are several
+	Others []string // other jobs that want it
 	Op     outlier.Operation
-	Entity string    // what a data call is about, or a search looks for
-	Value  *float64  // of a data call: the higher, the sooner; nil for what comes before all of them
-	Since  time.Time // when it joined the queue, or its run began
-	Why    string    // it waits
-	At     time.Time // when it will be done, if a process works on it from now on; zero if that is not known
+	Entity string    // what a data call is about, or what a search looks for
+	Value  *float64  // of a data call, higher first; nil for searches and scans, which come before
+	Since  time.Time // when it was queued, or its run started
+	Why    string    // why it waits
+	At     time.Time // estimated time if a process works on it from now on; zero if unknown
 }
 
-// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open searches and
-// scans of unfinished runs, and the data calls. The times depend on the learned pace, on the calls of any job
-// that come before, and on the calls of runs that are due earlier. Only what is yielded is computed. An error
-// comes last.
+// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open
+// searches and scans of unfinished runs, and the data calls. The times depend on the learned pace, on
+// earlier calls of any job, and on the calls of runs that are due before. Only what is yielded is
+// computed. An error comes last.
 func (r *Reader) Queue(ctx context.Context, name string) iter.Seq2[*Waiting, error] {
 	return func(yield func(*Waiting, error) bool) {
 		err := r.queue(ctx, name, func(w *Waiting) bool { return yield(w, nil) })
@@ -42,7 +42,7 @@ func (r *Reader) Queue(ctx context.Context, name string) iter.Seq2[*Waiting, err
 }
 
 func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bool) error {
-	going, err := r.going()
+	going, err := r.unfinishedRuns()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bo
 		return err
 	}
 	more := true
-	until := func(at time.Time) bool { // yields the searches that come before, or all that are left
+	until := func(at time.Time) bool { // yields the searches that come before, or all remaining ones
 		for more && len(searches) > 0 && (at.IsZero() || !searches[0].At.IsZero() && !searches[0].At.After(at)) {
 			more, searches = yield(&searches[0]), searches[1:]
 		}
@@ -114,8 +114,8 @@ func (r *Reader) calls(w *explainer, page []placed) (all []Waiting, err error) {
 	return all, err
 }
 
-// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
-// they are done. Those without a known time come last.
+// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in
+// which they are done. Those without a known time come last.
 func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []Waiting, err error) {
 	before := 0
 	for i := range going {
@@ -126,7 +126,7 @@ func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []
 			if one.Why, one.At, err = w.ofSearch(u, step, before); err != nil {
 				return nil, err
 			}
-			if u.underWay() {
+			if u.continuesByItself() {
 				before += u.pages(step)
 			}
 			if name == "" || name == one.Job {
@@ -147,7 +147,7 @@ func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []
 type explainer struct {
 	reader   *Reader
 	now      time.Time
-	blocked  time.Time // until when the service refuses every call; zero if it does not
+	blocked  time.Time // when the service's refusal of all calls ends; zero if there is none
 	refusals []Refusal
 }
 
@@ -186,9 +186,9 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	switch {
 	case u.run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
-	case u.run.Status.Open() && !u.underWay():
+	case u.run.Status.Open() && !u.continuesByItself():
 		return w.cutShort(u), at, nil
-	case !u.underWay():
+	case !u.continuesByItself():
 		return "its run failed, and the next run continues it: " + u.run.Error, next, nil
 	}
 	if why, until := w.refused(w.reader.Facts.PriceOf(step) > 0); why != "" {
@@ -204,7 +204,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	return why, at, nil
 }
 
-// cutShort returns why an unfinished run was left, and how it is continued.
+// cutShort returns why an unfinished run stopped, and what resumes it.
 func (w *explainer) cutShort(u *unfinished) string {
 	switch {
 	case u.run.Status != runs.PausedQuota:
@@ -215,7 +215,7 @@ func (w *explainer) cutShort(u *unfinished) string {
 	return "its run waits for the rate limit; to continue it: " + facts.Command(u.run)
 }
 
-// ofScan returns what a scan waits for that was started, or may have been; "" if it waits for its start.
+// ofScan returns what a scan waits for that was started, or may have been; "" if it is not started yet.
 func (w *explainer) ofScan(scan *runs.Scan) string {
 	switch {
 	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
@@ -283,7 +283,7 @@ func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	return "", time.Time{}
 }
 
-// turn returns how many calls come first.
+// turn returns how many calls come before.
 func (w *explainer) turn(before int) string {
 	switch {
 	case before > 1:
