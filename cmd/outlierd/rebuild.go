@@ -141,7 +141,7 @@ func (o *options) ofLostState(ctx context.Context, p *program, s job.Sink) error
 		return errors.Join(err, sink.Close())
 	}
 	version, err := sink.OpsVersion(ctx)
-	if lost := restores.LostWith(version, mark); err == nil && lost != nil {
+	if lost := restores.LostWith(s.Kind, version, mark); err == nil && lost != nil {
 		err = &load.LostStateError{Sink: s.Kind, Mark: mark, Backup: lost.Answers}
 	}
 	return errors.Join(err, sink.Close())

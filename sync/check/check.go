@@ -94,7 +94,7 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	if lost := restores.LostWith(s.Ops, s.Mark); lost != nil {
+	if lost := restores.LostWith(s.Name, s.Ops, s.Mark); lost != nil {
 		r.problem("it holds answers %d to %d of the state that was lost, "+
 			"and the journal of the restored one has others with these numbers", lost.Answers+1, s.Mark)
 		return r, nil

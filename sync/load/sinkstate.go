@@ -60,7 +60,7 @@ func (l *Loader) readMark(ctx context.Context, s *sinkState) error {
 }
 
 // lostWith returns a [*LostStateError] if a sink was filled from a state that was lost, and its watermark
-// was not read before the restored state had as many answers.
+// was not read before the restored state had as many answers. It records if a sink was not.
 func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
 	restores, err := l.store.Restores()
 	if err != nil || len(restores) == 0 {
@@ -70,10 +70,13 @@ func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
 	if err != nil {
 		return fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err)
 	}
-	if lost := restores.LostWith(version, mark); lost != nil {
+	if lost := restores.LostWith(s.Name(), version, mark); lost != nil {
 		return &LostStateError{Sink: s.Name(), Mark: mark, Backup: lost.Answers}
 	}
-	return nil
+	if l.strict || restores.Accepted(s.Name()) { // a new sink says nothing about the one that it is to replace
+		return nil
+	}
+	return l.store.AcceptSink(s.Name())
 }
 
 // LostStateError reports that a sink has answers of a state that was lost, while the journal of the

@@ -247,9 +247,21 @@ func TestRestoredStateSkipsVersions(t *testing.T) {
 		lost          bool
 	}{
 		{backup, end, false}, {backup + 1, end, false}, {backup + 1, end + 1, true}, {now, end + 1, false}, {0, 0, false},
+		{backup, end + 1, true}, // written by the lost state, and not published
 	} {
-		if lost := restores.LostWith(c.version, c.mark); (lost != nil) != c.lost {
+		if lost := restores.LostWith("parquet", c.version, c.mark); (lost != nil) != c.lost {
 			t.Errorf("version %d, answers up to %d: %v, want lost %v", c.version, c.mark, lost, c.lost)
+		}
+	}
+	if err := s.AcceptSink("parquet"); err != nil {
+		t.Fatal(err)
+	}
+	if restores, err = s.Restores(); err != nil {
+		t.Fatal(err)
+	}
+	for sink, lost := range map[string]bool{"parquet": false, "duckdb": true} {
+		if is := restores.LostWith(sink, backup, end+1) != nil; is != lost || restores.Accepted(sink) == lost {
+			t.Errorf("sink %s, of which parquet was accepted: lost %v, want %v", sink, is, lost)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"outlierd/sync/store"
 )
@@ -18,6 +19,10 @@ type Skipped struct {
 	After   int64 `json:"after"`   // the version of the backup
 	Until   int64 `json:"until"`   // that of the restored state
 	Answers int64 `json:"answers"` // the last answer in the backup
+
+	// Sinks are those that were found without answers of the lost state, see [Accept]. Later ones are of the
+	// restored state.
+	Sinks []string `json:"sinks,omitempty"`
 }
 
 // has reports whether a version is of the lost state.
@@ -41,11 +46,7 @@ func Skip(tx *store.Tx, answers int64) error {
 		return err
 	}
 	next := max(tx.Now().UnixMicro(), at+leastSkipped)
-	text, err := json.Marshal(append(all, Skipped{After: at, Until: next, Answers: answers}))
-	if err != nil {
-		return err
-	}
-	if err := tx.SetMeta(skippedKey, string(text)); err != nil {
+	if err := writeSkipped(tx, append(all, Skipped{After: at, Until: next, Answers: answers})); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`DELETE FROM sqlite_sequence WHERE name = 'ops_changes'`); err != nil {
@@ -63,6 +64,28 @@ func readSkipped(tx *store.Tx) (all Restores, err error) {
 	return all, err
 }
 
+func writeSkipped(tx *store.Tx, all Restores) error {
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return tx.SetMeta(skippedKey, string(text))
+}
+
+// Accept records, before anything is written to a sink, that it has no answers of a state that was lost.
+func Accept(tx *store.Tx, sink string) error {
+	all, err := readSkipped(tx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if !slices.Contains(all[i].Sinks, sink) {
+			all[i].Sinks = append(all[i].Sinks, sink)
+		}
+	}
+	return writeSkipped(tx, all)
+}
+
 // Restores are the skipped versions of all times that a state was restored.
 type Restores []Skipped
 
@@ -78,13 +101,21 @@ func ReadRestores(db *store.Store) (all Restores, err error) {
 	return all, nil
 }
 
-// LostWith returns the restore before which a sink was filled by the state that was lost: the sink has
-// a version of that state, and answers after those of the backup. It returns nil if there is none.
-func (r Restores) LostWith(version, mark int64) *Skipped {
+// LostWith returns the restore before which a sink was filled by the state that was lost. The sink has
+// answers after those of the backup, and a version of the lost state; or a version of the backup, although it
+// was not yet accepted: the lost state wrote these answers and did not publish them. LostWith returns nil if
+// there is no such restore.
+func (r Restores) LostWith(sink string, version, mark int64) *Skipped {
 	for i := range r {
-		if r[i].has(version) && mark > r[i].Answers {
+		unpublished := version <= r[i].After && !slices.Contains(r[i].Sinks, sink)
+		if mark > r[i].Answers && (r[i].has(version) || unpublished) {
 			return &r[i]
 		}
 	}
 	return nil
+}
+
+// Accepted reports whether [Accept] has nothing to record of a sink.
+func (r Restores) Accepted(sink string) bool {
+	return !slices.ContainsFunc(r, func(s Skipped) bool { return !slices.Contains(s.Sinks, sink) })
 }

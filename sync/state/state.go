@@ -405,6 +405,14 @@ func (s *Store) Restored() error {
 // Restores returns what [Store.Restored] has recorded.
 func (s *Store) Restores() (ops.Restores, error) { return ops.ReadRestores(s.DB) }
 
+// AcceptSink records that a sink has no answers of a state that was lost; see [ops.Accept].
+func (s *Store) AcceptSink(name string) error {
+	if err := s.DB.Update(func(tx *store.Tx) error { return ops.Accept(tx, name) }); err != nil {
+		return fmt.Errorf("record that sink %s continues the restored state: %w", name, err)
+	}
+	return nil
+}
+
 // JournalOf yields the journal's answers to a run's calls, up to and including upTo. It reads no
 // answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
