@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/sinktest"
@@ -99,22 +96,7 @@ func TestBucketThatRefuses(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			k := sinktest.Sink{Open: open, Read: func(t testing.TB, dir string, of *schema.Table) (rows []arrow.RecordBatch) {
-				s := open(t, dir).(*Sink)
-				defer s.Close()
-				if err := s.tables[of].load(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				err := s.tables[of].each(t.Context(), func(some arrow.RecordBatch) error {
-					some.Retain()
-					rows = append(rows, some)
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return rows
-			}}
+			k := sinktest.Sink{Read: readOptions(o)}
 			k.Check(t, dir, journal, 4)
 		})
 	}

@@ -63,6 +63,11 @@ func openPlace(ctx context.Context, o Options) (*place, error) {
 	return p, nil
 }
 
+// isREST reports whether the catalog is a REST catalog.
+func (o Options) isREST() bool {
+	return strings.HasPrefix(o.Catalog, "http://") || strings.HasPrefix(o.Catalog, "https://")
+}
+
 func (o Options) patience() time.Duration { return cmp.Or(o.Patience, bucket.Patience) }
 
 func (p *place) openSQLite(path string) error {

@@ -40,25 +40,36 @@ func openSink(t testing.TB, dir, instance string) *Sink {
 // readTable reads the rows of a writer by a new sink, so nothing is cached.
 func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arrow.RecordBatch) {
 	t.Helper()
-	s := openSink(t, dir, instance)
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
+	return readOptions(options(dir, instance))(t, dir, of)
+}
+
+// readOptions returns a function that reads the rows of the writer of a lake by a new sink.
+func readOptions(o Options) func(t testing.TB, _ string, of *schema.Table) []arrow.RecordBatch {
+	return func(t testing.TB, _ string, of *schema.Table) (rows []arrow.RecordBatch) {
+		t.Helper()
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	l := s.tables[of]
-	if err := l.load(t.Context()); err != nil {
-		t.Fatal(err)
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		l := s.tables[of]
+		if err := l.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err = l.each(t.Context(), func(some arrow.RecordBatch) error {
+			some.Retain()
+			rows = append(rows, some)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
 	}
-	err := l.each(t.Context(), func(some arrow.RecordBatch) error {
-		some.Retain()
-		rows = append(rows, some)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
 }
 
 func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }

@@ -81,7 +81,7 @@ func openWarehouse(o Options) (string, error) {
 	switch {
 	case strings.HasPrefix(o.Warehouse, "s3://"):
 		return openBucket(o)
-	case strings.HasPrefix(o.Catalog, "http://") || strings.HasPrefix(o.Catalog, "https://"):
+	case o.isREST():
 		return "", nil // the catalog's own, which may still be in a bucket
 	}
 	if err := os.MkdirAll(o.Warehouse, 0o755); err != nil {

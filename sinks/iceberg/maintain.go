@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -54,7 +53,7 @@ var kept = retention{age: 7 * 24 * time.Hour, most: 1000, query: time.Hour}
 // merges the files of tables that this process has written to, if they need it, and expires snapshots of
 // tables that have too many. The first call of a UTC day also merges the files of past days and expires old
 // snapshots. Orphans are looked for once a day by the writer that comes first, because that lists the
-// files of all writers.
+// files of all writers; with a REST catalog they stay.
 func (s *Sink) maintain(ctx context.Context) error {
 	all := slices.Concat(s.options.Tables, s.options.Ops)
 	for _, t := range all {
@@ -83,6 +82,9 @@ func (s *Sink) maintain(ctx context.Context) error {
 		if _, err := s.claim(ctx, s.property(maintainedName), today); err != nil {
 			return err
 		}
+	}
+	if s.options.isREST() { // such a catalog may have snapshots which the table metadata does not list
+		return nil
 	}
 	claimed, err := s.claim(ctx, orphansName, today)
 	if err != nil || !claimed {
@@ -254,13 +256,8 @@ func (l *lakeTable) expire(ctx context.Context, age time.Duration, least int) er
 
 // removeOrphans deletes files older than age that no snapshot refers to, such as those of killed
 // processes. The table is loaded again first: in metadata of some days ago, what other writers have
-// committed since would be orphans. It does nothing with a REST catalog, because that may have snapshots
-// which the table metadata does not list.
+// committed since would be orphans.
 func (l *lakeTable) removeOrphans(ctx context.Context, age time.Duration) error {
-	catalog := l.sink.options.Catalog
-	if strings.HasPrefix(catalog, "http://") || strings.HasPrefix(catalog, "https://") {
-		return nil
-	}
 	if err := l.reload(ctx); err != nil {
 		return err
 	}

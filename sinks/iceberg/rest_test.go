@@ -236,6 +236,12 @@ func TestRESTCatalog(t *testing.T) {
 			if commits == 0 {
 				t.Error("no answer to a commit was lost")
 			}
+			if err := s.writers.load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if day, set := s.writers.table.Properties()[orphansName]; set {
+				t.Errorf("it notes that orphans were looked for on %s, which none does with a REST catalog", day)
+			}
 			if err := errors.Join(s.Close(), Probe(t.Context(), c.options(env))); err != nil {
 				t.Fatal(err)
 			}
