@@ -55,6 +55,7 @@ func Probe(ctx context.Context, o Options) error {
 	l := s.tables[o.Tables[0]]
 	if err = l.load(ctx); err == nil {
 		_, err = l.find(ctx)
+		err = lost(err)
 	}
 	return errors.Join(s.explain(err), s.Close())
 }

@@ -48,13 +48,17 @@ func (l *lakeTable) refresh(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("find the files of %s in table %s: %w", l.sink.options.Instance, l.name(), err)
+		return fmt.Errorf("find the files of %s in table %s: %w", l.sink.options.Instance, l.name(), lost(err))
 	}
 	if l.own != nil && sameKeys(l.own.data, found.data) && sameKeys(l.own.deletes, found.deletes) {
 		l.own.snapshot, l.own.manifests = found.snapshot, found.manifests
 		return nil
 	}
 	l.own, l.index, l.kept = nil, nil, nil
+	if l.sink.rebuild { // all rows are replaced
+		l.own = found
+		return nil
+	}
 	for _, file := range found.deletes {
 		if err := l.applyDeletes(ctx, found, file.FilePath()); err != nil {
 			return err

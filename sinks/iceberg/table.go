@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,7 @@ func (l *lakeTable) reload(ctx context.Context) error {
 			l.name(), l.sink.options.Namespace, ErrRebuild)
 	}
 	if err != nil {
-		return fmt.Errorf("load table %s: %w", l.name(), l.sink.place.plain(err))
+		return fmt.Errorf("load table %s: %w", l.name(), lost(l.sink.place.plain(err)))
 	}
 	files, err := t.FS(ctx)
 	if err != nil {
@@ -173,6 +174,17 @@ func (l *lakeTable) reload(ctx context.Context) error {
 			"this writer: %w", l.name(), ErrRebuild)
 	}
 	return l.take(ctx, t)
+}
+
+// lost adds the remedy to the error of a metadata file or a manifest that is gone. Only the catalog and
+// these files lead to the rows of all writers, so a rebuild, which keeps those of others, cannot do without.
+// The error is not [fs.ErrNotExist], which means that the lake was never written to.
+func lost(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%v: the file is gone from the warehouse, or the catalog is an older copy: bring back the file or the newest "+
+		"catalog; or give the sink another `namespace`, which is filled from the journal", err)
 }
 
 // reading lets read use the files of the table as it is loaded. If read fails and another writer has
