@@ -13,7 +13,7 @@ import (
 // set, queued data calls are counted.
 func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, calls bool) (
 	*plan.Plan, error) {
-	f := blank(r.Config)
+	f := factsWithoutJob(r.Config)
 	f.Now = time.Now()
 	all := make([]plan.Step, len(steps))
 	for i := range steps {

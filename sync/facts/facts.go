@@ -70,11 +70,11 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 		return last, err
 	}
-	work, err := resolve(spec, o, since, r.asking(ctx, o))
+	work, err := resolve(spec, o, since, r.finder(ctx, o))
 	if err != nil {
 		return nil, err
 	}
-	f := blank(r.Config)
+	f := factsWithoutJob(r.Config)
 	f.Now, f.Work = o.At, work
 	for i := range work.Asks {
 		if err := r.addAsk(f, spec, i, o); err != nil {
@@ -91,11 +91,11 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 // NeverRun returns the facts of a job that never ran. It needs no state; r.Store may be nil.
 func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	never := func(string) (time.Time, error) { return time.Time{}, nil }
-	work, err := resolve(spec, o, never, r.asking(ctx, o))
+	work, err := resolve(spec, o, never, r.finder(ctx, o))
 	if err != nil {
 		return nil, err
 	}
-	f := blank(r.Config)
+	f := factsWithoutJob(r.Config)
 	f.Now, f.Work = o.At, work
 	for i := range work.Asks {
 		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
@@ -109,8 +109,8 @@ func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 // finder runs the SQL of a job and returns one column of the result.
 type finder func(sql, column string) ([]string, error)
 
-// asking returns the finder for the given options.
-func (r *Reader) asking(ctx context.Context, o Options) finder {
+// finder returns the function that runs the SQL of a job, according to o.
+func (r *Reader) finder(ctx context.Context, o Options) finder {
 	return func(sql, column string) ([]string, error) {
 		switch {
 		case o.NoSQL:
@@ -128,8 +128,8 @@ func resolve(spec *job.Spec, o Options, since func(string) (time.Time, error), i
 	return spec.Resolve(job.Inputs{Now: o.At, Assume: o.Assume, Since: since, IDs: ids})
 }
 
-// blank returns the facts that do not depend on a job.
-func blank(config *job.Config) *plan.Facts {
+// factsWithoutJob returns the facts that do not depend on a job.
+func factsWithoutJob(config *job.Config) *plan.Facts {
 	return &plan.Facts{
 		Prices: config.Service.Prices, Zone: config.Timezone,
 		Paging: map[outlier.Operation]string{}, Live: map[int]string{},

@@ -53,8 +53,8 @@ func (c *clock) set(date time.Time, agreed bool) {
 	c.doubted, c.doubtedAt = time.Time{}, time.Time{}
 }
 
-// learn updates the time from the date of an answer.
-func (l *Ledger) learn(date time.Time) {
+// learnDate updates the time from the date of an answer.
+func (l *Ledger) learnDate(date time.Time) {
 	if date.IsZero() {
 		return
 	}

@@ -22,7 +22,7 @@ func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
 			if l.ClockAgreed() || !l.ServiceTime().Equal(before) {
 				t.Errorf("after a jump of %v it is %s and was %s, agreed on: %v", jump, l.ServiceTime(), before, l.ClockAgreed())
 			}
-			l.learn(before)
+			l.learnDate(before)
 			if !l.ClockAgreed() {
 				t.Error("the next answer has not told the time")
 			}

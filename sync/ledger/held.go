@@ -217,7 +217,7 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 		r: asked{h.Op, h.Entity, h.Price},
 	}
 	answer := h.answer()
-	kept, err := a.keep(tx, answer, h.Outcome, l.journal.Pack(answer))
+	kept, err := a.record(tx, answer, h.Outcome, l.journal.Pack(answer))
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 		return errSettled
 	}
 	answer.Waited += a.p.Waited
-	a.hear(answer)
+	a.learnTime(answer)
 	kept := a.l.journal.Pack(answer)
 	err := a.settle(answer, o, kept)
 	if store.IsLocked(err) {
@@ -167,7 +167,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	var k Kept
 	var refused error // the error of Commit
 	err := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
-		k, err = a.keep(tx, answer, o, kept)
+		k, err = a.record(tx, answer, o, kept)
 		if err == nil && a.p.Commit != nil {
 			refused = a.p.Commit(tx, k)
 		}
@@ -177,7 +177,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	if refused != nil {
 		// A paid answer is kept even if it cannot be used.
 		bare := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
-			k, err = a.keep(tx, answer, o, kept)
+			k, err = a.record(tx, answer, o, kept)
 			return err
 		})
 		a.settled = bare == nil
@@ -189,16 +189,16 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	return err
 }
 
-// hear takes the time from an answer, once: a doubted date must be confirmed by another answer.
-func (a *attempt) hear(answer *outlier.Answer) {
+// learnTime takes the time from an answer, once: a doubted date must be confirmed by another answer.
+func (a *attempt) learnTime(answer *outlier.Answer) {
 	if !a.dateRead {
-		a.l.learn(answer.ServiceTime())
+		a.l.learnDate(answer.ServiceTime())
 	}
 	a.dateRead = true
 }
 
-// keep writes the answer to the journal and its outcome to the ledger.
-func (a *attempt) keep(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) (Kept, error) {
+// record writes the answer to the journal and its outcome to the ledger.
+func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) (Kept, error) {
 	k := Kept{Answer: answer, Outcome: o}
 	var err error
 	if !a.p.TimeOnly && worthKeeping(a.r, answer, o) {

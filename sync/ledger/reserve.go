@@ -60,7 +60,7 @@ func (a *attempt) reserve() error {
 				return err
 			}
 		}
-		if err := a.enter(tx, t); err != nil {
+		if err := a.insert(tx, t); err != nil {
 			return a.l.refusal(tx, t.caps, a, 0, err)
 		}
 		if a.p.Hold == 0 {
@@ -73,8 +73,8 @@ func (a *attempt) reserve() error {
 	})
 }
 
-// enter inserts the attempt into the ledger.
-func (a *attempt) enter(tx *store.Tx, t terms) error {
+// insert inserts the attempt into the ledger.
+func (a *attempt) insert(tx *store.Tx, t terms) error {
 	caps, err := json.Marshal(t.caps)
 	if err != nil {
 		return err
@@ -212,17 +212,17 @@ func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 		if err := first(tx); err != nil {
 			return err
 		}
-		return a.join(tx, t)
+		return a.insertJoin(tx, t)
 	})
 }
 
-// join inserts the row that the hold belongs to. It passes through the same states as any other
+// insertJoin inserts the row that the hold belongs to. It passes through the same states as any other
 // row.
-func (a *attempt) join(tx *store.Tx, t terms) error {
+func (a *attempt) insertJoin(tx *store.Tx, t terms) error {
 	if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 		return err
 	}
-	if err := a.enter(tx, t); err != nil {
+	if err := a.insert(tx, t); err != nil {
 		return err
 	}
 	if err := a.setAside(tx, t); err != nil {

@@ -116,7 +116,7 @@ func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time
 			}
 			continue
 		}
-		joined, err := put(tx, task)
+		joined, err := insert(tx, task)
 		if err != nil {
 			return queued, fmt.Errorf("queue %s: %w", task, err)
 		}
@@ -127,10 +127,10 @@ func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time
 	return queued, nil
 }
 
-// put queues a task and reports whether it was not queued before. Each day of waiting raises a
+// insert queues a task and reports whether it was not queued before. Each day of waiting raises a
 // task's rank by one, so that tasks of low value are done eventually. The increase is the same for
 // all, so the order is fixed here (see 0003.sql).
-func put(tx *store.Tx, task Task) (bool, error) {
+func insert(tx *store.Tx, task Task) (bool, error) {
 	now := store.Micros(tx.Now())
 	result, err := tx.Exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at,
 		since, rank, mark)

@@ -31,7 +31,7 @@ type PageHits struct {
 func AddHits(
 	tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit,
 ) (seen PageHits, err error) {
-	number, err := number(tx, run)
+	number, err := rowNumber(tx, run)
 	if err != nil {
 		return seen, err
 	}
@@ -41,7 +41,7 @@ func AddHits(
 			continue
 		}
 		known[hit.VideoID] = true
-		if err := see(tx, hit.VideoID, number, &seen); err != nil {
+		if err := markSeen(tx, hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
 		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank,
@@ -59,8 +59,8 @@ func AddHits(
 	return seen, nil
 }
 
-// number returns the run's row number, which keeps the rows of its hits small.
-func number(tx *store.Tx, run string) (n int64, err error) {
+// rowNumber returns the run's row number, which keeps the rows of its hits small.
+func rowNumber(tx *store.Tx, run string) (n int64, err error) {
 	err = tx.Row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("run %s was never started", run)
@@ -68,8 +68,8 @@ func number(tx *store.Tx, run string) (n int64, err error) {
 	return n, err
 }
 
-// see records that a run has seen a video, if no run has before, and counts it.
-func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
+// markSeen records that a run has seen a video, if no run has before, and counts it.
+func markSeen(tx *store.Tx, video string, run int64, seen *PageHits) error {
 	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		video, run, uncovered)
 	if err != nil {
@@ -98,7 +98,7 @@ const uncovered = -1
 // only by a search that was cut short or manually overridden do not count: a later search may end
 // early only on hits that an earlier one has covered.
 func Cover(tx *store.Tx, run string, step int64) error {
-	number, err := number(tx, run)
+	number, err := rowNumber(tx, run)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 func (rs *Runs) Distinct(run string) (map[string]int64, error) {
 	var hits, channels int64
 	err := rs.db.View(func(tx *store.Tx) error {
-		number, err := number(tx, run)
+		number, err := rowNumber(tx, run)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (rs *Runs) page(f Filter, before int64, size int) (page []Run, last int64, 
 		for i := 0; err == nil && i < len(rows); i++ {
 			var r Run
 			r, err = rows[i].run()
-			page, last = append(page, rs.asShown(r)), rows[i].id
+			page, last = append(page, rs.withActualStatus(r)), rows[i].id
 		}
 		return err
 	})

@@ -121,7 +121,7 @@ func (r *runRow) run() (Run, error) {
 // [Runs.FollowUps].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
-		if err := unique(tx, r); err != nil {
+		if err := checkUnique(tx, r); err != nil {
 			return err
 		}
 		values := append([]any{r.ID, r.Job, r.Trigger,
@@ -151,9 +151,9 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 	return nil
 }
 
-// unique returns a [*DuplicateRunError] if r's due time has a run already. The database refuses a
+// checkUnique returns a [*DuplicateRunError] if r's due time has a run already. The database refuses a
 // second one in any case.
-func unique(tx *store.Tx, r Run) error {
+func checkUnique(tx *store.Tx, r Run) error {
 	if r.Due.IsZero() {
 		return nil
 	}
@@ -331,7 +331,7 @@ func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
 		for i := 0; err == nil && i < len(rows); i++ {
 			var r Run
 			r, err = rows[i].run()
-			runs = append(runs, rs.asShown(r))
+			runs = append(runs, rs.withActualStatus(r))
 		}
 		return err
 	})
@@ -341,9 +341,9 @@ func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
 	return runs, nil
 }
 
-// asShown returns a run with its actual status. One recorded as running was interrupted if no process
+// withActualStatus returns a run with its actual status. One recorded as running was interrupted if no process
 // holds the folder; the next process records that, see [Recover].
-func (rs *Runs) asShown(r Run) Run {
+func (rs *Runs) withActualStatus(r Run) Run {
 	if rs.db.Idle() && r.Status == Running {
 		r.Status = Interrupted
 	}

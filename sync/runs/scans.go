@@ -177,7 +177,7 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 // IntendScan records the intent of a scan before anything is reserved for it, and returns its id for
 // [ledger.Purchase]. It returns a [*LiveScanError] if the same scan may be running or was made for the
 // same due time. The new intent replaces an earlier refused one of the step for which nothing was
-// reserved, such as when it was parked or a cap was reached.
+// reserved, such as when the rate limit delayed it or a cap was reached.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
@@ -187,7 +187,7 @@ func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := rs.alone(tx, s, wanted); err != nil {
+	if err := rs.checkNoOther(tx, s, wanted); err != nil {
 		return 0, err
 	}
 	if err := dropRefused(tx, s.Step); err != nil {
@@ -223,9 +223,9 @@ func dropRefused(tx *store.Tx, step int64) error {
 	return nil
 }
 
-// alone returns an error with the scan that prevents s, if there is one. The database refuses s in
+// checkNoOther returns an error with the scan that prevents s, if there is one. The database refuses s in
 // any case. A scan past its deadline does not prevent s, as no run waits for it.
-func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
+func (rs *Runs) checkNoOther(tx *store.Tx, s Scan, wanted string) error {
 	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running'
 		AND NOT `+timely,
 		s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime())); err != nil {

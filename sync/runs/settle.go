@@ -22,7 +22,7 @@ func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err
 			return err
 		}
 		if sc.State == ScanNotCreated {
-			refunded, err = disown(tx, *old)
+			refunded, err = recordNotStarted(tx, *old)
 			return err
 		}
 		return adopt(tx, *old, sc)
@@ -52,8 +52,8 @@ func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 	return old, err
 }
 
-// disown records that a scan was never started, according to an operator.
-func disown(tx *store.Tx, s Scan) (refunded outlier.Credits, err error) {
+// recordNotStarted records that a scan was never started, according to an operator.
+func recordNotStarted(tx *store.Tx, s Scan) (refunded outlier.Credits, err error) {
 	if refunded, err = ledger.RefundStart(tx, s.Intent); err != nil {
 		return 0, err
 	}

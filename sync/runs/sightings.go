@@ -63,7 +63,7 @@ func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 			return err
 		}
 		for i := range rows {
-			if err := complete(tx, &rows[i]); err != nil {
+			if err := completeSighting(tx, &rows[i]); err != nil {
 				return err
 			}
 			all = append(all, rows[i].Sighting)
@@ -76,8 +76,8 @@ func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 	return all, nil
 }
 
-// complete decodes the columns of a row and adds the fields from other tables.
-func complete(tx *store.Tx, r *sightingRow) error {
+// completeSighting decodes the columns of a row and adds the fields from other tables.
+func completeSighting(tx *store.Tx, r *sightingRow) error {
 	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
 	r.Query = outlier.UncheckedQuery(r.op, r.params)
 	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {

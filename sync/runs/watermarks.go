@@ -189,13 +189,13 @@ func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 	rows, err := store.List(tx, (*watermarkRow).columns,
 		`SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, store.Micros(now.Add(ledger.Skew)))
 	for i := 0; err == nil && i < len(rows); i++ {
-		err = takeBack(tx, rows[i], store.Micros(now))
+		err = correctWatermark(tx, rows[i], store.Micros(now))
 	}
 	return err
 }
 
-// takeBack replaces a watermark in the future by one at the time of its recording, at most now.
-func takeBack(tx *store.Tx, mark watermarkRow, now int64) error {
+// correctWatermark replaces a watermark in the future by one at the time of its recording, at most now.
+func correctWatermark(tx *store.Tx, mark watermarkRow, now int64) error {
 	if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, mark.Job, mark.Key); err != nil {
 		return err
 	}

@@ -31,9 +31,9 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	}
 	err = copyInto(ctx, s.db, to)
 	switch { // the copy may be on another disk, and the state is only read
-	case full(err):
+	case isFull(err):
 		return &FullError{Dir: filepath.Dir(to), Cause: err}
-	case writing(err):
+	case isWriteError(err):
 		return fmt.Errorf("%w; check the disk of %s, and its quota", err, filepath.Dir(to))
 	}
 	return s.explain(err)

@@ -126,8 +126,8 @@ func IsLocked(err error) bool {
 	return ok
 }
 
-// code returns the primary SQLite result code in err, or 0.
-func code(err error) int {
+// resultCode returns the primary SQLite result code in err, or 0.
+func resultCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
@@ -135,17 +135,17 @@ func code(err error) int {
 }
 
 // IsConstraint reports whether err was caused by a constraint or a trigger.
-func IsConstraint(err error) bool { return code(err) == sqlite3.SQLITE_CONSTRAINT }
+func IsConstraint(err error) bool { return resultCode(err) == sqlite3.SQLITE_CONSTRAINT }
 
-// full reports whether err was caused by a full disk. The shared-memory index of the log has its
+// isFull reports whether err was caused by a full disk. The shared-memory index of the log has its
 // own error code for that.
-func full(err error) bool {
+func isFull(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (code(err) == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+	return ok && (resultCode(err) == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
-// writing reports whether err was caused by a write, such as one above a quota.
-func writing(err error) bool {
+// isWriteError reports whether err was caused by a write, such as one above a quota.
+func isWriteError(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && slices.Contains([]int{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC,
 		sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
@@ -157,10 +157,10 @@ func (s *Store) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case full(err):
+	case isFull(err):
 		return &FullError{Dir: s.dir, Cause: err}
 	}
-	switch code(err) {
+	switch resultCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		s.broken = &CorruptError{Path: s.Path(), Detail: err.Error()}
 		if s.holds { // so that the next start checks everything

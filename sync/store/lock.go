@@ -28,7 +28,7 @@ func lock(dir string, take func(*os.File) error) (file *os.File, before string, 
 		held.Dir = dir
 		return nil, "", errors.Join(held, file.Close())
 	}
-	if lockless(err) {
+	if isLockless(err) {
 		return nil, "", errors.Join(&LocklessError{Dir: dir, Cause: err}, file.Close())
 	}
 	if err == nil {
@@ -123,8 +123,8 @@ func takeLock(file *os.File) error {
 	return unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record)
 }
 
-// lockless reports whether an error means that the file system does not support locks.
-func lockless(err error) bool {
+// isLockless reports whether an error means that the file system does not support locks.
+func isLockless(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL},
 		func(e error) bool { return errors.Is(err, e) })
 }

@@ -17,7 +17,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
 		return err
 	}
 	if have > len(steps) {
-		return newer(ctx, db, path, have, len(steps))
+		return newerError(ctx, db, path, have, len(steps))
 	}
 	if have == len(steps) {
 		return nil
@@ -48,9 +48,9 @@ func version(ctx context.Context, db *sql.DB, path string) (int, error) {
 	return have, nil
 }
 
-// newer returns the error for a file of a later schema version, with the version of the program
+// newerError returns the error for a file of a later schema version, with the version of the program
 // that wrote it.
-func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
+func newerError(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
 	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

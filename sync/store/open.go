@@ -117,7 +117,7 @@ func (s *Store) Log() *slog.Logger { return s.options.Log }
 
 // start opens the database and upgrades it.
 func (s *Store) start(ctx context.Context) (err error) {
-	if s.unclean, err = s.leftBehind(); err != nil {
+	if s.unclean, err = s.wasUnclean(); err != nil {
 		return err
 	}
 	if err := s.connect(ctx); err != nil {
@@ -141,13 +141,13 @@ func (s *Store) Ready(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 		return err
 	}
-	return s.space.load()
+	return s.space.createBallast()
 }
 
-// leftBehind reports whether the last process ended without closing the file: a clean end leaves
+// wasUnclean reports whether the last process ended without closing the file: a clean end leaves
 // no log. It also creates the file, so that it is private from the start; SQLite gives the log the
 // same permissions.
-func (s *Store) leftBehind() (bool, error) {
+func (s *Store) wasUnclean() (bool, error) {
 	file, err := os.OpenFile(s.Path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)

@@ -71,7 +71,7 @@ func (s *Store) peek(ctx context.Context) error {
 	case err != nil:
 		return s.explain(err)
 	case have > want:
-		return newer(ctx, s.db, s.Path(), have, want)
+		return newerError(ctx, s.db, s.Path(), have, want)
 	case have == 0: // another process is about to create it
 		return fmt.Errorf("open the state to read: %s is empty: %w", s.Path(), fs.ErrNotExist)
 	case have < want:

@@ -54,7 +54,7 @@ func (s *Store) InPlace() error {
 func (s *Store) Free() (uint64, error) { return s.space.free(s.space.dir) }
 
 // Ballast makes sure that the space for the answer to a paid call is reserved.
-func (s *Store) Ballast() error { return s.space.load() }
+func (s *Store) Ballast() error { return s.space.createBallast() }
 
 // check returns an error if there may be no space for an answer.
 func (s *space) check() error {
@@ -68,8 +68,8 @@ func (s *space) check() error {
 	return nil
 }
 
-// load creates the ballast if there is space for it in addition to what must be free.
-func (s *space) load() error {
+// createBallast creates the ballast if there is space for it in addition to what must be free.
+func (s *space) createBallast() error {
 	size := int64(s.min / 8)
 	if info, err := os.Stat(s.ballast()); err == nil && info.Size() == size {
 		return nil
@@ -97,8 +97,8 @@ func fill(path string, size int64) error {
 	return nil
 }
 
-// throwOff removes the ballast, and reports whether there was one.
-func (s *space) throwOff() (bool, error) {
+// removeBallast removes the ballast, and reports whether there was one.
+func (s *space) removeBallast() (bool, error) {
 	err := os.Remove(s.ballast())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

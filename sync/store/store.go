@@ -101,9 +101,9 @@ func (s *Store) Flush() error {
 	return s.Update(func(*Tx) error { return nil })
 }
 
-// lapse commits a group that has reached its age. If that fails nothing is lost: the group stays
+// commitOverdue commits a group that has reached its age. If that fails nothing is lost: the group stays
 // in memory, and the next unit of work or Flush tries again and returns the error.
-func (s *Store) lapse() {
+func (s *Store) commitOverdue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = nil
@@ -144,8 +144,8 @@ func (s *Store) patienceLeft() time.Duration {
 	return patience - time.Since(s.firstBusy)
 }
 
-// busy records that the database was found locked.
-func (s *Store) busy() {
+// noteBusy records that the database was found locked.
+func (s *Store) noteBusy() {
 	now := time.Now()
 	if now.Sub(s.lastBusy) > time.Second {
 		s.firstBusy = now
@@ -162,7 +162,7 @@ func (s *Store) try(now bool, f func(*Tx) error) (begun bool, err error) {
 	}
 	before, units := len(s.redo), s.units
 	if err := s.perform(now, f); err != nil {
-		s.abandon()
+		s.rollback()
 		clear(s.redo[before:])
 		s.redo, s.units = s.redo[:before], units
 		return true, s.explain(err)
@@ -179,7 +179,7 @@ func (s *Store) perform(now bool, f func(*Tx) error) error {
 		return s.commit()
 	}
 	if s.timer == nil {
-		s.timer = time.AfterFunc(GroupAge, s.lapse)
+		s.timer = time.AfterFunc(GroupAge, s.commitOverdue)
 	}
 	return nil
 }
@@ -193,15 +193,15 @@ func (s *Store) begin() error {
 		return nil
 	}
 	if err := s.control(`BEGIN IMMEDIATE`); err != nil {
-		if code(err) == sqlite3.SQLITE_BUSY {
-			s.busy()
+		if resultCode(err) == sqlite3.SQLITE_BUSY {
+			s.noteBusy()
 		}
 		return err
 	}
 	s.open, s.lastBusy = true, time.Time{}
 	for _, w := range s.redo {
 		if _, err := w.stmt.Exec(w.args...); err != nil {
-			s.abandon()
+			s.rollback()
 			return err
 		}
 	}
@@ -212,11 +212,11 @@ func (s *Store) begin() error {
 // group again.
 func (s *Store) commit() error {
 	err := s.seal()
-	if full(err) && s.makeRoom() {
+	if isFull(err) && s.makeRoom() {
 		err = s.seal()
 	}
 	if err != nil {
-		s.abandon()
+		s.rollback()
 		return err
 	}
 	clear(s.redo)
@@ -233,9 +233,9 @@ func (s *Store) seal() error {
 	return s.control(`COMMIT`)
 }
 
-// abandon rolls back the transaction; the group stays in memory, and the next begin performs it
+// rollback rolls back the transaction; the group stays in memory, and the next begin performs it
 // again.
-func (s *Store) abandon() {
+func (s *Store) rollback() {
 	if !s.open {
 		return
 	}
@@ -247,11 +247,11 @@ func (s *Store) abandon() {
 
 // makeRoom removes the ballast, and rolls back the transaction unless SQLite has done so.
 func (s *Store) makeRoom() bool {
-	thrown, err := s.space.throwOff()
+	thrown, err := s.space.removeBallast()
 	if err != nil || !thrown {
 		return false // the error that required space is the one to report
 	}
-	s.abandon()
+	s.rollback()
 	return true
 }
 
@@ -266,7 +266,7 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 		return nil, err
 	}
 	result, err := stmt.Exec(args...)
-	if full(err) && s.makeRoom() {
+	if isFull(err) && s.makeRoom() {
 		if err = s.begin(); err == nil {
 			result, err = stmt.Exec(args...)
 		}
