@@ -10,25 +10,24 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// An asker reads what one verb asks into a template.
+// An asker reads the request of one verb into a template.
 type asker struct {
 	b     *builder
 	ask   *template
 	loops []loop // the for_each of the job
-	free  bool   // for a filter, whose templates are filled in where it is used
+	free  bool   // for a filter, whose templates are expanded where it is used
 }
 
-// A loop is a Loop together with its values and where they stand: in the job file, or by
-// now in a file of their own. What SQL gives, a run will know.
+// A loop is a Loop with its values and their positions in the job file, or in a file of values. Values
+// from SQL are known only when the job runs.
 type loop struct {
 	Loop
 	tried   []string
 	members []*yamltree.Node
-	used    bool // the job has ${name} somewhere
+	used    bool // the job contains ${name}
 }
 
-// fields reads the parameters of the request: each from the verb's own mapping or
-// from its where, whichever has it.
+// fields reads the parameters of the request, each from the verb's mapping or from its where.
 func (a *asker) fields(verb, where *yamltree.Node) {
 	filters := a.b.merge(where)
 	for _, f := range a.ask.fields() {
@@ -41,8 +40,7 @@ func (a *asker) fields(verb, where *yamltree.Node) {
 	}
 }
 
-// assign reads n into the parameter f of a request, and holds it to the rule of the
-// interface.
+// assign reads n into the parameter f of a request and checks it by the rules of the interface.
 func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 	if n == nil || n.Wrong || n.Kind == yamltree.Null {
 		return
@@ -60,7 +58,7 @@ func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 		return
 	}
 	if n.Kind == yamltree.Template {
-		return // a template that is used nowhere is refused in the end
+		return // unused templates are refused at the end
 	}
 	var err error
 	switch f.Form {
@@ -78,7 +76,7 @@ func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 	a.check(f, n)
 }
 
-// check reports what the interface has against the value of f.
+// check reports the interface's objections to the value of f.
 func (a *asker) check(f outlier.Param, n *yamltree.Node) {
 	for _, e := range f.Check(a.ask.Params) {
 		end := strings.TrimPrefix(e.Path, f.Name)
@@ -87,8 +85,8 @@ func (a *asker) check(f outlier.Param, n *yamltree.Node) {
 	}
 }
 
-// dates reads published_at: a range of dates, or a window in words, which is kept in
-// the template until it is known what time it is.
+// dates reads published_at: a range of dates, or a window such as "last 30d", which stays in the template
+// until the time of the run is known.
 func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
 	a.ask.published = words
@@ -103,8 +101,7 @@ func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
 	return err
 }
 
-// texts reads a list of texts. If a file or SQL gives them, they are noted in the
-// template instead.
+// texts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead.
 func (a *asker) texts(name string, n *yamltree.Node) []string {
 	source, members := a.b.origin(n)
 	as := ""
@@ -125,7 +122,7 @@ func (a *asker) texts(name string, n *yamltree.Node) []string {
 	return texts
 }
 
-// lines checks what a file holds by now. It is read again whenever the job runs.
+// lines checks the present content of a file. The file is read again whenever the job runs.
 func (a *asker) lines(name string, n *yamltree.Node, source Source) {
 	for _, v := range readable(n, source) {
 		if _, err := a.ask.accept(name, v.text); err != nil {
@@ -141,9 +138,9 @@ func (a *asker) lines(name string, n *yamltree.Node, source Source) {
 	}
 }
 
-// patterns is one text of the file in the form of a pattern, or nothing if it may not
-// stand here. A text that is known is checked at once, one with templates for each of
-// the values that are known; as says what a borrowed text is used for.
+// patterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is
+// checked at once, and one with templates for all known values; as says what a borrowed text is used
+// for.
 func (a *asker) patterns(name string, n *yamltree.Node, as string) []string {
 	switch {
 	case n.Has(yamltree.Template):
@@ -161,7 +158,7 @@ func (a *asker) patterns(name string, n *yamltree.Node, as string) []string {
 	return nil
 }
 
-// fits reports whether the job's for_each has every name that n wants filled in.
+// fits reports whether the job's for_each has every name that n refers to.
 func (a *asker) fits(n *yamltree.Node) bool {
 	var known []string
 	for _, l := range a.loops {
@@ -186,8 +183,7 @@ func didYouMeanName(name string, known []string) string {
 	return ""
 }
 
-// filled tries a template with all values that are known, and reports the first one
-// that does not fit.
+// filled checks a template with all known values, and reports the first one that is invalid.
 func (a *asker) filled(name string, n *yamltree.Node) bool {
 	var loops []loop
 	var lists [][]string
@@ -196,12 +192,12 @@ func (a *asker) filled(name string, n *yamltree.Node) bool {
 			continue
 		}
 		if l.tried == nil {
-			return true // a run will know
+			return true // checked when the job runs
 		}
 		loops, lists = append(loops, l), append(lists, l.tried)
 	}
 	if product(lists) > MaxAsks {
-		return true // the job is refused for that
+		return true // refused for that already
 	}
 	for chosen := range combinations(lists) {
 		var values []string
@@ -216,8 +212,8 @@ func (a *asker) filled(name string, n *yamltree.Node) bool {
 	return true
 }
 
-// unfit reports a template that the chosen values make something wrong of. Values
-// from outside the file are not shown.
+// unfit reports a template that is invalid with the chosen values. It does not show values from outside
+// the file.
 func (a *asker) unfit(n *yamltree.Node, loops []loop, chosen []string, err error) {
 	var with []string
 	for i, l := range loops {

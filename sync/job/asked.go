@@ -8,22 +8,22 @@ import (
 	"outlierd/outlier"
 )
 
-// Asked is which job a person asks for, and how it is changed for this once, in words that
-// another process understands which has read the same file. Either Job or Once is set.
+// Asked identifies a job and its changes for one run, in a form that another process with the same file
+// can resolve. Either Job or Once is set.
 type Asked struct {
-	Job      string     `json:"job,omitempty"`       // of the file
-	Once     *OneOff    `json:"once,omitempty"`      // or what stands in no file
-	Changes  *Overrides `json:"overrides,omitempty"` // of either
+	Job      string     `json:"job,omitempty"`       // a job of the file
+	Once     *OneOff    `json:"once,omitempty"`      // or a one-off request
+	Changes  *Overrides `json:"overrides,omitempty"` // to either
 	Backfill *Backfill  `json:"backfill,omitempty"`  // of the job
 }
 
-// OneOff is what a person asks for once: a mapping as a job of the file is one.
+// OneOff is a one-off request: a mapping like that of a job in the file.
 type OneOff struct {
 	Verb Verb            `json:"verb"`
 	Job  json.RawMessage `json:"job"`
 }
 
-// Backfill is what is searched of the dates that lie back; see [Spec.Backfill].
+// Backfill is a search of past dates; see [Spec.Backfill].
 type Backfill struct {
 	From string          `json:"from"`
 	To   string          `json:"to"`
@@ -31,7 +31,7 @@ type Backfill struct {
 	Most outlier.Credits `json:"max_credits"`
 }
 
-// Asked is how the spec was asked for: [Config.Asked] gives the same one.
+// Asked returns how the spec was requested. [Config.Asked] returns the same spec for it.
 func (s *Spec) Asked() Asked {
 	if s.once != nil {
 		return Asked{Once: s.once, Changes: s.changes}
@@ -39,7 +39,7 @@ func (s *Spec) Asked() Asked {
 	return Asked{Job: s.Name, Changes: s.changes, Backfill: s.backfill}
 }
 
-// Asked is the spec that is asked for. It is a nil one if the file has no such job.
+// Asked returns the requested spec; nil if the file has no such job.
 func (c *Config) Asked(a Asked) (*Spec, error) {
 	var spec Spec
 	if a.Once != nil {
@@ -73,10 +73,10 @@ func (c *Config) Asked(a Asked) (*Spec, error) {
 	return &spec, nil
 }
 
-// OnceMark begins the names of jobs that are asked for once, which no job of a file can have.
+// OnceMark is the prefix of the names of one-off jobs, which no job of a file can have.
 const OnceMark = "once:"
 
-// wire is how overrides are written down: lengths of time as the file has them.
+// wire is the JSON form of overrides, with durations as in the file.
 type wire struct {
 	Pages      int               `json:"pages,omitempty"`
 	Since      string            `json:"since,omitempty"`
@@ -86,7 +86,7 @@ type wire struct {
 	MoveCursor bool              `json:"move_cursor,omitempty"`
 }
 
-// MarshalJSON writes overrides as they are typed.
+// MarshalJSON writes overrides in the form in which they are typed.
 func (o Overrides) MarshalJSON() ([]byte, error) {
 	w := wire{o.Pages, "", o.NoEnrich, o.Again, o.Set, o.MoveCursor}
 	if o.Since != 0 {
@@ -95,7 +95,7 @@ func (o Overrides) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads what MarshalJSON has written.
 func (o *Overrides) UnmarshalJSON(text []byte) error {
 	var w wire
 	if err := json.Unmarshal(text, &w); err != nil {

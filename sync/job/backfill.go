@@ -10,8 +10,8 @@ import (
 	"outlierd/outlier"
 )
 
-// Backfill is the job as it searches dates that lie back, once, for at most so many
-// credits. The dates are read as published_at has them; --from and --to are their names.
+// Backfill returns the job as a one-time search of past dates, for at most the given credits. The dates
+// have the form of published_at, and error messages call them --from and --to.
 func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error) {
 	begin, end := instants(s.zone)
 	first, err := begin(from)
@@ -38,28 +38,28 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	}
 	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
-	s.Hash = s.hash() // the same backfill whatever it may cost, so that a higher cap goes on with it
+	s.Hash = s.hash() // without the cap, so that the same backfill with a higher cap resumes it
 	s.Budget.PerRun = &most
 	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s",
 		from, to, each, s.Flags))
 	return s, nil
 }
 
-// backfillReuse is how long the pages of a backfill are taken from the journal: what was
-// published long ago hardly moves, and half a window is not bought twice.
+// backfillReuse is the reuse_for of a backfill: results for past dates hardly change, and an interrupted
+// window is not bought twice.
 const backfillReuse = 30 * day
 
-// Dates are publication dates that a backfill searches, in windows. Both ends belong to it.
+// Dates are the publication dates of a backfill, inclusive, and how they are divided into windows.
 type Dates struct {
 	From, To time.Time
-	Each     string // month, week or day: how long a window is
-	Since    bool   // the job itself searches since its last success, and goes on from there
+	Each     string // length of a window: month, week or day
+	Since    bool   // the job searches since its last success, and continues from there
 }
 
-// Windows are the lengths of a backfill's windows, by the calendar; weeks begin on Monday.
+// Windows are the possible lengths of a backfill's windows, by the calendar. Weeks begin on Monday.
 var Windows = []string{"month", "week", "day"}
 
-// Windows are the windows of the dates, the newest first.
+// Windows yields the windows of the dates, newest first.
 func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {
 	return func(yield func(from, to time.Time) bool) {
 		for to := d.To; !to.Before(d.From); {
@@ -75,7 +75,7 @@ func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {
 	}
 }
 
-// begin is the midnight with which the window begins that holds a time.
+// begin returns the midnight at which the window of the given time begins.
 func (d *Dates) begin(at time.Time, zone *time.Location) time.Time {
 	year, month, date := at.Date()
 	switch d.Each {

@@ -12,21 +12,21 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// # What has changed in the file
+// # Changes of the file
 //
-// Of each job is kept how the file words it, by the names of the file: "pages" is "2". Filters
-// that it uses, its lists and the defaults are part of that. References stay as they are
-// written, "${TOPIC}" and all, so that what is kept, and what is told of a change, holds nothing
-// that came from a variable or a file. The hash tells where only such a value has changed.
+// For each job, the state keeps the settings in the words of the file: "pages" is "2". They include
+// filters, lists and defaults that the job uses. References such as "${TOPIC}" stay as written, so neither
+// the state nor a reported change contains a value of a variable or a file. The hash shows when only
+// such a value has changed.
 
-// Known is what is kept of a job, to tell later what has changed.
+// Known is what the state keeps of a job, to find out later what has changed.
 type Known struct {
 	Name     string            `json:"name"`
 	Hash     string            `json:"hash"` // see [Spec.Hash]
 	Settings map[string]string `json:"settings"`
 }
 
-// Known are the jobs of the file.
+// Known returns what to keep of the jobs of the file.
 func (c *Config) Known() []Known {
 	all := make([]Known, len(c.Jobs))
 	for i := range c.Jobs {
@@ -36,7 +36,7 @@ func (c *Config) Known() []Known {
 	return all
 }
 
-// What happened to a job between two states of the file.
+// The kinds of changes of a job.
 const (
 	JobAdded   = "added"
 	JobRemoved = "removed"
@@ -44,16 +44,16 @@ const (
 	JobChanged = "changed"
 )
 
-// Change is what happened to one job.
+// Change is the change of one job.
 type Change struct {
 	Job     string
 	Kind    string // JobAdded and so on
-	Was     string // the former name of a job that is renamed
+	Was     string // the former name of a renamed job
 	Changes string // "pages 2 → 3; sort not set → views desc"; "" if only the name has changed
 }
 
-// ChangesSince says what happened to the jobs of an earlier state of the file: first to those that
-// the file has now, in its order, then to those that are gone.
+// ChangesSince returns the changes since an earlier state of the file: first of the jobs that the file
+// has now, in order, then of removed ones.
 func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 	before := map[string]*Known{}
 	for i := range earlier {
@@ -87,8 +87,8 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 	return all
 }
 
-// SettingsSince are the settings of the file besides its jobs that are not as they were in an
-// earlier state of it: "budget.per_day 100 → 200". Of what may hold a secret only the name is told.
+// SettingsSince returns the settings besides jobs that differ from an earlier state of the file:
+// "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
 	said := differences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
 	was, now := earlier.placeless(), c.placeless()
@@ -107,7 +107,7 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	return said
 }
 
-// placeless are targets, alerts and questions without their places in the file.
+// placeless returns targets, alerts and questions without their positions in the file.
 func (c *Config) placeless() (bare Config) {
 	bare.Targets, bare.Alerts, bare.Questions = slices.Clone(c.Targets), slices.Clone(c.Alerts), slices.Clone(c.Questions)
 	for i := range bare.Targets {
@@ -122,7 +122,8 @@ func (c *Config) placeless() (bare Config) {
 	return bare
 }
 
-// settings are the file's besides its jobs as it words them, without what may hold a secret.
+// settings returns the settings besides jobs in the words of the file, without those that may contain a
+// secret.
 func (b *builder) settings() map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "retention", "daemon", "service"} {
@@ -134,13 +135,14 @@ func (b *builder) settings() map[string]string {
 	return all
 }
 
-// mostDifferences bounds what is said of one job, and widest each value, in characters.
+// mostDifferences limits the number of changes that are reported for one job, and widest the length of
+// each value in characters.
 const (
 	mostDifferences = 8
 	widest          = 60
 )
 
-// differences are the settings that are not the same, in the order of their names.
+// differences returns the settings that differ, by name.
 func differences(was, is *Known) string {
 	names := maps.Clone(was.Settings)
 	if names == nil {
@@ -167,13 +169,12 @@ func differences(was, is *Known) string {
 	return strings.Join(changes, "; ")
 }
 
-// short is a value on one line.
+// short returns a value on one line.
 func short(value string) string {
 	return excerpt.Runes(strings.Join(strings.Fields(cmp.Or(value, "not set")), " "), widest)
 }
 
-// worded is a job as the file words it. Keys of the verb stand beside those of the job: no name
-// is in both.
+// worded returns a job in the words of the file. Keys of the verb are not nested: no name occurs in both.
 func (b *builder) worded(job *yamltree.Node) map[string]string {
 	all := map[string]string{}
 	for _, e := range job.Entries {
@@ -196,7 +197,7 @@ func (b *builder) worded(job *yamltree.Node) map[string]string {
 	return all
 }
 
-// word adds a value, or all that a mapping holds.
+// word adds a value, or everything in a mapping.
 func (b *builder) word(all map[string]string, name string, n *yamltree.Node) {
 	if list := b.root.Get("lists").Get(n.Get("list").TextOr("")); list != nil {
 		n = list
@@ -220,7 +221,7 @@ func (b *builder) word(all map[string]string, name string, n *yamltree.Node) {
 	}
 }
 
-// inline is a value without keys, as it is written.
+// inline returns a value without keys, as written.
 func inline(n *yamltree.Node) string {
 	switch n.Kind {
 	case yamltree.Null:

@@ -10,37 +10,37 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Daemon says what `outlierd up` offers while it runs.
+// Daemon has the settings of what `outlierd up` serves while it runs.
 type Daemon struct {
-	Listen string // HOST:PORT of the page, health and metrics; "" to offer nothing
-	Token  Secret // that requests must have; empty for none
+	Listen string // HOST:PORT of the page, health and metrics; "" for none
+	Token  Secret // required of requests; empty for none
 	Reload string // ReloadAuto or ReloadSignal
 	UI     string // UIFull, UIView or UIOff
 }
 
-// Whether `up` offers a page for browsers: the values of daemon.ui.
+// The values of daemon.ui: whether `up` serves a page for browsers.
 const (
-	UIFull = "full" // it shows, and lets people who have logged in change things
-	UIView = "view" // it shows, and changes nothing
+	UIFull = "full" // shows everything, and lets people who have logged in make changes
+	UIView = "view" // shows everything, and changes nothing
 	UIOff  = "off"
 )
 
-// When `up` reads the job file again: the values of daemon.reload.
+// The values of daemon.reload: when `up` reads the job file again.
 const (
 	ReloadAuto   = "auto"   // when the file has changed, or on SIGHUP
 	ReloadSignal = "signal" // on SIGHUP only
 )
 
-// Private reports whether only this machine can reach what the daemon offers.
+// Private reports whether only this machine can reach the daemon.
 func (d Daemon) Private() bool {
 	host, _, err := net.SplitHostPort(d.Listen)
 	return d.Listen == "" || err == nil && loopback(host)
 }
 
-// DaemonOf is where a daemon of the file at path has its data and answers, however much else of the
-// file is wrong: one that runs outlives a file that was broken since.
+// DaemonOf returns the data folder and the daemon settings of the file at path, even if the rest of the
+// file is invalid: a daemon keeps running after its file was broken.
 func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daemon) {
-	src, _ := yamltree.ReadFile(path, path, yamltree.MaxBytes) // a file that is gone has the defaults
+	src, _ := yamltree.ReadFile(path, path, yamltree.MaxBytes) // a missing file has the defaults
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		dir = filepath.Dir(path)
@@ -59,7 +59,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	return b.cfg.Data, b.cfg.Daemon
 }
 
-// sections are the lines of a file below some of its keys, and those of the keys.
+// sections returns the lines of a file with the given keys and those nested in them.
 func sections(src string, keys ...string) string {
 	var b strings.Builder
 	within := false
@@ -96,7 +96,7 @@ func (b *builder) daemon(n *yamltree.Node) {
 	}
 }
 
-// token is as secret as the key. A short one could be guessed.
+// token reads a token, which is as secret as the key. A short one could be guessed.
 func (b *builder) token(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {

@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// enrich reads what to fetch for the hits, in the order of the file. What `defaults`
-// says is meant for hits that are videos.
+// enrich reads what to fetch for the hits, in the order of the file. The value of `defaults` applies only
+// to hits that are videos.
 func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 	n := job.Get("enrich")
 	switch spec.Verb {
@@ -38,7 +38,7 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
 			count := func(key string) int {
-				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // bounded by the schema
+				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // range checked by the schema
 				return n
 			}
 			spec.Enrich = append(spec.Enrich, Enrich{
@@ -57,8 +57,8 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 	}
 }
 
-// enrichments are the operations that a job can ask for its hits: those of channels
-// and those of videos.
+// enrichments are the operations that a job can request for its hits: those about channels and those
+// about videos.
 var enrichments = []outlier.Operation{
 	outlier.OpChannelVideos, outlier.OpChannelShorts,
 	outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
@@ -69,8 +69,8 @@ func ofChannels(op outlier.Operation) bool {
 	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
 }
 
-// enrichWhere reads for which of the hits to fetch something. Hits show some of what a
-// search filters by.
+// enrichWhere reads the filters of the hits to fetch data for. They are those of a search whose values
+// hits contain.
 func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -97,7 +97,7 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 				"includes %s, which the hits of %s do not have", key, spec.Verb)
 		case !slices.Contains(shown, key):
 			at.Head().Refuse("the hits of %s do not have this value", spec.Verb)
-		case v.Has(yamltree.Template): // another job may fill it in
+		case v.Has(yamltree.Template): // another job may expand it
 			at.Head().Refuse("%shits cannot be selected by ${%s}", brought, v.Names[0])
 			v.Used = true
 			delete(filters, key)
@@ -111,15 +111,15 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	spec.wanted = a.ask
 }
 
-// refuseIfSet reports a key that has no place in the job, if it is there.
+// refuseIfSet reports a key that does not belong in the job.
 func refuseIfSet(n *yamltree.Node, format string, args ...any) {
 	if n != nil {
 		n.Head().Refuse(format, args...)
 	}
 }
 
-// enrichSort reads which hits come first: by the order that is asked of the service,
-// unless the job says otherwise, if the hits show the value.
+// enrichSort reads which hits are best: by default in the order that is requested of the service, if the
+// hits contain the value.
 func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
 	if spec.Verb == VerbFindChannels {
@@ -142,7 +142,7 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	}
 }
 
-// sorted is the order that the service is asked for, of a scan that of its results.
+// sorted returns the order that is requested of the service; for a scan, that of reading its results.
 func (t *template) sorted() Sort {
 	if t.Read != nil {
 		t = t.Read
@@ -150,11 +150,11 @@ func (t *template) sorted() Sort {
 	return Sort{t.Params.Get("sortBy"), t.Params.Get("sortOrder") == "asc"}
 }
 
-// Sorts are the orders that an operation knows, by their names in the file; none for one
-// whose results have no order to choose.
+// Sorts returns the orders that an operation supports, by their names in the file; none if its results
+// have no choice of order.
 func Sorts(op outlier.Operation) []string { return inWords(sortsOf(op)) }
 
-// inWords are parameters by their names in the file.
+// inWords returns the names of parameters in the file.
 func inWords(names []string) []string {
 	var words []string
 	for _, name := range names {
@@ -163,7 +163,7 @@ func inWords(names []string) []string {
 	return words
 }
 
-// sortsOf are the orders that an operation knows.
+// sortsOf returns the orders that an operation supports.
 func sortsOf(op outlier.Operation) []string {
 	for _, f := range (&template{Op: op}).fields() {
 		if f.Name == "sortBy" {
@@ -173,7 +173,7 @@ func sortsOf(op outlier.Operation) []string {
 	return nil
 }
 
-// readSort reads "z_score", "z_score desc" or "z_score asc".
+// readSort parses "z_score", "z_score desc" or "z_score asc".
 func readSort(n *yamltree.Node) (Sort, bool) {
 	if !n.Has(yamltree.Text) {
 		return Sort{}, false

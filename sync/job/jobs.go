@@ -54,11 +54,11 @@ func (b *builder) spec(name, n *yamltree.Node) Spec {
 	return spec
 }
 
-// defaultReuse is how long an answer is as good as a new one, if the job does not say.
+// defaultReuse is the default of reuse_for.
 const defaultReuse = 6 * time.Hour
 
-// own is the value of a key that `defaults` may have too: the job's own replaces the
-// default whole.
+// own returns the value of a key that `defaults` may have too. The job's own value replaces the default
+// as a whole.
 func (b *builder) own(job *yamltree.Node, key string) *yamltree.Node {
 	if n := job.Get(key); n != nil {
 		return n
@@ -69,7 +69,7 @@ func (b *builder) own(job *yamltree.Node, key string) *yamltree.Node {
 func (b *builder) limits(spec *Spec, n *yamltree.Node) {
 	spec.Budget.PerRun = credits(n.Get("per_run"))
 	spec.Budget.PerMonth = credits(n.Get("per_month"))
-	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // bounded by the schema
+	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // range checked by the schema
 }
 
 func (b *builder) schedule(job *yamltree.Node) (string, times) {
@@ -95,7 +95,7 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 	return n.Text, due
 }
 
-// jitter is that of a job with a schedule. Among the defaults it says nothing of other jobs.
+// jitter returns the jitter of a job with a schedule. A default does not apply to other jobs.
 func (b *builder) jitter(job *yamltree.Node, spec *Spec) time.Duration {
 	if job.Get("schedule") != nil || job.Get("every") != nil {
 		return duration(b.own(job, "jitter"))
@@ -107,11 +107,10 @@ func (b *builder) jitter(job *yamltree.Node, spec *Spec) time.Duration {
 	return 0
 }
 
-// dues are the keys that say when a job is due. It has one at most: two together would be
-// ambiguous.
+// dues are the keys that say when a job is due. A job has at most one, since two would be ambiguous.
 var dues = []string{"schedule", "every", "after"}
 
-// notified are the names that a job's notify has.
+// notified returns the names in a job's notify.
 func (b *builder) notified(n *yamltree.Node) []string {
 	known := b.root.Get("notify")
 	var names []string
@@ -129,13 +128,13 @@ func (b *builder) notified(n *yamltree.Node) []string {
 	return names
 }
 
-// hash tells specs apart that would not do the same.
+// hash returns a hash that differs between specs that do different things.
 func (s Spec) hash() string {
 	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Hash = "", "", "", false, 0, 0, ""
 	zone := ""
 	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
 		if t != nil && t.Window.Zone != nil {
-			zone = t.Window.Zone.String() // encoding/json does not see into it
+			zone = t.Window.Zone.String() // encoding/json does not encode it
 		}
 	}
 	normal, err := json.Marshal(struct {
@@ -151,7 +150,7 @@ func (s Spec) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chain checks what jobs say about each other, now that all are known.
+// chain checks what jobs say about each other, once all of them are read.
 func (b *builder) chain(jobs *yamltree.Node) {
 	for _, spec := range b.cfg.Jobs {
 		n := jobs.Get(spec.Name)
@@ -164,7 +163,7 @@ func (b *builder) chain(jobs *yamltree.Node) {
 	}
 }
 
-// after refuses a job that waits for one that does not exist, or for itself.
+// after refuses a job that runs after one that does not exist, or after itself.
 func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
@@ -183,7 +182,7 @@ func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 			return
 		}
 		if slices.Contains(path[:len(path)-1], at.Name) {
-			return // in a circle that this one is no part of
+			return // a cycle that does not include this job
 		}
 	}
 	if parent.Disabled && !spec.Disabled {
@@ -199,7 +198,7 @@ func (b *builder) names() []string {
 	return names
 }
 
-// was refuses an old name that would give two jobs one past.
+// was refuses a former name that would give two jobs the same history.
 func (b *builder) was(spec Spec, n *yamltree.Node) {
 	if b.cfg.Job(spec.Was) != nil {
 		n.Refuse("must be a former name, but %s is the name of a job", n.Shown())
@@ -211,8 +210,8 @@ func (b *builder) was(spec Spec, n *yamltree.Node) {
 	}
 }
 
-// leftovers looks for such templates in the whole file. A filter may be meant for any
-// job.
+// leftovers refuses templates that are never expanded, in all jobs and filters. A filter may use the
+// names of any job.
 func (b *builder) leftovers() {
 	var all []string
 	if jobs := b.root.Get("jobs"); jobs.Has(yamltree.Mapping) {
@@ -225,9 +224,8 @@ func (b *builder) leftovers() {
 	b.unfilled(b.root.Get("filters"), all)
 }
 
-// unfilled refuses the templates below n that are used nowhere: those in places that take no
-// templates, and variables that are not set. The names are those of
-// the for_each that could fill them in.
+// unfilled refuses the templates below n that are never expanded: those in places that take no templates,
+// and variables that are not set. names are those of the for_each that could expand them.
 func (b *builder) unfilled(n *yamltree.Node, names []string) {
 	if n == nil || n.Ignored {
 		return

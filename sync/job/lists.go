@@ -47,7 +47,7 @@ func (b *builder) loops(job *yamltree.Node) []loop {
 	return loops
 }
 
-// values takes the values that are known, each once.
+// values takes the known values, without repetitions.
 func (l *loop) values(members []*yamltree.Node) {
 	seen := map[string]bool{}
 	for _, m := range members {
@@ -59,7 +59,7 @@ func (l *loop) values(members []*yamltree.Node) {
 	}
 }
 
-// loopName refuses names that could never be filled in.
+// loopName refuses names that could never be expanded.
 func (b *builder) loopName(key *yamltree.Node) bool {
 	_, taken := b.env(key.Text)
 	switch {
@@ -74,11 +74,11 @@ func (b *builder) loopName(key *yamltree.Node) bool {
 	return false
 }
 
-// MaxAsks bounds what one run may ask: a cross product is soon larger than anybody
-// meant it to be.
+// MaxAsks is the maximum number of searches of one run. A cross product easily becomes larger than
+// intended.
 const MaxAsks = 10_000
 
-// product is how many combinations lists have, or a number above MaxAsks.
+// product returns the number of combinations of lists, or a number above MaxAsks.
 func product(lists [][]string) int {
 	n := 1
 	for _, l := range lists {
@@ -89,7 +89,7 @@ func product(lists [][]string) int {
 	return n
 }
 
-// combinations are the cross product of the lists, the last one varying fastest.
+// combinations yields the cross product of the lists. The last one varies fastest.
 func combinations(lists [][]string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		if slices.ContainsFunc(lists, func(l []string) bool { return len(l) == 0 }) {
@@ -118,8 +118,7 @@ func combinations(lists [][]string) iter.Seq[[]string] {
 	}
 }
 
-// origin reads where a list comes from, and the nodes of its members if it stands in
-// the file itself.
+// origin reads where a list comes from, and the nodes of its members if it is in the file itself.
 func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	at := Source{Line: n.Line, Column: n.Column}
 	if !n.Has(yamltree.Mapping) {
@@ -156,7 +155,7 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	return at, nil
 }
 
-// sql is a query over the user's own tables, which are read from the DuckDB file.
+// sql reads a query over the user's own tables, which are in the DuckDB file.
 func (b *builder) sql(n *yamltree.Node) string {
 	for _, sink := range b.cfg.Sinks {
 		if sink.Kind == SinkDuckDB {
@@ -167,7 +166,7 @@ func (b *builder) sql(n *yamltree.Node) string {
 	return ""
 }
 
-// list is the list that name names.
+// list returns the members of the named list.
 func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
 	lists := b.root.Get("lists")
 	if found := lists.Get(name.Text); found != nil {
@@ -183,8 +182,8 @@ func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
 	return nil
 }
 
-// readable are the values of a file that n names. That it holds none may change, and is
-// worth a warning only.
+// readable returns the values of the file that n names. An empty file is only a warning, because it may
+// change.
 func readable(n *yamltree.Node, source Source) []value {
 	values, err := source.values(n.Shown())
 	switch {
@@ -196,14 +195,13 @@ func readable(n *yamltree.Node, source Source) []value {
 	return values
 }
 
-// A value of a file, and the line where it begins.
+// A value is a value from a file, and the line where it begins.
 type value struct {
 	text string
 	line int
 }
 
-// values are those that a source's file holds, without blank ones. Errors call the file by
-// name.
+// values returns the values of a source's file, without blank ones. Errors refer to the file as name.
 func (s Source) values(name string) ([]value, error) {
 	most := maxList
 	if s.Field != "" {
@@ -227,15 +225,14 @@ func (s Source) values(name string) ([]value, error) {
 	return values, nil
 }
 
-// What a file of values may hold: lines of text, or a table, which has other columns too.
+// The forms of a file of values: lines of text, or a table, which has other columns as well.
 const (
 	maxList  = 4 << 20
 	maxTable = 64 << 20
 )
 
-// linesOf are the lines of a text, without blanks around them, comments and empty ones. A
-// comment is a line that begins with #, or what follows a # after a blank: an address may
-// hold a # of its own.
+// linesOf returns the lines of a text without surrounding blanks, comments and empty lines. A comment is a
+// line that begins with #, or the text after a blank and a #: an address may contain a # itself.
 func linesOf(text string) (values []value) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -252,13 +249,13 @@ func linesOf(text string) (values []value) {
 
 var comment = regexp.MustCompile(`(^|\s)#.*`)
 
-// tabular reports whether a file is a table by its name.
+// tabular reports whether a file is a table, by its name.
 func tabular(path string) bool {
 	return slices.Contains([]string{".csv", ".tsv"}, strings.ToLower(filepath.Ext(path)))
 }
 
-// columnOf are the values of one column of a table whose first line names the columns. They
-// are separated by commas, semicolons or tabs, whichever sets the column apart.
+// columnOf returns the values of one column of a table whose first line has the names of the columns. The
+// separator is a comma, semicolon or tab, whichever separates the column.
 func columnOf(text, column string) ([]value, error) {
 	header, _, _ := strings.Cut(text, "\n")
 	for _, separator := range ",;\t" {
@@ -266,7 +263,7 @@ func columnOf(text, column string) ([]value, error) {
 		table.Comma, table.FieldsPerRecord, table.ReuseRecord = separator, -1, true
 		names, err := table.Read()
 		if err != nil {
-			continue // another separator may make sense of it; if none does, the column is missing
+			continue // another separator may fit; if none does, the column is missing
 		}
 		if at := slices.IndexFunc(names, func(s string) bool { return strings.TrimSpace(s) == column }); at >= 0 {
 			return cells(table, at)
@@ -275,7 +272,7 @@ func columnOf(text, column string) ([]value, error) {
 	return nil, fmt.Errorf("has no column %q; its first line is %.100q", column, strings.TrimSpace(header))
 }
 
-// cells are those of one column in the rows that follow; a row may be too short for it.
+// cells returns one column of the remaining rows. A row may be too short for it.
 func cells(table *csv.Reader, at int) (values []value, err error) {
 	for {
 		row, err := table.Read()

@@ -12,14 +12,14 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Load reads the file at path. Variables come from env, which is os.LookupEnv outside
-// of tests. A file that cannot be read, as one with mistakes, gives [yamltree.Mistakes].
+// Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
+// or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
 	return load(path, env, false)
 }
 
-// LoadToRead is [Load] for commands that make no call: an address or a key of the service
-// that cannot be filled in is a warning, and missing in the result.
+// LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
+// expanded, that is a warning, and the value is empty.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 	return load(path, env, true)
 }
@@ -36,7 +36,7 @@ func load(path string, env func(string) (string, bool), reading bool) (*Config, 
 	return parseFile(path, []byte(src), env, reading)
 }
 
-// Parse reads src as if it were the file at path. The error is [yamltree.Mistakes].
+// Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
 	return parseFile(path, src, env, false)
 }
@@ -67,19 +67,19 @@ func newBuilder(path string, src []byte, env func(string) (string, bool)) *build
 	}
 }
 
-// builder makes a Config of the tree.
+// builder builds a Config from the tree.
 type builder struct {
 	file *yamltree.File
 	env  func(string) (string, bool)
 	cfg  *Config
 	root *yamltree.Node
 
-	defaults *yamltree.Node            // what jobs have that do not say otherwise
-	named    map[string]*yamltree.Node // the filters, by name
-	open     []string                  // the filters that are being merged
-	reading  bool                      // no call will be made: neither address nor key is needed
+	defaults *yamltree.Node            // values for jobs that do not set them
+	named    map[string]*yamltree.Node // filters by name
+	open     []string                  // names of the filters that are being merged
+	reading  bool                      // no calls will be made, so neither address nor key is needed
 
-	// merged is what a filter or a where comes to, by snake_case name.
+	// merged caches the result of each filter or where, by snake_case name.
 	merged map[*yamltree.Node]map[string]*yamltree.Node
 }
 
@@ -124,7 +124,7 @@ func (b *builder) build() {
 	b.floor()
 }
 
-// fingerprint is a hash of the file's text and of all values with ${…} filled in.
+// fingerprint returns a hash of the file's text and of all values after expansion.
 func (b *builder) fingerprint() string {
 	sum := sha256.New()
 	sum.Write(b.cfg.src) // a hash returns no error
@@ -139,8 +139,8 @@ func (b *builder) fingerprint() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// expand fills in every value of the file. Templates may stand in filters and in
-// what a job's verb asks.
+// expand expands the variables in every value of the file. Templates are allowed in filters and in the
+// requests of jobs.
 func (b *builder) expand() {
 	v := yamltree.Variables{Env: b.env, Dir: b.cfg.Dir}
 	for _, e := range b.root.Entries {

@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// caps refuses amounts that contradict each other, and those that not even the
-// smallest step fits into: such a job would never do anything.
+// caps refuses amounts that contradict each other, and caps that the smallest step exceeds: such a job
+// could never do anything.
 func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 	all := b.root.Get("budget")
 	month := b.cfg.Budget.PerMonth
@@ -30,14 +30,14 @@ func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 	}
 }
 
-// atMost refuses a cap above another one, which messages call by name. A nil limit allows any amount.
+// atMost refuses a cap above another one, whose name is for the message. A nil limit allows any amount.
 func atMost(n *yamltree.Node, limit *outlier.Credits, name string) {
 	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
 		n.Refuse("must be at most %d, %s, got %s", *limit, name, n.Shown())
 	}
 }
 
-// atLeast refuses a cap that does not leave the price, in credits, beside the reserve.
+// atLeast refuses a cap that leaves less than the price, in credits, besides the reserve.
 func atLeast(n *yamltree.Node, price, reserve outlier.Credits, what string) {
 	switch amount := credits(n); {
 	case amount == nil || *amount-reserve >= price:
@@ -56,8 +56,8 @@ func inCredits(price outlier.Credits) string {
 	return fmt.Sprintf("%d credits", price)
 }
 
-// unbounded refuses `pages: all` without a cap for the run, as the number of pages is not
-// known. The cap that it advises holds the smallest step and exceeds no other cap.
+// unbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown. It
+// suggests a cap that allows the smallest step and exceeds no other cap.
 func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 	budget := b.own(job, "budget")
 	if spec.Pages != AllPages || budget.Get("per_run") != nil {
@@ -70,7 +70,7 @@ func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 			amount = min(amount, *most)
 		}
 	}
-	amount = max(amount, price) // a month that does not hold it is refused for that
+	amount = max(amount, price) // a month that does not allow it is refused for that
 	hint := fmt.Sprintf("add budget: {per_run: %d} to the job", amount)
 	switch {
 	case job.Get("budget") != nil:
@@ -82,8 +82,8 @@ func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 	pages.RefuseWithHint(hint, "\"all\" needs a budget for the run")
 }
 
-// budgeted refuses a file that may buy without a cap for the month. The cap that it
-// advises is one that the jobs can live with.
+// budgeted refuses a file that may buy something without a cap for the month. It suggests one that is
+// enough for the jobs.
 func (b *builder) budgeted(n *yamltree.Node) {
 	if !b.paid() || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
 		return
@@ -109,7 +109,7 @@ func (b *builder) budgeted(n *yamltree.Node) {
 	n.Missing("per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
 }
 
-// pageOf is what messages call a page of each operation that has a price.
+// pageOf is the word for a page of each operation that has a price.
 var pageOf = map[outlier.Operation]string{
 	outlier.OpSearch:              "a page of a search",
 	outlier.OpRelated:             "a page of a related search",
@@ -118,9 +118,9 @@ var pageOf = map[outlier.Operation]string{
 	outlier.OpTrendingFormats:     "a page of trending formats",
 }
 
-// step is the price of the smallest thing that the job buys, and what that is: a page,
-// or a scan together with all that is to be read of its results, for which a run sets
-// the price aside before it starts one. Without paid requests it is 0.
+// step returns the price of the smallest purchase of the job, and what that is: a page, or a scan with
+// all the pages to read of its results, because a run holds their price before it starts the scan. It is
+// 0 without paid requests.
 func (s *Spec) step(prices outlier.Prices) (price outlier.Credits, what string) {
 	if s.Scan == nil {
 		return s.least(prices), pageOf[s.ask.Op]
@@ -133,8 +133,8 @@ func (s *Spec) step(prices outlier.Prices) (price outlier.Credits, what string) 
 	return start + reading, fmt.Sprintf("a %s scan with %s of its results", s.Scan.Mode, pages)
 }
 
-// least is what the job pays at least once it buys anything: of a scan's results a
-// page, which may turn out to be the only one.
+// least returns the minimum that the job pays once it buys anything. Of a scan's results that is one page,
+// because there may be no more.
 func (s *Spec) least(prices outlier.Prices) outlier.Credits {
 	if s.Scan == nil {
 		return prices.Of(s.ask.Op, "")

@@ -18,7 +18,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// The kinds of targets: the key under `notify.NAME` that says how a notification is sent.
+// The kinds of targets: the key under `notify.NAME` that says how notifications are sent.
 const (
 	TargetWebhook      = "webhook"
 	TargetHealthchecks = "healthchecks"
@@ -28,7 +28,7 @@ const (
 
 var targetKinds = []string{TargetWebhook, TargetHealthchecks, TargetCommand, TargetMail}
 
-// Formats of a webhook's body: the values of `as`.
+// The values of `as`: formats of a webhook's body.
 const (
 	AsJSON    = "json"
 	AsSlack   = "slack"
@@ -36,11 +36,11 @@ const (
 	AsNtfy    = "ntfy"
 )
 
-// Secret is a text that must not be printed: a webhook's address, a password. However it is
-// formatted it shows as "[redacted]". The zero Secret is empty.
-type Secret struct{ text *string } // behind a pointer, which fmt prints as an address at worst
+// Secret is a text that must not be printed, such as a webhook's address or a password. In every format
+// it prints as "[redacted]". The zero Secret is empty.
+type Secret struct{ text *string } // a pointer, which fmt prints as an address at worst
 
-// Reveal is the text itself, for the one place that sends it.
+// Reveal returns the text itself, for the code that sends it.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -48,26 +48,26 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Format implements [fmt.Formatter], so that no verb reaches the text.
+// Format implements [fmt.Formatter], so that no verb prints the text.
 func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "[redacted]") } // fmt.State keeps no errors
 
-// Target is one entry of `notify`: where notifications go, and which.
+// Target is one entry of `notify`: where notifications are sent, and which.
 type Target struct {
 	Name string
 	Kind string // TargetWebhook and so on
-	Off  bool   // its address is empty, as where the variable that holds it is not set
+	Off  bool   // its address is empty, for example because a variable is not set
 
 	URL     Secret            // of a webhook or healthchecks
-	Host    string            // of URL, without a port: all of it that may be shown
+	Host    string            // of URL, without the port: the only part that may be shown
 	As      string            // of a webhook: AsJSON and so on
 	Headers map[string]Secret // of a webhook
-	Body    string            // of a webhook: a text/template, "" for the format's own body
+	Body    string            // of a webhook: a text/template; "" for the format's own body
 	Command []string          // program and arguments
 	Mail    Mail
 
-	Events []string // the events that are sent; empty for the default
+	Events []string // events to send; empty for the default
 
-	BodyLine, BodyColumn int // where Body stands in the file
+	BodyLine, BodyColumn int // position of Body in the file
 }
 
 // Mail says how a target's mail is sent.
@@ -81,25 +81,25 @@ type Mail struct {
 	To       []string
 }
 
-// How the connection to a mail server is encrypted: the values of mail.tls.
+// The values of mail.tls: how the connection to a mail server is encrypted.
 const (
-	MailStartTLS = "starttls" // required: without it nothing is sent
+	MailStartTLS = "starttls" // required: without it, nothing is sent
 	MailTLS      = "tls"
 	MailPlain    = "none"
 )
 
-// Alert is one entry of `alerts`: SQL whose new rows are told.
+// Alert is one entry of `alerts`: SQL whose new rows are sent to targets.
 type Alert struct {
 	Name   string
-	About  string   // for people; "" if the file has none
-	Key    []string // the columns that make a row the same row
+	About  string   // description for people; "" if there is none
+	Key    []string // columns that identify a row
 	SQL    string
-	Notify []string // names of the file's notify
+	Notify []string // names of targets
 
-	Line, Column int // where SQL stands in the file
+	Line, Column int // position of SQL in the file
 }
 
-// Target is the target of that name, or nil.
+// Target returns the target with this name, or nil.
 func (c *Config) Target(name string) *Target {
 	i := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == name })
 	if i < 0 {
@@ -159,7 +159,7 @@ func (b *builder) target(name, n *yamltree.Node) {
 // targetURL reads an address, which is a secret: no message quotes it.
 func (b *builder) targetURL(t *Target, n *yamltree.Node) {
 	if !n.Has(yamltree.Text) {
-		t.Off = true // wrong, or empty
+		t.Off = true // invalid or empty
 		return
 	}
 	if t.Off = n.Text == ""; t.Off {
@@ -214,10 +214,10 @@ func (b *builder) webhook(t *Target, n *yamltree.Node) {
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// ownHeaders are those that are set for every request.
+// ownHeaders are the headers that are set for every request.
 var ownHeaders = []string{"Content-Length", "Content-Type", "Host", "Idempotency-Key", "Transfer-Encoding"}
 
-// formatOf is the format that a host is known to take.
+// formatOf returns the format that a host is known to accept.
 func formatOf(host string) string {
 	for domain, as := range map[string]string{
 		"hooks.slack.com": AsSlack, "discord.com": AsDiscord, "discordapp.com": AsDiscord, "ntfy.sh": AsNtfy,
@@ -264,7 +264,7 @@ func (b *builder) mail(m *Mail, n *yamltree.Node) {
 	}
 }
 
-// mailServer reads HOST or HOST:PORT.
+// mailServer parses HOST or HOST:PORT.
 func mailServer(text string) (host string, port int, err error) {
 	host, number := text, "587"
 	if h, p, err := net.SplitHostPort(text); err == nil {
@@ -277,7 +277,7 @@ func mailServer(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// address reads the address of a mailbox.
+// address parses the address of a mailbox.
 func address(n *yamltree.Node) string {
 	parsed, err := mail.ParseAddress(n.TextOr(""))
 	if err != nil || strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' }) {
@@ -316,7 +316,7 @@ func (b *builder) alerts(n *yamltree.Node) {
 	}
 }
 
-// TargetNamed is the target of that name. The error names those that there are.
+// TargetNamed returns the target with this name. The error lists the existing ones.
 func (c *Config) TargetNamed(name string) (*Target, error) {
 	if t := c.Target(name); t != nil {
 		return t, nil
@@ -335,8 +335,8 @@ func (c *Config) TargetNamed(name string) (*Target, error) {
 	return nil, fmt.Errorf("notify has no target %q: the targets are %s", name, strings.Join(names, ", "))
 }
 
-// Secrets are the texts of the target that no log and no error may show: its address, the
-// values of its headers and its password.
+// Secrets returns the texts of the target that no log and no error may show: its address, the values of
+// its headers and its password.
 func (t *Target) Secrets() []string {
 	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
 	for value := range maps.Values(t.Headers) {

@@ -15,16 +15,16 @@ import (
 // Overrides change one run of a job. Zero fields change nothing.
 type Overrides struct {
 	Pages    int
-	Since    time.Duration // what was published so long ago or later, in place of published_at
+	Since    time.Duration // maximum age of publication, instead of published_at
 	NoEnrich bool
-	Again    bool              // buy also what is fresh, and a scan of which one is live
-	Set      map[string]string // one value for a name of for_each
+	Again    bool              // buy even what is fresh, and a scan even if the same one is live
+	Set      map[string]string // one value for each name of for_each
 
-	MoveCursor bool // the run moves the job's cursors as if nothing were overridden
+	MoveCursor bool // the run moves the job's cursors as without overrides
 }
 
-// With is the job as a person wants it this once. An override that does not fit the
-// job is an error that says what there is; one that says what the file says overrides nothing.
+// With returns the job with overrides for one run. An override that does not fit the job is an error that
+// says what is possible. An override equal to the file's value does not count as one.
 func (s Spec) With(o Overrides) (Spec, error) {
 	if err := s.override(o); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
@@ -36,7 +36,7 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	return s, nil
 }
 
-// flags are the overrides as they are typed in a shell.
+// flags returns the overrides as flags, as typed in a shell.
 func (o Overrides) flags() string {
 	var all []string
 	add := func(given bool, flag string) {
@@ -55,7 +55,7 @@ func (o Overrides) flags() string {
 	return strings.Join(all, " ")
 }
 
-// Quoted is a word as a shell wants it.
+// Quoted returns a word quoted for a shell, if necessary.
 func Quoted(word string) string {
 	if harmless.MatchString(word) {
 		return word
@@ -63,7 +63,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// harmless words are the same in every shell without quotes.
+// harmless matches words that need no quotes in any shell.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) override(o Overrides) error {
@@ -89,7 +89,7 @@ func (s *Spec) override(o Overrides) error {
 	return s.set(o.Set)
 }
 
-// since gives the job a window in place of its published_at.
+// since replaces the job's published_at by a window.
 func (s *Spec) since(last time.Duration) error {
 	if last < 0 {
 		return fmt.Errorf("--since must be positive, got %s", Duration(last))
@@ -97,7 +97,7 @@ func (s *Spec) since(last time.Duration) error {
 	return s.between(window{Last: last, Zone: s.zone})
 }
 
-// between puts a window in the place of published_at.
+// between replaces published_at by a window.
 func (s *Spec) between(w window) error {
 	search := s.ask
 	if search.Read != nil {
@@ -120,8 +120,7 @@ func (s *Spec) between(w window) error {
 
 func published(f outlier.Param) bool { return f.Name == "publishedAt" }
 
-// set gives names of for_each one value each. Whether it fits where it is filled in,
-// Resolve tells.
+// set gives names of for_each one value each. Resolve checks the values where they are expanded.
 func (s *Spec) set(values map[string]string) error {
 	s.Loops = slices.Clone(s.Loops)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -148,13 +147,13 @@ func (s *Spec) loopNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Once is a one-off job that stands in no file: yaml is the mapping of one job with
-// the given verb, which may use the lists and filters of the file. It has no schedule,
-// no defaults, and the verb's name. The error is [yamltree.Mistakes].
+// Once returns a one-off job that is not in the file. yaml is the mapping of one job with the given verb,
+// which may use the lists and filters of the file. The job has no schedule and no defaults, and its name
+// is that of the verb. The error is [yamltree.Mistakes].
 func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b := newBuilder(c.Path, c.src, c.env)
 	b.cfg.Dir = c.Dir
-	b.build() // anew, as reading marks what it has read
+	b.build() // the file is read again, because reading marks its nodes
 	b.file.Forget()
 	b.cfg, b.defaults = c, nil
 	once := yamltree.New(commandLine, yaml, withoutKeys)
@@ -181,5 +180,5 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	return &spec, nil
 }
 
-// commandLine is the name of the file in which mistakes of a one-off job stand.
+// commandLine is the name of the file in mistakes of a one-off job.
 const commandLine = "command line"

@@ -6,11 +6,11 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Question is one entry of `questions`: SQL that the page offers by a name.
+// Question is one entry of `questions`: named SQL on the page.
 type Question struct {
 	Name, SQL string
 
-	Line, Column int // where SQL stands in the file
+	Line, Column int // position of SQL in the file
 }
 
 func (b *builder) questions(n *yamltree.Node) {
@@ -25,7 +25,7 @@ func (b *builder) questions(n *yamltree.Node) {
 	}
 }
 
-// needsTables refuses SQL where there is no file to ask.
+// needsTables refuses SQL if there is no DuckDB file to query.
 func (b *builder) needsTables(sql *yamltree.Node) {
 	if !slices.ContainsFunc(b.cfg.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB }) {
 		sql.Head().Refuse("needs a duckdb sink, whose file it reads")

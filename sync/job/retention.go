@@ -10,14 +10,14 @@ import (
 
 // Retention says which answers of the journal keep their bodies. The zero value keeps all.
 type Retention struct {
-	Age   time.Duration // those that came within it
-	Bytes int64         // the newest ones that take no more together
+	Age   time.Duration // answers younger than this
+	Bytes int64         // the newest answers with at most this size together
 }
 
 // Any reports whether anything is ever pruned.
 func (r Retention) Any() bool { return r != Retention{} }
 
-// String is the value of retention.journal.
+// String returns the value of retention.journal.
 func (r Retention) String() string {
 	switch {
 	case r.Age > 0:
@@ -32,11 +32,12 @@ func (r Retention) String() string {
 	return "for ever"
 }
 
-// leastKept is how long every answer keeps its body: an unfinished run may go on for so long.
+// leastKept is how long every answer keeps its body at least, because an unfinished run may be resumed
+// for that long.
 const leastKept = day
 
-// Least is how long every answer keeps its body, whatever the retention: at least a day, and as long as a
-// job may use it again.
+// Least returns how long every answer keeps its body at least, whatever the retention: a day, or as long
+// as a job may reuse it.
 func (c *Config) Least() time.Duration {
 	least := time.Duration(leastKept)
 	for i := range c.Jobs {
@@ -85,8 +86,8 @@ func parseRetention(text string) (r Retention, err error) {
 	return Retention{Bytes: int64(n) * size}, nil
 }
 
-// retained warns where rows could be lost with a sink, and of a job that keeps answers for longer than the
-// retention.
+// retained warns if rows could be lost together with a sink, and of a job that reuses answers for longer
+// than the retention.
 func (b *builder) retained() {
 	n, r := b.root.Get("retention").Get("journal"), b.cfg.Retention
 	if !r.Any() || n.Wrong {

@@ -17,21 +17,20 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Next is the first instant after the given one at which the job is due, or zero if
-// it never is by itself.
+// Next returns the first due time of the job after the given time, or the zero time if the job has no
+// schedule.
 //
-// A schedule speaks of what clocks show in loc, and twice a year clocks lie. A job
-// with fixed hours is due once per time on the clock: a time that is skipped is due
-// when the clocks jump, one that comes twice is due the first time. A job of every
-// hour follows time itself: through a doubled hour it goes on, and a skipped one it
-// does not make up for.
+// A schedule refers to the wall clock in loc, which jumps twice a year. A job with fixed hours is due
+// once per wall time: a time that is skipped is due when the clocks jump, and one that occurs twice is
+// due the first time. A job that runs every hour follows elapsed time: it also runs in the repeated
+// hour, and does not make up for the skipped one.
 func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	if s.Disabled {
 		return time.Time{}
 	}
 	if s.Every > 0 {
 		t, every := after.UnixNano(), int64(s.Every)
-		past := (t%every + every) % every // since the last multiple, also before 1970
+		past := (t%every + every) % every // since the last multiple of every, also before 1970
 		return time.Unix(0, t-past+every).In(loc)
 	}
 	switch {
@@ -43,9 +42,9 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	return s.times.fixed(after, loc)
 }
 
-// Begins is when the run of a due time begins: at that instant or, with jitter, up to so much
-// later, and before the next one. The delay is one of whole seconds that follows from the job's name
-// and the instant, so that a restart or another process finds the same.
+// Begins returns when the run of a due time begins: at the due time or, with jitter, up to that much
+// later, and before the next due time. The delay, in whole seconds, is derived from the job's name and
+// the due time, so that it is the same after a restart and in other processes.
 func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	most := s.Jitter
 	if next := s.Next(due, loc); !next.IsZero() {
@@ -59,7 +58,7 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	return due.Add(time.Duration(delay) * time.Second)
 }
 
-// Coming returns the first due time whose run is still to begin, or the zero time.
+// Coming returns the first due time whose run has not begun by now, or the zero time.
 func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
 	due := s.Next(now.Add(-s.Jitter), loc)
 	for !due.IsZero() && !s.Begins(due, loc).After(now) {
@@ -68,21 +67,21 @@ func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
 	return due
 }
 
-// times are the days and times of day that a cron expression names, on a wall clock. Bit
-// n of a field stands for the value n.
+// times are the days and times of day of a cron expression, on the wall clock. Bit n of a field stands
+// for the value n.
 type times struct {
 	minutes, hours, days, months, weekdays uint64
 
-	anyDay bool // of days and weekdays one is *, so that both must match; else one of both is enough
+	anyDay bool // days or weekdays is *, so both must match; otherwise one match is enough
 }
 
 // none reports whether there is no expression.
 func (s times) none() bool { return s.minutes == 0 }
 
-// hourly reports whether the expression names every hour of the day.
+// hourly reports whether the expression includes every hour of the day.
 func (s times) hourly() bool { return s.hours == 1<<24-1 }
 
-// names reports whether the expression names a day, whatever its time.
+// names reports whether the expression includes a day, at any time.
 func (s times) names(day time.Time) bool {
 	_, month, date := day.Date()
 	if s.months&(1<<month) == 0 {
@@ -95,8 +94,8 @@ func (s times) names(day time.Time) bool {
 	return dated || weekday
 }
 
-// next is the first wall time after shown that the expression names, or zero if there is
-// none: the longest that one can be away is from one 29 February to another, across 2100.
+// next returns the first wall time after shown that the expression includes, or the zero time. The
+// longest gap is from one 29 February to another, across 2100.
 func (s times) next(shown time.Time) time.Time {
 	midnight := shown.Truncate(day)
 	minute := int(shown.Sub(midnight)/time.Minute) + 1
@@ -111,8 +110,8 @@ func (s times) next(shown time.Time) time.Time {
 	return time.Time{}
 }
 
-// minuteOf is the first minute of the day from the given one on that the expression names,
-// or -1 if the day has no more of them.
+// minuteOf returns the first minute of the day, from the given one on, that the expression includes, or
+// -1 if there is none.
 func (s times) minuteOf(from int) int {
 	hour, minute := from/60, from%60
 	if hour < 24 && s.hours&(1<<hour) != 0 {
@@ -149,23 +148,22 @@ func (s times) flowing(after time.Time, loc *time.Location) time.Time {
 		if end.IsZero() || at.Before(end) {
 			return at
 		}
-		t = end // the clocks change before that; look again from the change on
+		t = end // the clocks change before that: continue from the change
 		shown = wall(end, loc).Add(-time.Second)
 	}
 }
 
-// wall is what clocks in loc show at t, as if it were UTC: a time line without jumps,
-// on which the arithmetic of schedules is safe.
+// wall returns the wall time in loc at t, in UTC: a time line without jumps, for the arithmetic of
+// schedules.
 func wall(t time.Time, loc *time.Location) time.Time {
 	_, offset := t.In(loc).Zone()
 	return t.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-// clock is the first instant at which clocks in loc show the given wall time or a
-// later one: for a time that is skipped the end of the gap, for a time that comes
-// twice the first of the two.
+// clock returns the first moment at which clocks in loc show the given wall time or a later one. For a
+// skipped time that is the end of the gap, and for a time that occurs twice the first occurrence.
 func clock(shown time.Time, loc *time.Location) time.Time {
-	t := shown.Add(-day).In(loc) // no zone is a day away from UTC
+	t := shown.Add(-day).In(loc) // no zone differs from UTC by a day
 	for {
 		_, offset := t.Zone()
 		start, end := t.ZoneBounds()
@@ -180,9 +178,9 @@ func clock(shown time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// parseCron reads an expression of five fields, or a shorthand in any case. The
-// library's parser sees one field at a time and no zone: it panics on some zones, and
-// its words do not say which field is at fault.
+// parseCron parses an expression of five fields, or a shorthand in any case. The library's parser gets
+// one field at a time and no zone, because it panics on some zones and its errors do not say which
+// field is wrong.
 func parseCron(expression string) (times, error) {
 	expression = strings.ToLower(strings.TrimSpace(expression))
 	if long, ok := shorthands[expression]; ok {
@@ -222,7 +220,7 @@ func parseCron(expression string) (times, error) {
 	if err != nil || !ok {
 		return times{}, fmt.Errorf("is not a cron expression: %v", err)
 	}
-	const star = 1 << 63 // how the library marks a field that is *
+	const star = 1 << 63 // the library's mark for *
 	due := times{
 		minutes: spec.Minute &^ star, hours: spec.Hour &^ star, days: spec.Dom &^ star,
 		months: spec.Month &^ star, weekdays: spec.Dow &^ star,
@@ -234,7 +232,7 @@ func parseCron(expression string) (times, error) {
 	return due, nil
 }
 
-// fields are the five parts of a cron expression. A step has to fit into the size.
+// fields are the five fields of a cron expression. A step must be less than size.
 var fields = [...]struct {
 	name, example string
 	size          int
@@ -256,7 +254,7 @@ var shorthands = map[string]string{
 	"@annually": "0 0 1 1 *",
 }
 
-// checkField parses one field among four that allow anything.
+// checkField parses one field, with * in the other four.
 func checkField(part string, i int) error {
 	for member := range strings.SplitSeq(part, ",") {
 		if m := stepSize.FindStringSubmatch(member); m != nil {
@@ -279,7 +277,7 @@ var (
 	toSunday7 = regexp.MustCompile(`^([0-6])-7(?:/([1-7]))?$`)
 )
 
-// withSunday7 writes Sunday as 0 wherever the day of the week has it as 7.
+// withSunday7 replaces 7 by 0 for Sunday in the day of the week.
 func withSunday7(part string) string {
 	members := strings.Split(part, ",")
 	for i, member := range members {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones belong to the grammar, whatever the machine has
+	_ "time/tzdata" // time zones must not depend on the machine
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -43,7 +43,7 @@ func (b *builder) service(n *yamltree.Node) {
 	b.prices(n.Get("prices"))
 }
 
-// share is the part of the limit that is ours.
+// share reads service.share, the part of the limit to use.
 func (b *builder) share(n *yamltree.Node) {
 	b.cfg.Service.Share = 1
 	if !n.Has(yamltree.Whole, yamltree.Number) {
@@ -57,7 +57,7 @@ func (b *builder) share(n *yamltree.Node) {
 	b.cfg.Service.Share = x
 }
 
-// prices are those that differ from what is documented. The schema has their names.
+// prices reads the prices that differ from the documented ones. The schema has checked their names.
 func (b *builder) prices(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) || len(n.Entries) == 0 {
 		return
@@ -70,7 +70,7 @@ func (b *builder) prices(n *yamltree.Node) {
 	}
 }
 
-// unneeded lets a value be missing that a command that only reads does not need.
+// unneeded allows a value to be missing that commands that only read do not need.
 func (b *builder) unneeded(n *yamltree.Node, why string) {
 	if n == nil || n.Unfilled == "" {
 		return
@@ -95,8 +95,8 @@ func (b *builder) url(n *yamltree.Node) {
 	b.cfg.Service.URL = u.String()
 }
 
-// key takes the key from the environment or from a file. Written into jobs.yaml it
-// would end up in backups, in version control and on screens.
+// key reads the key from the environment or from a file. If it were written in jobs.yaml, it would end up
+// in backups, in version control and on screens.
 func (b *builder) key(service *yamltree.Node) {
 	n, s := service.Get("key"), &b.cfg.Service
 	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
@@ -116,7 +116,7 @@ func (b *builder) key(service *yamltree.Node) {
 	case given:
 		key, err := outlier.NewKey(n.Text)
 		if err != nil {
-			n.Refuse("%s: %s", n.Shown(), err) // neither quotes the key
+			n.Refuse("%s: %s", n.Shown(), err) // the error does not quote the key
 			return
 		}
 		s.Key = key
@@ -144,8 +144,7 @@ func (b *builder) limit(n *yamltree.Node) {
 	}
 }
 
-// Limits that hold where the file names none: that of the service, and the simulator's
-// own, which keeps whatever it is given.
+// The default limits: that of the service, and one for the simulator, which accepts any.
 var (
 	documentedLimit = pace.Quota{Requests: 10, Window: time.Minute}
 	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
@@ -156,7 +155,7 @@ func (b *builder) data(n *yamltree.Node) {
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		b.cfg.Data = b.absolute(override)
 	}
-	if strings.Contains(b.cfg.Data, "?") { // DuckDB puts the name of its log before it, as in an address
+	if strings.Contains(b.cfg.Data, "?") { // DuckDB puts .wal before it, as in an address
 		at := cmp.Or(n, b.root)
 		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path must not contain a ?, got %s",
 			b.cfg.Data), "rename the folder, or set data or OUTLIERD_DATA to another one")
@@ -172,7 +171,7 @@ func (b *builder) budget(n *yamltree.Node) {
 	caps.Pace = n.Get("pace").TextOr("")
 	caps.Renews = 1
 	if day, found := strings.CutPrefix(n.Get("renews").TextOr(""), "on day "); found {
-		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, says the schema
+		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, checked by the schema
 	}
 	reserve := n.Get("reserve")
 	switch {
@@ -183,7 +182,7 @@ func (b *builder) budget(n *yamltree.Node) {
 	}
 }
 
-// paid reports whether the service is one that takes money.
+// paid reports whether the service charges money.
 func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
 
 func (b *builder) sinks(n *yamltree.Node) {
@@ -222,8 +221,8 @@ func (b *builder) sinks(n *yamltree.Node) {
 var bucketAddress = regexp.MustCompile(`^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|az://[a-z0-9](-?[a-z0-9]){2,62})` +
 	`(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
 
-// BucketAddress is the address of a bucket with an optional prefix, s3://bucket/prefix or
-// az://container/prefix. It is "" if the text is none.
+// BucketAddress returns the address of a bucket with an optional prefix, s3://bucket/prefix or
+// az://container/prefix, or "" if the text is none.
 func BucketAddress(text string) string {
 	if !bucketAddress.MatchString(text) {
 		return ""
@@ -231,7 +230,7 @@ func BucketAddress(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// sink adds a sink whose path stays in the data folder, apart from the others.
+// sink adds a sink whose path is inside the data folder and separate from the others.
 func (b *builder) sink(n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
@@ -246,13 +245,13 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
-	case kind == SinkParquet && (strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")): // it may hold a key
+	case kind == SinkParquet && (strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")): // may contain a key
 		n.RefuseWithHint("keys and the account come from the environment, "+
 			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
 			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, "+
 				"digits and . _ - alone")
 		return
-	case strings.Contains(text, "://"): // cleaned, it would be the path of a folder, and it may hold a key
+	case strings.Contains(text, "://"): // cleaned, it would be a path; it may contain a key
 		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: "+
 			"s3://bucket/prefix or az://container/prefix",
 			"must be a path inside the data folder, got an address")
@@ -282,7 +281,7 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
 }
 
-// lake adds a sink of Iceberg tables. What is wrong with an address is said without it: it may hold a password.
+// lake adds a sink of Iceberg tables. Mistakes do not quote an address, which may contain a password.
 func (b *builder) lake(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -300,7 +299,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	u, unread := url.Parse(lake.Catalog)
 	isREST := isAddress && (kind == "http" || kind == "https")
 	switch {
-	case lake.Catalog == "": // which the schema refuses
+	case lake.Catalog == "": // refused by the schema
 		return
 	case !isAddress:
 		lake.Catalog = b.absolute(lake.Catalog)
@@ -321,7 +320,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	case strings.HasPrefix(lake.Warehouse, "s3://"):
 		warehouse.RefuseWithHint("credentials come from the environment, such as AWS_ACCESS_KEY_ID",
 			"must be like s3://bucket/prefix (letters, digits, '.', '_' and '-')")
-	case isREST: // the name of one that the catalog knows
+	case isREST: // a name that the catalog knows
 	case strings.Contains(lake.Warehouse, "://"):
 		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
 	default:
@@ -330,15 +329,15 @@ func (b *builder) lake(n *yamltree.Node) {
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
 }
 
-// within reports whether path is folder or lies inside it.
+// within reports whether path is folder or inside it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+string(filepath.Separator))
 }
 
-// sinksDownAfter is what the file means where it does not say.
+// sinksDownAfter is the default of sinks_down_after.
 const sinksDownAfter = 30 * time.Minute
 
-// absolute is a path of the file as the rest of the program sees it.
+// absolute returns a path of the file as an absolute path.
 func (b *builder) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -346,19 +345,19 @@ func (b *builder) absolute(path string) string {
 	return filepath.Join(b.cfg.Dir, path)
 }
 
-// credits is an amount, or nil if n holds none.
+// credits returns an amount, or nil if n has none.
 func credits(n *yamltree.Node) *outlier.Credits {
 	if !n.Has(yamltree.Whole) {
 		return nil
 	}
 	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil {
-		return nil // the schema has bounded its size
+		return nil // range checked by the schema
 	}
 	return new(outlier.Credits(v))
 }
 
-// duration is the time that n says, or 0 if it says none.
+// duration returns the duration in n, or 0 if it has none.
 func duration(n *yamltree.Node) time.Duration {
 	if !n.Has(yamltree.Text) {
 		return 0

@@ -10,12 +10,11 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Schema is the JSON Schema (draft-07) of jobs.yaml, with a description of every key:
-// the reference of the file, for editors and for people.
+// Schema returns the JSON Schema (draft-07) of jobs.yaml with a description of every key: the reference of
+// the file, for editors and for people.
 func Schema() []byte { return bytes.Clone(schemaText) }
 
-// Example is a small jobs.yaml with comments. It has no mistakes and runs on the
-// simulator as it is.
+// Example returns a small jobs.yaml with comments. It has no mistakes and runs on the simulator.
 func Example() []byte { return bytes.Clone(exampleText) }
 
 //go:embed jobs.schema.json
@@ -29,7 +28,7 @@ func shape(root *yamltree.Node, part string) {
 	schema().Check(root, part, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
 }
 
-// oneOff is the part of the schema for a job of the command line.
+// oneOff is the part of the schema for a one-off job.
 const oneOff = "#/definitions/job"
 
 // schema is compiled when the first file is read.
@@ -37,7 +36,7 @@ var schema = sync.OnceValue(func() *yamltree.Schema {
 	return yamltree.CompileSchema("jobs.schema.json", schemaText, oneOff)
 })
 
-// adviseOnValue says how a number is written where a range is meant.
+// adviseOnValue says how to write a number where a range is expected.
 func adviseOnValue(n *yamltree.Node, wants string) string {
 	if strings.HasPrefix(wants, "a range") {
 		return asRange(n)
@@ -45,8 +44,7 @@ func adviseOnValue(n *yamltree.Node, wants string) string {
 	return ""
 }
 
-// adviseOnKey is the remedy for an unknown key: where it belongs, or a key of nearly the same
-// spelling.
+// adviseOnKey returns the remedy for an unknown key: where it belongs, or a key with a similar spelling.
 func adviseOnKey(n *yamltree.Node, name, place string) string {
 	if advice := elsewhere(n, name, place); advice != "" {
 		return advice
@@ -59,8 +57,8 @@ func adviseOnKey(n *yamltree.Node, name, place string) string {
 	return advice
 }
 
-// elsewhere says where a key stands that was found in n, which is what the piece of the
-// schema at a place describes: deeper, or in the job around it.
+// elsewhere returns where a key belongs that was found in n, which the part of the schema at a place
+// describes: nested deeper, or in the job around it.
 func elsewhere(n *yamltree.Node, name, place string) string {
 	in := func(piece string) bool { return slices.Contains(schema().Keys(piece), name) }
 	beside := func(key string) bool { return slices.Contains(schema().Keys(place), key) }
@@ -87,7 +85,7 @@ func elsewhere(n *yamltree.Node, name, place string) string {
 	return ""
 }
 
-// below says where a key stands that was found in a job, but is one of what it does.
+// below returns where a key belongs that was found in a job and is a key of its verb.
 func below(job *yamltree.Node, name string) string {
 	in := func(piece string) bool { return slices.Contains(schema().Keys(piece), name) }
 	for _, e := range job.Entries {

@@ -9,58 +9,57 @@ import (
 	"outlierd/outlier"
 )
 
-// Spec is one job as it is configured. It is plain data: two specs that would do the
-// same have the same Hash. What exactly it asks for depends on the time, on files and
-// on what is known already: [Spec.Resolve] tells.
+// Spec is one configured job, as plain data. Specs that do the same have the same Hash. The requests that
+// it makes depend on the time, on files and on the state: see [Spec.Resolve].
 type Spec struct {
 	Name     string
-	Was      string // its name before it was renamed: whose watermark, caps and queue it inherits
-	About    string // for people; "" if the file has none
-	Disabled bool   // neither due by itself nor fired by another job
+	Was      string // its name before it was renamed; it inherits watermarks, caps and queue
+	About    string // description for people; "" if there is none
+	Disabled bool   // it is never due, and no other job starts it
 
-	Schedule string        // cron, five fields or @daily and the like; "" if none
-	Every    time.Duration // 0 if none; never together with Schedule
+	Schedule string        // cron, five fields or a shorthand such as @daily; "" for none
+	Every    time.Duration // 0 for none; never together with Schedule
 	CatchUp  CatchUp
-	Jitter   time.Duration `json:",omitempty"` // by which a run may begin later than it is due; see [Spec.Begins]
-	After    string        // the job whose published pages fire this one; "" if none does
+	Jitter   time.Duration `json:",omitempty"` // maximum delay of a run after its due time; see [Spec.Begins]
+	After    string        // the job whose published pages start this one; "" for none
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file
-	Pages      int           // at most, of a search or of a scan's results; AllPages; 0 if the verb has none
-	NewBelow   float64       // a page with a smaller share of new ids is the last one; 0 for no such rule
-	ReuseFor   time.Duration // an identical paid answer that is younger is used again; 0 for never
-	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for never or a verb without seeds
+	Pages      int           // maximum, of a search or a scan's results; AllPages; 0 if the verb has none
+	NewBelow   float64       // a page with a smaller share of new ids is the last one; 0 for no such limit
+	ReuseFor   time.Duration // a younger answer to an identical paid request is reused; 0 for never
+	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for no limit, or without seeds
 	Scan       *Scan         // of a scan
 	Fetch      []Enrich      // of channels and videos, in the order of the file
-	Enrich     []Enrich      // to fetch for the hits, in the order of the file
-	EnrichSort Sort          // which hits come first when Enrich takes only the top
+	Enrich     []Enrich      // what to fetch for the hits, in the order of the file
+	EnrichSort Sort          // which hits are best, if Enrich takes only the top
 	Budget     JobBudget
-	StopAfter  time.Duration // ends the run, not its queue; 0 if nothing does
+	StopAfter  time.Duration // ends the run, but not its queue; 0 for no limit
 	Notify     []string      // names of the file's notify
 
 	Line, Column int    // where the job stands in the file
-	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
-	Flags        string `json:"-"`          // by which a person has overridden it, as they are typed
+	Hash         string // of what it does, in hexadecimal; excludes Name, Was, About, Disabled and position
+	Flags        string `json:"-"`          // of the command that overrides it, as typed
 	MoveCursor   bool   `json:"-"`          // although it is overridden; see [Overrides]
-	Again        bool   `json:",omitempty"` // this once a scan is bought even if one of the same is live
-	Dates        *Dates `json:",omitempty"` // of a backfill; nil for all other runs
-	Overridden   bool   `json:"-"`          // by a person, for this once; see [Spec.With]
+	Again        bool   `json:",omitempty"` // buy a scan in this run even if the same one is live
+	Dates        *Dates `json:",omitempty"` // of a backfill; nil for other runs
+	Overridden   bool   `json:"-"`          // for one run; see [Spec.With]
 
 	ask    template
-	wanted *template         // which of the hits Enrich is for; nil for all
-	times  times             // of Schedule, parsed when the file is read
+	wanted *template         // which of the hits Enrich applies to; nil for all
+	times  times             // of Schedule
 	zone   *time.Location    // of windows
-	worded map[string]string // the job as the file words it; see [Known]
+	worded map[string]string // the job in the words of the file; see [Known]
 
-	once     *OneOff // how a person asked for it; see [Spec.Asked]
+	once     *OneOff // the one-off request; see [Spec.Asked]
 	changes  *Overrides
 	backfill *Backfill
 }
 
-// Verb names what a job does. Its text is the key in jobs.yaml.
+// A Verb is what a job does. Its text is the key in jobs.yaml.
 type Verb string
 
-// The verbs; every job has one.
+// The verbs. Every job has exactly one.
 const (
 	VerbSearch          Verb = "search"
 	VerbRelated         Verb = "related"
@@ -71,45 +70,43 @@ const (
 	VerbTrendingFormats Verb = "trending_formats"
 )
 
-// CatchUp says what becomes of due times that passed while no process ran.
+// CatchUp says which missed due times run late.
 type CatchUp string
 
-// The ways of catching up.
+// The values of catch_up.
 const (
-	CatchUpLatest CatchUp = "latest" // the last one runs late; the default
-	CatchUpAll    CatchUp = "all"    // each runs late
-	CatchUpNone   CatchUp = "none"   // none runs
+	CatchUpLatest CatchUp = "latest" // the last one; the default
+	CatchUpAll    CatchUp = "all"    // each of them
+	CatchUpNone   CatchUp = "none"   // none of them
 )
 
-// AllPages is the number of pages of a search that only its results and the job's
-// budget end: `pages: all`.
+// AllPages is the number of pages for `pages: all`: only the results and the budget limit it.
 const AllPages = math.MaxInt32
 
-// Loop gives one ${name} its values.
+// Loop is one name of for_each with its values.
 type Loop struct {
 	Name   string
 	Source Source
 }
 
-// Source is where a list comes from: exactly one of Values, File and SQL is set.
+// Source is where a list comes from. Exactly one of Values, File and SQL is set.
 type Source struct {
 	Values       []string
-	File         string // absolute path of a text with one value per line, or of a table if Field is set
-	Field        string `json:",omitempty"` // the column of a table of comma-separated values
-	SQL          string // over the user's own tables
-	Line, Column int    `json:"-"` // where it stands in the file
+	File         string // absolute path of a text file with one value per line, or of a table if Field is set
+	Field        string `json:",omitempty"` // the column of the table
+	SQL          string // a query of the user's tables
+	Line, Column int    `json:"-"` // position in the file
 }
 
-// Scan is what steers a scan besides what it scans for.
+// Scan has the settings of a scan apart from what it searches for.
 type Scan struct {
-	Mode             string        // fast or standard, which decides about the price
-	PollMin, PollMax time.Duration // between two looks at its status, backing off from the one to the other
-	Deadline         time.Duration // after which it is not waited for any longer
+	Mode             string        // fast or standard, which determines the price
+	PollMin, PollMax time.Duration // pause between two polls, at first and at most
+	Deadline         time.Duration // how long to wait for the scan
 }
 
-// Pages is how many pages a scan's results can have of which at most so many are
-// wanted: its mode decides how many outliers it ends at (interface, Limits, Scan
-// thresholds).
+// Pages returns how many pages of a scan's results are wanted, at most the given number: the mode limits
+// the number of outliers (interface, Limits, Scan thresholds).
 func (s Scan) Pages(most int) int {
 	outliers := 1000
 	if s.Mode == outlier.ModeStandard {
@@ -118,37 +115,37 @@ func (s Scan) Pages(most int) int {
 	return min(most, (outliers+outlier.MaxSize-1)/outlier.MaxSize)
 }
 
-// Price is what starting the scan costs, and what reading its results of which at most so
-// many pages are wanted: each is a page of a search.
+// Price returns the price of starting the scan, and the price of reading at most the given number of pages
+// of its results, each of which costs as much as a page of a search.
 func (s Scan) Price(prices outlier.Prices, most int) (start, reading outlier.Credits) {
 	page := prices.Of(outlier.OpSearch, "")
 	return prices.Of(outlier.OpStartScan, s.Mode), outlier.Credits(s.Pages(most)) * page
 }
 
-// JobBudget is what one job may spend. A nil amount is no cap.
+// JobBudget has the caps of one job. A nil amount is no cap.
 type JobBudget struct {
 	PerRun, PerMonth *outlier.Credits
-	MaxRequests      int // in one run, free ones included; 0 for no cap
+	MaxRequests      int // per run, including free ones; 0 for no cap
 }
 
-// Enrich is one kind of free data to fetch: for the hits of a run, or for the ids of
-// a job of channels or videos.
+// Enrich is one kind of free data to fetch, for the hits of a run or for the ids of a job of channels or
+// videos.
 type Enrich struct {
 	Op           outlier.Operation
-	Top          int           // for so many of the best hits; 0 for all
-	RefreshAfter time.Duration // how old an answer may be; 0 for the operation's default
-	Value        int           // what a call is worth beside others; 0 for the operation's default
-	TopPerItem   int           `json:",omitempty"` // for so many of each search, of which Top counts; 0 for all
+	Top          int           // number of best hits; 0 for all
+	RefreshAfter time.Duration // maximum age of an answer; 0 for the operation's default
+	Value        int           // priority of the call; 0 for the operation's default
+	TopPerItem   int           `json:",omitempty"` // number of best hits per search, before Top; 0 for all
 }
 
-// Sort is an order of hits, by one of the values that the service sorts by
-// (interface, GET /search/outliers, sortBy; for channels the order of their search).
+// Sort is an order of hits by one of the values that the service sorts by (interface, GET
+// /search/outliers, sortBy; for channels the order of their search).
 type Sort struct {
 	By        string // "views", "zScore", …
 	Ascending bool
 }
 
-// SQL lists every SQL of the job, so that it can be tried before anything is spent.
+// SQL returns the SQL queries of the job, so that they can be tested before anything is spent.
 func (s *Spec) SQL() []Query {
 	var all []Query
 	add := func(from Source, column string) {
@@ -165,21 +162,21 @@ func (s *Spec) SQL() []Query {
 	return all
 }
 
-// Query is one SQL of a job, and what is wanted of it.
+// Query is one SQL query of a job.
 type Query struct {
 	SQL          string
-	IDColumn     string // the column that has the values; "" for the first, whatever its name
-	Line, Column int    // where it stands in the file
+	IDColumn     string // the column with the values; "" for the first one
+	Line, Column int    // position in the file
 }
 
-// SinceLastSuccess reports whether the job searches from where its last success began, which is
-// what its cursors are for.
+// SinceLastSuccess reports whether the job searches from where its last success began, which its
+// cursors record.
 func (s *Spec) SinceLastSuccess() bool {
 	return s.ask.Window.Since || s.ask.Read != nil && s.ask.Read.Window.Since
 }
 
-// PublishedAt is the job's published_at as the file has it; "" if it has none, and where a
-// person has overridden it.
+// PublishedAt returns the job's published_at in the words of the file; "" if it has none, or if it is
+// overridden.
 func (s *Spec) PublishedAt() string {
 	if s.ask.Read != nil {
 		return s.ask.Read.published

@@ -9,30 +9,29 @@ import (
 	"outlierd/outlier"
 )
 
-// A template is what a verb asks for, before it is known with which values of
-// for_each, when, and what files and SQL say. Its texts are patterns, in which $$ is
-// a dollar sign and ${name} waits to be filled in; see [fill].
+// A template is the request of a verb before the values of for_each, the time, and the values from files
+// and SQL are known. Its texts are patterns, in which $$ is a dollar sign and ${name} is to be expanded;
+// see [fill].
 type template struct {
 	Op     outlier.Operation
-	Params url.Values        // by their names on the wire; lists of patterns
-	From   map[string]Source // the parameters whose values files and SQL give
+	Params url.Values        // by their names on the wire; values are lists of patterns
+	From   map[string]Source // the parameters with values from files or SQL
 	Window window            // of publishedAt
 	Read   *template         // of a scan: the search that reads its results
-	Hits   bool              `json:",omitempty"` // it chooses hits of the search, and is not sent
+	Hits   bool              `json:",omitempty"` // it selects hits of the search, and is not sent
 
 	arrays    outlier.Arrays // how lists are sent
-	published string         // published_at as the file has it; "" if it has none
+	published string         // published_at in the words of the file; "" if it has none
 }
 
 func (b *builder) newTemplate(op outlier.Operation) *template {
 	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: b.cfg.Service.Arrays}
 }
 
-// ids is the parameter that a job of channels or videos has its ids in. It is never
-// sent as such.
+// ids is the parameter with the ids of a job of channels or videos. It is never sent as such.
 const ids = "id"
 
-// fields are the parameters of the request that the template is for.
+// fields returns the parameters of the request that the template is for.
 func (t *template) fields() []outlier.Param {
 	if t.Hits {
 		return outlier.HitParams(t.Op)
@@ -40,9 +39,8 @@ func (t *template) fields() []outlier.Param {
 	return t.Op.Params()
 }
 
-// parser reads the parameter called name if it is an id, of which people may have
-// the address instead, and is nil for all others. Of a channel they may have the handle,
-// which stays one until the job is resolved.
+// parser returns the function that parses an id in the named parameter, for which people may give an
+// address; nil for other parameters. The handle of a channel is kept until the job is resolved.
 func (t *template) parser(name string) func(string) (string, error) {
 	switch {
 	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
@@ -54,8 +52,8 @@ func (t *template) parser(name string) func(string) (string, error) {
 	return nil
 }
 
-// accept is a text in the form in which the parameter called name is sent, or what
-// the interface has against it.
+// accept returns a text in the form in which the named parameter is sent, or the interface's objection to
+// it.
 func (t *template) accept(name, text string) (string, error) {
 	if parse := t.parser(name); parse != nil {
 		return parse(text)
@@ -75,7 +73,7 @@ func (t *template) accept(name, text string) (string, error) {
 	return text, nil
 }
 
-// column is the SQL column that has the values of the parameter called name.
+// column returns the SQL column with the values of the named parameter.
 func (t *template) column(name string) string {
 	switch {
 	case name == "query" && t.Params.Get("findBy") != outlier.FindByChannels:
@@ -88,8 +86,8 @@ func (t *template) column(name string) string {
 	return "channel_id"
 }
 
-// asks reports whether params ask for something. A search whose SQL found nothing to
-// search for would otherwise be one for everything, and be paid for.
+// asks reports whether params request something specific. A search whose SQL returned nothing would
+// otherwise search for everything, and be paid for.
 func (t *template) asks(params url.Values) bool {
 	has := false // the job has a subject, though it may be empty now
 	for _, name := range t.Op.Subjects() {

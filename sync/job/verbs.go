@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// verb finds what the job does: exactly one thing.
+// verb finds the verb of a job, which must have exactly one.
 func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	var found *yamltree.Node
 	for _, e := range job.Entries {
@@ -38,8 +38,8 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	return found
 }
 
-// verbs are what a job can do, in the order in which a message lists them, and what reads
-// each. The parameters that each has are those of its operations: [outlier.Operation.Params].
+// verbs are the verbs, in the order of the message that lists them, with the functions that read them.
+// Their parameters are those of their operations: [outlier.Operation.Params].
 var verbs = []struct {
 	verb Verb
 	read func(*asker, *Spec, *yamltree.Node)
@@ -62,8 +62,7 @@ func verbNames() (names []string) {
 
 func isVerb(key string) bool { return slices.Contains(verbNames(), key) }
 
-// hasUnknownKey reports whether n has an unknown key: it may be a misspelling of what
-// n now lacks.
+// hasUnknownKey reports whether n has an unknown key, which may be a misspelling of a missing one.
 func hasUnknownKey(n *yamltree.Node) bool {
 	for _, e := range n.Entries {
 		if e.Value.Ignored {
@@ -73,7 +72,7 @@ func hasUnknownKey(n *yamltree.Node) bool {
 	return false
 }
 
-// asks reads what the verb asks.
+// asks reads the request of the verb.
 func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	a := asker{b: b, loops: b.loops(job)}
 	for _, v := range verbs {
@@ -91,7 +90,7 @@ func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	}
 }
 
-// mentions reports whether a template below n names it, be it in the right place or not.
+// mentions reports whether a template below n contains the name, even in an invalid place.
 func mentions(n *yamltree.Node, name string) bool {
 	for child := range n.Children() {
 		if slices.Contains(child.Names, name) || mentions(child, name) {
@@ -109,8 +108,8 @@ func (a *asker) search(spec *Spec, n *yamltree.Node) {
 func (a *asker) related(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpRelated)
 	spec.SeedsFresh = cmp.Or(duration(n.Get("refresh_after")), defaultSeeds)
-	// The service would answer a related search without a seed with whatever there is, and
-	// charge for that.
+	// The service would answer a related search without a seed with arbitrary results, and charge for
+	// them.
 	given := func(name string) bool { return n.Get(snake(name)) != nil }
 	if !slices.ContainsFunc(a.ask.Op.Subjects(), given) {
 		n.Head().Refuse("must have at least one of title, video_id, thumbnail_video_id and related_channel_id")
@@ -118,8 +117,8 @@ func (a *asker) related(spec *Spec, n *yamltree.Node) {
 	a.hits(spec, n)
 }
 
-// findChannels reads a search for channels: by a query, or for those related to given ones,
-// for which the service knows neither queries nor orders.
+// findChannels reads a search for channels: by a query, or for those related to given ones, for which the
+// service supports neither queries nor orders.
 func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpFindChannels)
 	to := n.Get("related_to")
@@ -140,14 +139,14 @@ func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
 	a.hits(spec, n)
 }
 
-// hits reads what all verbs have that search for hits.
+// hits reads what all verbs have in common that search for hits.
 func (a *asker) hits(spec *Spec, n *yamltree.Node) {
 	a.fields(n, n.Get("where"))
 	a.order(n.Get("sort"))
 	a.paging(spec, n, 1)
 }
 
-// order asks the service for an order of hits.
+// order reads the order of the hits.
 func (a *asker) order(n *yamltree.Node) {
 	if by, ok := readSort(n); ok {
 		a.ask.Params.Set("sortBy", by.By)
@@ -155,12 +154,12 @@ func (a *asker) order(n *yamltree.Node) {
 	}
 }
 
-// paging reads how many pages to buy at most, and when to stop before that.
+// paging reads the maximum number of pages, and when to stop before that.
 func (a *asker) paging(spec *Spec, n *yamltree.Node, otherwise int) {
 	spec.Pages = otherwise
 	switch pages := n.Get("pages"); {
 	case pages.Has(yamltree.Whole):
-		spec.Pages, _ = strconv.Atoi(pages.Text) // its size is bounded by the schema
+		spec.Pages, _ = strconv.Atoi(pages.Text) // range checked by the schema
 	case pages.Has(yamltree.Text):
 		spec.Pages = AllPages
 	}
@@ -175,7 +174,7 @@ func (a *asker) paging(spec *Spec, n *yamltree.Node, otherwise int) {
 	spec.NewBelow = share
 }
 
-// scan reads what is scanned for, how the scan is waited for, and how it is read.
+// scan reads what to scan for, how to wait for the scan, and how to read it.
 func (a *asker) scan(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpStartScan)
 	mode := n.Get("mode").TextOr(outlier.ModeFast)
@@ -213,8 +212,7 @@ func (a *asker) poll(scan *Scan, n *yamltree.Node) {
 	scan.PollMin, scan.PollMax = first, most
 }
 
-// reading reads the search that fetches what a scan has found. It has the names of
-// the scan's for_each.
+// reading reads the search of a scan's results. It may use the names of the scan's for_each.
 func (a *asker) reading(spec *Spec, n *yamltree.Node) {
 	scan := a.ask
 	a.ask = a.b.newTemplate(outlier.OpSearch)
@@ -233,8 +231,8 @@ func (a *asker) channels(spec *Spec, n *yamltree.Node) {
 
 func (a *asker) videos(spec *Spec, n *yamltree.Node) { a.data(spec, n, outlier.OpDetails) }
 
-// data reads the ids of channels or videos, and what to fetch for each of them: ops if the
-// file does not say. The first of these tells of which kind the ids are.
+// data reads the ids of channels or videos, and what to fetch for each of them, by default ops. The first
+// of ops determines the kind of the ids.
 func (a *asker) data(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
 	a.ask = a.b.newTemplate(ops[0])
 	if id := n.Get("id"); id != nil {
@@ -255,7 +253,7 @@ func (a *asker) data(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
 	}
 }
 
-// trending reads parameters of which nothing is known, under their names on the wire.
+// trending reads undocumented parameters, by their names on the wire.
 func (a *asker) trending(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpTrendingFormats)
 	spec.Pages = 1
@@ -271,7 +269,8 @@ func (a *asker) trending(spec *Spec, n *yamltree.Node) {
 	}
 }
 
-// How long seeds count as bought, and how deep a scan is read, if the job does not say.
+// Defaults of how long seeds count as bought, how many pages of a scan are read, and how long a scan
+// is waited for.
 const (
 	defaultSeeds    = 7 * day
 	defaultReading  = 5

@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// ages warns of a job that names channels or videos and is due again before its
-// refresh_after is over: some of its runs find everything fresh and ask for nothing.
+// ages warns of a job of channels or videos that is due again before its refresh_after has passed: some of
+// its runs find everything fresh and make no calls.
 func (b *builder) ages() {
 	if len(b.file.Mistakes()) > 0 {
 		return // a schedule may be one of the mistakes
@@ -29,8 +29,8 @@ func (b *builder) ages() {
 	}
 }
 
-// root is the job whose schedule decides when spec is due: spec, or the first in its
-// chain of `after`.
+// root returns the job whose schedule decides when spec is due: spec, or the first job in its chain of
+// `after`.
 func (c *Config) root(spec *Spec) *Spec {
 	for range c.Jobs { // a chain is no longer than the file
 		parent := c.Job(spec.After)
@@ -42,8 +42,8 @@ func (c *Config) root(spec *Spec) *Spec {
 	return spec
 }
 
-// shortest is the shortest time between two due times of a job's own schedule, changes
-// of the clocks aside; 0 if it has none. A few hundred due times show it.
+// shortest returns the shortest time between two due times of a job's own schedule, apart from clock
+// changes; 0 if it has none. It examines a few hundred due times.
 func (s *Spec) shortest() (least time.Duration) {
 	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	last := s.Next(begin, time.UTC)
@@ -60,7 +60,7 @@ func (s *Spec) shortest() (least time.Duration) {
 	return least
 }
 
-// spread warns of a jitter that the time to the next run cuts.
+// spread warns of a jitter that is limited by the time to the next run.
 func (b *builder) spread() {
 	if len(b.file.Mistakes()) > 0 {
 		return // a schedule may be one of the mistakes
@@ -94,9 +94,9 @@ func (b *builder) idle() {
 	}
 }
 
-// floor warns if a budget cannot last: if even the cheapest run of each job at each of its
-// due times costs more than a day or a cycle allows. As the file does not know what day it
-// is, the cycle from July to August stands for all: it has 31 days, whenever it begins.
+// floor warns if a budget cannot last, because even the cheapest runs of all jobs cost more than a day or
+// a cycle allows. Since the file does not depend on the date, it uses the cycle from July to August, which
+// has 31 days whenever it begins.
 func (b *builder) floor() {
 	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
 	if month == nil && perDay == nil || len(b.file.Mistakes()) > 0 {
@@ -112,7 +112,7 @@ func (b *builder) floor() {
 			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
 				"all jobs together cost at least %d credits on the busiest day, the budget is %d", dearest, *perDay)
 		}
-		for i := range f.days { // what a day does not allow is not spent on it
+		for i := range f.days { // what exceeds the cap of a day is not spent on it
 			f.days[i] = min(f.days[i], *perDay)
 		}
 	}
@@ -143,15 +143,15 @@ type forecast struct {
 	zone   *time.Location
 	begin  time.Time
 	days   [31]outlier.Credits
-	dues   int // how many more due times are counted
+	dues   int // number of due times that may still be counted
 }
 
-// maxDues is more than a handful of jobs has that are due every minute. A file with
-// still more of them costs more than is counted.
+// maxDues is more due times than a few jobs have that are due every minute. A file with more of them costs
+// more than is counted.
 const maxDues = 200_000
 
-// add counts the runs of a job: those of its own schedule, or of the job that all it
-// comes after begins with.
+// add adds the runs of a job, which are due by its own schedule or that of the first job in its chain of
+// `after`.
 func (f *forecast) add(spec *Spec, config *Config) {
 	root := spec
 	for root.After != "" && !root.Disabled {
@@ -179,8 +179,8 @@ func (f *forecast) add(spec *Spec, config *Config) {
 	}
 }
 
-// cheapest is the least that a run of the job costs if it finds anything to ask for:
-// that of each combination of what the file says, unless its cap ends it before.
+// cheapest returns the minimum cost of a run of the job that finds anything to request: the sum over the
+// combinations in the file, unless its cap ends it earlier.
 func (f *forecast) cheapest(spec *Spec) outlier.Credits {
 	price := spec.least(f.prices)
 	for _, l := range spec.Loops {

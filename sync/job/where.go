@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// snake is the file's name of a parameter of the interface: viewCount is view_count.
+// snake returns the file's name of a parameter of the interface: view_count for viewCount.
 func snake(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -23,7 +23,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// camel is the interface's name of what the file calls view_count: viewCount.
+// camel returns the interface's name of a parameter of the file: viewCount for view_count.
 func camel(name string) string {
 	first, rest, _ := strings.Cut(name, "_")
 	for part := range strings.SplitSeq(rest, "_") {
@@ -34,8 +34,8 @@ func camel(name string) string {
 	return first
 }
 
-// Filters are the keys that a `where` of an operation may have, in the order of the
-// interface; none for an operation without filters.
+// Filters returns the keys that a `where` of an operation may have, in the order of the interface; none
+// for an operation without filters.
 func Filters(op outlier.Operation) (keys []string) {
 	for _, f := range (&template{Op: op}).fields() {
 		if f.Role == outlier.Filter {
@@ -45,7 +45,7 @@ func Filters(op outlier.Operation) (keys []string) {
 	return keys
 }
 
-// filters remembers the named filters and checks them, also those without a use.
+// filters stores the named filters and checks them, even unused ones.
 func (b *builder) filters(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -59,10 +59,9 @@ func (b *builder) filters(n *yamltree.Node) {
 	}
 }
 
-// merge is what a where comes to: what `use` brings, the later filter over the
-// earlier, and over all of it the where's own keys. ~ removes what `use` brings.
-// Each where is merged once: filters that use each other twice would double the work
-// at every step.
+// merge returns the result of a where: the filters in `use`, of which later ones override earlier ones,
+// overridden by the where's own keys. ~ removes a key of `use`. The result is cached, because filters
+// that use each other twice would double the work at every level.
 func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 	if !n.Has(yamltree.Mapping) {
 		return nil
@@ -89,7 +88,7 @@ func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 	return values
 }
 
-// used is what the filter that name names comes to.
+// used returns the result of the named filter.
 func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
 	if !name.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return nil
@@ -110,8 +109,7 @@ func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
 	return b.merge(filter)
 }
 
-// asRange says how a number is written where a range is meant: as whichever ends the
-// interface lets it be.
+// asRange returns a number in the form of a range: with the ends that the interface allows.
 func asRange(n *yamltree.Node) string {
 	if !n.Has(yamltree.Whole, yamltree.Number) || n.FromOutside() {
 		return ""
@@ -128,8 +126,7 @@ func asRange(n *yamltree.Node) string {
 	return "write " + strings.Join(forms, " and ")
 }
 
-// takesRange reports whether the filter of that name may have such a range, be it of
-// videos or of channels.
+// takesRange reports whether the named filter, of videos or of channels, accepts such a range.
 func takesRange(name, text string) bool {
 	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
 		for _, f := range (&template{Op: op}).fields() {
@@ -142,7 +139,7 @@ func takesRange(name, text string) bool {
 	return false
 }
 
-// readRange reads text into a parameter that is a range of numbers.
+// readRange parses text into a parameter that is a range of numbers.
 func readRange(params url.Values, f outlier.Param, text string) error {
 	switch f.Form {
 	case outlier.Integers:
@@ -157,7 +154,7 @@ func readRange(params url.Values, f outlier.Param, text string) error {
 	return nil
 }
 
-// putRange sets the ends of a range that are there.
+// putRange sets the ends of a range that are present.
 func putRange[T any](params url.Values, f outlier.Param, r span[T], format func(T) string) {
 	for i, end := range []*T{r.From, r.To} {
 		if end != nil {
@@ -166,8 +163,8 @@ func putRange[T any](params url.Values, f outlier.Param, r span[T], format func(
 	}
 }
 
-// Conditions are canonical parameters in the words of the file: "z_score 2..",
-// "language en, de". Of a range each end may be missing.
+// Conditions returns canonical parameters in the words of the file: "z_score 2..", "language en, de". A
+// range may lack either end.
 func Conditions(params url.Values) (words []string) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		value := strings.Join(params[name], ", ")
@@ -185,9 +182,8 @@ func Conditions(params url.Values) (words []string) {
 	return words
 }
 
-// FiltersAndSort are the parameters of a search in the words of the file: how they narrow the
-// hits, "z_score 2.. · language en, de", and how they order them, "z_score desc". The window of
-// publication is left out.
+// FiltersAndSort returns the filters, "z_score 2.. · language en, de", and the order, "z_score desc", of a
+// search in the words of the file, without the window of publication.
 func FiltersAndSort(query outlier.Query) (filters, sort string) {
 	params, rest := query.Params(), query.Params()
 	for _, p := range query.Op().Params() {

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// A window is a stretch of time that ends now and begins with a day. The zero window
-// is no window.
+// A window is a period of time that begins at a midnight and ends now. The zero window means none.
 type window struct {
-	Since bool          // it begins where the last success did, less Overlap; else Last ago
-	Last  time.Duration // how long it is; with Since, if there was no success yet
+	Since bool          // it begins at the last success, less Overlap; otherwise Last ago
+	Last  time.Duration // its length; with Since, if there was no success yet
 
 	Overlap time.Duration  // with Since
-	Zone    *time.Location `json:"-"` // whose midnights bound it; nil is UTC
+	Zone    *time.Location `json:"-"` // of the midnights; nil is UTC
 }
 
-// parseWindow reads "last 30d" and "since last success, overlap 14d, first 30d", of
-// which the parts behind the first comma may be left out and stand in any order.
+// parseWindow parses "last 30d" and "since last success, overlap 14d, first 30d". The parts after the first
+// comma are optional and may be in any order.
 func parseWindow(text string) (window, error) {
 	if length, found := strings.CutPrefix(text, "last "); found {
 		d, err := ParseDuration(strings.TrimSpace(length))
@@ -39,7 +38,7 @@ func parseWindow(text string) (window, error) {
 	return w, nil
 }
 
-// part reads "overlap 14d" or "first 30d".
+// part parses "overlap 14d" or "first 30d".
 func (w *window) part(text string) error {
 	name, length, _ := strings.Cut(text, " ")
 	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
@@ -57,16 +56,16 @@ func (w *window) part(text string) error {
 	return nil
 }
 
-// The parts of a window since the last success that are not given. Videos become
-// outliers days after they appear, so that each search looks back again.
+// Defaults of a window since the last success. Videos become outliers days after they are published, so
+// each search goes back further.
 const (
 	defaultOverlap = 14 * day
 	defaultFirst   = 30 * day
 )
 
-// begin is where the window begins: at the midnight before, so that a search repeated
-// within a day is the same request, which the service answers from its cache for
-// nothing (interface, Credit rules 1). The last success is zero if there was none.
+// begin returns the beginning of the window, at the midnight before, so that a search repeated within a
+// day is the same request, which the service answers from its cache for free (interface, Credit
+// rules 1). last is the last success; zero if there was none.
 func (w window) begin(now, last time.Time) time.Time {
 	if w.Since && !last.IsZero() {
 		return w.midnight(last, w.Overlap)
@@ -74,8 +73,8 @@ func (w window) begin(now, last time.Time) time.Time {
 	return w.midnight(now, w.Last)
 }
 
-// midnight counts whole days by the calendar, so that a change of the clocks within
-// the window does not move its first day.
+// midnight subtracts whole days by the calendar, so that a clock change within the window does not move
+// its first day.
 func (w window) midnight(from time.Time, back time.Duration) time.Time {
 	zone := cmp.Or(w.Zone, time.UTC)
 	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()

@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Duration is a stretch of time as the file writes it: a whole number of minutes,
-// hours, days of 24 hours, or weeks.
+// Duration is a duration in the form of the file: a whole number of minutes, hours, days of 24 hours, or
+// weeks.
 type Duration time.Duration
 
 var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': week}
@@ -21,8 +21,7 @@ const (
 	week = 7 * day
 )
 
-// ParseDuration reads "90m", "36h", "7d" or "2w": more than nothing, and at most ten
-// years.
+// ParseDuration parses "90m", "36h", "7d" or "2w". The value must be positive and at most ten years.
 func ParseDuration(text string) (Duration, error) {
 	if text == "" {
 		return 0, notDuration(text)
@@ -46,8 +45,8 @@ func notDuration(text string) error {
 	return fmt.Errorf("%q is not a duration in minutes, hours, days or weeks, such as 90m, 36h, 7d or 2w", text)
 }
 
-// String writes d in the largest unit that leaves a whole number: "7d", "36h". What
-// has no whole minutes is written as Go does.
+// String returns d in the largest unit that gives a whole number: "7d", "36h". If d is not a whole number
+// of minutes, it has the format of package time.
 func (d Duration) String() string {
 	t := time.Duration(d)
 	switch {
@@ -61,10 +60,10 @@ func (d Duration) String() string {
 	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
 }
 
-// A span bounds a quantity on either side, both ends included; nil is no bound.
+// A span is a range, including both ends; nil means no bound.
 type span[T any] struct{ From, To *T }
 
-// parseRange reads "a..b", "a.." or "..b"; from and to read the ends.
+// parseRange parses "a..b", "a.." or "..b"; from and to parse the ends.
 func parseRange[T any](text string, from, to func(string) (T, error)) (r span[T], err error) {
 	low, high, found := strings.Cut(text, "..")
 	if !found || low == "" && high == "" {
@@ -103,21 +102,21 @@ func parseNumber(text string) (float64, error) {
 	return x, nil
 }
 
-// instants read the ends of a range of dates: a date means its first moment as the
-// beginning of a range and its last second as the end, so that both days belong to it.
+// instants returns the parsers of the ends of a range of dates. A date means its first moment as the
+// beginning and its last second as the end, so both days are included.
 func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
 	from = func(text string) (time.Time, error) { return parseInstant(text, 0, zone) }
 	to = func(text string) (time.Time, error) { return parseInstant(text, 1, zone) }
 	return from, to
 }
 
-// ParseInstant reads a time, or a date, of which it takes the first moment in zone.
+// ParseInstant parses a time, or a date, which means its first moment in zone.
 func ParseInstant(text string, zone *time.Location) (time.Time, error) {
 	return parseInstant(text, 0, zone)
 }
 
-// parseInstant reads a date or a time. Of a date it takes the first moment, or for
-// days 1 the second before the next date. The seconds of a time may be left out.
+// parseInstant parses a date or a time. A date means its first moment, or if days is 1, the second before
+// the next date. The seconds of a time are optional.
 func parseInstant(text string, days int, zone *time.Location) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -137,10 +136,10 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
 }
 
-// dateForm is the form of a date, or of a time.
+// dateForm matches the form of a date, or of a time.
 var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?$`)
 
-// noDate reports whether text has the form of a date that no calendar has.
+// noDate reports whether text has the form of a date that does not exist.
 func noDate(text string) bool {
 	if !dateForm.MatchString(text) {
 		return false
@@ -149,7 +148,7 @@ func noDate(text string) bool {
 	return err != nil
 }
 
-// leapHint explains why the calendar has no such day, if that is easily overlooked.
+// leapHint explains why a day does not exist, if that is easily overlooked.
 func leapHint(text string) string {
 	if text[4:10] == "-02-29" {
 		return ": February has 29 days in leap years only"
@@ -157,7 +156,7 @@ func leapHint(text string) string {
 	return ""
 }
 
-// parsePercent reads "10%" as 0.1: from 1% to 100%.
+// parsePercent parses "10%" as 0.1, from 1% to 100%.
 func parsePercent(text string) (float64, error) {
 	digits, found := strings.CutSuffix(text, "%")
 	x, err := parseNumber(strings.TrimSpace(digits))
@@ -167,8 +166,7 @@ func parsePercent(text string) (float64, error) {
 	return x / 100, nil
 }
 
-// parsePoll reads "1m..10m": how long to wait between two looks at a scan, at first
-// and at most.
+// parsePoll parses "1m..10m": the pause between two polls of a scan, at first and at most.
 func parsePoll(text string) (first, most time.Duration, err error) {
 	r, err := parseRange(text, ParseDuration, ParseDuration)
 	switch {
