@@ -12,7 +12,7 @@ import (
 // Balance is the total of one period, by outcome.
 type Balance struct {
 	Spent    outlier.Credits `json:"spent"`
-	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
+	Reserved outlier.Credits `json:"reserved"` // by calls in progress
 	Unknown  outlier.Credits `json:"unknown"`  // not proven to have been refunded; they count
 	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
 	Adjusted outlier.Credits `json:"adjusted"` // by [Ledger.Adjust]: spent elsewhere, less what was bought on top

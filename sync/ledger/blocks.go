@@ -43,7 +43,7 @@ func (b *Block) Stands(now time.Time) bool {
 	return b.Until.IsZero() || now.Before(b.Until) && b.Until.Sub(now) <= BlockFor+Skew
 }
 
-// SetBlock blocks calls for a key until an instant, or until it is lifted if that is zero. A block
+// SetBlock blocks calls for a key until the given time, or until it is lifted if that is zero. A block
 // already in force keeps its start time.
 func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {
 	_, err := tx.Exec(`INSERT INTO latches (latch, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
@@ -99,7 +99,7 @@ func (l *Ledger) Liftable(key string) (all []Block, err error) {
 	return all, err
 }
 
-// Lift lifts the blocks of a key. That of the clock is over from now on.
+// Lift lifts the blocks of a key, and ends that of the clock.
 func Lift(tx *store.Tx, key string) error {
 	_, err := tx.Exec(`DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`,
 		key, string(BlockCredits), string(BlockKey))

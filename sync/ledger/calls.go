@@ -18,7 +18,7 @@ type Call struct {
 	Entity     string
 	Attempt    int // 1 for the first
 	Price      outlier.Credits
-	Outcome    outlier.Outcome // "" while the call is under way
+	Outcome    outlier.Outcome // "" while the call is in progress
 	SentAt     time.Time       // zero if provably unsent
 	AnsweredAt time.Time
 	Waited     time.Duration // for the rate limit

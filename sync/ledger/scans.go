@@ -11,7 +11,7 @@ func Attempted(tx *store.Tx, intent int64) (attempted bool, err error) {
 	return attempted, err
 }
 
-// Starting reports whether the start of a scan is under way.
+// Starting reports whether the start of a scan is in progress.
 func Starting(tx *store.Tx, intent int64) (starting bool, err error) {
 	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?
 		AND state IN ('reserved', 'sending'))`, intent).Scan(&starting)

@@ -182,7 +182,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 		}
 	}
 	l.restart()
-	if err := l.Load(ctx, true); err != nil { // only the first batches, if a stop is under way
+	if err := l.Load(ctx, true); err != nil { // only the first batches during a stop
 		return err
 	}
 	for _, s := range due {

@@ -308,7 +308,7 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 // firstSeen is the prefix of the key in meta of the time at which a job was first seen.
 const firstSeen = "first seen: "
 
-// Get returns a run of any job; nil if it is not on record.
+// Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
 	runs, err := rs.runs(`SELECT `+runColumns+` FROM runs WHERE run = ?`, id)
 	if err != nil || len(runs) == 0 {

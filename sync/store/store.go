@@ -42,7 +42,7 @@ type Store struct {
 
 	// The open group. Its statements are kept until they are durable, since SQLite rolls back the
 	// whole transaction when the disk is full.
-	open  bool    // a transaction is under way and holds all of redo
+	open  bool    // a transaction is open and contains all of redo
 	redo  []write // what the group has written so far, in order
 	units int     // units of work in it
 	timer *time.Timer
