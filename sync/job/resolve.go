@@ -13,52 +13,52 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Inputs is what resolving a job needs from outside the file.
+// Inputs is what [Spec.Resolve] needs in addition to the file.
 type Inputs struct {
 	Now time.Time
 
-	// Since is the service's time at which page one of the last complete search with
-	// this watermark was asked for, or zero if there was none.
+	// Since returns when the last complete search with this watermark requested its first page,
+	// by the service's clock; zero if there was none.
 	Since func(watermark string) (time.Time, error)
 
-	// IDs runs SQL over the user's tables and returns the texts of one column: of the
-	// named one, or of the first if column is "".
+	// IDs runs SQL over the user's tables and returns the values of the named column, or of the
+	// first one if column is "".
 	IDs func(sql, column string) ([]string, error)
 
-	// Assume takes one row for granted where SQL finds none, so that what the job will
-	// ask for can be priced before there is anything to find.
+	// Assume replaces an empty SQL result by one made-up row, [Assumed], so that a job can be priced
+	// before its tables have any rows.
 	Assume bool
 }
 
-// Resolved is what a job asks for now: either asks or ids of free data.
+// Resolved is what a job requests at a given time: either searches and scans, or the ids of a job that
+// fetches only free data.
 type Resolved struct {
 	Asks []Ask
-	IDs  []string // of channels and videos: without repetitions, in order
+	IDs  []string // of channels or videos, in order and without duplicates
 
-	// Wanted are the parameters of the [outlier.HitFilter] for hits to fetch something for.
+	// Wanted has the parameters of the [outlier.HitFilter] that selects the hits to enrich.
 	Wanted url.Values
 
-	Assumed bool // [Assumed] stands in it somewhere
+	Assumed bool // some value is [Assumed]
 }
 
-// Ask is one search of a job, each page of which is one paid request, or the start of
-// one scan.
+// An Ask is one search of a job, each page of which is one paid request, or the start of one scan.
 type Ask struct {
 	Query          outlier.Query
-	Read           outlier.Query // of a scan: reads its results, but lacks the scan's id
+	Read           outlier.Query // the search that reads the results of a scan, without the scan's id
 	Item           string        // the values of for_each, joined by " / "
-	Queries, Seeds []string      // what is searched for, and what it is to resemble
+	Queries, Seeds []string      // the search texts, and the videos or channels that hits should be similar to
 
-	// Watermark identifies the search through time: what is asked for and where, but
-	// not its filters. It is short JSON.
+	// Watermark identifies the search across runs. It has the operation and its subjects but not its
+	// filters, as short JSON.
 	Watermark string
 }
 
-// Assumed stands for what SQL does not find yet; see [Inputs].
+// Assumed is the value used if SQL finds no rows; see [Inputs].
 const Assumed = "(what its SQL finds)"
 
-// Resolve is what the job asks for, given what is known now. It reads files and may
-// run SQL, and changes nothing. Its errors name the job and the place in the file.
+// Resolve returns what the job requests now. It reads files and may run SQL; it changes nothing. Its errors
+// name the job and the place in the file.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 	r := resolver{in: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
 	if err := r.resolve(); err != nil {
@@ -70,7 +70,7 @@ func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 type resolver struct {
 	in      Inputs
 	job     *Spec
-	answers map[string][]string // of files and SQL, each of which is asked once
+	answers map[string][]string // results of files and SQL, each of which is read once
 	handles map[string]string   // ids of channels
 	done    Resolved
 }
@@ -127,7 +127,7 @@ func (r *resolver) combination(chosen []string) error {
 	return nil
 }
 
-// params are the parameters of a template, filled in and each checked against the interface.
+// params returns the parameters of a template, filled in and checked against the interface.
 func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	var values []string
 	for i, loop := range r.job.Loops {
@@ -173,7 +173,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	return params, nil
 }
 
-// accept checks a value against the interface, unless it stands for what SQL will find.
+// accept checks a value against the interface, unless it is [Assumed].
 func (r *resolver) accept(t *template, name, text string) (string, error) {
 	if r.done.Assumed && strings.Contains(text, Assumed) {
 		return text, nil
@@ -181,7 +181,7 @@ func (r *resolver) accept(t *template, name, text string) (string, error) {
 	return t.accept(name, text)
 }
 
-// read is the list that a source gives now. Blank values are left out.
+// read returns the current values of a source, without blank ones.
 func (r *resolver) read(s Source, column string) ([]string, error) {
 	if s.File == "" && s.SQL == "" {
 		return s.Values, nil
@@ -202,7 +202,7 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 	return r.answers[key], nil
 }
 
-// fetch reads a file, or runs SQL.
+// fetch reads the source's file or runs its SQL.
 func (r *resolver) fetch(s Source, column string) ([]string, error) {
 	if s.SQL != "" {
 		values, err := r.in.IDs(s.SQL, column)
@@ -219,7 +219,7 @@ func (r *resolver) fetch(s Source, column string) ([]string, error) {
 	return texts, err
 }
 
-// place says where a value came from that stands in no literal list.
+// place names the file or the SQL that a value came from, for messages.
 func (s Source) place() string {
 	if s.File != "" {
 		return "the file " + s.File
@@ -227,7 +227,7 @@ func (s Source) place() string {
 	return fmt.Sprintf("the SQL in line %d", s.Line)
 }
 
-// subjectsOf are what parameters look for, and what their hits are to resemble.
+// subjectsOf returns the search texts and the seeds among the parameters.
 func subjectsOf(op outlier.Operation, params url.Values) (queries, seeds []string) {
 	for _, name := range op.Subjects() {
 		if name == "query" && params.Get("findBy") != outlier.FindByChannels {
@@ -239,8 +239,9 @@ func subjectsOf(op outlier.Operation, params url.Values) (queries, seeds []strin
 	return queries, seeds
 }
 
-// watermark identifies what is asked: the operation, the queries or seeds in any
-// order, and the values of for_each. A filter may be changed without beginning anew.
+// watermark returns a text that identifies a search: its operation, its queries or seeds regardless of their
+// order, and the values of for_each. Filters are not part of it, so editing one does not restart the search
+// from its first window.
 func watermark(op outlier.Operation, params url.Values, chosen []string) string {
 	identity := struct {
 		Operation outlier.Operation   `json:"operation"`
@@ -263,8 +264,8 @@ func watermark(op outlier.Operation, params url.Values, chosen []string) string 
 	return string(text)
 }
 
-// query is the query of a template whose parameters are filled in, with the dates of its
-// window. What SQL will find can be held to no rule yet.
+// query returns the query for filled-in parameters, with the dates of the template's window. Assumed values
+// cannot be checked.
 func (r *resolver) query(t *template, params url.Values, watermark string) (outlier.Query, error) {
 	if err := r.window(params, t.Window, watermark); err != nil {
 		return outlier.Query{}, err
@@ -279,7 +280,7 @@ func (r *resolver) query(t *template, params url.Values, watermark string) (outl
 	return query, err
 }
 
-// window sets the dates of parameters whose published_at is given in words.
+// window sets the publication dates if published_at is relative, such as "last 30d".
 func (r *resolver) window(params url.Values, w window, watermark string) error {
 	if w == (window{}) {
 		return nil
@@ -295,7 +296,7 @@ func (r *resolver) window(params url.Values, w window, watermark string) error {
 	return nil
 }
 
-// wanted resolves for which hits to fetch something.
+// wanted resolves the filter that selects the hits to enrich.
 func (r *resolver) wanted() error {
 	if r.job.wanted == nil {
 		return nil
@@ -308,7 +309,7 @@ func (r *resolver) wanted() error {
 	return r.window(params, r.job.wanted.Window, "")
 }
 
-// uniq leaves repetitions out.
+// uniq removes duplicates.
 func uniq(list []string) []string {
 	seen := make(map[string]struct{}, len(list))
 	return slices.DeleteFunc(list, func(s string) bool {
@@ -318,8 +319,8 @@ func uniq(list []string) []string {
 	})
 }
 
-// channels puts the ids of channels in the place of their handles. A handle that the tables
-// show for several channels means the one that had it last.
+// channels replaces handles by channel ids. If the tables have a handle for several channels, it means the
+// one that had it last.
 func (r *resolver) channels(texts []string) ([]string, error) {
 	var handles []string
 	for _, text := range texts {
@@ -344,7 +345,7 @@ func (r *resolver) channels(texts []string) ([]string, error) {
 // isHandle reports whether the text for a channel is its handle, and not its id.
 func isHandle(text string) bool { return strings.HasPrefix(text, "@") }
 
-// lookUp finds the ids of channels in the user's tables.
+// lookUp adds the channel ids of handles, which it reads from the user's tables, to r.handles.
 func (r *resolver) lookUp(handles []string) error {
 	var quoted []string
 	for _, handle := range handles {
@@ -365,7 +366,7 @@ func (r *resolver) lookUp(handles []string) error {
 	return nil
 }
 
-// handleSQL gives handles with ids, as "@name UC…", from every table that shows both.
+// handleSQL returns "@name UC…" for each handle, from all tables that have handles and channel ids.
 const handleSQL = `select handle || ' ' || channel_id as channel_id from (
 	select '@' || ltrim(lower(channel_handle), '@') as handle, channel_id, last_seen_at from outliers
 	union all select '@' || ltrim(lower(handle), '@'), channel_id, last_seen_at from channels
@@ -373,8 +374,7 @@ const handleSQL = `select handle || ' ' || channel_id as channel_id from (
 where handle in (%s) and channel_id is not null
 qualify row_number() over (partition by handle order by last_seen_at desc, channel_id) = 1`
 
-// UnknownHandlesError says of which channels a job names by handle the tables do not have
-// the id.
+// UnknownHandlesError lists handles in a job for which the tables have no channel id.
 type UnknownHandlesError struct{ Handles []string }
 
 func (e *UnknownHandlesError) Error() string {
