@@ -73,8 +73,8 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	return Charged, nil
 }
 
-// likeJSON reports whether something that is not valid at least set out to be JSON.
-// What did not is somebody else's: a login page of the network, a gateway's notice.
+// likeJSON reports whether a body that is not valid JSON begins like JSON. One that does
+// not is from another server: a login page of the network, or a gateway's error page.
 func likeJSON(h http.Header, body []byte) bool {
 	switch start := bytes.TrimLeft(body, " \t\r\n"); {
 	case len(start) > 0 && start[0] == '<':

@@ -14,7 +14,7 @@ import (
 // logged or marshalled, it shows as "[redacted]". The zero Key is "no key".
 //
 // The text sits behind a pointer because fmt cannot call the methods of a field
-// that is not exported: a Key inside somebody's struct then prints as an address.
+// that is not exported: a Key inside another struct then prints as an address.
 type Key struct{ text *string }
 
 const redacted = "[redacted]"
@@ -39,8 +39,7 @@ func NewKey(text string) (Key, error) {
 // IsZero reports whether k is "no key".
 func (k Key) IsZero() bool { return k.text == nil }
 
-// Fingerprint names the key where it must be told from others without being
-// known: 16 hexadecimal digits of its SHA-256. It is "" for the zero Key.
+// Fingerprint identifies the key without revealing it: 16 hexadecimal digits of its SHA-256. It is "" for the zero Key.
 func (k Key) Fingerprint() string {
 	if k.IsZero() {
 		return ""

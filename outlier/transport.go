@@ -89,7 +89,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // unrepeatable is the body of a free GET: empty, and in a form that net/http cannot send again by
 // itself. When a kept connection turns out to be closed, Go repeats a request on another one,
 // although the server may have read it before it closed. It does so for a GET with no body, or
-// with a GetBody that makes the body anew, and if nothing was written also for a body whose
+// with a GetBody that returns the body again, and if nothing was written also for a body whose
 // length is known to be 0. This body exists, has no GetBody, and its length is not known. It does
 // not show on the wire: Go reads it before it writes the request, and finds it empty.
 type unrepeatable struct{}

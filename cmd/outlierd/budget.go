@@ -254,7 +254,7 @@ adjust by the opposite amount.
 It works while 'outlierd up' is running.`,
 		Example: `  outlierd budget adjust +12 --why "searched by hand on the site"
   outlierd budget adjust -100 --why "top-up of 21 November"`,
-		DisableFlagParsing: true, // until -100 has been told from a flag
+		DisableFlagParsing: true, // until -100 has been distinguished from a flag
 		Args:               cobra.ArbitraryArgs,
 	}
 	c.Flags().StringVar(&why, "why", "", "the reason; required")

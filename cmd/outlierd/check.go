@@ -150,7 +150,7 @@ func bucketsDiffer(all []bucket.Report) error {
 	for _, r := range all {
 		if len(r.Problems) > 0 {
 			return fmt.Errorf("%s: not what the folder has. The next run uploads what is missing or too short; "+
-				"after damage 'outlierd rebuild parquet' uploads everything anew", r.Address)
+				"after damage 'outlierd rebuild parquet' uploads everything again", r.Address)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ type dataCommand struct {
 	use, short, long string
 	verb             job.Verb
 	fetch            []outlier.Operation
-	fresh            string // for how long what is known is printed without asking anew; "" for ever
+	fresh            string // the maximum age of stored answers that are printed; "" for any
 	parse            func(string) (string, error)
 	show             func() view
 	yes              bool // look for handles without asking

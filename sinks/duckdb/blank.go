@@ -18,7 +18,7 @@ import (
 
 // The blank file of this program need not be of this version: if its fingerprint is not that of the
 // declarations, a file made from it is declared as one of an older version would be.
-// TestBlankFileHasWhatIsDeclared makes both anew.
+// TestBlankFileHasWhatIsDeclared writes both.
 var (
 	//go:embed blank.duckdb.zst
 	blankContent []byte

@@ -76,7 +76,7 @@ func ParseMemory(text string) (int64, error) {
 // The remedies for a private file that cannot be used, and for what is in the way of
 // the published one.
 const (
-	rebuild   = "'outlierd rebuild duckdb' builds it anew from the journal"
+	rebuild   = "'outlierd rebuild duckdb' rebuilds it from the journal"
 	elsewhere = "move it away, or set another path for the DuckDB sink"
 )
 

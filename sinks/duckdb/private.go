@@ -38,7 +38,7 @@ func (s *Sink) longLog() int64 { return min(s.options.limit/4, mostLog) }
 //
 // With DuckDB's blocks of 256 kB, the 300 columns of our tables need more memory than their rows:
 // while a column is written it has a block of its own in memory, however few its rows. In a file
-// of an older storage version, each checkpoint writes the metadata of all rows anew.
+// of an older storage version, each checkpoint rewrites the metadata of all rows.
 const newFile = "BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0'"
 
 // attach opens the private file, creating it if there is none.

@@ -92,7 +92,7 @@ func (in *instance) markOf(ctx context.Context, path string) (mark int64, err er
 // them. A kill or a power cut can come between the parts of such a write, and the block does not have its
 // checksum then: the whole file cannot be opened, in about one of 600 kills while it is written. Nothing
 // in it is lost: a file that was published is never written in that way, and what it lacks is in the
-// journal. So a damaged private file goes, as if somebody had deleted it.
+// journal. So a damaged private file is deleted.
 
 // giveUp removes a damaged private file, so that the sink goes on from the published one when it is
 // opened next.

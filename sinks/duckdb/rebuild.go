@@ -13,10 +13,10 @@ import (
 )
 
 // rebuildMemory is what DuckDB begins a rebuild with. Each checkpoint compresses the rows at the end of
-// every table anew, and with this much memory there are a quarter as many.
+// every table again, and with this much memory there are a quarter as many.
 const rebuildMemory = 256 << 20
 
-// Rebuild makes both files anew beside the old ones, which it does not open, and puts them in their
+// Rebuild creates both files again beside the old ones, which it does not open, and puts them in their
 // places once fill has written and published everything there. Readers keep the old published file until
 // then. After an error, or a kill, the old files are as they were: a kill between the two renames
 // leaves the new private file with the old published one, which the next publication replaces.

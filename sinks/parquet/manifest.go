@@ -228,7 +228,7 @@ func (s *Sink) finish() error {
 			continue // done before a kill
 		}
 		if _, err := s.root.Lstat(path.Join(made, e.Part)); errors.Is(err, fs.ErrNotExist) {
-			continue // done, and the day was removed since by somebody else, which 'outlierd check' tells
+			continue // done, and another program has removed the day since; 'outlierd check' reports it
 		}
 		err := s.exchange(made, e.Folder)
 		if errors.Is(err, fs.ErrNotExist) { // the day was removed before

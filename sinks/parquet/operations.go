@@ -18,8 +18,8 @@ import (
 )
 
 // The newest rows of an operations table change most, and few come at a time. They are
-// kept in a file of their own, which is written anew each time, until there are enough of
-// them for a part. A row of a part that changes has its part written anew.
+// kept in a file of their own, which is rewritten each time, until there are enough of
+// them for a part. If a row of a part changes, the part is rewritten.
 
 // enoughForPart is how many of the newest rows become a part.
 const enoughForPart = 2048

@@ -43,7 +43,7 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	})
 }
 
-// merge writes a table's current file anew from itself and what is pending.
+// merge rewrites a table's current file from itself and the pending files.
 func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	pending := s.pending(t)
 	if len(pending) == 0 {

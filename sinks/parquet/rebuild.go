@@ -17,7 +17,7 @@ import (
 
 // # Rebuilding
 //
-// A rebuild makes all files anew in a folder beside the old one, and exchanges the two in one step.
+// A rebuild writes all files again in a folder beside the old one, and exchanges the two in one step.
 // That is impossible for a folder that is a mount point, and one reached through a symbolic link may
 // have surroundings that belong to others. There the files are made in _rebuild, within the folder.
 // When they are complete it is renamed to _rebuilt, which is the commit. Then what is in _rebuilt takes
@@ -29,7 +29,7 @@ const (
 	replacedFolder = "_replaced"
 )
 
-// Rebuild makes all files anew, without opening the old ones, and replaces these once fill has written
+// Rebuild writes all files again, without opening the old ones, and replaces these once fill has written
 // and published everything. Files of other programs in the old folder are in the new one too. After an
 // error, or a kill, the old folder is as it was; a kill while a mount point or the target of a symbolic
 // link is being replaced leaves the rest of that to the next [Open].

@@ -217,8 +217,8 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	return sinks.Pick(ctx, rows, memory.Add(rows))
 }
 
-// replace takes out of older parts the rows of parents that come again. That reads
-// all parts of the table, but a parent comes again only if somebody wants it.
+// replace deletes the rows of parents that were fetched again from older parts. That reads all parts of
+// the table, but parents are fetched again only on request.
 func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	memory := s.parents[t]
 	if memory == nil {

@@ -146,7 +146,7 @@ func (e *AheadError) Remedy() string {
 			"it is filled from the journal, and the rows of the later answers stay in the old one"
 	}
 	return "restore its newest copy; if this is the newest, move the files of the sink away: " +
-		"they are written anew from the journal, and only the old ones have the rows of the later answers"
+		"they are written again from the journal, and only the old ones have the rows of the later answers"
 }
 
 // restart positions the empty decoder at the lowest watermark of the sinks.

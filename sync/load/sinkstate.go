@@ -87,7 +87,7 @@ type LostStateError struct {
 }
 
 func (e *LostStateError) Error() string {
-	away := "move the files of the sink away: they are written anew from the journal, " +
+	away := "move the files of the sink away: they are written again from the journal, " +
 		"and only the old ones have the rows of these"
 	if e.Sink == "iceberg" {
 		away = "give the sink another `namespace`: it is filled from the journal, " +

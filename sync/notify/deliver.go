@@ -25,7 +25,7 @@ type Deliverer struct {
 	Targets []job.Target
 	Sender  *Sender
 	Log     *slog.Logger
-	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing anew
+	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing twice
 
 	mu    sync.Mutex
 	taken map[int64]bool // events that were accepted, which could not be recorded yet

@@ -72,7 +72,7 @@ var migration22 string
 var migration23 string
 
 // migrations lead from one schema version to the next. The version of a file is the number of
-// migrations applied to it, so the list is only ever appended to. A test writes latest.sql anew.
+// migrations applied to it, so the list is only ever appended to. A test writes latest.sql.
 //
 // All packages that own tables share one list, since steps of earlier versions change tables of
 // several packages, and a file of any version must take the steps in this order.

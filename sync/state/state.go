@@ -390,7 +390,7 @@ func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bo
 }
 
 // Restored records that the state was just restored from a backup, so that what sinks have of the state
-// that was lost is told from what they have of this one; see [ops.Skip].
+// that was lost is distinguished from what they have of this one; see [ops.Skip].
 func (s *Store) Restored() error {
 	end, err := s.Journal.End()
 	if err == nil {

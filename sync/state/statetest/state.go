@@ -227,7 +227,7 @@ func Entries(t testing.TB, s *state.Store, after int64) []journal.Entry {
 	return all
 }
 
-// Shell performs statements behind the store's back, as somebody with a shell would.
+// Shell executes statements without the store, as a user with a shell would.
 func Shell(t testing.TB, s *state.Store, statement string) error {
 	t.Helper()
 	err := s.DB.View(func(tx *store.Tx) error {
