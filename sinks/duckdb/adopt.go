@@ -42,7 +42,8 @@ func (s *Sink) adopt(ctx context.Context, t *schema.Table, each func(put func(ar
 	return nil
 }
 
-// replace makes the view before the transaction, which could not write to the file if it did.
+// replace replaces all rows of a table. It makes the view before the transaction: a transaction that
+// creates one could not write to the file.
 func replace(ctx context.Context, in *instance, t *schema.Table,
 	each func(put func(arrow.RecordBatch) error) error) error {
 	view := "adopted_" + t.FileName()

@@ -16,9 +16,9 @@ import (
 	"outlierd/schema"
 )
 
-// The blank file of this program need not be of this version: if its fingerprint is not that of the
-// declarations, a file made from it is declared as one of an older version would be.
-// TestBlankFileHasWhatIsDeclared writes both.
+// The embedded blank file may come from an older version: if its fingerprint differs from that of the
+// declarations, files made from it get the missing declarations like any older file.
+// TestBlankFileHasWhatIsDeclared generates both embedded files.
 var (
 	//go:embed blank.duckdb.zst
 	blankContent []byte

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local are the file systems for which this kernel knows all open files. A file on another one may
-// be open on another machine.
+// local lists the file systems for which this kernel knows all open files. A file on another one may be
+// open on another machine.
 var local = []int64{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, zfs,
 }

@@ -4,7 +4,7 @@ package duckdb
 
 import "os"
 
-// lease is refused, so that every publication makes a whole copy.
+// lease is never granted, so every publication makes a whole copy.
 func lease(*os.File) bool { return false }
 
 func leased(*os.File) bool { return false }

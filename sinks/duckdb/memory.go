@@ -17,36 +17,34 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// DuckDB fills whatever memory it is given, so a sink begins with little, [database.DefaultMemory]. A batch or a
-// checkpoint that does not fit is taken again with twice as much, until the limit of the
-// machine or container is reached. What a step needs follows from the columns of the
-// widest table, and hardly from the number of rows: a column that is being written holds
-// a block of its own, one that is being read another, and their NULLs as many again.
+// DuckDB uses all the memory that it is given, so a sink begins with little: [database.DefaultMemory]. A
+// batch or a checkpoint that does not fit is repeated with twice as much, up to the limit of the machine
+// or container. The memory of a step depends on the columns of the widest table, and hardly on the number
+// of rows: each column that is written or read holds a block, and so do its NULLs.
 const (
-	perMB = 64 // a file gets a MB more for this many MB that it has
+	perMB = 64 // MB of the file for which the sink begins with one MB more
 
-	// unlessKnown is the memory of a machine that does not say how much it has.
+	// unlessKnown is the assumed memory of a machine that does not report it.
 	unlessKnown = 2 << 30
 
-	// besides is what the process needs without DuckDB's buffers and without Go's heap:
-	// the program's code, and what DuckDB does not count.
+	// besides is what the process needs in addition to DuckDB's buffers and Go's heap: the program's
+	// code, and memory that DuckDB does not count.
 	besides = 100 << 20
 )
 
-// room is how much memory DuckDB may use, in bytes: initially, and at most.
+// room is how much memory DuckDB may use, in bytes: at first, and at most.
 type room struct{ first, most int64 }
 
-// roomFor divides the memory of the machine or container. Half of what the rest of the process
-// leaves is for DuckDB's buffers: DuckDB needs about as much again outside of them, and there are
-// other programs.
+// roomFor divides the memory of the machine or container. DuckDB's buffers get half of what Go's heap and
+// the program leave: DuckDB needs about as much again outside its buffers, and other programs run too.
 func roomFor(memory, file int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
 	most := max(database.DefaultMemory, (memory-heap-besides)/2)
 	return room{first: min(database.DefaultMemory+file/perMB, most), most: most}
 }
 
-// Memory is the memory that this process may use, in bytes: the machine's, or the limit
-// of the container or of any control group above it, if that is less.
+// Memory returns the memory that this process may use, in bytes: the machine's, or a lower limit of the
+// container or of a control group above it.
 func Memory() int64 { return memoryOf(os.DirFS("/")) }
 
 // memoryOf reads the memory of a machine from the files in root.
@@ -75,7 +73,7 @@ func memoryOf(root fs.FS) int64 {
 	return least
 }
 
-// memTotal is 0 if the machine does not say.
+// memTotal returns the machine's memory in bytes; 0 if it is unknown.
 func memTotal(root fs.FS) int64 {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
@@ -90,8 +88,8 @@ func memTotal(root fs.FS) int64 {
 	return 0
 }
 
-// groupLimit is the least limit of a control group and of those above it. In a container
-// the group's path may be that of the host, and only the root of it is to be seen.
+// groupLimit returns the lowest limit of a control group and its parents. In a container, the path of the
+// group may be that on the host, where only the root exists.
 func groupLimit(root fs.FS, mount, group, file string) int64 {
 	least := int64(math.MaxInt64)
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
@@ -106,7 +104,7 @@ func groupLimit(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// withRoom runs a step that has no effect if it fails. A step that runs out of memory is repeated
+// withRoom runs a step, which must have no effect if it fails. A step that runs out of memory is repeated
 // with twice as much, as long as more is available.
 func (s *Sink) withRoom(step func() error) error {
 	for {
@@ -124,7 +122,7 @@ func (s *Sink) withRoom(step func() error) error {
 	}
 }
 
-// tooLarge adds what the operator can do.
+// tooLarge adds to an out-of-memory error what the operator can do.
 func (s *Sink) tooLarge(err error) error {
 	if s.options.Memory > 0 {
 		return fmt.Errorf("%w (DuckDB needs more than the %s that %s allows it: set it to %s)",

@@ -1,15 +1,14 @@
 // Package duckdb writes tables to a DuckDB file that readers never find locked.
 //
-// The writer's own file is private. It is attached to an instance whose main
-// database is in memory, because the Arrow views by which rows come in are
-// registered in the main database, and a view that stays behind in a file crashes
-// every query of it. Readers get a finished copy of that file, swapped in by
-// rename: an open copy stays what it was, the next open sees the new one.
+// The writer's own file is private. It is attached to an instance whose main database is in memory: the
+// Arrow views that supply the rows are registered in the main database, and a view that remained in a
+// file would crash every query of it. Readers get a finished copy of the private file, which replaces the
+// published one by a rename: programs that have the old copy open keep it, and the next open sees the new
+// one.
 //
-// A batch is one transaction: the rows of all tables, and the watermark. There are
-// no primary keys and no indexes: they make appending dear, do not fit into a
-// memory limit, and are what breaks after kills. DDL happens at Open alone, in its
-// own transaction and checkpointed, for the same reason.
+// A batch is one transaction: the rows of all tables, and the watermark. There are no primary keys and no
+// indexes: they make appending expensive, do not fit into a memory limit, and are what breaks after a
+// kill. For the same reason, only Open runs DDL, in a transaction of its own followed by a checkpoint.
 package duckdb
 
 import (
@@ -29,25 +28,25 @@ import (
 type Options struct {
 	Private   string // the writer's file
 	Published string // the readers' copy
-	Temp      string // folder for what does not fit into memory
-	Memory    int64  // the most that DuckDB's buffers may take, in bytes; 0 means what the machine or container allows
-	Threads   int    // 0 means 1: flushes are small, and more threads only cost more
+	Temp      string // folder for data that does not fit into memory
+	Memory    int64  // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
+	Threads   int    // 0 means 1: flushes are small, and more threads only cost more CPU
 	Tables    []*schema.Table
-	Ops       []*schema.Table // kept in the schema "ops"
-	Log       *slog.Logger    // of what is mended; nil discards
+	Ops       []*schema.Table // tables of the schema "ops"
+	Log       *slog.Logger    // of repairs; nil discards them
 
-	blank   func() *blankFile // new files begin with it; nil means the one of the program, if that has the tables
-	machine func() int64      // the memory of the machine or container; nil means [Memory]
+	blank   func() *blankFile // content of new files; nil for the embedded one, if it has these tables
+	machine func() int64      // memory of the machine or container in bytes; nil means [Memory]
 	now     func() time.Time  // nil means time.Now
-	first   int64             // the memory to begin with, if there is as much; 0 means little
-	limit   int64             // of the instance that is started
+	first   int64             // initial memory, if available; 0 for the default
+	limit   int64             // memory of the instance, once it is started
 }
 
-// blankFile is a file with all tables and views and without rows, from which new files are copied.
-// Declaring them takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
+// blankFile is a file with all tables and views but no rows, from which new files are copied. Declaring
+// them takes DuckDB a quarter of a second, mostly for the comments of 700 columns.
 type blankFile struct {
-	content []byte // compressed by zstd
-	has     string // the fingerprint of the declarations that it agrees with
+	content []byte // compressed with zstd
+	has     string // fingerprint of its declarations
 }
 
 // Version returns the version of the embedded DuckDB, such as "v1.5.5".
@@ -56,7 +55,7 @@ func Version() string { return mapping.LibraryVersion() }
 // MemoryVariable is the environment variable that sets [Options.Memory].
 const MemoryVariable = "OUTLIERD_DUCKDB_MEMORY"
 
-// ParseMemory reads a value of [MemoryVariable], as 512MB or 2GB, in bytes.
+// ParseMemory parses a value of [MemoryVariable], such as 512MB or 2GB, and returns it in bytes.
 func ParseMemory(text string) (int64, error) {
 	number, unit := strings.TrimRight(text, "MGBmgb"), int64(1<<20)
 	switch strings.ToUpper(text[len(number):]) {
@@ -73,15 +72,14 @@ func ParseMemory(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// The remedies for a private file that cannot be used, and for what is in the way of
-// the published one.
+// What the operator can do about an unusable private file, and about another file at the published path.
 const (
 	rebuild   = "'outlierd rebuild duckdb' rebuilds it from the journal"
 	elsewhere = "move it away, or set another path for the DuckDB sink"
 )
 
-// checkFile returns an error if something other than a DuckDB file is at path, before anything is
-// changed. A DuckDB file has its magic bytes after an 8-byte checksum.
+// checkFile returns an error if something other than a DuckDB file is at path. A DuckDB file has its
+// magic bytes after an 8-byte checksum.
 func checkFile(path, remedy string) error {
 	info, err := os.Lstat(path)
 	if os.IsNotExist(err) {

@@ -16,32 +16,33 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// instance is DuckDB as the writer uses it: the private file is attached to it as
-// "warehouse" while it is needed.
+// instance is a running DuckDB of the writer. The private file is attached to it as "warehouse" while it
+// is needed.
 type instance struct {
 	db       *database.DB
 	attached bool
-	has      string // the fingerprint of the declarations that a file made from a blank one has; "" if not known
+	has      string // fingerprint of the declarations, if the file was made from a blank one; else ""
 }
 
-// mostLog bounds [Sink.longLog], since a log is replayed after a kill.
+// mostLog limits [Sink.longLog], because a log is replayed after a kill.
 const mostLog = 64 << 20
 
-// longLog is how much log may gather beside the private file before it is folded into it, in bytes.
-// DuckDB would do so in the midst of a commit: then an error leaves open whether the rows are in, and
-// memory holds both the batch and the checkpoint. The rows of the log are in memory until then. What a
-// checkpoint has no room for goes to disk, and blocks as small as ours each into a file of its own:
-// with twice as much log for the same memory, these files cost as much as all else.
+// longLog returns the size in bytes at which the write-ahead log of the private file is checkpointed.
+// Without this, DuckDB would do it in the middle of a commit: an error would then leave open whether the
+// rows are in the file, and memory would hold the batch and the checkpoint together. The rows of the log
+// stay in memory until the checkpoint. Data that does not fit then goes to disk, and DuckDB writes each
+// of our small blocks to a file of its own: with twice as much log for the same memory, these files cost
+// as much as everything else.
 func (s *Sink) longLog() int64 { return min(s.options.limit/4, mostLog) }
 
-// newFile are the options of a new file, which DuckDB reads since version 1.4.
+// newFile has the options of a new file. DuckDB reads it since version 1.4.
 //
-// With DuckDB's blocks of 256 kB, the 300 columns of our tables need more memory than their rows:
-// while a column is written it has a block of its own in memory, however few its rows. In a file
-// of an older storage version, each checkpoint rewrites the metadata of all rows.
+// With DuckDB's default blocks of 256 kB, the 300 columns of our tables need more memory than their rows:
+// each column that is written holds a block in memory, however few rows there are. With an older storage
+// version, each checkpoint writes the metadata of all rows again.
 const newFile = "BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0'"
 
-// attach opens the private file, creating it if there is none.
+// attach opens the private file, and creates it if it does not exist.
 func (in *instance) attach(ctx context.Context, path string, blankOf func() *blankFile) error {
 	if in.attached {
 		return nil
@@ -56,8 +57,8 @@ func (in *instance) attach(ctx context.Context, path string, blankOf func() *bla
 	return nil
 }
 
-// create makes the private file, if there is none, so that it is there whole or not at
-// all: a process that is killed while DuckDB makes a file leaves an unreadable one.
+// create makes the private file if it does not exist. It writes under another name and renames, because a
+// process that is killed while DuckDB creates a file leaves an unreadable one.
 func (in *instance) create(ctx context.Context, path string, blankOf func() *blankFile) error {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		return err
@@ -90,7 +91,7 @@ func (in *instance) create(ctx context.Context, path string, blankOf func() *bla
 
 var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
 
-// attachError says what the operator can do.
+// attachError returns err with what the operator can do.
 func attachError(path string, err error) error {
 	if m := holder.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; "+
@@ -101,16 +102,16 @@ func attachError(path string, err error) error {
 			"readers use the published file: %w", path, err)
 	}
 	if denied := unix.Access(path, unix.R_OK|unix.W_OK); denied != nil {
-		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // which DuckDB says in its own words
+		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // DuckDB's own message is less clear
 	}
-	if strings.Contains(err.Error(), "Cannot open file") { // such as: too many open files
+	if strings.Contains(err.Error(), "Cannot open file") { // for example: too many open files
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	return fmt.Errorf("open %s: %w (if the file is damaged or from a newer version: %s)", path, err, rebuild)
 }
 
-// detach writes everything into the private file itself, so that no log is beside
-// it, and lets go of the file. With it goes most of the memory.
+// detach checkpoints the private file, so that no log is left beside it, and closes it. That frees most
+// of the memory.
 func (in *instance) detach(ctx context.Context) error {
 	if !in.attached {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Publish implements [sinks.Sink]. Readers see it as one step: a program that opened the
-// published file before keeps the old one.
+// Publish implements [sinks.Sink]. For readers it is atomic: a program that has the published file open
+// keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	err := s.restore(ctx)
 	if err == nil && ops != nil {
@@ -36,7 +36,7 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return err
 }
 
-// publish replaces the published file, if anything has changed.
+// publish replaces the published file if anything has changed.
 func (s *Sink) publish(ctx context.Context) error {
 	if _, err := os.Lstat(s.options.Published); err == nil && !s.dirty {
 		return nil
@@ -44,13 +44,14 @@ func (s *Sink) publish(ctx context.Context) error {
 	return s.swap(ctx)
 }
 
-// writeOps writes the news, a transaction for each batch. The version comes with the last.
+// writeOps writes the changes of the operations tables, one transaction for each batch. The last one also
+// sets the version.
 func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 	version, err := s.OpsVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if !o.All && version == o.Version { // a try before this one failed after its last commit
+	if !o.All && version == o.Version { // an earlier attempt failed after its last commit
 		return nil
 	}
 	if !o.All && o.Since != version {
@@ -77,8 +78,8 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 	return nil
 }
 
-// writeOpsBatch is one transaction. The first of all rows removes what there is, and with
-// it the version.
+// writeOpsBatch writes one batch in a transaction. The first batch of a complete set also deletes all
+// existing rows and resets the version.
 func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsBatch, first bool, version int64) error {
 	in, err := s.instance(ctx)
 	if err != nil {
@@ -129,8 +130,8 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 	return err
 }
 
-// among returns the condition that a row has one of these numbers. The bounds let DuckDB skip most
-// of the table.
+// among returns the SQL condition that the id of a row is one of those in rows. The range lets DuckDB
+// skip most of the table.
 func among(rows arrow.RecordBatch) string {
 	column := database.Name(rows.Schema().Field(0).Name)
 	ids := rows.Column(0).(*array.Int64).Int64Values()
@@ -164,9 +165,8 @@ func (s *Sink) swap(ctx context.Context) error {
 	return nil
 }
 
-// copyOver replaces to by a copy of from, which grows under a name that no glob for
-// *.duckdb finds. A log beside the old file does not belong to the new one, into which
-// DuckDB would replay it.
+// copyOver replaces the file to by a copy of from. It writes under a name that no glob for *.duckdb
+// matches. It removes the log of the old file, which DuckDB would replay into the new one.
 func copyOver(from, to string, mode os.FileMode) error {
 	temp := to + ".new"
 	if err := copyFile(from, temp, mode); err != nil {
@@ -187,7 +187,7 @@ func copyFile(from, to string, mode os.FileMode) (err error) {
 		return err
 	}
 	defer in.Close()
-	if err := remove(to); err != nil { // of an earlier attempt, and read-only
+	if err := remove(to); err != nil { // a read-only file of an earlier attempt
 		return err
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -221,7 +221,8 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// writable fails early if the folder is not writable, as publishing would not work.
+// writable returns an error if the folder is not writable. Without this check, only the next publication
+// would fail.
 func writable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
 		return fmt.Errorf("folder of the published DuckDB file: %w",

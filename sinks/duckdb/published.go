@@ -13,20 +13,20 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// The published file lies outside the folder of the state and outlives it. If it is
-// ahead of the private file, that one was lost or is an old copy, and perhaps the
-// journal with it. The watermark is then the published file's, for what readers see
-// the sink does hold: the owner of the journal compares the two, and refuses to go on
-// if the journal is behind. If it is not, only the private file is, and is taken from
-// the published one as soon as the sink is used. Until then nothing is changed.
+// The published file is outside the state's folder and outlives it. If it is ahead of the private file,
+// the private file was lost or is an old copy, and perhaps the journal as well. [Sink.Watermark] then
+// returns the watermark of the published file, because the sink does hold what readers see. The owner of
+// the journal compares the two, and refuses to continue if the journal is behind. If it is not, only the
+// private file is old, and it is replaced by a copy of the published one when the sink is next used.
+// Until then nothing is changed.
 
-// errForeign is the error for a DuckDB file without our marks; files of this program always have
-// them.
+// errForeign is the error for a DuckDB file without our marks table. Files of this program always have
+// it.
 var errForeign = errors.New("another program made this DuckDB file")
 
-// compare asks the published file how far it has come. One that is of no use does not
-// stop a sink whose private file knows better: it will be replaced. But beside a
-// private file that is new it may be all there is of what was bought.
+// compare reads the watermark of the published file. If the published file cannot be read, the sink
+// continues as long as the private file has rows, and replaces the published file later. Beside an empty
+// private file, the published one may be the only copy of paid data, so that is an error.
 func (s *Sink) compare(ctx context.Context) error {
 	mark, err := s.mark(ctx, database.Journal)
 	if err != nil {
@@ -45,9 +45,9 @@ func (s *Sink) compare(ctx context.Context) error {
 	return nil
 }
 
-// shown is the published file's watermark. Another program that has the file open for
-// writing, or was killed while it had, leaves a lock or a log that is in the way; a
-// copy has neither.
+// shown returns the watermark of the published file. Another program that has the file open for writing,
+// or was killed while it had, may leave a lock or a log that prevents reading. Then it reads a copy,
+// which has neither.
 func (s *Sink) shown(ctx context.Context) (int64, error) {
 	mark, err := s.in.markOf(ctx, s.options.Published)
 	if err == nil || errors.Is(err, errForeign) || ctx.Err() != nil {
@@ -61,7 +61,7 @@ func (s *Sink) shown(ctx context.Context) (int64, error) {
 	return mark, errors.Join(err, remove(temp))
 }
 
-// markOf returns the watermark in a file that is not attached.
+// markOf returns the watermark of a file that is not attached.
 func (in *instance) markOf(ctx context.Context, path string) (mark int64, err error) {
 	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS published (READ_ONLY)"); err != nil {
 		return 0, err
@@ -86,16 +86,15 @@ func (in *instance) markOf(ctx context.Context, path string) (mark int64, err er
 	return 0, errForeign
 }
 
-// # A private file that is damaged
+// # Damaged private files
 //
-// DuckDB writes some blocks of its metadata in their place, and only then the header that stands for
-// them. A kill or a power cut can come between the parts of such a write, and the block does not have its
-// checksum then: the whole file cannot be opened, in about one of 600 kills while it is written. Nothing
-// in it is lost: a file that was published is never written in that way, and what it lacks is in the
-// journal. So a damaged private file is deleted.
+// DuckDB overwrites some blocks of its metadata in place before it writes the header that makes them
+// valid. After a kill or a power failure between the parts of such a write, the block's checksum does not
+// match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost:
+// published files are never written that way, and the journal has everything that they lack. So a damaged
+// private file is removed, as if an operator had deleted it.
 
-// giveUp removes a damaged private file, so that the sink goes on from the published one when it is
-// opened next.
+// giveUp removes a damaged private file. The next open starts from the published one.
 func (s *Sink) giveUp(damage error) error {
 	if s.options.Log != nil {
 		s.options.Log.Warn("damaged DuckDB file removed; the published one and the journal have what it had",
@@ -106,7 +105,7 @@ func (s *Sink) giveUp(damage error) error {
 		remove(s.options.Private+".wal"))
 }
 
-// restore replaces the private file by the published one, if that is ahead.
+// restore replaces the private file by a copy of the published one if that is ahead.
 func (s *Sink) restore(ctx context.Context) error {
 	if s.ahead == 0 {
 		return nil

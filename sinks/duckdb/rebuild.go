@@ -12,17 +12,17 @@ import (
 	"outlierd/sinks"
 )
 
-// rebuildMemory is what DuckDB begins a rebuild with. Each checkpoint compresses the rows at the end of
-// every table again, and with this much memory there are a quarter as many.
+// rebuildMemory is DuckDB's initial memory for a rebuild. Each checkpoint compresses the last rows of
+// every table again, and this much memory needs a quarter of the checkpoints.
 const rebuildMemory = 256 << 20
 
-// Rebuild creates both files again beside the old ones, which it does not open, and puts them in their
-// places once fill has written and published everything there. Readers keep the old published file until
-// then. After an error, or a kill, the old files are as they were: a kill between the two renames
-// leaves the new private file with the old published one, which the next publication replaces.
+// Rebuild makes both files again beside the old ones, without opening those, and replaces them once fill
+// has written and published everything. Readers keep the old published file until then. After an error or
+// a kill, the old files are unchanged. A kill between the two renames leaves the new private file with
+// the old published one, which the next publication replaces.
 func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
 	for _, path := range []string{o.Private, o.Published} {
-		// All else may be replaced, also a damaged file. Opening a pipe may never end.
+		// Anything else may be replaced, including a damaged file. Opening a pipe might block forever.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is not a DuckDB file but a %s: move it away, and rebuild again",
 				path, describe(info.Mode()))
@@ -52,7 +52,7 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 	if err != nil {
 		return errors.Join(err, clean())
 	}
-	// The old spare may hold what the journal no longer has.
+	// The old spare may hold rows that the journal no longer has.
 	err = errors.Join(put(made.Private, o.Private), put(made.Published, o.Published), o.discardSpare(), clean())
 	if err != nil {
 		return fmt.Errorf("put the rebuilt DuckDB files in place: %w", err)
@@ -60,8 +60,8 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 	return nil
 }
 
-// behind refuses to take the place of a published file that holds more answers, or is another
-// program's. One that cannot be read has nothing to lose.
+// behind returns an error if the published file holds more answers than the rebuilt one, or belongs to
+// another program. A file that cannot be read may be replaced.
 func (s *Sink) behind(ctx context.Context, published string) error {
 	mark, err := s.Watermark(ctx)
 	if err != nil {
@@ -78,8 +78,7 @@ func (s *Sink) behind(ctx context.Context, published string) error {
 	return nil
 }
 
-// put moves a finished file over another one and removes that one's log, which belongs to the
-// replaced file.
+// put moves a finished file over another one, whose log it removes.
 func put(from, to string) error {
 	if err := remove(to + ".wal"); err != nil {
 		return err

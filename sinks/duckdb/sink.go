@@ -19,16 +19,15 @@ import (
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// Sink is a [sinks.Sink]. After an error it starts over with a new instance and
-// forgets what it remembered, so that only the file says what was committed: the
-// outcome of a COMMIT that failed is unknown until then.
+// Sink is a [sinks.Sink]. After an error it discards its instance and everything it has in memory, and
+// reads from the file what was committed: whether a failed COMMIT took effect is unknown until then.
 type Sink struct {
 	options Options
 	in      *instance // nil until needed
-	most    int64     // memory that DuckDB can get
-	dirty   bool      // the private file may hold what the published one does not
-	ahead   int64     // the published file's watermark, while the private file is behind it
-	copies  *copies   // of the private file, so far as they are known
+	most    int64     // maximum memory of DuckDB, in bytes
+	dirty   bool      // the private file may hold rows that the published one lacks
+	ahead   int64     // the published file's watermark while the private file is behind it; else 0
+	copies  *copies   // known copies of the private file; nil if unknown
 
 	fingerprint string // of the declarations, which the private file has since Open
 
@@ -36,10 +35,9 @@ type Sink struct {
 	parents map[*schema.Table]*sinks.Parents
 }
 
-// Open brings the private file to the declarations, and publishes it if nothing is
-// published yet: a reader finds all tables before the first row. Both files are
-// checked before anything is written, and the published one is asked whether it is
-// ahead.
+// Open creates missing declarations in the private file, and publishes it if there is no published file,
+// so that readers find all tables before the first row. It checks both files before it writes anything,
+// and finds out whether the published one is ahead.
 func Open(ctx context.Context, o Options) (*Sink, error) {
 	for _, path := range []*string{&o.Private, &o.Published, &o.Temp} {
 		abs, err := filepath.Abs(*path)
@@ -64,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// measure finds out how much memory DuckDB may use.
+// measure determines how much memory DuckDB may use.
 func (s *Sink) measure() {
 	if s.options.machine == nil {
 		s.options.machine = Memory
@@ -118,8 +116,8 @@ func (s *Sink) open(ctx context.Context) error {
 	return writable(filepath.Dir(s.options.Published))
 }
 
-// declared brings the private file to the declarations. That takes longer than all else at a start, so it is
-// left out for a file that this version wrote and that did not change since.
+// declared creates missing declarations in the private file. That is the slowest part of a start, so it
+// is skipped for a file that this version has written and nobody has changed since.
 func (s *Sink) declared(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {
@@ -181,7 +179,7 @@ func (s *Sink) Close() error {
 	return err
 }
 
-// instance is the running one, with the private file attached.
+// instance returns the running instance with the private file attached. It starts one if there is none.
 func (s *Sink) instance(ctx context.Context) (*instance, error) {
 	if s.in == nil {
 		db, err := database.Open(ctx, database.Options{
@@ -207,7 +205,7 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 	return s.in, nil
 }
 
-// abandon gives the instance up after err, which it returns.
+// abandon discards the instance after err, and returns err.
 func (s *Sink) abandon(err error) error {
 	s.forget()
 	return errors.Join(err, s.Close())

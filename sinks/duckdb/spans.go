@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// span is a part of a file, from one byte to before another.
+// span is a range of bytes of a file: From inclusive, To exclusive.
 type span struct{ From, To int64 }
 
-// spans are parts of a file, in order, none of which touches the next.
+// spans are ranges of a file, in order, that do not overlap or touch.
 type spans []span
 
-// with are the parts that are in s, in more or in both.
+// with returns the union of s and more.
 func (s spans) with(more spans) spans {
 	all := slices.Concat(s, more)
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.From, b.From) })

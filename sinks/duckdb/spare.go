@@ -17,35 +17,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file that a publication replaces is kept beside the published one, as the spare. It lacks the
-// changes that DuckDB made to the private file during two publications. DuckDB records every write,
-// so the next publication writes only these changes to the spare, and then exchanges the names of
-// the spare and the published file.
+// A publication keeps the file that it replaces as the spare, beside the published one. The spare lacks
+// the changes that DuckDB made to the private file for two publications. DuckDB records every write, so
+// the next publication writes only these changes to the spare, and then exchanges the names of the spare
+// and the published file.
 //
-// A file that a program has open is never modified: the spare is written under a [lease]. If that
-// is refused, or if a file has changed since, the spare is discarded and a whole copy is made. So
-// the record of changes only saves work.
+// A file that a program has open is never modified: the spare is written under a [lease]. If that is not
+// granted, or if a file has changed in the meantime, the spare is discarded and a whole copy is made. So
+// the record of changes only saves work, and correctness never depends on it.
 
-// copies describes the copies of the private file. It is invalid once one of the three files is not
-// the recorded one.
+// copies records the state of the private file, the published one and the spare. It is invalid once one
+// of them differs from its recorded identity.
 type copies struct {
 	Private, Published, Spare identity
-	Declared                  string // the fingerprint of the declarations that the private file has
-	Since                     spans  // parts of the private file that were written since it was published
-	Behind                    spans  // parts of the published file that were written since the spare was published
+	Declared                  string // fingerprint of the declarations that the private file has
+	Since                     spans  // ranges of the private file that were written since it was published
+	Behind                    spans  // ranges of the published file that were written since the spare was published
 }
 
-// identity changes when the content of a file changes, or the file at a path is replaced.
+// identity identifies the content of a file: it changes when the content does, or when another file takes
+// its path.
 type identity struct {
 	Device, Inode uint64
 	Size, Changed int64  // Changed is in nanoseconds
-	Headers       string // SHA-256 of DuckDB's headers, one of which each checkpoint writes
+	Headers       string // SHA-256 of DuckDB's headers; each checkpoint writes one of them
 }
 
-// headersSize is where the headers of a DuckDB file end and its blocks begin, in bytes.
+// headersSize is the size of the headers at the start of a DuckDB file, in bytes. Blocks follow.
 const headersSize = 3 * 4096
 
-// identify returns the zero identity if there is no such file, or something else in its place.
+// identify returns the identity of a regular file; the zero identity if there is none at path.
 func identify(path string) (identity, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return identity{}, nil
@@ -72,21 +73,22 @@ func identify(path string) (identity, error) {
 	}, nil
 }
 
-// sparePath is beside the published file, as only files of one file system can exchange their names.
+// sparePath is beside the published file, because only files of one file system can exchange their names.
 func (o Options) sparePath() string { return SpareOf(o.Published) }
 
-// copiesPath is where [copies] are kept from one process to the next.
+// copiesPath returns the path of the stored [copies].
 func (o Options) copiesPath() string { return o.Private + ".copies" }
 
-// recordPath is where DuckDB records what it writes into the private file, until that is settled.
+// recordPath returns the path of the file in which DuckDB records its writes to the private file until
+// [Sink.settle].
 func (o Options) recordPath() string { return o.Private + ".writes.csv" }
 
-// discardSpare removes the spare, so that the next publication makes a whole copy.
+// discardSpare removes the spare, so the next publication makes a whole copy.
 func (o Options) discardSpare() error {
 	return errors.Join(remove(o.sparePath()), remove(o.copiesPath()))
 }
 
-// loadCopies reads what the process before knew. A record that cannot be read is as one that is missing.
+// loadCopies reads what an earlier process has recorded. An unreadable record counts as missing.
 func (s *Sink) loadCopies() {
 	s.copies = nil
 	text, err := os.ReadFile(s.options.copiesPath())
@@ -111,8 +113,8 @@ func (s *Sink) saveCopies() error {
 	return os.Rename(temp, s.options.copiesPath())
 }
 
-// checkPrivate forgets the copies if the private file, which is about to be attached, is not as it was
-// left: a process that was killed has written into it, and its record of that is lost.
+// checkPrivate forgets the copies if the private file, which is about to be attached, was changed since
+// it was detached: a process wrote to it and was killed, so the record of its writes is lost.
 func (s *Sink) checkPrivate() error {
 	if s.copies == nil {
 		return nil
@@ -124,8 +126,8 @@ func (s *Sink) checkPrivate() error {
 	return err
 }
 
-// settle detaches the private file, and notes what DuckDB has written into it. The instance ends with
-// that: it keeps more memory the longer it lives, and the record grows.
+// settle detaches the private file, records what DuckDB has written to it and closes the instance: its
+// memory and the record of its writes grow the longer it runs.
 func (s *Sink) settle(ctx context.Context) error {
 	if err := s.in.detach(ctx); err != nil {
 		return s.abandon(err)
@@ -150,8 +152,8 @@ func (s *Sink) settle(ctx context.Context) error {
 	return s.Close()
 }
 
-// show puts a copy of the private file, which is detached, in the place of the published one. If it is
-// killed on the way, the record fits the files no longer, and the next copy is a whole one.
+// show publishes a copy of the private file, which must be detached. If the process is killed meanwhile,
+// the record no longer matches the files, and the next publication makes a whole copy.
 func (s *Sink) show() error {
 	known := s.copies
 	s.copies = nil
@@ -167,8 +169,8 @@ func (s *Sink) show() error {
 	if err != nil {
 		return err
 	}
-	// A log beside the published file is not ours: a program that opened it for writing
-	// left it, and DuckDB would replay it into the new one.
+	// A log beside the published file comes from a program that opened it for writing. DuckDB would
+	// replay it into the new file.
 	if err := remove(published + ".wal"); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (s *Sink) show() error {
 	next := copies{Declared: s.fingerprint}
 	if known != nil && known.Published == shown {
 		next.Behind = known.Since
-	} else if err := remove(spare); err != nil { // what it lacks is not known
+	} else if err := remove(spare); err != nil { // what it lacks is unknown
 		return err
 	}
 	if err := syncFolder(filepath.Dir(published)); err != nil {
@@ -203,11 +205,12 @@ func (s *Sink) remember(next copies) (err error) {
 	return s.saveCopies()
 }
 
-// mostCaughtUp is how many bytes are written into the spare at most, so that its [lease] is not broken.
+// mostCaughtUp is the maximum number of bytes written to the spare: longer writes might outlast the
+// [lease].
 const mostCaughtUp = 256 << 20
 
-// catchUp writes into the spare what it lacks of the private file, and reports whether it could: then
-// the two are the same.
+// catchUp writes to the spare what it lacks of the private file. It reports whether the spare is now
+// identical to the private file.
 func (s *Sink) catchUp(known *copies) (current bool, err error) {
 	if known == nil {
 		return false, nil
@@ -268,7 +271,8 @@ func copyParts(from, to *os.File, parts spans) error {
 	return nil
 }
 
-// sameHeaders compares the headers. They differ if DuckDB has made a checkpoint that it did not record.
+// sameHeaders reports whether the headers are equal. They differ if DuckDB made a checkpoint without
+// recording it.
 func sameHeaders(a, b *os.File) (bool, error) {
 	var both [2][headersSize]byte
 	for i, f := range []*os.File{a, b} {

@@ -19,10 +19,10 @@ type Sink struct{}
 
 var errUntagged = errors.New("this program cannot write or check DuckDB files: build with -tags duckdb_arrow")
 
-// Open says which build tag is missing.
+// Open returns an error that names the missing build tag.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
-// Rebuild says which build tag is missing.
+// Rebuild returns an error that names the missing build tag.
 func Rebuild(context.Context, Options, func(sinks.Sink, string) error) error { return errUntagged }
 
 // Name implements [sinks.Sink].

@@ -15,18 +15,16 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// A DuckDB file that is written in small batches is at last half empty: each batch moves the ends of
-// 300 columns to other blocks, and the file does not become smaller. So the private file is copied
-// into a new one, a week after the last time, if that saves a fifth. The copy is made beside it, and
-// is there whole or not at all.
+// After many small batches, a DuckDB file is up to half empty: each batch moves the ends of 300 columns
+// to other blocks, and the file never shrinks. So the private file is copied to a new one once a week, if
+// that saves at least a fifth. The copy replaces the file only once it is complete.
 
 const (
 	vacuumEvery = 7 * 24 * time.Hour
-	vacuumSaves = 0.2 // the least share of the file that is worth it
+	vacuumSaves = 0.2 // minimum share of the file that a vacuum must free
 )
 
-// vacuum shrinks the private file if it is due. It is postponed if the disk has no space for a
-// second file.
+// vacuum shrinks the private file if that is due. It waits if the disk has no space for a second file.
 func (s *Sink) vacuum(ctx context.Context) error {
 	last, err := s.mark(ctx, database.Vacuum)
 	if err != nil {
@@ -58,8 +56,8 @@ func (s *Sink) vacuum(ctx context.Context) error {
 	return in.moveMark(ctx, database.Vacuum, last, now.Unix())
 }
 
-// withoutMemory reports whether all memory that there is did not suffice. Publishing goes on without
-// a vacuum then, for another week.
+// withoutMemory reports whether err is a lack of memory and the memory cannot be raised further.
+// Publishing then continues without a vacuum for another week.
 func (s *Sink) withoutMemory(err error) bool {
 	return database.OutOfMemory(err) && s.options.limit >= s.most
 }

@@ -20,7 +20,7 @@ import (
 func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	tried := false
 	err := s.withRoom(func() error {
-		if tried { // a COMMIT that failed may have happened all the same
+		if tried { // a failed COMMIT may still have taken effect
 			if mark, err := s.Watermark(ctx); err != nil || mark == b.Hi {
 				return err
 			}
@@ -37,7 +37,7 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	return err
 }
 
-// fold writes a long log into the private file, and releases the memory that the batch took.
+// fold checkpoints the private file if its log is long, and releases the memory that the batch took.
 func (s *Sink) fold(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) err
 	return nil
 }
 
-// moveMark is part of the transaction whose rows it vouches for.
+// moveMark moves a mark, in the same transaction as the rows that it covers.
 func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) error {
 	n, err := in.db.Exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s "+
 		"AND id = %d", to, database.Text(mark), from))
@@ -116,13 +116,13 @@ func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) e
 	return nil
 }
 
-// change is the effect of one part on its table: rows that are deleted and rows that are added.
+// change is the effect of one part on its table: rows to delete and rows to insert.
 type change struct {
 	table *schema.Table
-	rows  string // view of the rows that come; "" if there are none
-	count int64  // how many they are
-	old   string // view of the identities whose rows they replace; "" if none can be there
-	gone  string // view of the identities whose rows go without a trace; "" if none can be there
+	rows  string // view of the rows to insert; "" if there are none
+	count int64  // number of rows to insert
+	old   string // view of the identities whose rows are replaced; "" if no such rows can exist
+	gone  string // view of the identities whose rows are deleted without replacement; "" if none can exist
 	free  []func()
 }
 
@@ -132,7 +132,8 @@ func (c *change) release() {
 	}
 }
 
-// change folds a part and offers its rows to the instance, before the transaction.
+// change folds a part with [sinks.Fold] and registers the resulting rows as views of the instance. That
+// must happen before the transaction.
 func (s *Sink) change(ctx context.Context, part schema.Part) (*change, error) {
 	rows, gone, err := sinks.Fold(ctx, part)
 	if err != nil {
@@ -168,7 +169,7 @@ func (s *Sink) change(ctx context.Context, part schema.Part) (*change, error) {
 	return c, err
 }
 
-// offerGone offers those of the identities that are gone which may have rows.
+// offerGone registers the identities of gone that may have rows in the table.
 func (s *Sink) offerGone(ctx context.Context, c *change, view string, gone arrow.RecordBatch) error {
 	memory, err := s.memory(ctx, c.table)
 	if err != nil {
@@ -196,7 +197,7 @@ func (c *change) offer(in *instance, view string, rows arrow.RecordBatch) (strin
 	return view, nil
 }
 
-// changed drops the rows, which it takes over, that repeat their key's last one.
+// changed returns the rows that differ from the last row of their key. It releases rows.
 func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
 	memory := s.changes[t]
@@ -212,8 +213,8 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	return sinks.Pick(ctx, rows, memory.Add(rows))
 }
 
-// replaced are the identities of rows, distinct, that may have older rows; nil if none
-// has, and for tables that only grow.
+// replaced returns the distinct identities of rows that may have older rows in the table; nil if there
+// are none, and for tables that only grow.
 func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	switch t.Kind {
 	case schema.Current:
@@ -237,7 +238,7 @@ func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordB
 	return nil, nil
 }
 
-// memory knows which identities have rows in a table.
+// memory returns the identities that have rows in a table.
 func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
 	if s.parents[t] == nil {
 		memory := sinks.NewParents(t)
@@ -251,9 +252,9 @@ func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, err
 	return s.parents[t], nil
 }
 
-// apply runs inside the transaction. The identities that go are few, but as a view
-// they could be read only once, and the planner would not know that they are few:
-// what it has of them is copied. Rows that come are never copied.
+// apply runs the change inside the transaction. It copies the few identities to delete into a table: a
+// view could be read only once, and the planner would not know that they are few. Rows to insert are
+// never copied.
 func (c *change) apply(ctx context.Context, in *instance) error {
 	if c.gone != "" {
 		if _, err := in.db.Exec(ctx, c.clear()); err != nil {
@@ -281,7 +282,7 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 	return err
 }
 
-// clear removes the rows of the identities that are gone.
+// clear returns the SQL that deletes the rows of the identities in c.gone.
 func (c *change) clear() string {
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		DELETE FROM %s WHERE rowid IN (SELECT t.rowid FROM %[2]s AS t JOIN temp.gone AS g ON %s);
@@ -289,7 +290,8 @@ func (c *change) clear() string {
 		c.gone, database.TableName(c.table), same("t.", "g.", c.table.Identity()))
 }
 
-// remove keeps of the rows that go what the rows that come carry on, as temp.old.
+// remove returns the SQL that deletes the replaced rows. It keeps in temp.old what the new rows take over
+// from them.
 func (c *change) remove() string {
 	identity := c.table.Identity()
 	carried := "t.rowid AS place"
@@ -319,7 +321,7 @@ func (c *change) insert() string {
 		` + c.previous() + " FROM " + c.rows + " AS r LEFT JOIN temp.old ON " + same("r.", "old.", c.table.Key)
 }
 
-// previous are the values of previous_seen_at and its like, as [sinks.Fold] has it.
+// previous returns the SQL values of previous_seen_at and its like, as [sinks.Fold] computes them.
 func (c *change) previous() string {
 	if c.table.Grows == "" {
 		return ""
