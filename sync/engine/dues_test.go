@@ -238,7 +238,8 @@ func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Tim
 	if last.IsZero() || s.to.Sub(s.from) < prompt || next.Sub(s.from) < prompt {
 		return
 	}
-	if spec.CatchUp == job.CatchUpNone && s.from.Sub(last) > missedAfter {
+	// An unfinished run of the job is resumed first, and takes less than a minute.
+	if spec.CatchUp == job.CatchUpNone && s.from.Sub(last) > missedAfter-time.Minute {
 		return
 	}
 	if _, performed := at(spec.Name, last); !performed {
