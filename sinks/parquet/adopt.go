@@ -13,7 +13,7 @@ import (
 
 var _ sinks.Adopter = (*Sink)(nil)
 
-// Adopt implements [sinks.Adopter], in one step.
+// Adopt implements [sinks.Adopter], atomically.
 func (s *Sink) Adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
 	if err := s.fresh(); err != nil {
 		return err

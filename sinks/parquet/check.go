@@ -23,15 +23,15 @@ import (
 type Folder struct {
 	Watermark, OpsVersion int64
 
-	Dir   string              // where the files of that moment are
-	Files map[string][]string // the files that readers find, by the table's folder, below Dir
+	Dir   string              // where the files of the snapshot are
+	Files map[string][]string // published files by the table's folder, relative to Dir
 
-	// Waiting are the folders of tables with rows that are not published yet.
+	// Waiting has the folders of tables with rows that are not published yet.
 	Waiting map[string]bool
 
-	Problems []string // files that are not as the manifest has them
+	Problems []string // files that differ from the manifest
 
-	listed map[string]File // by their names below Dir; of a manifest of the first version none are
+	listed map[string]File // by name relative to Dir; empty for a manifest of the first version
 }
 
 // Paths returns the files of a table.
@@ -42,7 +42,7 @@ func (f *Folder) Paths(t *schema.Table) (paths []string) {
 	return paths
 }
 
-// Within returns the files of a table that may have rows of the answers (lo, hi].
+// Within returns the files of a table that may contain rows of the answers (lo, hi].
 func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
 	for _, name := range f.Files[t.FileName()] {
 		if file, listed := f.listed[name]; !listed || file.Hi > lo && file.Lo < hi {
@@ -52,12 +52,12 @@ func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
 	return paths
 }
 
-// looks is how often reading a folder that changes meanwhile is tried.
+// looks is the number of attempts to read a folder that changes meanwhile.
 const looks = 20
 
-// Look reads the manifest of a folder, also while another process writes there, and finds the files
-// that it lists. It does not change the folder. With keep, the files are hard-linked into that
-// empty folder, where they do not change, if it is on the same disk.
+// Look reads the manifest of a folder and finds the files that it lists, even while another process
+// writes there. It does not change the folder. If keep is set and on the same disk, the files are
+// hard-linked into that empty folder, where they do not change.
 func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 			return nil, err
 		}
 		folder, err := s.look(before, keep)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a file that has gone since
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a file that was removed meanwhile
 			return nil, err
 		}
 		after, again := s.manifestText()
@@ -133,7 +133,7 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 	return f, err
 }
 
-// listed returns the files that a manifest lists, by their names below the sink's folder.
+// listed returns the files that a manifest lists, by name relative to the sink's folder.
 func (s *Sink) listed(m manifest) (map[string]File, error) {
 	all := map[string]File{}
 	for table, l := range m.Tables {
@@ -148,8 +148,8 @@ func (s *Sink) listed(m manifest) (map[string]File, error) {
 	return all, nil
 }
 
-// lacks says what is wrong with a file by its size; "" if nothing is. The step that the manifest
-// tells may still be on its way to the files.
+// lacks returns what is wrong with a file of the given size; "" if nothing is. The last step of the
+// manifest may not be applied to the files yet.
 func (s *Sink) lacks(m manifest, name string, size int64) string {
 	for _, place := range []string{name, temporary(name, m.Step), path.Join(compactedFolder, name)} {
 		info, err := s.root.Lstat(place)
@@ -169,7 +169,7 @@ func (s *Sink) lacks(m manifest, name string, size int64) string {
 	return name + " is missing"
 }
 
-// Verify reads the files, and returns those whose content has changed since they were written.
+// Verify reads the files and returns those whose content has changed since they were written.
 func (f *Folder) Verify(ctx context.Context) (problems []string, err error) {
 	for _, names := range f.Files {
 		for _, name := range names {

@@ -34,38 +34,38 @@ import (
 const (
 	compactedFolder = "_compacted"
 
-	// settled is how long after its end a day is closed: an answer around midnight may be loaded
-	// late. An even later one is compacted with the rest of its day.
+	// settled is how long after its end a day is compacted: an answer around midnight may be loaded late.
+	// A still later one is compacted with the rest of its day.
 	settled = 6 * time.Hour
 
-	// kept is how long merged parts are kept.
+	// kept is how long parts that were compacted are kept.
 	kept = time.Hour
 
 	// compactGroup is the number of rows in a row group of a compacted file. One group is in memory
 	// at a time.
 	compactGroup = 122_880
 
-	// compactAtOnce is about how many bytes of parts a publication compacts.
+	// compactAtOnce is the approximate number of bytes of parts that a publication compacts.
 	compactAtOnce = 64 << 20
 
-	// An operations table with so many parts has all but the newest ones listed as closed.
+	// An operations table with manyParts parts has all but the newestParts newest listed as closed.
 	manyParts, newestParts = 64, 16
 )
 
-// replaced is a folder whose place one compacted file has taken.
+// replaced is a folder of parts that was replaced by one compacted file.
 type replaced struct {
 	folder string
 	at     time.Time
 }
 
-// exchange is a day's folder that changes places with the one of its name below _compacted, which
-// has the part.
+// exchange is a day's folder and its new part: the folder is exchanged with the one of the same name
+// below _compacted, which contains the part.
 type exchange struct {
 	Folder string `json:"folder"`
 	Part   string `json:"part"`
 }
 
-// compact closes days that are over, and removes what it has replaced an hour ago.
+// compact compacts days that are over, and removes the parts that were replaced over an hour ago.
 func (s *Sink) compact(ctx context.Context) error {
 	if err := s.removeReplaced(kept); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Sink) compact(ctx context.Context) error {
 	return nil
 }
 
-// closing returns the days of a table that are over and not closed yet, oldest first.
+// closing returns the days of a table that are over but not compacted yet, oldest first.
 func (s *Sink) closing(t *schema.Table) []string {
 	today := dateOf(s.now().Add(-settled))
 	days := map[string]bool{}
@@ -101,8 +101,8 @@ func (s *Sink) closing(t *schema.Table) []string {
 	return slices.Sorted(maps.Keys(days))
 }
 
-// closeDays compacts days as one step, until it has read so many bytes, and returns for how many
-// days that was enough.
+// closeDays compacts days as one step, until it has read enough bytes, and returns how many days it has
+// compacted.
 func (s *Sink) closeDays(ctx context.Context, t *schema.Table, days []string,
 	room int64) (n int, bytes int64, err error) {
 	p, table := s.begin(), t.FileName()
@@ -151,15 +151,14 @@ func only(files []File, is func(File) bool) (some []File) {
 	return some
 }
 
-// merge makes one file of the parts of a day, which is to take their place; nil if the day stays as
-// it is.
+// merge merges the parts of a day into one file, which will replace them; nil if the day stays as it is.
 func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []File) (*File, error) {
 	folder := path.Join(t.FileName(), day)
 	if whole, err := p.sink.mergeable(folder, parts); err != nil || !whole {
 		return nil, err
 	}
 	made := path.Join(compactedFolder, folder)
-	if err := p.sink.removeFolder(made); err != nil { // of an hour that is not over
+	if err := p.sink.removeFolder(made); err != nil { // of a compaction less than an hour ago
 		return nil, err
 	}
 	if err := p.makeFolder(made); err != nil {
@@ -198,7 +197,7 @@ func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []F
 	return &f, nil
 }
 
-// mergeable reports whether a day has several parts, and its folder these and nothing else.
+// mergeable reports whether a day has several parts, and its folder contains exactly these.
 func (s *Sink) mergeable(folder string, parts []File) (bool, error) {
 	if len(parts) < 2 {
 		return false, nil
@@ -219,8 +218,8 @@ func (s *Sink) mergeable(folder string, parts []File) (bool, error) {
 	return s.exchanges(path.Dir(folder))
 }
 
-// exchanges reports whether folders of a table can be exchanged with those below _compacted. Some
-// network file systems cannot do that, and none can where a table is on another disk.
+// exchanges reports whether folders of a table can be exchanged with those below _compacted. Some network
+// file systems do not support it, and it is impossible if the table is on another disk.
 func (s *Sink) exchanges(table string) (able bool, err error) {
 	if able, known := s.able[table]; known {
 		return able, nil
@@ -265,8 +264,8 @@ func (s *Sink) closeParts(t *schema.Table) error {
 	return p.commit()
 }
 
-// removeReplaced removes the parts that others have taken the place of so long ago; all of them,
-// and what a kill left, if that is not long at all.
+// removeReplaced removes the parts that were replaced at least the given time ago. For 0 it removes all
+// of them, and what an interrupted compaction has left.
 func (s *Sink) removeReplaced(ago time.Duration) error {
 	if ago == 0 {
 		s.replaced = nil

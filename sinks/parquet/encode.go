@@ -23,13 +23,12 @@ import (
 	"outlierd/sinks"
 )
 
-// rowGroup is the number of rows buffered in memory until they are written; larger groups hardly
-// improve reading.
+// rowGroup is the number of rows that are buffered in memory until they are written. Larger groups hardly
+// make reading faster.
 const rowGroup = 16_384
 
-// page is the size in bytes at which a data page ends. As long as all of the page
-// fits into one block of zstd, of 128 KiB, it is compressed without a window; that
-// would be 8 MB.
+// page is the size in bytes at which a data page ends. A page that fits into one zstd block of 128 KiB is
+// compressed without a window, which would take 8 MB.
 const page = 64 << 10
 
 // CreatedBy is the writer's name in files, in the only form that the Java library parses: it
@@ -50,7 +49,7 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 		if id := f.Type.ID(); id == arrow.INT64 || id == arrow.TIMESTAMP {
 			properties = append(properties, parquet.WithEncodingFor(f.Name, parquet.Encodings.DeltaBinaryPacked))
 		}
-		if !t.Repeats(f.Name) { // elsewhere a dictionary only costs time and space
+		if !t.Repeats(f.Name) { // without repetitions, a dictionary only costs time and space
 			continue
 		}
 		path := f.Name
@@ -65,8 +64,8 @@ func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 // mostOfGroup is the maximum size of a row group of wide rows, in bytes.
 const mostOfGroup = 32 << 20
 
-// encode writes the rows that each yields as one Parquet file, and counts them. The metadata of the
-// file contain its folder and the range of its rows.
+// encode writes the rows that each yields as one Parquet file, and counts them. The metadata of the file
+// have its folder and the range of its rows.
 func (s *Sink) encode(
 	w io.Writer, t *schema.Table, f File, group int64, each func(put func(arrow.RecordBatch) error) error,
 ) (count int64, err error) {
@@ -97,9 +96,8 @@ func (s *Sink) encode(
 	return count, errors.Join(err, out.Close())
 }
 
-// numbered returns the columns of a table with the field ids that engines such as those of Iceberg
-// use. An id is a hash of the name, so that it does not change when other columns are added or
-// removed.
+// numbered returns the columns of a table with field ids, which engines such as those of Iceberg use. An
+// id is a hash of the column's name, so it does not change when other columns are added or removed.
 func numbered(t *schema.Table) *arrow.Schema {
 	fields := t.Stored().Fields()
 	for i := range fields {
@@ -112,8 +110,8 @@ func numbered(t *schema.Table) *arrow.Schema {
 
 func fieldID(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) >> 1) }
 
-// decode reads the named columns of a Parquet file (all of them if columns is nil)
-// in the types of the table, a record at a time.
+// decode reads the named columns of a Parquet file in the types of the table, one record at a time. If
+// columns is nil, it reads all columns.
 func (s *Sink) decode(ctx context.Context, t *schema.Table, name string, columns []string,
 	each func(arrow.RecordBatch) error) (err error) {
 	defer func() {
@@ -168,8 +166,8 @@ func records(ctx context.Context, f *os.File, columns []string) (pqarrow.RecordR
 	return rows.GetRecordReader(ctx, leaves, nil)
 }
 
-// conform converts rows of a file to the declared columns: in a file written before a column was
-// declared it is null, and Parquet has its own names and metadata inside of nested types.
+// conform converts rows of a file to the declared columns. A column that was declared after the file was
+// written is null. Parquet has other names and metadata within nested types.
 func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var fields []arrow.Field
 	var arrays []arrow.Array
@@ -198,10 +196,10 @@ func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.R
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, rows.NumRows()), nil
 }
 
-// pendingRows is how many rows of a pending file are read at a time.
+// pendingRows is the number of rows of a pending file that are read at a time.
 const pendingRows = 4096
 
-// encodePending writes rows as they are in memory: they will soon be read once.
+// encodePending writes rows in Arrow's format, without compression: they are read once, and soon.
 func encodePending(w io.Writer, all []arrow.RecordBatch) (count int64, err error) {
 	out := ipc.NewWriter(w, ipc.WithSchema(all[0].Schema()))
 	for _, rows := range all {
@@ -215,8 +213,8 @@ func encodePending(w io.Writer, all []arrow.RecordBatch) (count int64, err error
 	return count, errors.Join(err, out.Close())
 }
 
-// tombstones are rows with an identity and nothing else, not even an answer, as all others
-// have: what there was of it before is gone.
+// tombstones returns rows that have an identity and nothing else, not even the _response_id that all
+// other rows have. A tombstone deletes the older rows of its identity.
 func tombstones(t *schema.Table, gone arrow.RecordBatch) arrow.RecordBatch {
 	var columns []arrow.Array
 	for _, f := range t.Stored().Fields() {
@@ -231,12 +229,12 @@ func tombstones(t *schema.Table, gone arrow.RecordBatch) arrow.RecordBatch {
 	return array.NewRecordBatch(t.Stored(), columns, gone.NumRows())
 }
 
-// answers are the answers of rows; null in tombstones.
+// answers returns the column _response_id of rows; it is null in tombstones.
 func answers(rows arrow.RecordBatch) *array.Int64 {
 	return rows.Column(rows.Schema().FieldIndices(sinks.ResponseID)[0]).(*array.Int64)
 }
 
-// decodePending reads what encodePending wrote.
+// decodePending reads a file that encodePending has written.
 func (s *Sink) decodePending(t *schema.Table, name string, each func(arrow.RecordBatch) error) error {
 	f, err := s.open(name)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"outlierd/schema"
 )
 
-// open opens a file for reading. It refuses all but regular files: opening a pipe may never end.
+// open opens a file for reading. It refuses everything but regular files: opening a pipe may block
+// forever.
 func (s *Sink) open(name string) (*os.File, error) {
 	info, err := s.root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -41,7 +42,7 @@ func (s *Sink) read(name string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// What changes the disk, each with its own chance to fail.
+// All functions that change the disk, each with its own call of step, so that tests can make it fail.
 
 // create writes a file, and returns its size and checksum.
 func (s *Sink) create(name string, content func(io.Writer) error) (size int64, sum string, err error) {
@@ -65,7 +66,7 @@ func (s *Sink) create(name string, content func(io.Writer) error) (size int64, s
 	return written.size, hex.EncodeToString(written.hash.Sum(nil)), s.syncFile(name, f)
 }
 
-// summed is a writer that adds up what it writes.
+// summed is a writer that computes the size and the checksum of what it writes.
 type summed struct {
 	to   io.Writer
 	hash hash.Hash
@@ -79,7 +80,7 @@ func (s *summed) Write(some []byte) (int, error) {
 	return n, err
 }
 
-// exchange lets a folder and the one that is to take its place change places, in one step.
+// exchange exchanges the names of a folder and of the one that replaces it, atomically.
 func (s *Sink) exchange(made, folder string) error {
 	if err := s.step("exchange " + folder); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (s *Sink) syncFolder(name string) error {
 	return errors.Join(s.syncFile(name, folder), folder.Close())
 }
 
-// syncFile makes a file, or the names in a folder, durable.
+// syncFile makes the content of a file, or the names in a folder, durable.
 func (s *Sink) syncFile(name string, f *os.File) error {
 	if err := s.step("sync " + name); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (s *Sink) syncFile(name string, f *os.File) error {
 	return s.sync(f)
 }
 
-// exists tells whether a table's file is there.
+// exists reports whether a file of a table exists.
 func (s *Sink) exists(t *schema.Table, name string) (bool, error) {
 	_, err := s.root.Lstat(path.Join(t.FileName(), name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,28 +19,28 @@ import (
 	"outlierd/schema"
 )
 
-// manifest is the state of the sink, and the step that led to it. It lists all files. Those of
-// closed days are in separate lists, one for each table, so that the cost of a step depends on what
-// it changes and not on the number of files.
+// manifest is the state of the sink, and the step that led to it. It lists all files. Those of compacted
+// days are in separate lists, one for each table, so that the cost of a step depends on what it changes
+// and not on the number of files.
 type manifest struct {
 	Version    int              `json:"version"`
 	Instance   string           `json:"instance"`    // of the folder; also in every file
-	Step       int64            `json:"step"`        // counts up
+	Step       int64            `json:"step"`        // number of the last step
 	Watermark  int64            `json:"watermark"`   // journal id
 	OpsVersion int64            `json:"ops_version"` // of the operations tables
 	Ops        map[string]int64 `json:"ops"`         // by table: id up to which rows are in parts
 
 	Tables map[string]listed `json:"tables"` // by the table's folder
 
-	Moves     []string   `json:"moves"`     // files whose temporary forms take their places
-	Exchanges []exchange `json:"exchanges"` // folders that others take the places of, after the moves
-	Removes   []string   `json:"removes"`   // files that go
+	Moves     []string   `json:"moves"`     // files that are renamed from their temporary names
+	Exchanges []exchange `json:"exchanges"` // folders that are exchanged, after the moves
+	Removes   []string   `json:"removes"`   // files that are removed
 }
 
-// listed are the files of a table.
+// listed has the files of a table.
 type listed struct {
 	Files  []File `json:"files"`
-	Closed string `json:"closed,omitempty"` // the file in _manifest with more of them, which change hardly any more
+	Closed string `json:"closed,omitempty"` // name of the list in _manifest of the other files
 }
 
 // File is a file of a table.
@@ -50,7 +50,7 @@ type File struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 
-	// The rows are of the journal's answers after Lo up to Hi, or have these numbers in an operations table.
+	// The rows are those of the journal's answers (Lo, Hi], or have these numbers in an operations table.
 	Lo int64 `json:"lo"`
 	Hi int64 `json:"hi"`
 }
@@ -61,8 +61,8 @@ const (
 	manifestName    = manifestFolder + "/latest.json"
 )
 
-// readManifest reads the state, or makes the first one in a folder that holds no
-// file of ours. Files without a manifest have lost their watermark.
+// readManifest reads the state. For a folder without files of a sink it returns a new state. Files
+// without a manifest are an error, because their watermark is unknown.
 func (s *Sink) readManifest() (manifest, error) {
 	text, err := s.read(manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (s *Sink) takeOver(m manifest) (manifest, error) {
 	return m, s.replaceManifest(m)
 }
 
-// describe reads what the manifest says of a file.
+// describe returns the manifest's entry of a file, from the file itself.
 func (s *Sink) describe(name string) (f File, err error) {
 	in, err := s.open(name)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Sink) describe(name string) (f File, err error) {
 	return f, nil
 }
 
-// readClosed reads the list of a table's files of closed days.
+// readClosed reads the list of a table's files of compacted days.
 func (s *Sink) readClosed(table string, l listed) (all []File, err error) {
 	if l.Closed == "" {
 		return nil, nil
@@ -195,7 +195,7 @@ func (s *Sink) readClosed(table string, l listed) (all []File, err error) {
 	return all, nil
 }
 
-// replaceManifest commits a step.
+// replaceManifest replaces the manifest, which commits a step.
 func (s *Sink) replaceManifest(m manifest) error {
 	temp := temporary(manifestName, 0)
 	if _, _, err := s.create(temp, func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }); err != nil {
@@ -207,7 +207,7 @@ func (s *Sink) replaceManifest(m manifest) error {
 	return s.syncFolder(manifestFolder)
 }
 
-// finish makes the changes that the manifest lists, as far as they are not done yet.
+// finish applies the changes of the last step to the files, unless that is done already.
 func (s *Sink) finish() error {
 	folders := map[string]bool{}
 	for _, name := range s.state.Moves {
@@ -225,10 +225,10 @@ func (s *Sink) finish() error {
 		made := path.Join(compactedFolder, e.Folder)
 		folders[path.Dir(e.Folder)], folders[path.Dir(made)] = true, true
 		if _, err := s.root.Lstat(path.Join(e.Folder, e.Part)); err == nil {
-			continue // done before a kill
+			continue // already done before a kill
 		}
 		if _, err := s.root.Lstat(path.Join(made, e.Part)); errors.Is(err, fs.ErrNotExist) {
-			continue // done, and another program has removed the day since; 'outlierd check' reports it
+			continue // done, and another program has removed the day since; 'outlierd check' reports that
 		}
 		err := s.exchange(made, e.Folder)
 		if errors.Is(err, fs.ErrNotExist) { // the day was removed before
@@ -252,7 +252,7 @@ type step struct {
 	sink    *Sink
 	next    manifest
 	folders map[string]bool
-	closed  map[string][]File // lists of closed days that this step has read, and writes again, by the table's folder
+	closed  map[string][]File // lists of compacted days to rewrite, by the table's folder
 }
 
 func (s *Sink) begin() *step {
@@ -266,7 +266,7 @@ func (s *Sink) begin() *step {
 	return &step{sink: s, next: next, folders: map[string]bool{}, closed: map[string][]File{}}
 }
 
-// write adds a file, or a new version of one. content returns how many rows it has written.
+// write adds a file, or a new version of one. content returns the number of rows that it has written.
 func (p *step) write(t *schema.Table, f File, content func(io.Writer) (int64, error)) (err error) {
 	name := path.Join(t.FileName(), f.Name)
 	if err := p.makeFolder(path.Dir(name)); err != nil {
@@ -291,7 +291,7 @@ func (p *step) makeFolder(name string) error {
 	return p.sink.folder(name)
 }
 
-// put names a file in the manifest, in the place of the older one of its name.
+// put adds a file to the manifest, or replaces the entry of the same name.
 func (p *step) put(t *schema.Table, f File) error {
 	table := t.FileName()
 	if p.next.Tables == nil {
@@ -302,7 +302,7 @@ func (p *step) put(t *schema.Table, f File) error {
 		l.Files[i] = f
 		return nil
 	}
-	if isPart(path.Base(f.Name)) && f.Lo < p.sink.newest(t) { // of a batch before: on the other list
+	if isPart(path.Base(f.Name)) && f.Lo < p.sink.newest(t) { // of an earlier batch: in the other list
 		closed, err := p.closedOf(table)
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (p *step) put(t *schema.Table, f File) error {
 	return nil
 }
 
-// newest is where the parts begin that a table does not have yet.
+// newest returns the id after which parts begin that are not committed yet.
 func (s *Sink) newest(t *schema.Table) int64 {
 	if slices.Contains(s.options.Ops, t) {
 		return s.state.Ops[t.Name]
@@ -325,7 +325,7 @@ func (s *Sink) newest(t *schema.Table) int64 {
 	return s.state.Watermark
 }
 
-// closedOf is the list of a table's closed days, which is written again.
+// closedOf returns the list of a table's compacted days, which the step rewrites.
 func (p *step) closedOf(table string) ([]File, error) {
 	if all, ok := p.closed[table]; ok {
 		return all, nil

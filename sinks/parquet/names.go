@@ -13,8 +13,8 @@ import (
 	"outlierd/schema"
 )
 
-// Names within a table's folder, and their temporary form, which carries the
-// number of the step that it belongs to.
+// Names within a table's folder, and their temporary form, which ends in the number of the step that
+// renames the file.
 var (
 	partName      = regexp.MustCompile(`^part-\d{12,}-\d{12,}\.parquet$`)
 	pendingName   = regexp.MustCompile(`^pending-\d{12,}-\d{12,}\.arrow$`)
@@ -28,26 +28,26 @@ func isPart(name string) bool      { return partName.MatchString(name) }
 func isPending(name string) bool   { return pendingName.MatchString(name) }
 func isTemporary(name string) bool { return temporaryName.MatchString(name) }
 
-// isOurs reports whether a name in a table's folder is one that a sink gives.
+// isOurs reports whether a name in a table's folder is one that a sink creates.
 func isOurs(name string) bool {
 	return isPart(name) || isPending(name) || isTemporary(name) || name == currentName || name == openName
 }
 
-// The files of a table that are written again and again.
+// The files of a table that are rewritten.
 const (
 	currentName = "current.parquet"
 	openName    = "open.parquet"
 )
 
-// closedListOf names a list of files of closed days in _manifest, by the step that wrote it.
+// closedListOf returns the name of a list in _manifest, with the number of the step that wrote it.
 func closedListOf(table string, step int64) string { return fmt.Sprintf("%s-%012d.json", table, step) }
 
 func isClosedList(name string) bool { return closedName.MatchString(name) }
 
-// partOf names the rows of the ids (lo, hi] after the first and the last.
+// partOf returns the name of the part with the ids (lo, hi]. The name has the first and the last id.
 func partOf(lo, hi int64) string { return fmt.Sprintf("part-%012d-%012d.parquet", lo+1, hi) }
 
-// rangeOf are the ids (lo, hi] of a part or of a pending file, by its name; 0 for others.
+// rangeOf returns the ids (lo, hi] of a part or of a pending file from its name; 0 for other files.
 func rangeOf(name string) (lo, hi int64) {
 	if ids, ok := strings.CutPrefix(path.Base(name), "part-"); ok {
 		_, _ = fmt.Sscanf(ids, "%d-%d", &lo, &hi)
@@ -57,7 +57,7 @@ func rangeOf(name string) (lo, hi int64) {
 	return max(lo-1, 0), hi
 }
 
-// lastOf is the last id of a part, by its name.
+// lastOf returns the last id of a part from its name.
 func lastOf(part string) int64 {
 	_, hi := rangeOf(part)
 	return hi
@@ -71,8 +71,8 @@ func current(t *schema.Table) string { return path.Join(t.FileName(), currentNam
 
 func temporary(name string, step int64) string { return fmt.Sprintf("%s.%d.tmp", name, step) }
 
-// list finds a table's files by their names, in its folder and in those of its
-// dates, in the order of the journal.
+// list finds a table's files by name, in its folder and the folders of its dates, in the order of the
+// journal.
 func (s *Sink) list(t *schema.Table, is func(name string) bool) ([]string, error) {
 	var found []string
 	entries, err := s.readFolder(t.FileName())
@@ -101,7 +101,7 @@ func (s *Sink) list(t *schema.Table, is func(name string) bool) ([]string, error
 	return found, nil
 }
 
-// readFolder is empty for a folder that is not there.
+// readFolder returns the entries of a folder; none if it does not exist.
 func (s *Sink) readFolder(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(s.root.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,23 +17,23 @@ import (
 	"outlierd/sinks"
 )
 
-// The newest rows of an operations table change most, and few come at a time. They are
-// kept in a file of their own, which is rewritten each time, until there are enough of
-// them for a part. If a row of a part changes, the part is rewritten.
+// The newest rows of an operations table change most, and few are added at a time. They are in a file of
+// their own, which is rewritten each time, until there are enough of them for a part. If a row of a part
+// changes, the part is rewritten.
 
-// enoughForPart is how many of the newest rows become a part.
+// enoughForPart is the number of newest rows that become a part.
 const enoughForPart = 2048
 
-// writeOps adds the news to a step. News of all rows are one step; of others each batch
-// is, since it may change the files of the one before. It returns the step that is still
-// to be committed, which has the version.
+// writeOps adds the changes to a step. A complete set of rows is one step. Otherwise each batch is one,
+// because it may change the files of the batch before it. It returns the step that is not committed yet,
+// which has the version.
 func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, error) {
 	if !o.All && o.Since != s.state.OpsVersion {
 		return nil, fmt.Errorf("news since version %d do not follow version %d of %s",
 			o.Since, s.state.OpsVersion, s.options.Dir)
 	}
 	var old []string
-	if o.All { // they go; other news need no look at the folders
+	if o.All { // existing files are replaced; other changes need not list the folders
 		var err error
 		if old, err = s.opsFiles(); err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, e
 	return step, nil
 }
 
-// opsFiles are the files of the operations tables.
+// opsFiles returns the files of the operations tables.
 func (s *Sink) opsFiles() (all []string, err error) {
 	for _, t := range s.options.Ops {
 		names, err := s.list(t, func(name string) bool { return isPart(name) || name == openName })
@@ -88,7 +88,7 @@ func (s *Sink) opsFiles() (all []string, err error) {
 	return all, nil
 }
 
-// writeAll writes rows into a file of their own.
+// writeAll writes rows of a complete set as a part.
 func (s *Sink) writeAll(step *step, part schema.Part) error {
 	if part.Rows.NumRows() == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (p *step) writeRows(t *schema.Table, f File, rows arrow.RecordBatch) error 
 	})
 }
 
-// writeChanged puts rows into the files that hold them, and new ones to the newest.
+// writeChanged writes changed rows to the files that contain them, and new rows to the newest file.
 func (s *Sink) writeChanged(ctx context.Context, step *step, part schema.Part) error {
 	t, rows := part.Table, part.Rows
 	newest, _ := slices.BinarySearch(idsOf(rows), s.state.Ops[t.Name]+1)
@@ -128,7 +128,7 @@ func (s *Sink) writeChanged(ctx context.Context, step *step, part schema.Part) e
 	return s.writeNewest(ctx, step, t, rows.NewSlice(int64(newest), rows.NumRows()))
 }
 
-// writeNewest takes rows over.
+// writeNewest writes the newest rows of a table. It releases rows.
 func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	defer rows.Release()
 	had, err := s.exists(t, openName)
@@ -155,7 +155,7 @@ func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, row
 	return step.seal(t, rows)
 }
 
-// rewriteParts takes rows over, which belong into parts that are there.
+// rewriteParts writes changed rows to the existing parts that contain them. It releases rows.
 func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	defer rows.Release()
 	parts, err := s.list(t, isPart)
@@ -186,8 +186,8 @@ func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, ro
 	return nil
 }
 
-// mergeRows are the rows of a file with others in the place of those that have their
-// numbers, in order of the numbers.
+// mergeRows returns the rows of a file in the order of their numbers, with those replaced that have a
+// changed row.
 func (s *Sink) mergeRows(ctx context.Context, t *schema.Table, name string,
 	rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	var all []arrow.RecordBatch
@@ -209,7 +209,7 @@ func (s *Sink) mergeRows(ctx context.Context, t *schema.Table, name string,
 	return latest(ctx, all)
 }
 
-// latest are the last rows of each number, in order of the numbers.
+// latest returns the last row of each number, in the order of the numbers.
 func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, error) {
 	at := map[int64]int64{}
 	count := int64(0)
@@ -246,5 +246,5 @@ func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, er
 	return taken.(*compute.RecordDatum).Value, nil
 }
 
-// idsOf are the numbers of rows of an operations table.
+// idsOf returns the numbers of rows of an operations table.
 func idsOf(rows arrow.RecordBatch) []int64 { return rows.Column(0).(*array.Int64).Int64Values() }

@@ -14,8 +14,7 @@ import (
 	"outlierd/sinks"
 )
 
-// Publish implements [sinks.Sink]. Only Current and Children tables that have
-// changed are written again.
+// Publish implements [sinks.Sink]. It rewrites only Current and Children tables that have changed.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	if err := s.fresh(); err != nil {
 		return err
@@ -84,39 +83,39 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	})
 }
 
-// merger streams through files; what it holds in memory are the identities that are
-// pending. The rows of the last pending file that has an identity stand, whole.
+// merger merges files row by row; in memory it has only the pending identities. The rows of an identity
+// are those of the last pending file that has any, and no others.
 type merger struct {
 	sink  *Sink
 	table *schema.Table
 	known map[string]*standing
 }
 
-// standing is what an identity's rows amount to.
+// standing is the result for one identity.
 type standing struct {
-	file  int             // the pending file whose rows stand
-	gone  bool            // what the current file has of it carries nothing on
-	begun bool            // first is known
+	file  int             // the pending file whose rows are used
+	gone  bool            // the identity was deleted: the current file's row contributes nothing
+	begun bool            // first is set
 	first arrow.Timestamp // first_seen_at, of a Current table
 	times int64           // times_seen, of a Current table
-	grown *growth         // of a table that grows: what is previous, see [sinks.Fold]
+	grown *growth         // of a table that grows: the source of the previous values, see [sinks.Fold]
 }
 
-// growth is the first and the last observation of a key in some files, and the last one of an
-// earlier day, as far as these files know it.
+// growth has the first and the last observation of a key in some files, and the last one of an earlier
+// day, as far as these files have it.
 type growth struct {
 	first          arrow.Timestamp
 	last, previous sighting
 }
 
-// sighting is what a number was at some time; the number may be null, and so may both.
+// sighting is a number and the time when it was observed; the number or both may be null.
 type sighting struct {
 	at            arrow.Timestamp
 	number        int64
 	seen, counted bool
 }
 
-// then is the growth over files of which g knows the older ones.
+// then returns the growth over two sets of files, of which newer has the newer ones.
 func (g growth) then(newer growth) *growth {
 	if newer.previous.seen {
 		g.previous = newer.previous
@@ -127,7 +126,7 @@ func (g growth) then(newer growth) *growth {
 	return &g
 }
 
-// growths reads the growth of each row; nil for tables without.
+// growths returns a function that reads the growth of a row; nil for tables that do not grow.
 func (m *merger) growths(rows arrow.RecordBatch) func(i int) growth {
 	if m.table.Grows == "" {
 		return nil
@@ -145,8 +144,7 @@ func (m *merger) growths(rows arrow.RecordBatch) func(i int) growth {
 	return func(i int) growth { return growth{first.Value(i), last(i), previous(i)} }
 }
 
-// learn takes in a pending file; a folded file holds one row per key of a Current
-// table.
+// learn adds a pending file. A folded file has one row per key of a Current table.
 func (m *merger) learn(file int, rows arrow.RecordBatch) {
 	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
 	first, times := m.seen(rows)
@@ -177,7 +175,7 @@ func (m *merger) learn(file int, rows arrow.RecordBatch) {
 	}
 }
 
-// seen are the columns that add up, nil for tables that have none.
+// seen returns the columns first_seen_at and times_seen; nil for tables without them.
 func (m *merger) seen(rows arrow.RecordBatch) (*array.Timestamp, *array.Int64) {
 	if m.table.Kind != schema.Current {
 		return nil, nil
@@ -186,8 +184,8 @@ func (m *merger) seen(rows arrow.RecordBatch) (*array.Timestamp, *array.Int64) {
 	return at(sinks.FirstSeenAt).(*array.Timestamp), at(sinks.TimesSeen).(*array.Int64)
 }
 
-// putOld puts the rows of the current file that nothing pending replaces, and
-// learns what the others carry on.
+// putOld writes the rows of the current file that no pending row replaces, and learns what the others
+// contribute to their replacements.
 func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) error {
 	return m.sink.decode(ctx, m.table, current(m.table), nil, func(rows arrow.RecordBatch) error {
 		var stay []int
@@ -210,7 +208,7 @@ func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) 
 	})
 }
 
-// putNew puts the rows of a pending file that stand, with what they carry on.
+// putNew writes the rows of a pending file that are used, with the values that they take over.
 func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch,
 	put func(arrow.RecordBatch) error) error {
 	var stand []int
@@ -247,7 +245,7 @@ func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch,
 	})
 }
 
-// arrays are the times and the numbers of sightings.
+// arrays returns the times and the numbers of sightings as columns.
 func arrays(all []sighting) (at, numbers arrow.Array) {
 	times := array.NewTimestampBuilder(memory.DefaultAllocator,
 		&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})

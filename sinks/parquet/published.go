@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Published are the files of a folder that readers find.
+// Published has the files of a folder that readers find.
 type Published struct {
 	Instance   string
 	Watermark  int64
@@ -18,8 +18,8 @@ type Published struct {
 	Tables     map[string][]File // by the table's folder, in the order of their names
 }
 
-// ReadPublished reads from a folder's manifest which files readers find. Rows that wait to be
-// published are in no such file.
+// ReadPublished reads the manifest of a folder and returns the files that readers find. It omits files
+// with unpublished rows.
 func ReadPublished(dir string) (*Published, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReadPublished(dir string) (*Published, error) {
 	return p, nil
 }
 
-// IsFolder reports whether a sink writes or has written a folder.
+// IsFolder reports whether a folder belongs to a sink.
 func IsFolder(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, manifestName))
 	return err == nil

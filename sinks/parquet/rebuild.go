@@ -17,27 +17,27 @@ import (
 
 // # Rebuilding
 //
-// A rebuild writes all files again in a folder beside the old one, and exchanges the two in one step.
-// That is impossible for a folder that is a mount point, and one reached through a symbolic link may
-// have surroundings that belong to others. There the files are made in _rebuild, within the folder.
-// When they are complete it is renamed to _rebuilt, which is the commit. Then what is in _rebuilt takes
-// the place of what has its name, one after the other, and the old goes by way of _replaced.
-// Opening the folder finishes that after a kill.
+// A rebuild writes all files again into a folder beside the old one, and exchanges the two atomically.
+// That is impossible for a mount point, and for a symbolic link, the folder that contains the target may
+// belong to others. There the files are written to _rebuild within the folder. When they are complete,
+// _rebuild is renamed to _rebuilt, which is the commit. Then each entry of _rebuilt replaces the one of
+// the same name, and the old entry is moved to _replaced before it is removed. After a kill, opening the
+// folder completes the replacement.
 const (
 	rebuildFolder  = "_rebuild"
 	rebuiltFolder  = "_rebuilt"
 	replacedFolder = "_replaced"
 )
 
-// Rebuild writes all files again, without opening the old ones, and replaces these once fill has written
-// and published everything. Files of other programs in the old folder are in the new one too. After an
-// error, or a kill, the old folder is as it was; a kill while a mount point or the target of a symbolic
-// link is being replaced leaves the rest of that to the next [Open].
+// Rebuild writes all files again without opening the old ones, which it replaces once fill has written
+// and published everything. Files of other programs are kept. After an error or a kill, the old folder is
+// unchanged, except that a kill during the replacement in a mount point or behind a symbolic link leaves
+// the rest of it to the next [Open].
 func Rebuild(o Options, fill func(s sinks.Sink, published string) error) error {
 	return rebuildBy(func(string) error { return nil }, o, fill)
 }
 
-// rebuildBy calls step before each change of the folder that is replaced piece by piece.
+// rebuildBy is Rebuild. It calls step before each change of a folder that is replaced entry by entry.
 func rebuildBy(step func(what string) error, o Options, fill func(s sinks.Sink, published string) error) error {
 	within, err := cannotMove(o.Dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func rebuildBy(step func(what string) error, o Options, fill func(s sinks.Sink, 
 			err = swap(made.Dir, o.Dir)
 		}
 	}
-	return errors.Join(err, os.RemoveAll(made.Dir)) // by now perhaps the old one
+	return errors.Join(err, os.RemoveAll(made.Dir)) // which may be the old folder now
 }
 
 // cannotMove reports whether a folder cannot be exchanged with one beside it.
@@ -90,9 +90,9 @@ func cannotMove(dir string) (bool, error) {
 	return found.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil // 0 before Linux 5.8
 }
 
-// makeLike creates a folder with the permissions of the one that it is to replace, if there is one, and
-// with its owner, group and extended attributes, such as access control lists, if this user may give
-// them. Folders in it inherit the group and the lists, as in the old one.
+// makeLike creates a folder with the permissions of the one that it will replace, if that exists. If this
+// user may set them, it also copies the owner, the group and extended attributes, such as access control
+// lists. Folders within it inherit the group and the lists, as in the old one.
 func makeLike(old, dir string) error {
 	info, err := os.Stat(old)
 	if err != nil {
@@ -105,7 +105,7 @@ func makeLike(old, dir string) error {
 	if err := unix.Stat(old, &found); err != nil {
 		return &os.PathError{Op: "stat", Path: old, Err: err}
 	}
-	for _, owner := range []int{int(found.Uid), -1} { // only root may give another owner
+	for _, owner := range []int{int(found.Uid), -1} { // only root may set another owner
 		err = os.Chown(dir, owner, int(found.Gid))
 		if !errors.Is(err, fs.ErrPermission) {
 			break
@@ -120,10 +120,10 @@ func makeLike(old, dir string) error {
 	return copyAttributes(old, dir)
 }
 
-// copyAttributes gives a folder the extended attributes of another one, as far as the file system has any
-// and this user may set them.
+// copyAttributes copies the extended attributes of a folder, as far as the file system supports them and
+// this user may set them.
 func copyAttributes(from, to string) error {
-	names := make([]byte, 64<<10) // the most that Linux returns
+	names := make([]byte, 64<<10) // the maximum that Linux returns
 	n, err := unix.Listxattr(from, names)
 	if err != nil {
 		return ignoreDenied(&os.PathError{Op: "list the extended attributes of", Path: from, Err: err})
@@ -144,7 +144,8 @@ func copyAttributes(from, to string) error {
 	return nil
 }
 
-// ignoreDenied drops the error of something that this user may not do, or that the file system does not have.
+// ignoreDenied drops the error of an operation that this user may not do, or that the file system does
+// not support.
 func ignoreDenied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
 		return nil
@@ -152,7 +153,7 @@ func ignoreDenied(err error) error {
 	return err
 }
 
-// swap lets two folders take each other's name, of which the second may not be there.
+// swap exchanges the names of two folders; the second one may be missing.
 func swap(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
@@ -164,8 +165,8 @@ func swap(a, b string) error {
 	return syncDir(filepath.Dir(b))
 }
 
-// replaceWithin puts what was made within a folder in place of what it had. What else is in the folder,
-// such as lost+found, stays where it is.
+// replaceWithin replaces entries of a folder by those that were made within it. Other entries, such as
+// lost+found, stay.
 func replaceWithin(dir, made string, tables []*schema.Table, step func(what string) error) error {
 	folders := []string{compactedFolder}
 	for _, t := range tables {
@@ -174,7 +175,7 @@ func replaceWithin(dir, made string, tables []*schema.Table, step func(what stri
 			return err
 		}
 	}
-	for _, folder := range folders { // an empty one takes the place of one without rows any more
+	for _, folder := range folders { // an empty folder replaces one that has no rows any more
 		_, err := os.Lstat(filepath.Join(dir, folder))
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(made, folder), 0o755)
@@ -198,8 +199,8 @@ func replaceWithin(dir, made string, tables []*schema.Table, step func(what stri
 	return finishRebuild(dir, step)
 }
 
-// finishRebuild moves what is in _rebuilt to its place, or what is left of it, and removes what rebuilds
-// leave.
+// finishRebuild moves the remaining entries of _rebuilt to their places, and removes leftovers of
+// rebuilds.
 func finishRebuild(dir string, step func(what string) error) error {
 	rebuilt, replaced := filepath.Join(dir, rebuiltFolder), filepath.Join(dir, replacedFolder)
 	entries, err := os.ReadDir(rebuilt)
@@ -254,7 +255,7 @@ func syncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// keepForeign gives the files below a folder that are not ours a second name.
+// keepForeign hard-links files of other programs from one folder to another.
 func keepForeign(from, to, folder string, tables []*schema.Table) error {
 	return filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
@@ -274,7 +275,7 @@ func keepForeign(from, to, folder string, tables []*schema.Table) error {
 	})
 }
 
-// ours reports whether a sink made a file.
+// ours reports whether a file belongs to a sink.
 func ours(name string, tables []*schema.Table) bool {
 	folder, rest, _ := strings.Cut(filepath.ToSlash(name), "/")
 	if folder == manifestFolder || folder == compactedFolder {

@@ -52,8 +52,8 @@ type Options struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// Sink is a [sinks.Sink]. After an error it reads its state from the manifest again, which is the
-// only record of what was committed.
+// Sink is a [sinks.Sink]. After an error it reads its state from the manifest again, which is the only
+// record of what was committed.
 type Sink struct {
 	options Options
 	root    *os.Root
@@ -63,20 +63,20 @@ type Sink struct {
 	parents map[*schema.Table]*sinks.Parents
 	buffer  *bufio.Writer // of the file that is being written, one at a time
 
-	replaced []replaced      // folders below _compacted that are to go
+	replaced []replaced      // folders below _compacted that are removed later
 	able     map[string]bool // whether the folders of a table can be exchanged, where that is known
 
-	// step is called before every change of the disk with what it will do; tests
-	// let it fail.
+	// step is called before every change of the disk with a description of it. Tests make it fail.
 	step func(what string) error
-	sync func(*os.File) error // makes a file durable; tests watch it
-	now  func() time.Time     // tests set it
+	sync func(*os.File) error // makes a file durable; tests replace it
+	now  func() time.Time     // tests replace it
 }
 
-// rebuild is the remedy for a folder that cannot be used.
+// rebuild is what the operator can do about an unusable folder.
 const rebuild = "'outlierd rebuild parquet' rebuilds it from the journal"
 
-// Open finishes the last step, if a kill interrupted it.
+// Open opens or creates the folder of a sink. If a kill has interrupted a step, it completes or undoes
+// it.
 func Open(o Options) (*Sink, error) {
 	return open(o, func(string) error { return nil })
 }
@@ -125,7 +125,7 @@ func (s *Sink) OpsVersion(context.Context) (int64, error) {
 // Close implements [sinks.Sink].
 func (s *Sink) Close() error { return s.root.Close() }
 
-// fresh makes sure that the state in memory matches the disk.
+// fresh ensures that the state in memory matches the disk.
 func (s *Sink) fresh() error {
 	if err := s.inPlace(); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (s *Sink) fresh() error {
 	return s.recover()
 }
 
-// inPlace makes sure that the folder is still at its path. A moved folder stays open, so that all
-// writes would go there, where no reader looks.
+// inPlace returns an error if the folder is no longer at its path. A moved folder stays open, so all
+// writes would go where no reader looks.
 func (s *Sink) inPlace() error {
 	opened, err := s.root.Stat(".")
 	if err != nil {
@@ -174,8 +174,8 @@ func (s *Sink) recover() error {
 	return nil
 }
 
-// clean looks at all folders, and removes what a kill has left there. From then on only this program
-// adds files, and a publication need not look at the folders again.
+// clean reads all folders and removes leftovers of a killed process. From then on only this program adds
+// files, so a publication need not read the folders again.
 func (s *Sink) clean() error {
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
 		names, err := s.list(t, isTemporary)

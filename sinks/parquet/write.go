@@ -17,8 +17,8 @@ import (
 	"outlierd/sinks"
 )
 
-// Write implements [sinks.Sink]. Rows of tables that only grow are in their final
-// files when it returns; those of Current and Children tables wait in pending files.
+// Write implements [sinks.Sink]. When it returns, rows of tables that only grow are in their final files;
+// those of Current and Children tables are in pending files.
 func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	if err := s.fresh(); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 	return writeDates(ctx, step, b, t, split(rows, times), rows)
 }
 
-// writePending writes the rows of a table that is merged when it is published, behind a
-// tombstone for each identity that is gone and may have rows.
+// writePending writes a pending file: the rows of a table that is merged when it is published, after a
+// tombstone for each deleted identity that may have rows.
 func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *schema.Table,
 	rows, gone arrow.RecordBatch) error {
 	all := []arrow.RecordBatch{rows}
@@ -98,8 +98,8 @@ func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *s
 		func(w io.Writer) (int64, error) { return encodePending(w, all) })
 }
 
-// identities knows which identities have rows in a table that is merged when it is
-// published: in its current file, or in those that are pending.
+// identities returns the identities that have rows in a table that is merged when it is published: in its
+// current file or in a pending one.
 func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
 	if s.parents[t] != nil {
 		return s.parents[t], nil
@@ -122,7 +122,7 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 	return memory, nil
 }
 
-// writeDates writes one part for every date that rows were observed on.
+// writeDates writes one part for every date of observation.
 func writeDates(
 	ctx context.Context, step *step, b sinks.Batch, t *schema.Table, dates map[string][]int, rows arrow.RecordBatch,
 ) error {
@@ -144,11 +144,11 @@ func writeDates(
 	return nil
 }
 
-// split finds the rows of each date; a row that does not say goes by its answer.
+// split returns the rows of each date. A row without a time has the date of its answer.
 func split(rows arrow.RecordBatch, times map[int64]arrow.Timestamp) map[string][]int {
 	dates := map[string][]int{}
 	observed, answers := observedAt(rows), answers(rows)
-	var answered arrow.Timestamp // when the answer of the row was
+	var answered arrow.Timestamp // time of the row's answer
 	day, date, some := int64(-1), "", []int(nil)
 	for i := range int(rows.NumRows()) {
 		if i == 0 || answers.Value(i) != answers.Value(i-1) {
@@ -173,9 +173,9 @@ func split(rows arrow.RecordBatch, times map[int64]arrow.Timestamp) map[string][
 	return dates
 }
 
-// observations tell when the answers of a batch were observed, as far as a row says so. An
-// answer without one counts as of 1970, so that the place of its rows depends on nothing
-// but the answer: not on the others of its batch.
+// observations returns when the answers of a batch were observed, as far as one of their rows has a time.
+// An answer without one counts as of 1970, so that the place of its rows depends on the answer alone and
+// not on the others of its batch.
 func observations(b sinks.Batch) map[int64]arrow.Timestamp {
 	times := map[int64]arrow.Timestamp{}
 	for _, part := range b.Parts {
@@ -193,7 +193,7 @@ func observations(b sinks.Batch) map[int64]arrow.Timestamp {
 	return times
 }
 
-// observedAt is nil for tables without such a column.
+// observedAt returns the column observed_at; nil for tables without it.
 func observedAt(rows arrow.RecordBatch) *array.Timestamp {
 	at := rows.Schema().FieldIndices(sinks.ObservedAt)
 	if len(at) == 0 {
@@ -202,7 +202,7 @@ func observedAt(rows arrow.RecordBatch) *array.Timestamp {
 	return rows.Column(at[0]).(*array.Timestamp)
 }
 
-// changed drops the rows, which it takes over, that repeat their key's last one.
+// changed returns the rows that differ from the last row of their key. It releases rows.
 func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer rows.Release()
 	memory := s.changes[t]
@@ -217,8 +217,8 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	return sinks.Pick(ctx, rows, memory.Add(rows))
 }
 
-// replace deletes the rows of parents that were fetched again from older parts. That reads all parts of
-// the table, but parents are fetched again only on request.
+// replace deletes older rows of parents that were fetched again. It reads all parts of the table, but
+// parents are fetched again only on request.
 func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	memory := s.parents[t]
 	if memory == nil {
@@ -241,7 +241,7 @@ func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows ar
 	return s.takeOut(ctx, step, t, gone)
 }
 
-// takeOut rewrites the parts that hold rows of the parents that go.
+// takeOut rewrites the parts that contain rows of the given parents, without these rows.
 func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone map[string]bool) error {
 	hit, left := map[string]bool{}, map[string]bool{}
 	err := s.eachPart(ctx, t, t.Key[:1], func(name string, rows arrow.RecordBatch) error {
@@ -278,7 +278,7 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 	return nil
 }
 
-// staying are the rows whose identity does not go.
+// staying returns the indices of the rows whose identity is not in gone.
 func staying(rows arrow.RecordBatch, t *schema.Table, gone map[string]bool) []int {
 	var stay []int
 	keys := sinks.KeysOf(rows, t.Identity())
