@@ -26,7 +26,7 @@
 //
 // Rows of Current, Children and Once tables are replaced by position deletes, which all five engines
 // can read, in the commit that adds the new rows. An index in memory has the positions of all rows of
-// this writer, at about 24 bytes per row, so the cost of a commit depends on the size of the change
+// this writer, at about 70 bytes per row, so the cost of a commit depends on the size of the change
 // only. The index is read from the files when a table is changed for the first time.
 //
 // # Maintenance
