@@ -13,19 +13,18 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Outcome is what became of the price of a request. There are three, because a
-// failed request is refunded (interface, Errors, rule 3) but a lost answer
-// proves nothing.
+// Outcome says whether a request was charged. There are three outcomes: a failed request is refunded
+// (interface, Errors, rule 3), but a lost answer proves nothing.
 type Outcome string
 
 const (
-	Charged  Outcome = "charged"  // a whole answer arrived
-	Refunded Outcome = "refunded" // proof of failure: provably unsent, the documented error JSON, or a 429
+	Charged  Outcome = "charged"  // a complete answer arrived
+	Refunded Outcome = "refunded" // it provably failed: it was not sent, or the answer is the documented error JSON or a 429
 	Unknown  Outcome = "unknown"  // no proof either way; counts as charged
 )
 
-// Answer is all that is known after one attempt, whether or not the service
-// replied. Its body stays raw: [Answer.JSON] opens it, package schema decodes it.
+// Answer is the result of one attempt, whether or not the service replied. The body stays raw:
+// [Answer.JSON] decompresses it, and package schema decodes it.
 type Answer struct {
 	Request *Request
 	Status  int         // HTTP status; 0 if no status line arrived
@@ -40,33 +39,32 @@ type Answer struct {
 	Encoding string
 
 	Waited     time.Duration
-	SentAt     time.Time // just before the first byte could leave; zero if provably unsent
-	ReceivedAt time.Time // when the answer was complete, or the attempt was given up
-	Err        error     // nil for a usable answer, else usually an *Error
+	SentAt     time.Time // just before the first byte may have been sent; zero if provably unsent
+	ReceivedAt time.Time // when the answer was complete, or the attempt was cancelled
+	Err        error     // nil for a usable answer, otherwise usually an *Error
 
-	// Own reports whether the service itself wrote it, and not a gateway: it is complete, and has the
-	// form of the service's answers or errors.
+	// Own reports whether the service itself wrote the answer, and not a gateway: the answer is complete
+	// and has the form of the service's answers or errors.
 	Own bool
 
-	opened []byte // Body without its encoding, once it has been opened
+	opened []byte // Body, decompressed, once JSON was called
 }
 
-// The most that an answer may hold. A page of 40 hits has about 100 KB, a long
-// transcript a few MB.
+// Size limits of an answer. A page of 40 hits has about 100 KB, a long transcript a few MB.
 const (
 	maxWire = 16 << 20
 	maxOpen = 64 << 20
 )
 
-// errTooLarge is the error of a body that is larger without its encoding than is kept in memory.
+// errTooLarge returns the error for a body whose decompressed size exceeds the limit.
 func errTooLarge(body []byte) error {
 	return fmt.Errorf("the answer has %d bytes, and more than %d MiB decompressed, which is the limit",
 		len(body), maxOpen>>20)
 }
 
-// JSON is the body without its encoding. It fails if the body cannot be inflated
-// whole, or holds more than 64 MiB; of an answer without Err it never fails.
-// The bytes are shared: they must not be changed.
+// JSON returns the decompressed body. It returns an error if the body cannot be decompressed completely,
+// or is larger than 64 MiB. It never fails for an answer without Err. The bytes are shared and must not
+// be changed.
 func (a *Answer) JSON() ([]byte, error) {
 	if a.opened != nil {
 		return a.opened, nil
@@ -74,8 +72,7 @@ func (a *Answer) JSON() ([]byte, error) {
 	return open(a.Body, a.Encoding)
 }
 
-// open undoes an encoding, and takes off the byte order mark that some servers
-// put before their JSON.
+// open decompresses a body, and removes the byte order mark that some servers put before their JSON.
 func open(body []byte, encoding string) ([]byte, error) {
 	var err error
 	switch encoding {
@@ -90,9 +87,10 @@ func open(body []byte, encoding string) ([]byte, error) {
 
 func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
 
-// inflate undoes gzip, and returns how many bytes of body it was. What follows, such as the line break
-// of a proxy, is not part of the answer; whether the contents are whole is for their JSON to tell.
-// The last four bytes say how long the contents are, which is believed as far as it is likely.
+// inflate decompresses gzip, and returns the length of the gzip data in body. Bytes after it, such as the
+// line break of a proxy, are not part of the answer. Whether the contents are complete is decided by
+// their JSON. The last four bytes have the length of the contents, which is used as far as it is
+// plausible.
 func inflate(body []byte) (contents []byte, used int, err error) {
 	z, _ := readers.Get().(*gzip.Reader)
 	if z == nil {
@@ -115,16 +113,16 @@ func inflate(body []byte) (contents []byte, used int, err error) {
 			return nil, 0, errTooLarge(body)
 		}
 		used = len(body) - in.Len()
-		if z.Reset(in) != nil { // the end, or something that is not gzip
+		if z.Reset(in) != nil { // the end, or bytes that are not gzip
 			return b.Bytes(), used, nil
 		}
 	}
 }
 
-// readers are those of gzip: each has a window of 32 KiB.
+// readers pools gzip readers: each has a window of 32 KiB.
 var readers sync.Pool
 
-// cutShort gives an input that ends early one name, wherever the end fell.
+// cutShort returns one error for input that ends too early, wherever it ends.
 func cutShort(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -132,11 +130,11 @@ func cutShort(err error) error {
 	return err
 }
 
-// Date is the time that came with the answer, also with one of a gateway; zero without one.
+// Date returns the Date header of the answer, including that of a gateway; zero if there is none.
 func (a *Answer) Date() time.Time { return date(a.Header) }
 
-// ServiceTime is the service's clock when it answered: the Date of an answer that is
-// its own and comes out of no cache on the way. It is zero if there is none.
+// ServiceTime returns the service's clock when it answered: the Date of an answer that the service itself
+// wrote and that no cache has stored. It is zero if there is none.
 func (a *Answer) ServiceTime() time.Time {
 	if age := a.Header.Get("Age"); !a.Own || age != "" && age != "0" {
 		return time.Time{}

@@ -6,13 +6,13 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// authorOwner is the one member about the author of a comment that does not identify an author.
+// authorOwner is the only author member of a comment that does not identify the author.
 const authorOwner = "authorIsChannelOwner"
 
-// hideAuthors takes out of an answer with comments who wrote them: of all members whose names begin
-// with "author" (interface, Video comments) only the id is kept, as what pseudonym makes of it; ""
-// is null, as are the others. Such a body is kept without its encoding from here on. One that is not
-// JSON, or was cut short, stays as it came.
+// hideAuthors removes the authors of comments from an answer: of all members whose names begin with
+// "author" (interface, Video comments) it keeps only the id, replaced by its pseudonym. Other members
+// become null, and so does the id if the pseudonym is "". A changed body is stored decompressed. A body
+// that is incomplete or not JSON stays unchanged.
 func (a *Answer) hideAuthors(pseudonym func(id string) string) {
 	if pseudonym == nil || a.Request.op != OpComments {
 		return

@@ -6,10 +6,9 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// readChannelPage reads the answer of a search for channels as readOutlierPage does
-// that of a search for outliers. Its hits have a ChannelID, and Facts under the
-// names that a search for channels sorts by; what recency orders by is not known, so there
-// is none of that name.
+// readChannelPage reads the answer of a search for channels. Its hits have a ChannelID, and Facts with
+// the names of the sort orders of a channel search. There is no fact for recency, because the interface
+// does not say which field it sorts by.
 func readChannelPage(body []byte) (Page, error) {
 	p, err := readPage(body, (*Hit).readChannel)
 	if err != nil {
@@ -45,7 +44,7 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 	})
 }
 
-// channelEstimates are to channels what hitEstimates are to outliers.
+// channelEstimates is the equivalent of hitEstimates for channels.
 var channelEstimates = map[string]string{"revenueMonthlyEstimation": "revenueMonthly", "rpmEstimation": "rpm"}
 
 func (h *Hit) readChannelStatistics(d *jx.Decoder) error {

@@ -13,19 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// The codes of our own refusals. Those of the service are not shown.
+// The codes of errors that this package detects. Codes of the service are not shown.
 const (
 	codeEnum     = "enum"     // not one of the allowed values
-	codePattern  = "pattern"  // not of the form
+	codePattern  = "pattern"  // wrong form
 	codeBounds   = "bounds"   // too small or too large
-	codeOrder    = "order"    // From above To: paid for, and always empty
+	codeOrder    = "order"    // From is above To: would be charged, and is always empty
 	codeRequired = "required" // missing
 	codeUnknown  = "unknown"  // not a parameter of the operation
 )
 
-// Check applies the rule of this one parameter to its values as they are sent
-// (interface, Endpoints and Common filters); what is not there is not wrong, unless
-// it is required. The Path of an error is the name on the wire: "viewCountTo".
+// Check checks the values of one parameter in the form in which they are sent (interface, Endpoints and
+// Common filters). A missing value is an error only if the parameter is required. The Path of an error is
+// the name on the wire: "viewCountTo".
 func (p Param) Check(params url.Values) []FieldError {
 	switch p.Form {
 	case Texts:
@@ -64,8 +64,8 @@ func (p Param) checkTexts(list []string) []FieldError {
 	return all
 }
 
-// CheckText applies the rule of a text, or of one element of a list of texts, and
-// says what is wrong with it; "" if nothing is.
+// CheckText checks a text, or one element of a list of texts, and returns what is wrong with it; "" if it
+// is valid.
 func (p Param) CheckText(s string) string {
 	for _, e := range p.checkText(s) {
 		return e.Message
@@ -90,9 +90,9 @@ func (p Param) checkText(s string) []FieldError {
 	return nil
 }
 
-// A scale reads and writes the ends of ranges of one form.
+// A scale parses, formats and compares the ends of ranges of one form.
 type scale[T any] struct {
-	what    string // as messages name one value
+	what    string // what messages call one value
 	parse   func(string) (T, error)
 	format  func(T) string
 	compare func(a, b T) int
@@ -107,8 +107,8 @@ var (
 		func(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }, Instant, time.Time.Compare}
 )
 
-// read reads the end of a range. Only the form in which values are sent is read, so
-// that one question has one identity. It is nil where nothing is given.
+// read parses the end of a range. It accepts only the canonical form, so that equal requests have equal
+// identities. It returns nil if there is no value.
 func (s scale[T]) read(params url.Values, name string) (end *T, problem string) {
 	values, given := params[name]
 	if !given {
@@ -124,8 +124,8 @@ func (s scale[T]) read(params url.Values, name string) (end *T, problem string) 
 	return &v, ""
 }
 
-// checkRange checks both ends of a range, and then their order. The interface
-// allows From above To; it is refused because its answer is empty and costs the same.
+// checkRange checks both ends of a range, and then their order. The interface allows From above To, but
+// the answer would be empty and cost the same.
 func checkRange[T any](p Param, params url.Values, s scale[T], end func(v T, isTo bool) string) []FieldError {
 	var all []FieldError
 	var ends [2]*T
@@ -159,7 +159,7 @@ func (p Param) checkCount(text string) []FieldError {
 func (p Param) checkInteger(n int64, isTo bool) string {
 	most := p.max
 	if most > 0 && !isTo {
-		most = maxInteger // whatever To is bounded by
+		most = maxInteger // whatever the maximum of To is
 	}
 	switch {
 	case p.positive && isTo && n <= 0:
@@ -184,11 +184,11 @@ func (p Param) checkNumber(x float64, isTo bool) string {
 	return ""
 }
 
-// anyInstant passes all: the form has four digits for a year, as the interface's pattern.
+// anyInstant accepts all times: the form limits years to four digits, like the interface's pattern.
 func anyInstant(time.Time, bool) string { return "" }
 
-// checkChannelID holds a parameter to the form that the interface gives for
-// channel ids in paths; for parameters it shows no rule.
+// checkChannelID checks that s has the form of channel ids in paths. The interface has no rule for
+// channel ids in parameters.
 func checkChannelID(s string) string {
 	if channelID.MatchString(s) {
 		return ""
@@ -196,8 +196,8 @@ func checkChannelID(s string) string {
 	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", clean(s))
 }
 
-// checkVideoID does the same for ids of videos, where the interface shows the rule
-// for one parameter, thumbnailVideoId.
+// checkVideoID checks that s has the form of video ids. The interface has this rule for one parameter,
+// thumbnailVideoId.
 func checkVideoID(s string) string {
 	if videoID.MatchString(s) {
 		return ""
@@ -205,9 +205,9 @@ func checkVideoID(s string) string {
 	return fmt.Sprintf("must be a video id, 11 letters, digits, - or _, not %q", clean(s))
 }
 
-// latin are the letters of which a title pattern must have two, accented ones
-// included. Unicode's own Latin has more, of which the interface does not speak:
-// numerals such as Ⅳ, full-width forms, phonetic signs.
+// latin has the letters of which a title pattern needs at least two, including accented ones. Unicode's
+// table Latin has more, which the interface does not mention: numerals such as Ⅳ, full-width forms and
+// phonetic signs.
 var latin = &unicode.RangeTable{LatinOffset: 4, R16: []unicode.Range16{
 	{Lo: 'A', Hi: 'Z', Stride: 1}, {Lo: 'a', Hi: 'z', Stride: 1}, {Lo: 'À', Hi: 'Ö', Stride: 1},
 	{Lo: 'Ø', Hi: 'ö', Stride: 1},
@@ -243,8 +243,7 @@ func (p Param) wrong(end, code, message string) []FieldError {
 	return []FieldError{{Path: p.Name + end, Code: code, Message: message}}
 }
 
-// languages are the two-letter codes of ISO 639-1, with sh, which it withdrew
-// but which data still carries.
+// languages has the two-letter codes of ISO 639-1, and sh, which was withdrawn but still occurs in data.
 var languages = strings.Fields(`
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
 da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz

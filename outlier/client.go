@@ -10,43 +10,41 @@ import (
 	"time"
 )
 
-// StopGrace is how long a call that was already sent may go on after its context
-// has ended. Its answer may have been paid for, so a stop waits that long for it.
+// StopGrace is how long a request that was sent may continue after its context has ended. Its answer may
+// be charged, so a stop waits that long for it.
 const StopGrace = 20 * time.Second
 
 const defaultTimeout = 60 * time.Second
 
-// Client is the only code that talks to the service. Its fields are set before
-// the first call; then it may be used by several goroutines at once.
+// Client is the only code that sends requests to the service. Its fields are set before the first call;
+// after that, several goroutines may use it concurrently.
 type Client struct {
 	URL       string            // as accepted by [CheckURL]
 	Key       Key               // the zero Key sends no Authorization
-	Arrays    Arrays            // how lists go into a query string; "" means ArraysRepeat
-	Pacer     Pacer             // nil: unpaced
-	Transport http.RoundTripper // nil: as of [NewTransport], with a connection for each call
+	Arrays    Arrays            // encoding of lists in a query string; "" means ArraysRepeat
+	Pacer     Pacer             // nil: no rate limit
+	Transport http.RoundTripper // nil: that of [NewTransport], with a connection for each request
 	UserAgent string            // "" means "outlierd"
 	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
-	Forgotten Mention           // of ids that are neither asked about nor kept; nil for none
+	Forgotten Mention           // matches ids that must be neither requested nor stored; nil for none
 
-	// Pseudonym is what is kept of the id of a comment's author, "" for nothing; nil keeps all
-	// that the service tells of authors.
+	// Pseudonym returns what is stored in place of the id of a comment's author; "" stores nothing. If it
+	// is nil, all data about authors is stored.
 	Pseudonym func(id string) string
 }
 
-// Do makes one attempt to have r answered, never a second one, and keeps m's
-// books. The package comment tells the way of a call.
+// Do sends r once, never a second time, and reports reservation and outcome to m. The package comment
+// describes the steps.
 //
-// The Answer is nil only if r was never reserved: the context ended while waiting,
-// r names what was forgotten ([*ForgottenError]), or m refused, whose reason the error
-// wraps. Otherwise it is what was settled, and the error is its Err, joined with an
-// [*UnkeptError] if the books could not be kept.
+// The Answer is nil only if r was never reserved: the context ended while waiting, r names a forgotten id
+// ([*ForgottenError]), or m refused; the error then wraps m's reason. Otherwise it is the answer that was
+// settled, and the error is its Err, joined with an [*UnkeptError] if Settle failed.
 //
-// When ctx ends before the request was sent, nothing is sent. A request that was
-// sent is given [StopGrace] to finish.
+// If ctx ends before the request was sent, nothing is sent. A request that was sent has [StopGrace] to
+// finish.
 //
-// A RoundTripper other than [http.Transport] must call the GotConn of
-// [httptrace.ClientTrace] before it sends anything, and then honour the request's
-// context.
+// A RoundTripper other than [http.Transport] must call GotConn of [httptrace.ClientTrace] before it sends
+// anything, and then honour the request's context.
 func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err error) {
 	if r.mentions(c.Forgotten) {
 		return nil, &ForgottenError{r}
@@ -63,8 +61,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 		return nil, fmt.Errorf("%s: %w", r.name(), err)
 	}
 
-	// From here on the reservation is settled whatever happens: should the exchange
-	// panic, the answer is as it stands here.
+	// From here on the reservation is always settled, with this answer if the exchange panics.
 	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.op, Entity: r.entity, Message: "given up"}}
 	outcome := Unknown
 	defer func() {
@@ -84,7 +81,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 	return a, nil
 }
 
-// exchange sends the request of a and completes a with what comes of it.
+// exchange sends the request of a and completes a with the result.
 func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outcome {
 	x, done := newExchange(ctx, a, attempt, cmp.Or(c.Timeout, defaultTimeout))
 	defer done()
@@ -98,8 +95,8 @@ func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outco
 	return outcome
 }
 
-// request is what goes over the wire. Accept-Encoding is set here, so that the
-// transport leaves the body as it comes.
+// request returns the HTTP request. It sets Accept-Encoding itself, so that the transport does not
+// decompress the body.
 func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
 	u, err := parse(strings.TrimRight(c.URL, "/") + r.path)
 	if err != nil {
@@ -137,12 +134,12 @@ func (c *Client) transport() (http.RoundTripper, error) {
 	return t.fresh, nil
 }
 
-// name is how errors speak of r: "transcript dQw4w9WgXcQ".
+// name returns the name of r in errors: "transcript dQw4w9WgXcQ".
 func (r *Request) name() string {
 	return strings.TrimSpace(string(r.op) + " " + r.entity)
 }
 
-// unpaced lets every request leave at once.
+// unpaced is a Pacer without a limit.
 type unpaced struct{}
 
 func (unpaced) Wait(context.Context, *Request) error { return nil }

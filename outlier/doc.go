@@ -1,6 +1,6 @@
-// Package outlier speaks to the outlier search and video data service, one to one
-// with its interface specification, whose sections the comments name. The file
-// openapi.yaml says the same to programs; tests hold every request against it.
+// Package outlier is the client of the outlier search and video data service. It follows the interface
+// specification, whose sections the comments name. The file openapi.yaml specifies the same for programs;
+// tests check every request against it.
 //
 // # Resources
 //
@@ -13,59 +13,57 @@
 //	NewQuery ──> Query.Page ─┐
 //	             DataRequest ┴─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
 //
-// A [Query] is what is wanted: an operation and its parameters. Jobs, plans and the record
-// of a run hold it. A [Request] is one call: of a query, or about an id. It exists only if
-// it obeys the interface, and never changes. [NewRequest] checks parameters, in the form in
-// which they are sent and stored, against the one table of them ([Operation.Params]) before
-// anything is spent. It refuses what the operation does not have, since a misspelled filter
-// would be paid for and not applied.
+// A [Query] is an operation and its parameters. Jobs, plans and the record of a run contain queries. A
+// [Request] is one call: of a query, or about an id. Every Request is valid and never changes.
+// [NewRequest] checks parameters, in the form in which they are sent and stored, against one table
+// ([Operation.Params]) before anything is spent. It refuses parameters that the operation does not have:
+// a misspelled filter would be charged for and not applied.
 //
-// An [Answer] keeps the body as it came over the wire, because it was paid for. This package
-// reads from it only what steers the program: a [Page] with its hits, the state of a [Scan],
-// whether there is nothing at all ([Empty]), and what went wrong ([Error]). No structs mirror
-// the answers; package schema is the full decoder.
+// An [Answer] keeps the body as received, because it was paid for. This package reads from it only what
+// controls the program: a [Page] with its hits, the state of a [Scan], whether the service has no data
+// ([Empty]), and what went wrong ([Error]). There are no structs for the answers; package schema is the
+// full decoder.
 //
-// What an answer costs is a matter of [Prices], which are given when a request is made.
-// The price of a scan depends on its mode, which is therefore always sent, even where
-// it is the service's default.
+// [Prices], which are passed when a request is made, determine what an answer costs. The price of a scan
+// depends on its mode, so the mode is always sent, even if it is the service's default.
 //
 // # One call
 //
-// [Client.Do] is the only place that spends. It makes one attempt and never a
-// second, which matters most for a scan: a repeated POST starts and charges another.
+// [Client.Do] is the only function that spends credits. It makes one attempt and never a second, which
+// matters most for a scan: a repeated POST starts and charges another one.
 //
-//  1. [Pacer.Wait]: the request may leave as far as the rate limit goes.
-//  2. [Meter.Reserve]: its price is set aside, or the budget refuses.
-//  3. A connection is made, for this attempt alone if it is paid. A free one may have the
-//     connection of the one before, in a form that Go cannot send twice; see [Transport].
-//  4. [Attempt.Sending]: durably marked as sent, before the first byte. If the
-//     marking fails, the connection is closed, and nothing was sent.
-//  5. The whole answer is read, within limits of size and time. Redirects are not
-//     followed, as they would carry the key along.
+//  1. [Pacer.Wait]: waits until the rate limit allows the request.
+//  2. [Meter.Reserve]: reserves its price, unless the budget refuses.
+//  3. A connection is made, for this attempt alone if it is paid. A free request may reuse a connection, in
+//     a form that Go cannot send twice; see [Transport].
+//  4. [Attempt.Sending]: marks the attempt durably as sent, before the first byte. If that fails, the
+//     connection is closed, and nothing was sent.
+//  5. The whole answer is read, within limits of size and time. Redirects are not followed, because the
+//     request to the new address would contain the key.
 //  6. [Pacer.Observe], then [Attempt.Settle] with the answer and its [Outcome].
 //
 // A failed request is refunded (interface, Errors, rule 3), but a lost answer proves
 // nothing. So there are three outcomes:
 //
-//	Refunded   provably not sent, or refused by the service in one of its shapes
-//	Charged    a whole answer, even if it makes no sense
-//	Unknown    all else: time-outs, resets, cut bodies, redirects, gateways' pages;
-//	           it counts as charged, and what did arrive is kept
+//	Refunded   provably not sent, or refused by the service in a documented shape
+//	Charged    a complete answer, even if it makes no sense
+//	Unknown    everything else: time-outs, resets, incomplete bodies, redirects, pages of gateways;
+//	           counts as charged, and the received part is kept
 //
-// The service has refused if the status is 429, or if the error of a whole JSON object
-// is itself an object with a message, errors or a rateLimit (interface, Errors), and
+// The service has refused a request if the status is 429, or if the body is a complete JSON object whose
+// error is an object with a message, errors or a rateLimit (interface, Errors), and depending on the status:
 //
-//	any 4xx, any 5xx    the field status is there, too: gateways write the rest as well
-//	any 4xx             with a rateLimit, which is known to come without a status
-//	2xx                 as the first, with nothing of an answer beside it
+//	any 4xx, any 5xx    it has the field status as well: gateways send the other fields too
+//	any 4xx             it has a rateLimit, which is known to occur without a status
+//	2xx                 as the first, and the body has no data of an answer
 //	3xx                 never
 //
-// A stop, the end of Do's context, prevents what was not sent. What was sent gets
-// [StopGrace] to finish.
+// If Do's context ends, a request that was not sent is never sent. One that was sent has [StopGrace] to
+// finish.
 //
 // # What the interface leaves open
 //
-// Each guess of ours lives in one place:
+// Each assumption of ours is in one place:
 //
 //	how arrays are encoded               [Client].Arrays, encode.go: the key is repeated
 //	parameters of the channel searches   params: those of services of this shape

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// Arrays is how a parameter that is a list goes into a query string, which the
-// interface does not show. This file is the one place that knows.
+// Arrays is the encoding of a list parameter in a query string. The interface does not specify it; only
+// this file depends on it.
 type Arrays string
 
-// The encodings in use among services. Keys are sorted, elements keep their order.
+// Common encodings. Keys are sorted, elements keep their order.
 const (
-	ArraysRepeat  Arrays = "repeat"  // query=a&query=b, as services of this shape do; "" means the same
+	ArraysRepeat  Arrays = "repeat"  // query=a&query=b, common in similar services; "" means the same
 	ArraysBracket Arrays = "bracket" // query[]=a&query[]=b
-	ArraysComma   Arrays = "comma"   // query=a,b; an element with a comma, which goes as %2C, is refused by package job
+	ArraysComma   Arrays = "comma"   // query=a,b; package job refuses elements with a comma, which would be sent as %2C
 )
 
-// encode writes the query string of r.
+// encode returns the query string of r.
 func (a Arrays) encode(r *Request) string {
 	switch a {
 	case ArraysBracket:
@@ -52,8 +52,8 @@ func commas(name string, values []string) string {
 	return url.QueryEscape(name) + "=" + strings.Join(escaped, ",")
 }
 
-// isList reports whether a parameter is an array, even if it has one element only.
-// Of parameters that are not known only the number of values can tell.
+// isList reports whether a parameter is an array, even with one element. For an unknown parameter it
+// depends on the number of values.
 func (r *Request) isList(name string) bool {
 	if len(r.params[name]) > 1 {
 		return true
@@ -61,9 +61,8 @@ func (r *Request) isList(name string) bool {
 	return slices.ContainsFunc(r.op.known(), func(p Param) bool { return p.Form == Texts && p.Name == name })
 }
 
-// put places the parameters of r where its method has them: in the query string,
-// or in a JSON body. A body comes without GetBody, so that net/http has no way to
-// send it again.
+// put adds the parameters of r to the query string, or to a JSON body, depending on the method. The body
+// has no GetBody, so net/http cannot send it again.
 func (a Arrays) put(r *Request, on *http.Request) error {
 	if on.Method != http.MethodPost {
 		on.URL.RawQuery = a.encode(r)
@@ -78,7 +77,7 @@ func (a Arrays) put(r *Request, on *http.Request) error {
 	return nil
 }
 
-// body writes the parameters of r as one JSON object.
+// body returns the parameters of r as one JSON object.
 func (r *Request) body() ([]byte, error) {
 	members := map[string]any{}
 	for name, values := range r.params {

@@ -12,45 +12,45 @@ import (
 	"outlierd/excerpt"
 )
 
-// Kind says what an [Error] means for the code that reacts to it.
+// Kind classifies an [Error] for the code that handles it.
 type Kind string
 
-// The four shapes of the interface, Errors, told apart by body and status, and
-// the ways in which there is no such answer.
+// The four error shapes of the interface, Errors, distinguished by body and status, and the cases without
+// such an answer.
 const (
 	Invalid      Kind = "invalid"      // 400, or validation shape: a parameter breaks a rule; Fields may name it
 	Unauthorized Kind = "unauthorized" // 401, or 403 of the service itself: the key is refused
 	NoCredits    Kind = "no_credits"   // 402: the account has too few credits
-	NotFound     Kind = "not_found"    // 404 with an error body: no such thing
-	Limited      Kind = "limited"      // rate-limit shape, or status 429 whatever its body
+	NotFound     Kind = "not_found"    // 404 with an error body: the entity does not exist
+	Limited      Kind = "limited"      // rate-limit shape, or status 429 with any body
 	Failed       Kind = "failed"       // any other documented error body
 	Unsent       Kind = "unsent"       // provably not sent: DNS, dial, TLS, proxy
-	Lost         Kind = "lost"         // sent, and no complete answer: time-out, reset, cut body
-	Foreign      Kind = "foreign"      // an answer that is not the service's: a gateway's page, a redirect
-	Malformed    Kind = "malformed"    // a complete 2xx answer that is not the JSON expected
+	Lost         Kind = "lost"         // sent, but no complete answer: time-out, reset, truncated body
+	Foreign      Kind = "foreign"      // an answer of another server: a gateway's page, a redirect
+	Malformed    Kind = "malformed"    // a complete 2xx answer that is not the expected JSON
 )
 
-// Error is every way in which a call can go wrong, in one type.
+// Error is any failure of a call.
 type Error struct {
 	Kind    Kind
 	Op      Operation
 	Entity  string
 	Status  int          // HTTP status, 0 if none arrived
-	Message string       // the service's own words, or ours if it said nothing
-	Fields  []FieldError // Invalid: the parameters at fault, if the service names them
-	Rate    *Rate        // Limited: what the body tells of the limit, if anything
+	Message string       // the service's message, or ours if it has none
+	Fields  []FieldError // of Invalid: the invalid parameters, if the service names them
+	Rate    *Rate        // of Limited: what the body says about the limit; nil for nothing
 	Cause   error        // the transport's error, if there was one
 }
 
 // FieldError is one element of the validation shape.
 type FieldError struct {
-	Path    string // the parameter, its parts joined by "."; "" if it is not a single one
+	Path    string // the parameter, with parts joined by "."; "" if it is about several
 	Code    string
 	Message string
 }
 
-// Rate is what an answer says about the rate limit. A field that the answer does
-// not carry is negative, Reset then zero (the interface does not promise any).
+// Rate is what an answer says about the rate limit. Missing numbers are negative, and a missing Reset is
+// zero: the interface guarantees none of them.
 type Rate struct {
 	Limit     int
 	Current   int // requests counted in the window; may exceed Limit
@@ -58,8 +58,8 @@ type Rate struct {
 	Reset     time.Time // when the window ends, by the service's clock
 }
 
-// Error says what was asked, what came and why: "details dQw4w9WgXcQ: HTTP 404:
-// not found". Text of the service is shortened and stripped of control characters.
+// Error returns the request, the status and the cause: "details dQw4w9WgXcQ: HTTP 404: not found". It
+// shortens text of the service and removes control characters.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(string(e.Op) + " " + e.Entity))
@@ -68,12 +68,12 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": " + cmp.Or(e.details(), strings.ReplaceAll(string(e.Kind), "_", " ")))
 	if e.Cause != nil {
-		b.WriteString(": " + clean(e.Cause.Error())) // nested JSON makes for nested messages
+		b.WriteString(": " + clean(e.Cause.Error())) // nested JSON causes nested messages
 	}
 	return b.String()
 }
 
-// details is the message, then each parameter at fault.
+// details returns the message and the invalid parameters.
 func (e *Error) details() string {
 	var parts []string
 	if e.Message != "" {
@@ -85,7 +85,7 @@ func (e *Error) details() string {
 	return strings.Join(parts, "; ")
 }
 
-// Unwrap gives the transport's error.
+// Unwrap returns the transport's error.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // LogValue implements [slog.LogValuer].
@@ -106,8 +106,7 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// redact takes the key out of all that was said from outside: a service may
-// quote the key that it refuses.
+// redact removes the key from all text from outside: a service may quote a key that it refuses.
 func (e *Error) redact(k Key) {
 	e.Message = k.redact(e.Message)
 	for i := range e.Fields {
@@ -122,12 +121,11 @@ func (e *Error) redact(k Key) {
 	}
 }
 
-// UnkeptError says that a call was made and that [Attempt.Settle] could not write down
-// what became of it. Whatever the service said, what was to be kept with the answer
-// is not.
+// UnkeptError says that a call was made but [Attempt.Settle] could not record the result. Whatever the
+// service answered, the answer is not stored.
 type UnkeptError struct {
 	Request *Request
-	Outcome Outcome // as it was to be booked
+	Outcome Outcome // the outcome that was to be recorded
 	Cause   error
 }
 
@@ -135,11 +133,11 @@ func (e *UnkeptError) Error() string {
 	return fmt.Sprintf("%s: settle as %s: %v", e.Request.name(), e.Outcome, e.Cause)
 }
 
-// Unwrap gives the error of Settle.
+// Unwrap returns the error of Settle.
 func (e *UnkeptError) Unwrap() error { return e.Cause }
 
-// clean makes foreign text fit for one line of a terminal or a log: at most 300
-// characters, none of which moves the cursor or is invisible.
+// clean makes untrusted text safe for one line of a terminal or a log: at most 300 characters, without
+// control characters and invisible ones.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {

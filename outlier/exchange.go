@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// An exchange is one attempt on the wire.
+// An exchange is one attempt to send a request and receive its answer.
 type exchange struct {
-	ctx     context.Context // ends the attempt; it outlives the caller's, see stop
+	ctx     context.Context // ends the attempt; it outlives the caller's context, see stop
 	cancel  context.CancelCauseFunc
 	a       *Answer
 	attempt Attempt
 
-	mu   sync.Mutex // orders mark and stop: what is sent before a stop may finish
+	mu   sync.Mutex // orders mark and stop: a request that was sent before a stop may finish
 	sent bool
 
 	kept   *counted // the connection, if it was used before
-	before int64    // bytes that were written to it before this attempt
+	before int64    // bytes that were written to kept before this attempt
 }
 
 var (
@@ -34,7 +34,7 @@ var (
 		"so the request left before it was marked as sent")
 )
 
-// newExchange prepares an attempt; done must be called at its end.
+// newExchange prepares an attempt; the caller must call done at its end.
 func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.Duration) (x *exchange, done func()) {
 	late := fmt.Errorf("no complete answer within %v: %w", timeout, context.DeadlineExceeded)
 	timed, stopTimer := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, late)
@@ -49,8 +49,8 @@ func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.D
 	}
 }
 
-// stop ends the exchange because the caller's context did: at once while nothing
-// has been sent, else after StopGrace.
+// stop ends the exchange because the caller's context has ended: at once if nothing was sent, otherwise
+// after StopGrace.
 func (x *exchange) stop(cause error) {
 	if x.stopUnsent(cause) {
 		return
@@ -64,7 +64,7 @@ func (x *exchange) stop(cause error) {
 	}
 }
 
-// stopUnsent cancels an exchange that has not sent anything, and then never will.
+// stopUnsent cancels the exchange if it has not sent anything, and prevents that it ever does.
 func (x *exchange) stopUnsent(cause error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,9 +74,9 @@ func (x *exchange) stopUnsent(cause error) bool {
 	return !x.sent
 }
 
-// gotConn runs when there is a connection and nothing of the request has been
-// written to it. To forbid the writing it closes the connection: the transport
-// writes from another goroutine, which could outrun a mere cancellation.
+// gotConn is called when there is a connection, before anything of the request is written. To prevent
+// writing it closes the connection: the transport writes in another goroutine, which might be faster than
+// a cancellation.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	if info.Reused && x.kept == nil {
 		if x.kept = countedBelow(info.Conn); x.kept != nil {
@@ -91,7 +91,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// mark marks the attempt as sent, or says why it must not be.
+// mark marks the attempt as sent. It returns an error if the request must not be sent.
 func (x *exchange) mark() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,7 +109,7 @@ func (x *exchange) mark() error {
 	return nil
 }
 
-// send makes the attempt and judges what became of it.
+// send makes the attempt and judges the result.
 func (x *exchange) send(c *Client) (Outcome, *Error) {
 	req, err := c.request(x.ctx, x.a.Request)
 	if err != nil {
@@ -127,7 +127,7 @@ func (x *exchange) send(c *Client) (Outcome, *Error) {
 	return x.receive(resp, c)
 }
 
-// unanswered judges an attempt without so much as a status line.
+// unanswered judges an attempt without a status line.
 func (x *exchange) unanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -140,12 +140,13 @@ func (x *exchange) unanswered(err error) (Outcome, *Error) {
 	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.why(err)}
 }
 
-// stale reports whether the attempt had a kept connection that had been closed before a byte of
-// the request was written, which proves that it was not sent. It is asked once the transport has
-// failed: then it writes no more.
+// stale reports whether a kept connection was closed before a byte of the request was written to it,
+// which proves that the request was not sent. It is called after the transport has failed: then nothing
+// more is written.
 func (x *exchange) stale() bool { return x.kept != nil && x.kept.written.Load() == x.before }
 
-// why prefers the reason for which the exchange was cancelled to its symptoms.
+// why returns the cause of the cancellation if there is one, and otherwise err, which may only be its
+// effect.
 func (x *exchange) why(err error) error {
 	if x.ctx.Err() != nil {
 		return context.Cause(x.ctx)
@@ -153,8 +154,8 @@ func (x *exchange) why(err error) error {
 	return err
 }
 
-// receive reads the answer into x.a, as much of it as there is, without the key and without what
-// is not to be kept, and judges it.
+// receive reads as much of the answer as there is into x.a, removes the key and data that must not be
+// stored, and judges the answer.
 func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
 	x.a.Header.Del("Set-Cookie")
@@ -166,10 +167,10 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.hideAuthors(c.Pseudonym)
 	switch {
 	case x.a.SentAt.IsZero():
-		x.a.SentAt = time.Now() // no proof that it was not sent
+		x.a.SentAt = time.Now() // there is no proof that it was not sent
 		return Unknown, &Error{Kind: Lost, Cause: errUntraced}
 	case x.a.Status == http.StatusTooManyRequests:
-		return judge(x.a) // the status alone proves the refusal, however much of the body came
+		return judge(x.a) // the status alone proves the refusal, even if the body is incomplete
 	case errors.Is(err, errTooLong):
 		return Unknown, &Error{Kind: Malformed, Cause: err}
 	case err != nil:
@@ -180,7 +181,7 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	return judge(x.a)
 }
 
-// readBody reads the whole body. With an error it returns what came before it.
+// readBody reads the whole body. On an error it returns what it has read.
 func readBody(resp *http.Response) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(min(max(resp.ContentLength, 0), maxWire)) + bytes.MinRead)
@@ -192,7 +193,7 @@ func readBody(resp *http.Response) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// encoding names how a body is encoded, "" if it is not.
+// encoding returns the content encoding of a body; "" for none.
 func encoding(h http.Header) string {
 	switch name := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))); name {
 	case "identity":

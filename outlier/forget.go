@@ -7,24 +7,23 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// Forgotten is the JSON text that [Redact] leaves in the place of an element of an array. The
-// elements behind it keep their positions and ranks.
+// Forgotten is the JSON text that replaces a removed element of an array, see [Redact]. So the elements
+// after it keep their positions and ranks.
 const Forgotten = `"forgotten"`
 
-// Mention reports whether a text in the JSON of an answer is an id that is to be taken out. member
-// names the member that holds the text, and is empty for an element of an array.
+// Mention reports whether a text in the JSON of an answer is an id to be removed. member is the name of
+// the member that has the text; empty for an element of an array.
 type Mention func(member, text []byte) bool
 
-// Redact takes out of a JSON body what tells about ids. It puts [Forgotten] in the place of each
-// element of an array that is such an id, or an object with one among its texts or those of the
-// objects in it: a hit, a comment, an upload. Arrays within an object are looked through by
-// themselves, so that a video stays of which only a comment goes. All else stays as it came, but
-// for white space between values.
+// Redact removes data about ids from a JSON body. It replaces each element of an array by [Forgotten] if
+// it is such an id, or an object that contains one in its texts or in those of nested objects: a hit, a
+// comment, an upload. Arrays within an object are processed on their own, so a video stays if only one of
+// its comments is removed. Everything else stays unchanged, except for white space between values.
 //
-// Which fields hold ids is not asked of the interface, so that those that it does not document are
-// no gap. A body that tells about an id as a whole, as the answer about a channel
-// does, becomes nil. One that is not JSON is an error. taken is called with each value that goes,
-// which is valid until it returns; nil calls nothing.
+// Redact looks at all fields, documented or not, so that undocumented fields leave no gap. A body that is
+// about an id as a whole, such as the answer about a channel, becomes nil. It returns an error if the
+// body is not JSON. It calls taken, unless nil, with each removed value, which is valid until taken
+// returns.
 func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte, changed bool, err error) {
 	if !jx.Valid(body) {
 		return nil, false, errors.New("not JSON")
@@ -50,7 +49,7 @@ func (r *redaction) take(value []byte) {
 	}
 }
 
-// maxNesting bounds how deep Redact looks, far beyond what any answer needs: each level is copied.
+// maxNesting limits the depth of Redact, since each level is copied. No answer needs as much.
 const maxNesting = 100
 
 type redaction struct {
@@ -60,7 +59,7 @@ type redaction struct {
 	changed bool
 }
 
-// value is what is left of a value, and whether it tells about an id as a whole.
+// value returns what is left of a value, and whether the value as a whole is about an id.
 func (r *redaction) value(member []byte, raw jx.Raw) (left []byte, whole bool, err error) {
 	if r.depth++; r.depth > maxNesting {
 		return nil, false, fmt.Errorf("nested more than %d levels deep", maxNesting)
@@ -128,8 +127,8 @@ func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
 	return w.Buf, err
 }
 
-// forget takes out of an answer that has just arrived what it tells about forgotten ids. Such a body
-// is kept without its encoding from here on. One that is not JSON, or was cut short, stays as it came.
+// forget removes data about forgotten ids from an answer that has just arrived. A changed body is stored
+// decompressed. A body that is incomplete or not JSON stays unchanged.
 func (a *Answer) forget(about Mention) {
 	body, err := a.JSON()
 	if about == nil || err != nil {
@@ -140,7 +139,7 @@ func (a *Answer) forget(about Mention) {
 	}
 }
 
-// ForgottenError refuses a request that names an id whose data was erased.
+// ForgottenError is the error of a request that names an id whose data was erased.
 type ForgottenError struct{ Request *Request }
 
 func (e *ForgottenError) Error() string {
@@ -162,7 +161,7 @@ func (r *Request) mentions(about Mention) bool {
 	return named
 }
 
-// VideoIDs are the ids of videos in a JSON value: the texts of that form in members named id.
+// VideoIDs returns the ids of videos in a JSON value: the texts of that form in members named id.
 func VideoIDs(value []byte) (ids []string) {
 	var within func(d *jx.Decoder, member string) error
 	within = func(d *jx.Decoder, member string) error {
@@ -180,6 +179,6 @@ func VideoIDs(value []byte) (ids []string) {
 		}
 		return d.Skip()
 	}
-	_ = within(jx.DecodeBytes(value), "") // what is not JSON to its end has the ids that came before
+	_ = within(jx.DecodeBytes(value), "") // of invalid JSON, the ids before the error are returned
 	return ids
 }

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// A HitFilter chooses hits by what they show themselves, so that it costs nothing. Its
-// parameters are those filters of the search that a hit can be judged by, and the numbers
-// of likes and comments; see [HitParams]. It is never sent. The zero HitFilter admits
-// every hit.
+// A HitFilter selects hits by the data that they contain, so it costs no credits. Its parameters are the
+// filters of the search that can be applied to a hit, and the numbers of likes and comments; see
+// [HitParams]. It is never sent. The zero HitFilter admits every hit.
 type HitFilter struct{ conditions []condition }
 
-// A condition is one parameter of a filter that is set.
+// A condition is one parameter of a filter.
 type condition struct {
-	shown    string   // the fact or word that it is about
-	texts    []string // one of these, if any
+	shown    string   // the fact or word of the hit
+	texts    []string // allowed texts, if any
 	flag     *bool
-	from, to *float64 // both ends included; instants are Unix seconds
+	from, to *float64 // inclusive; instants are Unix seconds
 }
 
-// HitParams lists the parameters by which hits of a search can be chosen. Of an
-// estimate the middle counts, as in [Hit.SortValue].
+// HitParams lists the parameters by which hits of a search can be selected. For an estimate, its middle
+// is used, as in [Hit.SortValue].
 func HitParams(op Operation) (all []Param) {
 	of := OpSearch
 	if op == OpFindChannels || op == OpFindRelatedChannels {
@@ -35,8 +34,8 @@ func HitParams(op Operation) (all []Param) {
 	return all
 }
 
-// NewHitFilter is the filter with the given parameters, as they would be sent. What has
-// not that form is no condition.
+// NewHitFilter returns the filter with the given parameters, in the form in which they are sent. It
+// ignores values of another form.
 func NewHitFilter(op Operation, params url.Values) (f HitFilter) {
 	for _, p := range HitParams(op) {
 		c := condition{shown: p.shown}
@@ -71,8 +70,8 @@ func bounds[T any](p Param, params url.Values, s scale[T], number func(T) float6
 	return ends[0], ends[1]
 }
 
-// Admits reports whether a hit meets every parameter that is set. A hit that does not show
-// what a parameter is about does not meet it.
+// Admits reports whether a hit satisfies every parameter. A hit that lacks the data of a parameter does
+// not satisfy it.
 func (f HitFilter) Admits(h Hit) bool {
 	return !slices.ContainsFunc(f.conditions, func(c condition) bool { return !c.admits(h) })
 }

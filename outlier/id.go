@@ -15,18 +15,17 @@ import (
 //	host/channel/ID  host/channel/ID/videos                                  a channel
 //	host/@name  host/c/name  host/user/name                                  a channel, by name only
 
-// maxID is how many bytes an id may have.
+// maxID is the maximum length of an id, in bytes.
 const maxID = 256
 
-// IsID reports whether a text that the service gives as an id can be taken for one,
-// whether or not it has the form that the interface shows: it is not blank, has no
+// IsID reports whether a text from the service can be an id, whatever its form: it is not blank, has no
 // control characters, and at most 256 bytes.
 func IsID(s string) bool {
 	return len(s) <= maxID && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// ParseVideoID accepts the id of a video or short, or the address of one, with or
-// without its scheme. The error says what was given instead.
+// ParseVideoID parses the id of a video or short, or its address with or without the scheme. The error
+// describes the given text.
 func ParseVideoID(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if videoID.MatchString(s) {
@@ -42,9 +41,8 @@ func ParseVideoID(s string) (string, error) {
 	return "", fmt.Errorf("%q is neither a video id, 11 letters, digits, - or _, nor the address of a video", clean(s))
 }
 
-// ParseChannelID accepts the id of a channel, or the address of one that has the
-// id in it, with or without its scheme. The service knows channels by id only: a
-// name gives an error that tells where the id is to be found.
+// ParseChannelID parses the id of a channel, or an address that contains the id, with or without the
+// scheme. The service identifies channels by id only: for a name, the error says where to find the id.
 func ParseChannelID(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if channelID.MatchString(s) {
@@ -63,9 +61,9 @@ func ParseChannelID(s string) (string, error) {
 		"nor the address of a channel; "+remedy, clean(s))
 }
 
-// channelHandle is the handle of a channel, with its @ and in lower case, if s is one or an
-// address that has it: "@Name", "host/@name/videos". The service knows no handles, but
-// its answers show them beside the ids.
+// channelHandle returns the handle of a channel, with its @ and in lower case, if s is a handle or an
+// address that contains one: "@Name", "host/@name/videos". The service does not accept handles, but its
+// answers have them beside the ids.
 func channelHandle(s string) (handle string, ok bool) {
 	s = strings.TrimSpace(s)
 	if path, _ := address(s); len(path) > 0 {
@@ -77,8 +75,8 @@ func channelHandle(s string) (handle string, ok bool) {
 	return strings.ToLower(s), true
 }
 
-// ParseChannel accepts what [ParseChannelID] does, and a handle or an address that has one,
-// of which it gives the handle: see channelHandle.
+// ParseChannel is [ParseChannelID] and also accepts a handle, or an address that contains one, and
+// returns the handle: see channelHandle.
 func ParseChannel(s string) (idOrHandle string, err error) {
 	if handle, ok := channelHandle(s); ok {
 		return handle, nil
@@ -86,9 +84,9 @@ func ParseChannel(s string) (idOrHandle string, err error) {
 	return ParseChannelID(s)
 }
 
-// isHandle reports whether s has the form of a handle. It is wider than what handles may be:
-// letters of any script, digits, dots, dashes. As an expression its hundred repetitions of
-// all letters would cost each start of the program 4 MB.
+// isHandle reports whether s has the form of a handle. It accepts more than is allowed in handles:
+// letters of any script, digits, dots, dashes. A regular expression with a hundred repetitions of all
+// letters would take 4 MB at each start of the program.
 func isHandle(s string) bool {
 	name, marked := strings.CutPrefix(s, "@")
 	n := utf8.RuneCountInString(name)
@@ -99,7 +97,7 @@ func isHandle(s string) bool {
 
 const remedy = "copy its id of 24 characters from the channel's page"
 
-// address takes apart what follows the host of an address; nil if s is not an address.
+// address returns the path and the query of an address; nil if s is not an address.
 func address(s string) (path []string, query url.Values) {
 	if !strings.Contains(s, "://") {
 		s = "//" + strings.TrimPrefix(s, "//")
@@ -111,7 +109,7 @@ func address(s string) (path []string, query url.Values) {
 	return strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' }), u.Query()
 }
 
-// videoIn is where an address would have the id of a video.
+// videoIn returns the part of a path that may be the id of a video.
 func videoIn(path []string, query url.Values) string {
 	switch {
 	case query.Has("v"):

@@ -12,15 +12,14 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// judge decides what a body that arrived without an error of the transport means
-// for the money, and what is wrong with it. It leaves the opened body in a.
+// judge decides from a body that arrived without a transport error whether the request was charged, and
+// what is wrong with the answer. It leaves the decompressed body in a.
 //
-// A failed request is refunded (interface, Errors, rule 3), but only one of the
-// documented shapes proves that the service refused it, see readError; a gateway's
-// page, for one, may stand before a service that has done and charged the work. A 429
-// needs no shape: whichever server counts requests, it refuses before the work begins. And a
-// body may be cut without any error: where its end is the end of the connection, only
-// the JSON itself tells.
+// A failed request is refunded (interface, Errors, rule 3), but only the documented error shapes prove
+// that the service refused it, see readError: a gateway may send an error page although the service has
+// done and charged the work. A 429 needs no shape: whichever server counts requests, it refuses them
+// before the work begins. A body may be incomplete without any error: if the end of the connection ends
+// it, only the JSON shows that something is missing.
 func judge(a *Answer) (Outcome, *Error) {
 	if a.Status < 200 || a.Status >= 300 && a.Status < 400 {
 		return Unknown, &Error{Kind: Foreign, Message: redirect(a.Header)}
@@ -40,8 +39,7 @@ func judge(a *Answer) (Outcome, *Error) {
 	return judgeSuccess(a, body, err)
 }
 
-// judgeSuccess judges a body that came with a status of success. Err is what
-// opening it gave.
+// judgeSuccess judges a body with a status of success. err is the error of decompressing it.
 func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	failure := false
 	if err == nil {
@@ -58,11 +56,10 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	case err != nil:
 		return Charged, &Error{Kind: Malformed, Cause: err}
 	case failure && a.Own && a.Request.op == OpScan:
-		// The record of a scan has a status of its own, and may say what the scan failed of.
+		// The record of a scan has a status of its own, and may say why the scan failed.
 	case failure:
-		// The status claims success and the body failure. The documented error is one
-		// under any status; less than that, or something of an answer beside it, proves
-		// neither.
+		// The status says success, and the body failure. The complete documented error counts under any
+		// status. An incomplete one, or one beside data of an answer, proves neither.
 		if e, shaped, own := readError(a.Request.op, a.Status, a.Header, body); shaped {
 			if a.Own = own && !a.Own; a.Own {
 				return Refunded, e
@@ -73,8 +70,8 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	return Charged, nil
 }
 
-// likeJSON reports whether a body that is not valid JSON begins like JSON. One that does
-// not is from another server: a login page of the network, or a gateway's error page.
+// likeJSON reports whether a body that is not valid JSON begins like JSON. If it does not, it is from
+// another server: a login page of the network, or a gateway's error page.
 func likeJSON(h http.Header, body []byte) bool {
 	switch start := bytes.TrimLeft(body, " \t\r\n"); {
 	case len(start) > 0 && start[0] == '<':
@@ -85,9 +82,8 @@ func likeJSON(h http.Header, body []byte) bool {
 	return strings.Contains(strings.ToLower(h.Get("Content-Type")), "json")
 }
 
-// marks name what the answers to an operation have at their top: by it the service's
-// answer is known from what else comes with a status of success. Of trending formats
-// the interface shows nothing.
+// marks has the top-level members of the answers to each operation. They distinguish the service's answer
+// from others with a status of success. The interface does not show an answer of trending formats.
 var marks = map[Operation]struct {
 	field string
 	kind  jx.Type
@@ -99,11 +95,10 @@ var marks = map[Operation]struct {
 	OpDetails: {"items", jx.Array}, OpComments: {"items", jx.Array}, OpTranscript: {"items", jx.Array},
 }
 
-// validate accepts one whole JSON object (any value as trending formats) with nothing after
-// it. Bytes in its texts that are not UTF-8 cost no answer: who reads it replaces them. It
-// reports whether an object has an error, and whether it has the form of the service's own
-// answers to op. A body that ends too early, which an empty
-// one does too, gives io.ErrUnexpectedEOF.
+// validate checks that body is one JSON object (any value for trending formats) with nothing after it.
+// Invalid UTF-8 in texts is accepted; readers replace it. It reports whether an object has an error, and
+// whether it has the form of the service's own answers to op. For a body that ends too early, including
+// an empty one, it returns io.ErrUnexpectedEOF.
 func validate(op Operation, body []byte) (failure, own bool, err error) {
 	d := jx.GetDecoder()
 	defer jx.PutDecoder(d)
@@ -133,8 +128,7 @@ func validate(op Operation, body []byte) (failure, own bool, err error) {
 	return failure, own, nil
 }
 
-// redirect says where an answer wanted to send us, by host only: the rest of the
-// address may say too much.
+// redirect returns the target of a redirect, only its host: the rest of the address may contain secrets.
 func redirect(h http.Header) string {
 	u, err := url.Parse(h.Get("Location"))
 	if err != nil || u.Hostname() == "" {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Key is the account's secret (interface, Authentication). However it is printed,
-// logged or marshalled, it shows as "[redacted]". The zero Key is "no key".
+// Key is the account's secret (interface, Authentication). Printed, logged or marshalled, it is always
+// "[redacted]". The zero Key means that there is none.
 //
-// The text sits behind a pointer because fmt cannot call the methods of a field
-// that is not exported: a Key inside another struct then prints as an address.
+// The text is behind a pointer because fmt cannot call the methods of an unexported field: for a Key
+// inside another struct it prints only an address.
 type Key struct{ text *string }
 
 const redacted = "[redacted]"
 
-// NewKey accepts a key as it is read from a file or the environment, less one
-// trailing newline. A key is at least one visible ASCII character and nothing
-// else, as it becomes part of a header. The error never quotes the text.
+// NewKey returns the key in a text read from a file or the environment, without one trailing newline. A
+// key consists of visible ASCII characters, because it is sent in a header. The error never quotes the
+// text.
 func NewKey(text string) (Key, error) {
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	if text == "" {
@@ -36,10 +36,11 @@ func NewKey(text string) (Key, error) {
 	return Key{&text}, nil
 }
 
-// IsZero reports whether k is "no key".
+// IsZero reports whether k is the zero Key.
 func (k Key) IsZero() bool { return k.text == nil }
 
-// Fingerprint identifies the key without revealing it: 16 hexadecimal digits of its SHA-256. It is "" for the zero Key.
+// Fingerprint identifies the key without revealing it: 16 hexadecimal digits of its SHA-256. It is "" for
+// the zero Key.
 func (k Key) Fingerprint() string {
 	if k.IsZero() {
 		return ""
@@ -48,7 +49,7 @@ func (k Key) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// authorization is the header value of the interface, Authentication, rule 1.
+// authorization returns the header value of the interface, Authentication, rule 1.
 func (k Key) authorization() string { return "Api-Key " + *k.text }
 
 // String implements [fmt.Stringer].

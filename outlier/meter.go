@@ -2,16 +2,14 @@ package outlier
 
 import "context"
 
-// Meter keeps the books of a [Client]: it is asked before a request may leave and
-// told afterwards what became of it. Package state implements it durably.
+// Meter records the spending of a [Client]. Package state implements it durably.
 type Meter interface {
-	// Reserve sets r's price aside, durably if r is paid, or refuses with the
-	// reason, in which case nothing is sent.
+	// Reserve reserves r's price, durably if r is paid. If it returns an error, nothing is sent.
 	Reserve(ctx context.Context, r *Request) (Attempt, error)
 }
 
-// Attempt is one reservation. Either Settle is called exactly once, or the
-// process died; a reservation that Sending never marked is then provably unsent.
+// Attempt is one reservation. Settle is called exactly once, unless the process is killed; a reservation
+// without Sending is then provably unsent.
 type Attempt interface {
 	// Sending marks the attempt as sent. For a paid request the mark is durable
 	// before Sending returns nil; after an error nothing may be sent.
@@ -24,13 +22,13 @@ type Attempt interface {
 
 // Pacer decides when the next request may leave. Package pace implements it.
 type Pacer interface {
-	// Wait blocks until r may leave and counts it as sent. Every nil return is
-	// followed by one call of Observe or of Unsent.
+	// Wait blocks until r may be sent, and counts it as sent. Each nil return is followed by one call of
+	// Observe or Unsent.
 	Wait(ctx context.Context, r *Request) error
 
-	// Observe learns from what the service said about its limits.
+	// Observe learns from what an answer says about the service's limits.
 	Observe(a *Answer)
 
-	// Unsent gives the slot of a request that never left back.
+	// Unsent returns the slot of a request that was not sent.
 	Unsent(r *Request)
 }

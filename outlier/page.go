@@ -10,46 +10,45 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// Page is what steers paging in the answer of a search, for outliers or for
-// channels (interface, Pagination object). A number that was not given is -1.
+// Page is the part of a search's answer that controls paging, for outliers or for channels (interface,
+// Pagination object). Missing numbers are -1.
 type Page struct {
-	Total int64 // a hint: it is said to stop counting at 10000
+	Total int64 // a hint: it is said to stop at 10000
 	From  int64
 	Size  int64
-	Hits  []Hit // in the order answered, one per element even if the element is odd
-	Null  bool  // null stands in the place of hits
+	Hits  []Hit // in the order of the answer, one per element, even for an invalid element
+	Null  bool  // hits is null
 }
 
-// Hit is what steers enrichment in one hit. Its rows come from package schema.
+// Hit is the part of a hit that controls enrichment. Package schema makes the rows.
 type Hit struct {
-	VideoID   string // as given, of whatever form; "" without an id (see [IsID]) or of a channel
+	VideoID   string // as given, in any form; "" if there is no id (see [IsID]), or for a channel
 	ChannelID string // likewise
 	Kind      string // video or short, as given
 
-	Comments *int64 // how many the video has; nil if the hit does not tell
+	Comments *int64 // number of comments of the video; nil if the hit does not have it
 
-	// Facts holds what the hit can be ordered by, under the names of the sortBy
-	// parameter, and other numbers that a [HitFilter] judges; true is 1 and false is 0.
-	// What is null or absent is not in it. See [Hit.SortValue].
+	// Facts has the numbers that hits can be sorted by, by the values of the parameter sortBy, and other
+	// numbers for a [HitFilter]; true is 1 and false is 0. Null and absent ones are omitted. See
+	// [Hit.SortValue].
 	Facts map[string]float64
 
-	// Words holds the texts that a [HitFilter] judges besides the fields above.
+	// Words has other texts for a [HitFilter].
 	Words map[string]string
 
-	Forgotten bool // it was taken out of the answer ([Redact]); nothing else is known of it
+	Forgotten bool // it was removed from the answer ([Redact]), so nothing else is known about it
 }
 
-// SortValue is the number that sortBy orders by, and false if the hit has none.
-// publishedAt is in unix seconds. For revenue and rpm the interface shows an
-// estimate from and to, but not which of them is ordered by: the middle of both
-// stands for them, or the only one given.
+// SortValue returns the number that sortBy sorts by, and false if the hit has none. publishedAt is in
+// Unix seconds. For revenue and rpm, the interface has an estimate from and to, but does not say which
+// one the service sorts by: SortValue returns the middle, or the only one given.
 func (h Hit) SortValue(sortBy string) (float64, bool) {
 	v, ok := h.Facts[sortBy]
 	return v, ok
 }
 
-// PageOf reads the answer of whatever a search asks. That of trending_formats
-// may be any JSON, of which nothing steers: its page has no hits and no numbers.
+// PageOf reads the answer of any search. An answer of trending_formats may be any JSON, so its page has
+// no hits and no numbers.
 func PageOf(op Operation, body []byte) (Page, error) {
 	switch op {
 	case OpSearch, OpRelated:
@@ -65,12 +64,11 @@ func PageOf(op Operation, body []byte) (Page, error) {
 	return Page{}, fmt.Errorf("answers of %q have no pages", op)
 }
 
-// noPage is a page of which nothing is known.
+// noPage is a page without known values.
 var noPage = Page{Total: -1, From: -1, Size: -1}
 
-// readOutlierPage reads the answer of a search for outliers. It takes any field to be
-// null, absent or of another type, and fails only if body is not JSON or is not a
-// search answer: an object with hits.
+// readOutlierPage reads the answer of a search for outliers. Any field may be null, absent or of another
+// type. It returns an error only if body is not JSON, or not an object with hits.
 func readOutlierPage(body []byte) (Page, error) {
 	p, err := readPage(body, (*Hit).read)
 	if err != nil {
@@ -79,7 +77,7 @@ func readOutlierPage(body []byte) (Page, error) {
 	return p, nil
 }
 
-// readPage reads an object with hits, each of them by read.
+// readPage reads an object with hits, and each hit with read.
 func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
 	p := noPage
 	d := jx.DecodeBytes(body)
@@ -134,7 +132,7 @@ func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error
 }
 
 func (h *Hit) read(d *jx.Decoder) error {
-	named := false // of several ids the first counts, as in the tables
+	named := false // of several ids the first one counts, as in the tables
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch {
 		case key == "id" && !named:
@@ -180,7 +178,7 @@ func (h *Hit) fact(d *jx.Decoder, name string) error {
 	return number(d, func(x float64) { h.Facts[name] = x })
 }
 
-// flag reads true or false.
+// flag reads a boolean.
 func (h *Hit) flag(d *jx.Decoder, name string) error {
 	if d.Next() != jx.Bool {
 		return d.Skip()
@@ -218,7 +216,7 @@ func (h *Hit) readClassification(d *jx.Decoder) error {
 	})
 }
 
-// readInstant reads a date-time in unix seconds.
+// readInstant reads a date-time as Unix seconds.
 func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	var s string
 	if err := text(d, &s); err != nil {
@@ -230,11 +228,10 @@ func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	return nil
 }
 
-// hitEstimates are the facts that are given as estimates, by their names on the
-// wire less From and To.
+// hitEstimates maps the names of estimates on the wire, without From and To, to facts.
 var hitEstimates = map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"}
 
-// readEstimates reads each pair of From and To into one fact, and whether advertising pays.
+// readEstimates reads each pair of From and To into one fact, and the flag adsense.
 func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 	ends := map[string][]float64{}
 	err := object(d, func(d *jx.Decoder, key string) error {
@@ -283,12 +280,11 @@ func (h *Hit) readComments(d *jx.Decoder) error {
 	return err
 }
 
-// Empty reports whether a whole answer of a data endpoint says that the service has none of what
-// was asked about: its items are an empty array, or for a transcript they have no word,
-// and their events or their text are there and empty. A video with no comments is not
-// empty: its count of zero is an answer. An answer that lacks all of these, has null in
-// their place, or is about another entity says nothing. The interface shows no such
-// answer; that these mean "none" is our reading.
+// Empty reports whether a complete answer of a data endpoint says that the service has no data about the
+// requested entity: its items are an empty array, or, for a transcript, its events or its text are
+// present without a word. A video without comments is not empty: a count of zero is an answer. An answer
+// that lacks these members, has null for them, or is about another entity does not count as empty. The
+// interface shows no such answer; this is our interpretation.
 func Empty(op Operation, entity string, body []byte) bool {
 	if op != OpDetails && op != OpComments && op != OpTranscript {
 		return false
@@ -309,11 +305,10 @@ func Empty(op Operation, entity string, body []byte) bool {
 	return err == nil && empty
 }
 
-// errSomething ends the search for something where it was found: most answers have
-// something in their first item, and the rest of them need not be read.
+// errSomething ends the reading once data was found: most answers have some in their first item.
 var errSomething = errors.New("there is something")
 
-// noOther reads an id, and fails with errSomething if it is another one than entity.
+// noOther reads an id, and returns errSomething if it is not entity.
 func noOther(d *jx.Decoder, entity string) error {
 	var id string
 	if err := text(d, &id); err != nil || id != "" && id != entity {
@@ -322,13 +317,12 @@ func noOther(d *jx.Decoder, entity string) error {
 	return nil
 }
 
-// silent reads a transcript that says that it has no word, and fails with errSomething at
-// any other item.
+// silent reads an item of a transcript that has no word, and returns errSomething for any other item.
 func silent(d *jx.Decoder, op Operation, entity string) error {
 	if op != OpTranscript || d.Next() != jx.Object {
 		return errSomething
 	}
-	said := false // that there is nothing
+	said := false // whether the transcript is present and empty
 	err := d.Obj(func(d *jx.Decoder, key string) error {
 		switch {
 		case key == "id":

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Form is how the value of a parameter is written.
+// A Form is the form of a parameter's value.
 type Form int
 
-// The forms of parameters. On the wire each range has two parameters, either of
-// which may be missing: viewCountFrom and viewCountTo, both ends included.
+// The forms of parameters. A range is sent as two parameters, either of which may be missing:
+// viewCountFrom and viewCountTo, both inclusive.
 const (
 	Text     Form = iota // one text
 	Texts                // a list of texts
@@ -27,33 +27,33 @@ type Role int
 
 // The roles of parameters.
 const (
-	Filter  Role = iota // narrows what is found
-	Subject             // what is looked for, or resembled
-	Order               // in which order hits come, and how their texts are compared
+	Filter  Role = iota // restricts the results
+	Subject             // what is searched for, or what results resemble
+	Order               // the order of hits, and how texts are compared
 )
 
 // A Param is one parameter of a request and its rule.
 type Param struct {
-	Name  string // as the interface spells it, without From and To for a range: "viewCount"
+	Name  string // as in the interface, without From and To for a range: "viewCount"
 	Form  Form
 	Role  Role
-	OneOf []string // the only texts allowed, if any
+	OneOf []string // the only allowed texts, if any
 
 	ops      []Operation         // the operations that have it
-	required bool                // a list that has at least one element
-	text     func(string) string // what is wrong with a text; "" if nothing
-	positive bool                // a range of what cannot be negative: From >= 0, To > 0
-	max      int64               // how large a count or the end of a range may be; 0 is unbounded
-	min      int64               // how small a count may be
-	always   string              // the service's default, sent where nothing is given
-	shown    string              // the fact or word of a hit that the parameter is about, see [HitFilter]
+	required bool                // a list that needs at least one element
+	text     func(string) string // returns what is wrong with a text; "" for nothing
+	positive bool                // a range of values that are never negative: From >= 0, To > 0
+	max      int64               // maximum of a count or of the end of a range; 0 for none
+	min      int64               // minimum of a count
+	always   string              // the service's default, which is always sent
+	shown    string              // the fact or word of a hit that the parameter filters, see [HitFilter]
 }
 
-// MaxSize is the largest page (interface, Limits). The price is per request, so
-// there is no reason to ask for less.
+// MaxSize is the maximum page size (interface, Limits). Pages always have it, because the price is per
+// request.
 const MaxSize = 40
 
-// maxInteger is the interface's M.
+// maxInteger is M of the interface.
 const maxInteger = 9007199254740991
 
 // The groups of operations that share parameters.
@@ -69,7 +69,7 @@ var (
 	inPaged           = []Operation{OpSearch, OpRelated, OpFindChannels, OpFindRelatedChannels}
 )
 
-// The texts that parameters of several operations share.
+// Texts of parameters that several operations share.
 var (
 	kinds     = []string{"video", "short"}
 	contents  = []string{"video", "short", "long-form", "short-form"}
@@ -82,10 +82,9 @@ var (
 		"viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency"}
 )
 
-// params is the table of all parameters (interface, Endpoints and Common filters),
-// of each operation in the order in which messages name them. Parameters of the
-// channel searches are those of services of this shape: the interface shows none,
-// so they are bounded as the common filters bound the same quantities.
+// params has all parameters (interface, Endpoints and Common filters), for each operation in the order of
+// messages. The interface shows no parameters of the channel searches: they are those of similar
+// services, with the bounds of the common filters for the same quantities.
 var params = []Param{
 	{Name: "query", Role: Subject, Form: Texts, ops: inQueried},
 	{Name: "seed", Role: Order, ops: inQueried}, // any text; randomises the order
@@ -125,7 +124,7 @@ var params = []Param{
 	{Name: "likeCount", Form: Integers, positive: true, max: maxInteger, shown: "likes"},       // of hits only
 	{Name: "commentCount", Form: Integers, positive: true, max: maxInteger, shown: "comments"}, // of hits only
 
-	{Name: "filterBy", ops: inChannels, OneOf: kinds},       // which sample the metrics are of
+	{Name: "filterBy", ops: inChannels, OneOf: kinds},       // which videos the metrics are based on
 	{Name: "contentKind", ops: inChannels, OneOf: contents}, // what the channel publishes
 	{Name: "publishedAt", Form: Instants, ops: inChannels},
 	{Name: "averageViews", Form: Numbers, ops: inChannels, positive: true, shown: "averageViews"},
@@ -153,9 +152,9 @@ var params = []Param{
 	{Name: "size", Form: Count, ops: inPaged, min: 1, max: MaxSize},
 }
 
-// Params lists the parameters of an operation in the order of the interface, but
-// from and size, which belong to one page. It is nil for operations without
-// parameters and for those whose parameters the interface does not show.
+// Params returns the parameters of an operation in the order of the interface, without from and size,
+// which belong to one page. It is nil for operations without parameters, and for those whose parameters
+// the interface does not show.
 func (o Operation) Params() (all []Param) {
 	for _, p := range params {
 		if p.Form != Count && slices.Contains(p.ops, o) {
@@ -165,8 +164,8 @@ func (o Operation) Params() (all []Param) {
 	return all
 }
 
-// Subjects names the parameters that say what an operation looks for. Where the interface
-// shows none, a parameter that is a subject elsewhere is taken for one.
+// Subjects returns the names of the parameters that say what an operation searches for. If the interface
+// does not show the parameters, it returns those that are subjects of other operations.
 func (o Operation) Subjects() (names []string) {
 	for _, p := range params {
 		known := endpoints[o].open || slices.Contains(p.ops, o)
@@ -177,7 +176,7 @@ func (o Operation) Subjects() (names []string) {
 	return names
 }
 
-// known are all parameters of an operation, from and size included.
+// known returns all parameters of an operation, including from and size.
 func (o Operation) known() (all []Param) {
 	for _, p := range params {
 		if slices.Contains(p.ops, o) {
@@ -193,7 +192,7 @@ func (o Operation) paged() bool { return slices.Contains(inPaged, o) }
 // isRange reports whether the parameter is sent as two: see [Param.Names].
 func (p Param) isRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }
 
-// Names are the names of the parameter on the wire.
+// Names returns the names of the parameter on the wire.
 func (p Param) Names() []string {
 	if p.isRange() {
 		return []string{p.Name + "From", p.Name + "To"}
@@ -201,17 +200,17 @@ func (p Param) Names() []string {
 	return []string{p.Name}
 }
 
-// Integer writes a whole number as it is sent.
+// Integer formats a whole number as it is sent.
 func Integer(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Number writes a number as it is sent.
+// Number formats a number as it is sent.
 func Number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// Instant writes a time as it is sent: in the one form that every reading of the interface
-// accepts, with seconds and Z, although the interface calls the seconds optional.
+// Instant formats a time as it is sent: with seconds and Z. The interface calls the seconds optional, but
+// this form is valid in every interpretation.
 func Instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// SetRange puts a range of times into params; an end that is zero is left open.
+// SetRange adds a range of times to params; a zero end is omitted.
 func SetRange(params url.Values, name string, from, to time.Time) {
 	if !from.IsZero() {
 		params.Set(name+"From", Instant(from))

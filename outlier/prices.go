@@ -1,25 +1,23 @@
 package outlier
 
-// Credits is an amount of the service's money.
+// Credits is an amount in the currency of the service.
 type Credits int64
 
-// Prices says what an answer costs, by tariff: an operation,
-// or the start of a scan in one mode. They have changed
-// before, so a user may set them; a tariff that is missing has its documented price.
+// Prices has the prices of answers by tariff: an operation, or the start of a scan in one mode. Users can
+// set them, because the service has changed them before. A missing tariff has its documented price.
 type Prices map[string]Credits
 
-// The tariffs of a scan, which has a price for each mode. Every other tariff is
-// named as its operation is.
+// The tariffs of a scan, one per mode. All other tariffs have the names of their operations.
 const (
 	tariffFast     = "scan_fast"
 	tariffStandard = "scan_standard"
 )
 
-// scanPrices are the documented prices of a scan by its mode.
+// scanPrices has the documented prices of a scan by mode.
 var scanPrices = map[string]Credits{ModeFast: 50, ModeStandard: 100}
 
-// DocumentedPrices are the prices of the interface, Limits, Credits per request, less
-// what is free.
+// DocumentedPrices returns the prices of the interface, Limits, Credits per request, without free
+// operations.
 func DocumentedPrices() Prices {
 	all := Prices{tariffFast: scanPrices[ModeFast], tariffStandard: scanPrices[ModeStandard]}
 	for op, e := range endpoints {
@@ -30,9 +28,8 @@ func DocumentedPrices() Prices {
 	return all
 }
 
-// Of is what an answer costs at most: a cached one costs nothing, but nothing in an answer
-// says that it was cached. It is 0 for what is free. The mode is that of a scan which is to
-// be started, and "" for all else.
+// Of returns the maximum price of an answer: a cached one is free, but no answer says that it was cached.
+// It returns 0 for free operations. mode is the mode of a scan to start, and "" otherwise.
 func (p Prices) Of(op Operation, mode string) Credits {
 	tariff, documented := tariff(op, mode)
 	if price, ok := p[tariff]; ok {
@@ -41,8 +38,8 @@ func (p Prices) Of(op Operation, mode string) Credits {
 	return documented
 }
 
-// tariff is the key of an operation's price in [Prices], and the documented price; ""
-// if it is free. A scan whose mode is not known has the higher one.
+// tariff returns the key of an operation in [Prices], and its documented price; "" if it is free. A scan
+// of unknown mode has the higher price.
 func tariff(op Operation, mode string) (name string, documented Credits) {
 	price := endpoints[op].price
 	switch {
@@ -56,6 +53,6 @@ func tariff(op Operation, mode string) (name string, documented Credits) {
 	return tariffStandard, scanPrices[ModeStandard]
 }
 
-// Price is the documented price of an operation, 0 if it is free. Starting a scan
-// has two; this is the higher one.
+// Price returns the documented price of an operation; 0 if it is free. For the start of a scan it returns
+// the higher of two prices.
 func (o Operation) Price() Credits { return endpoints[o].price }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A Query is what a search, trending formats or the start of a scan asks for: an operation
-// and its parameters, but from and size, which belong to one page. It is a value: two
-// queries ask for the same exactly when they are equal. The zero Query asks for nothing.
+// A Query is what a search, trending formats or the start of a scan requests: an operation and its
+// parameters, without from and size, which belong to one page. It is a value: queries are equal if and
+// only if they request the same. The zero Query requests nothing.
 type Query struct {
 	op     Operation
-	params string // canonical: sorted by name, lists in the order given
+	params string // canonical: sorted by name, lists in the given order
 }
 
-// NewQuery makes a query from parameters as they are sent, and checks them as [NewRequest]
-// does.
+// NewQuery returns a query with parameters in the form in which they are sent, and checks them like
+// [NewRequest].
 func NewQuery(op Operation, params url.Values) (Query, error) {
 	r, err := NewRequest(op, params, nil)
 	if err != nil {
@@ -25,25 +25,25 @@ func NewQuery(op Operation, params url.Values) (Query, error) {
 	return Query{op, r.params.Encode()}, nil
 }
 
-// UncheckedQuery makes a query from what [Query.Encode] wrote: one on record, which may
-// be older than a rule of today, or one whose values are not all known yet. No call is
-// made of it unchecked: [Query.Request] and [Query.Page] check it.
+// UncheckedQuery returns a query from a text of [Query.Encode]: a stored one, which may be older than a
+// rule of today, or one with values that are not known yet. [Query.Request] and [Query.Page] check it, so
+// no unchecked request is sent.
 func UncheckedQuery(op Operation, params string) Query { return Query{op, params} }
 
-// Op is the operation that q asks for.
+// Op returns the operation of q.
 func (q Query) Op() Operation { return q.op }
 
-// Encode is the canonical text of the parameters, as it is kept on record.
+// Encode returns the canonical text of the parameters, which is stored.
 func (q Query) Encode() string { return q.params }
 
-// Params are the parameters as they are sent. They are the caller's to change. What is not
-// a list of parameters is left out; making a request reports it.
+// Params returns the parameters as they are sent. The caller may change them. Texts that are not
+// parameters are omitted; making a request reports them.
 func (q Query) Params() url.Values {
 	params, _ := url.ParseQuery(q.params)
 	return params
 }
 
-// Published are the ends of publishedAt; zero where one is not given.
+// Published returns the range of publishedAt; a missing end is zero.
 func (q Query) Published() (from, to time.Time) {
 	params := q.Params()
 	from, _ = time.Parse(time.RFC3339, params.Get("publishedAtFrom"))
@@ -51,24 +51,24 @@ func (q Query) Published() (from, to time.Time) {
 	return from, to
 }
 
-// PublishedIn is q for what was published from one time to another, both included.
+// PublishedIn returns q for videos published from one time to another, inclusive.
 func (q Query) PublishedIn(from, to time.Time) Query {
 	params := q.Params()
 	SetRange(params, "publishedAt", from, to)
 	return Query{q.op, params.Encode()}
 }
 
-// OfScan is q for the results of a scan (interface, Common filters, referenceId).
+// OfScan returns q for the results of a scan (interface, Common filters, referenceId).
 func (q Query) OfScan(id string) Query {
 	params := q.Params()
 	params.Set("referenceId", id)
 	return Query{q.op, params.Encode()}
 }
 
-// Price is what one call of q costs at most.
+// Price returns the maximum price of one call of q.
 func (q Query) Price(prices Prices) Credits { return prices.Of(q.op, q.Params().Get("mode")) }
 
-// Request is the call of a query that has no pages, such as the start of a scan.
+// Request returns the call of a query without pages, such as the start of a scan.
 func (q Query) Request(prices Prices) (*Request, error) {
 	params, err := url.ParseQuery(q.params)
 	if err != nil {
@@ -77,8 +77,7 @@ func (q Query) Request(prices Prices) (*Request, error) {
 	return NewRequest(q.op, params, prices)
 }
 
-// Page is the call for the whole page that begins at from. A query that has no pages has
-// all its results in one.
+// Page returns the call for the page that begins at from. A query without pages has all results in one.
 func (q Query) Page(from int, prices Prices) (*Request, error) {
 	if !q.op.paged() {
 		return q.Request(prices)

@@ -9,19 +9,18 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// readError reads the answer to a request that did not succeed. The interface,
-// Errors, shows four shapes of the body and says nothing of HTTP statuses, so the
-// kind is decided by both: a status that is clear (401, 402, 429) wins over any body, a
-// shape over any other status. A 403 is clear only with a shape: gateways and firewalls
-// say it, too, and of them a new key is no remedy. Every field of a body may be absent.
+// readError reads the answer to a request that did not succeed. The interface, Errors, shows four shapes
+// of the body and no HTTP statuses, so both decide the kind: the statuses 401, 402 and 429 take
+// precedence over any body, and a shape over any other status. A 403 is clear only with a shape: gateways
+// and firewalls send it too, and then a new key does not help. Every field of a body may be absent.
 //
-// It also reports whether body has one of the documented shapes (an object
-// whose error is an object with a message, errors or a rate limit), and whether the
-// service itself wrote it, which proves that it refused.
+// It also reports whether body has one of the documented shapes (an object whose error is an object with
+// a message, errors or a rate limit), and whether the service itself wrote it, which proves that it
+// refused the request.
 //
-// Gateways write {"error":{"message":…}} too, and may speak for a service that has done
-// and charged the work: only the whole shape counts, with its status, whose value may be
-// any text. A refusal for the rate limit is known to come without it.
+// Gateways send {"error":{"message":…}} too, even if the service behind them has done and charged the
+// work: only the complete shape counts, which includes its status, with any value. Refusals for the rate
+// limit are known to lack the status.
 func readError(op Operation, status int, header http.Header, body []byte) (e *Error, shaped, own bool) {
 	e = &Error{Op: op, Status: status}
 	shaped, whole := e.readBody(body, date(header))
@@ -52,7 +51,7 @@ func (e *Error) kind(shaped, own bool) Kind {
 	return Foreign
 }
 
-// ownWords stand in for a message that the answer does not have.
+// ownWords returns a message for an answer that has none.
 func (e *Error) ownWords(own bool, header http.Header) string {
 	phrase := strings.ToLower(http.StatusText(e.Status))
 	if own || e.Kind != Foreign {
@@ -61,7 +60,7 @@ func (e *Error) ownWords(own bool, header http.Header) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s, not an answer of the service (%s)", phrase, mediaType(header)), ", ")
 }
 
-// mediaType names what an answer claims to be.
+// mediaType returns the declared type of an answer.
 func mediaType(header http.Header) string {
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if kind = clean(kind); kind == "" {
@@ -70,9 +69,8 @@ func mediaType(header http.Header) string {
 	return kind
 }
 
-// readBody fills e from an error body and reports whether its error has a documented
-// shape, and whether its status stands beside it, so that the shape is whole. A body
-// that is not whole JSON has none, whatever it begins like.
+// readBody fills e from an error body. It reports whether the error has a documented shape, and whether
+// it is complete, with its status. A body that is not complete JSON has no shape.
 func (e *Error) readBody(body []byte, now time.Time) (shaped, whole bool) {
 	if !jx.Valid(body) {
 		return false, false
@@ -132,7 +130,7 @@ func (e *Error) readFields(d *jx.Decoder) error {
 	})
 }
 
-// readPath joins the parts of a path, or takes a path that is one text.
+// readPath joins the parts of a path, or returns a path that is one text.
 func readPath(d *jx.Decoder, to *string) error {
 	if d.Next() != jx.Array {
 		return text(d, to)
@@ -174,10 +172,9 @@ func (e *Error) readRate(d *jx.Decoder, now time.Time) error {
 	return err
 }
 
-// readInstant reads a reset time: a date-time as the interface has it, or a
-// number, told apart by its size as seconds to go, unix seconds or unix
-// milliseconds. Seconds to go count from now, the Date of the same answer. What
-// cannot be read is the zero time; whether to believe the rest is for the pacer.
+// readInstant parses a reset time: a date-time as in the interface, or a number, distinguished by size as
+// seconds from now, Unix seconds or Unix milliseconds. now is the Date of the same answer. It returns the
+// zero time for other texts. The pacer decides whether a time is plausible.
 func readInstant(s string, now time.Time) time.Time {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC()
@@ -187,7 +184,7 @@ func readInstant(s string, now time.Time) time.Time {
 		return time.Time{}
 	}
 	switch {
-	case n >= 253402300800e3: // the year 10000, which no other program can write
+	case n >= 253402300800e3: // the year 10000: other programs could not read it
 		return time.Time{}
 	case n >= 1e11:
 		return time.UnixMilli(n).UTC()

@@ -16,28 +16,28 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A service may send the key back: an error quotes what it refuses, a debugging aid echoes
-// the headers of the request. The key is taken out as soon as an answer has arrived, so that
-// neither the journal nor anything that is made of it can hold the key.
+// A service may send the key back: an error quotes what it refuses, a debugging tool echoes the headers
+// of the request. The key is removed as soon as an answer arrives, so that neither the journal nor
+// anything derived from it contains the key.
 
-// shortestAlone is the length in bytes from which a key is looked for by itself. A shorter
-// one may be part of ordinary words, and is looked for as it stands in the header.
+// shortestAlone is the minimum length in bytes of a key that is searched for on its own. A shorter one
+// may be part of ordinary words, so it is searched for together with its prefix in the header.
 const shortestAlone = 8
 
-// Redact takes the key out of a text that is about to leave the program.
+// Redact removes the key from a text that is about to leave the program.
 func (k Key) Redact(s string) string { return k.redact(s) }
 
-// redact takes the key out of a text that came from outside.
+// redact removes the key from a text from outside.
 func (k Key) redact(s string) string {
 	clean, _ := k.scrub([]byte(s))
 	return string(clean)
 }
 
-// scrub takes the key out of bytes that came from outside. It reports whether they held
-// the key, and returns b itself if not.
+// scrub removes the key from bytes from outside. It reports whether they contained the key, and returns b
+// itself if not.
 func (k Key) scrub(b []byte) (clean []byte, held bool) { return k.remove(k.forms(), b) }
 
-// remove is scrub with the key's forms, for one who has them.
+// remove is scrub for a caller that already has the key's forms.
 func (k Key) remove(forms []form, b []byte) (clean []byte, held bool) {
 	if !mayHold(b, forms) {
 		return b, false
@@ -50,10 +50,10 @@ func (k Key) remove(forms []form, b []byte) (clean []byte, held bool) {
 	return clean, !bytes.Equal(clean, b)
 }
 
-// form is one of the texts that an answer which holds the key has, and what [fold] makes of it.
+// form is a text that an answer with the key must contain, and the result of [fold] for it.
 type form struct{ plain, folded []byte }
 
-// forms are the key and all that base64 may make of it, each once; none of the zero key.
+// forms returns the key and its base64 forms, without duplicates; none for the zero key.
 func (k Key) forms() (all []form) {
 	if k.IsZero() {
 		return nil
@@ -66,8 +66,8 @@ func (k Key) forms() (all []form) {
 	return all
 }
 
-// mayHold reports whether b may hold the key of these forms, which is found out much faster
-// than where.
+// mayHold reports whether b may contain the key with these forms. That is much faster to decide than
+// where it is.
 func mayHold(b []byte, forms []form) bool {
 	if len(forms) == 0 {
 		return false
@@ -82,14 +82,14 @@ func mayHold(b []byte, forms []form) bool {
 	})
 }
 
-// escapes finds the bytes with which an escape begins. All others stand for themselves.
+// escapes finds the bytes that begin an escape. All other bytes stand for themselves.
 type escapes struct {
 	in []byte
-	at [3]int // where the first one of each kind is, not before where it was asked for last
+	at [3]int // where the first one of each kind is, at or after the last position searched from
 }
 
-// after is where the first escape at or after i begins; the end if there is none. To ask for
-// all of them in their order takes one pass for each kind.
+// after returns where the first escape at or after i begins; the end if there is none. Calls with
+// ascending positions take one pass for each kind in total.
 func (e *escapes) after(i int) int {
 	first := len(e.in)
 	for kind, c := range [...]byte{'\\', '%', '&'} {
@@ -105,8 +105,8 @@ func (e *escapes) after(i int) int {
 	return first
 }
 
-// fold undoes the escapes that [Key.pattern] knows, and drops backslashes. It returns the text itself
-// if there is nothing to undo.
+// fold decodes the escapes that [Key.pattern] recognizes, and drops backslashes. It returns the text
+// itself if there is nothing to decode.
 func fold(text []byte) []byte {
 	find := escapes{in: text}
 	at := find.after(0)
@@ -116,7 +116,7 @@ func fold(text []byte) []byte {
 	out := append(make([]byte, 0, len(text)), text[:at]...)
 	for at < len(text) {
 		b := text[at:]
-		c, n := b[0], 0 // the character, and how many bytes more spell it
+		c, n := b[0], 0 // the character, and the number of further bytes that encode it
 		switch c {
 		case '\\':
 			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !unhex(b[4:], &c) {
@@ -146,7 +146,7 @@ func fold(text []byte) []byte {
 	return out
 }
 
-// unhex reads two hexadecimal digits, if there are.
+// unhex reads two hexadecimal digits, and reports whether there are any.
 func unhex(b []byte, c *byte) bool {
 	var one [1]byte
 	if len(b) < 2 {
@@ -159,7 +159,7 @@ func unhex(b []byte, c *byte) bool {
 	return err == nil
 }
 
-// sent is the key, or if that is too short the header's value.
+// sent returns the key, or the header's value if the key is too short.
 func (k Key) sent() string {
 	if len(*k.text) < shortestAlone {
 		return k.authorization()
@@ -167,9 +167,9 @@ func (k Key) sent() string {
 	return *k.text
 }
 
-// base64 is what base64 always has of the key, whichever bytes stand before and after it.
+// base64 returns the parts of the key's base64 forms that do not depend on the bytes before and after it.
 func (k Key) base64() (all []string) {
-	for before := range 3 { // bytes that stand in a group with the first of the key
+	for before := range 3 { // bytes in the same group as the first bytes of the key
 		padded := append(make([]byte, before), k.sent()...)
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			all = append(all, encoding.EncodeToString(padded)[(8*before+5)/6:8*len(padded)/6])
@@ -178,12 +178,12 @@ func (k Key) base64() (all []string) {
 	return all
 }
 
-// pattern matches the key with any of its characters escaped as in JSON, JSON within JSON,
-// an address or HTML, and the key in base64. An escape that is not looked for would be undone
-// by any reader of the answer, and show the key.
+// pattern matches the key with any of its characters escaped as in JSON, JSON within JSON, an address or
+// HTML, and the key in base64. If an escape were missing here, a reader that decodes it would show the
+// key.
 func (k Key) pattern() *regexp.Regexp {
 	var b strings.Builder
-	for _, c := range []byte(k.sent()) { // a slash, for one: / \/ \u002f %2f %252f &#47; &#x2f;
+	for _, c := range []byte(k.sent()) { // for example a slash: / \/ \u002f %2f %252f &#47; &#x2f;
 		fmt.Fprintf(&b, `(?:\\*%[1]s|(?i:\\+u00%02[2]x|%%(?:25)*%02[2]x|(?:&|\\+u0026)(?:#%[2]d|#x%02[2]x|%[3]s);))`,
 			regexp.QuoteMeta(string(c)), c, cmp.Or(entities[c], "none"))
 	}
@@ -193,11 +193,11 @@ func (k Key) pattern() *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// entities are the characters that have a name in HTML.
+// entities has the characters with a name in HTML.
 var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\'': "apos"}
 
-// redact takes the key out of an answer that has just arrived. A body that holds it is kept
-// without its encoding from here on, and else as it came.
+// redact removes the key from an answer that has just arrived. A body that contains it is stored
+// decompressed.
 func (a *Answer) redact(k Key) {
 	forms := k.forms()
 	for _, values := range a.Header {
@@ -221,13 +221,13 @@ func (a *Answer) redact(k Key) {
 	}
 }
 
-// beginning is as much of a gzipped body as can be inflated.
+// beginning returns as much of a gzip body as can be decompressed.
 func beginning(body []byte) []byte {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil
 	}
 	var b bytes.Buffer
-	_, _ = b.ReadFrom(io.LimitReader(z, maxOpen)) // what came before an error is what is wanted
+	_, _ = b.ReadFrom(io.LimitReader(z, maxOpen)) // the error is expected: the bytes before it are used
 	return b.Bytes()
 }

@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Operation names one endpoint. Its text is the endpoint's name everywhere: in
-// jobs.yaml, in the tables, in logs.
+// Operation is the name of an endpoint. It is the same everywhere: in jobs.yaml, in the tables, in logs.
 type Operation string
 
 // The operations of the interface, Endpoints.
@@ -31,22 +30,20 @@ const (
 	OpTranscript          Operation = "transcript"            // GET /video/transcript/{id}
 )
 
-// The identifiers of the interface, Endpoints. Its class [a-zA-Z0-9-_] for videos
-// is the class below.
+// The forms of ids in the interface, Endpoints. Its class [a-zA-Z0-9-_] for videos is the one below.
 var (
 	channelID = regexp.MustCompile(`^[A-Za-z0-9_-]{24}$`)
 	videoID   = regexp.MustCompile(`^[A-Za-z0-9_-]{11}$`)
 	scanID    = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
 )
 
-// An endpoint is what the interface fixes about one operation; see [Operation.Params]
-// for its parameters.
+// An endpoint is what the interface fixes for one operation; see [Operation.Params] for its parameters.
 type endpoint struct {
-	method string         // "" is GET
-	path   string         // with a trailing slash where an id follows
-	id     *regexp.Regexp // nil where none follows
+	method string         // "" means GET
+	path   string         // with a trailing slash if an id follows
+	id     *regexp.Regexp // nil if no id follows
 	price  Credits        // documented; 0 is free. That of a scan depends on its mode: see scanPrices
-	open   bool           // its parameters are not shown: they are sent as they are written
+	open   bool           // the interface does not show its parameters: they are sent as given
 }
 
 var endpoints = map[Operation]endpoint{
@@ -64,40 +61,40 @@ var endpoints = map[Operation]endpoint{
 	OpTranscript:          {path: "/video/transcript/", id: videoID},
 }
 
-// Path is the path of an operation below the base address; where an id follows, it
-// ends with a slash.
+// Path returns the path of an operation relative to the base address. It ends with a slash if an id
+// follows.
 func (o Operation) Path() string { return endpoints[o].path }
 
-// Request is one call, ready to send. [NewRequest] and [DataRequest] make it, and
-// check it against the interface, so a Request that exists obeys the interface.
+// Request is one call, ready to send. [NewRequest] and [DataRequest] check it against the interface, so
+// every Request is valid.
 type Request struct {
 	op     Operation
-	path   string     // below the base address, its id escaped: "/video/dQw4w9WgXcQ"
-	entity string     // the id that a data endpoint is asked about; "" for all others
-	params url.Values // parameters, lists in the order given; of a POST those of its body
-	price  Credits    // what an answer costs at most, by the prices that it was made with
+	path   string     // relative to the base address, with the id escaped: "/video/dQw4w9WgXcQ"
+	entity string     // the id that a data endpoint is called with; "" for other operations
+	params url.Values // parameters, lists in the given order; for a POST those of the body
+	price  Credits    // maximum price of an answer
 }
 
-// Op is the operation that r asks for.
+// Op returns the operation of r.
 func (r *Request) Op() Operation { return r.op }
 
-// Entity is the id that a data endpoint is asked about; "" for all others.
+// Entity returns the id that a data endpoint is called with; "" for other operations.
 func (r *Request) Entity() string { return r.entity }
 
-// Path is below the base address, with the id: "/video/dQw4w9WgXcQ".
+// Path returns the path relative to the base address, with the id: "/video/dQw4w9WgXcQ".
 func (r *Request) Path() string { return r.path }
 
-// Params are the parameters as they are sent, lists in the order given; of a POST those
-// of its body. They are the caller's to change.
+// Params returns the parameters as they are sent, lists in the given order; for a POST those of the body.
+// The caller may change them.
 func (r *Request) Params() url.Values { return cloned(r.params) }
 
-// Price is what an answer costs at most, in credits, by the prices that r was made with.
+// Price returns the maximum price of an answer, in credits.
 func (r *Request) Price() Credits { return r.price }
 
 // Paid reports whether an answer to r costs credits.
 func (r *Request) Paid() bool { return r.price > 0 }
 
-// cloned is a deep copy of params without empty lists.
+// cloned returns a deep copy of params without empty lists.
 func cloned(params url.Values) url.Values {
 	all := make(url.Values, len(params))
 	for name, values := range params {
@@ -108,20 +105,18 @@ func cloned(params url.Values) url.Values {
 	return all
 }
 
-// Identity is equal for two requests exactly when the service is asked the same
-// thing: the operation, the entity and the canonical parameters.
+// Identity returns a text that is equal for two requests if and only if they request the same: the
+// operation, the entity and the canonical parameters.
 func (r *Request) Identity() string {
 	return strings.Join([]string{string(r.op), r.entity, r.params.Encode()}, " ")
 }
 
-// NewRequest makes a request for a page of a search, for trending formats or for a
-// new scan from its parameters as they are sent; the caller keeps params. What the
-// service takes by default for a new scan is written out, so that one scan has one
-// identity, and the price that is reserved is that of the mode that is asked for.
-// Prices that are missing are the documented ones.
+// NewRequest returns a request for a page of a search, for trending formats or for a new scan, from its
+// parameters as they are sent. It does not change params. For a new scan it adds the service's defaults,
+// so that equal scans have equal identities and the price of the right mode is reserved. Missing prices
+// are the documented ones.
 //
-// A parameter that breaks a rule gives an [Error] of kind [Invalid], which lists
-// every such parameter.
+// If parameters are invalid, it returns an [Error] of kind [Invalid] that lists all of them.
 func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error) {
 	e, ok := endpoints[op]
 	if !ok || e.id != nil {
@@ -139,9 +134,9 @@ func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error
 	return &Request{op: op, path: e.path, params: sent, price: prices.Of(op, sent.Get("mode"))}, nil
 }
 
-// DataRequest asks a data endpoint about one channel or video, or reads the record
-// of one scan. An id that does not have the form of the interface, Endpoints, is an
-// [Error] of kind [Invalid].
+// DataRequest returns a request of a data endpoint about one channel or video, or for the record of one
+// scan. If the id does not have the form of the interface, Endpoints, it returns an [Error] of kind
+// [Invalid].
 func DataRequest(op Operation, id string) (*Request, error) {
 	e, ok := endpoints[op]
 	if !ok || e.id == nil {
@@ -154,8 +149,8 @@ func DataRequest(op Operation, id string) (*Request, error) {
 	return &Request{op: op, path: e.path + id, entity: id}, nil
 }
 
-// checkParams holds all parameters of a request to the rules, and refuses those that
-// the operation does not have: a misspelled filter would be paid for and not applied.
+// checkParams checks all parameters of a request, and refuses parameters that the operation does not
+// have: a misspelled filter would be charged for and not applied.
 func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 	if endpoints[op].open {
 		return checkOpen(params)
@@ -176,8 +171,8 @@ func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 			wrong = append(wrong, FieldError{Path: clean(name), Code: codeUnknown, Message: message})
 		}
 	}
-	// The interface allows a related search without a seed, which is answered with whatever
-	// there is, and paid for.
+	// The interface allows a related search without a seed, which returns arbitrary results and is
+	// charged.
 	if op == OpRelated && !slices.ContainsFunc(op.Subjects(), params.Has) {
 		wrong = append(wrong, FieldError{Code: codeRequired, Message: noSeeds})
 	}
@@ -200,7 +195,7 @@ func checkOpen(params url.Values) (wrong []FieldError) {
 	return wrong
 }
 
-// invalid refuses a request before it exists.
+// invalid returns the error for a request with invalid parameters.
 func invalid(op Operation, entity string, wrong ...FieldError) *Error {
 	return &Error{Kind: Invalid, Op: op, Entity: clean(entity), Fields: wrong}
 }

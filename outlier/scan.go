@@ -9,37 +9,36 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// The modes of a scan. Each has a price, and a threshold: fast ends at 1000
-// outliers or 100 channels, standard at 2500 or 250 (interface, Limits).
+// The modes of a scan. Each has a price and a threshold: fast ends at 1000 outliers or 100 channels,
+// standard at 2500 or 250 (interface, Limits).
 const (
 	ModeFast     = "fast" // the default
 	ModeStandard = "standard"
 )
 
-// What a scan starts from.
+// The starting points of a scan.
 const (
 	FindByQuery    = "query" // the default
 	FindByChannels = "channels"
 )
 
-// Scan is what steers in the record of a scan (interface, Scan record). Its rows
-// come from package schema.
+// Scan is the part of a scan's record that controls the program (interface, Scan record). Package schema
+// makes the rows.
 type Scan struct {
 	ID     string // a UUID of version 4
 	Name   string
-	Status string   // any text: only Running is shown by the interface
+	Status string   // any text: the interface shows only Running
 	Query  []string // as submitted: queries, or channel ids
 
-	// The threshold; nil if it was not given. Of a plain number, which is seen in
-	// place of the object, it is not known which of both it is: it counts as the
-	// outliers.
+	// The threshold; nil if it is missing. A plain number, which occurs in place of the object, does not
+	// say which of the two it is: it counts as that of outliers.
 	Channels, OutlierVideos *int64
 
-	CreatedAt, UpdatedAt time.Time // zero if not given
-	EndedAt              time.Time // zero while it goes on
+	CreatedAt, UpdatedAt time.Time // zero if missing
+	EndedAt              time.Time // zero until the scan ends
 }
 
-// The known ends of a scan, in lower case. No other status is one.
+// The known final statuses of a scan, in lower case.
 const (
 	statusCompleted  = "completed"
 	statusFailed     = "failed"
@@ -48,8 +47,8 @@ const (
 
 func (s Scan) status() string { return strings.ToLower(strings.TrimSpace(s.Status)) }
 
-// Ended reports whether the scan is over: it says when, or its status is one that
-// is known to be an end. An unknown status is not an end.
+// Ended reports whether the scan is over: it has a time of its end, or a known final status. An unknown
+// status is not final.
 func (s Scan) Ended() bool {
 	return !s.EndedAt.IsZero() || s.status() == statusCompleted || s.failed()
 }
@@ -61,10 +60,9 @@ func (s Scan) failed() bool {
 	return s.status() == statusFailed || s.status() == statusTerminated
 }
 
-// ReadScan reads the answer of either scan endpoint. It takes any field to be null,
-// absent or of another type, and fails only if body is not JSON or names no scan.
-// With an error it returns what it read before it: an answer that was cut short
-// may still tell the ID of a scan that was paid for.
+// ReadScan reads the answer of either scan endpoint. Any field may be null, absent or of another type. It
+// returns an error only if body is not JSON or has no id. With the error it returns what it has read so
+// far: an incomplete answer may have the ID of a scan that was paid for.
 func ReadScan(body []byte) (Scan, error) {
 	var s Scan
 	d := jx.DecodeBytes(body)

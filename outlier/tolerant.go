@@ -9,12 +9,11 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// Which fields of an answer may be null, absent or of another type is not shown.
-// The functions of this file read what steers the program from whatever is there:
-// a value of an unexpected type is skipped and counts as absent. They fail only
-// where the bytes are not JSON.
+// The interface does not say which fields of an answer may be null, absent or of another type. The
+// functions of this file read what the program needs: a value of an unexpected type is skipped and counts
+// as absent. They return an error only if the bytes are not JSON.
 
-// object calls f for every member of the object next in d.
+// object calls f for every member of the next object in d.
 func object(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {
 	if d.Next() != jx.Object {
 		return d.Skip()
@@ -22,7 +21,7 @@ func object(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {
 	return d.Obj(f)
 }
 
-// array calls f for every element of the array next in d.
+// array calls f for every element of the next array in d.
 func array(d *jx.Decoder, f func(d *jx.Decoder) error) error {
 	if d.Next() != jx.Array {
 		return d.Skip()
@@ -30,8 +29,7 @@ func array(d *jx.Decoder, f func(d *jx.Decoder) error) error {
 	return d.Arr(f)
 }
 
-// text reads a string, or a number as it is written. Bytes that are not UTF-8 become
-// U+FFFD, as in the tables.
+// text reads a string, or a number as it is written. Invalid UTF-8 becomes U+FFFD, as in the tables.
 func text(d *jx.Decoder, to *string) (err error) {
 	switch d.Next() {
 	case jx.String:
@@ -47,7 +45,7 @@ func text(d *jx.Decoder, to *string) (err error) {
 	return err
 }
 
-// number reads a finite number, also one in quotes, and hands it to set.
+// number reads a finite number, also one in quotes, and passes it to set.
 func number(d *jx.Decoder, set func(float64)) error {
 	var s string
 	if err := text(d, &s); err != nil {
@@ -60,7 +58,7 @@ func number(d *jx.Decoder, set func(float64)) error {
 	return nil
 }
 
-// ident reads an id. A text that is not one, see [IsID], leaves to empty.
+// ident reads an id. It ignores a text that is not one, see [IsID].
 func ident(d *jx.Decoder, to *string) error {
 	err := text(d, to)
 	if !IsID(*to) {
@@ -69,7 +67,7 @@ func ident(d *jx.Decoder, to *string) error {
 	return err
 }
 
-// moment reads a point in time, see readInstant; other text leaves to zero.
+// moment reads a time, see readInstant. It ignores other texts.
 func moment(d *jx.Decoder, to *time.Time) error {
 	var s string
 	err := text(d, &s)
@@ -77,7 +75,7 @@ func moment(d *jx.Decoder, to *time.Time) error {
 	return err
 }
 
-// count is whole for what may be absent.
+// count is whole for a number that may be absent.
 func count(d *jx.Decoder, to **int64) error {
 	n := int64(-1)
 	err := whole(d, &n)
@@ -87,8 +85,7 @@ func count(d *jx.Decoder, to **int64) error {
 	return err
 }
 
-// whole reads a number that is not negative and that JSON holds exactly; what is
-// none leaves to as it was.
+// whole reads a number that is not negative and that JSON represents exactly. It ignores other values.
 func whole(d *jx.Decoder, to *int64) error {
 	return number(d, func(x float64) {
 		if x >= 0 && x <= maxInteger && x == math.Trunc(x) {

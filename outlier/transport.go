@@ -18,34 +18,32 @@ import (
 	"time"
 )
 
-// TransportOptions are what a user may set of the transport.
+// TransportOptions are the options of a [Transport].
 type TransportOptions struct {
-	CAFile string // certificates in PEM to trust besides the system's; "" for none
+	CAFile string // PEM file of certificates to trust besides the system's; "" for none
 }
 
-// A Transport carries requests to a service where each may cost money. It speaks HTTP/1.1,
-// because Go repeats requests by itself in more cases of HTTP/2. Answers stay as they came over
-// the wire. Proxies come from the environment. There is no way to skip the verification of
-// certificates.
+// A Transport sends requests to a service where each may cost money. It speaks HTTP/1.1, because Go
+// repeats requests on its own in more cases of HTTP/2. Answers stay as received. Proxies come from the
+// environment. The verification of certificates cannot be disabled.
 //
-// A request that costs credits has a connection of its own. One that is free shares a kept
-// connection with those before it, which saves a handshake, with TLS two or three round trips,
-// and most of the processor time of a call. See [unrepeatable] for why none is sent twice. After
-// one of them failed without an answer, free requests have connections of their own for a while,
-// too: a server or a gateway may be no friend of kept ones.
+// A paid request has a connection of its own. Free ones share a kept connection, which saves a handshake
+// (with TLS two or three round trips) and most of the CPU time of a call. See [unrepeatable] for why none
+// is sent twice. After a free request has failed without an answer, free requests have connections of
+// their own for a while too: a server or a gateway may handle kept connections badly.
 type Transport struct {
-	fresh *http.Transport // a connection for each request
-	kept  *http.Transport // for unrepeatable requests; one connection is kept between them
+	fresh *http.Transport // one connection per request
+	kept  *http.Transport // for unrepeatable requests, which share one kept connection
 
 	failed    atomic.Int64  // when a request on kept failed last, in nanoseconds since 1970
 	keepAfter time.Duration // how long after that connections are kept again
 }
 
-// keptFor is how long a connection without a request is kept: longer than the pause between
-// calls at ten a minute, and shorter than the idle limit of most gateways.
+// keptFor is how long an idle connection is kept: longer than the pause between calls at ten per minute,
+// and shorter than the idle limit of most gateways.
 const keptFor = 30 * time.Second
 
-// NewTransport makes a transport; see [Transport].
+// NewTransport returns a transport with the given options.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	roots, err := certificates(o.CAFile)
 	if err != nil {
@@ -86,19 +84,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// unrepeatable is the body of a free GET: empty, and in a form that net/http cannot send again by
-// itself. When a kept connection turns out to be closed, Go repeats a request on another one,
-// although the server may have read it before it closed. It does so for a GET with no body, or
-// with a GetBody that returns the body again, and if nothing was written also for a body whose
-// length is known to be 0. This body exists, has no GetBody, and its length is not known. It does
-// not show on the wire: Go reads it before it writes the request, and finds it empty.
+// unrepeatable is the body of a free GET: empty, and such that net/http cannot send it again. If a kept
+// connection turns out to be closed, Go repeats a request on another one, although the server may have
+// read it before closing. It does so for a GET without a body, or with a GetBody, and, if nothing was
+// written, for a body of known length 0. This body exists, has no GetBody, and its length is unknown. It
+// makes no difference on the wire: Go reads it before it writes the request, and finds it empty.
 type unrepeatable struct{}
 
 func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
 func (unrepeatable) Close() error             { return nil }
 
-// dial makes connections that count what is written to them. They are kept too shortly to be
-// probed.
+// dial makes connections that count the bytes written to them. It disables keep-alive probes, because the
+// connections are short-lived.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext(ctx, network, address)
 	if err != nil {
@@ -107,7 +104,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &counted{Conn: c}, nil
 }
 
-// counted is a connection that counts the bytes that the network took from us.
+// counted is a connection that counts the bytes that the network accepted.
 type counted struct {
 	net.Conn
 	written atomic.Int64
@@ -120,7 +117,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// countedBelow is the connection of [dial] below TLS, or nil.
+// countedBelow returns the connection of [dial] below TLS, or nil.
 func countedBelow(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -134,11 +131,11 @@ func countedBelow(conn net.Conn) *counted {
 	}
 }
 
-// maxCertificates is what a file of certificates may have in bytes. The system's have less
-// than one MiB.
+// maxCertificates is the maximum size of a file of certificates, in bytes. The system's has less than one
+// MiB.
 const maxCertificates = 16 << 20
 
-// certificates is nil, the system's, unless a file adds to them.
+// certificates returns the system's certificates and those of the file; nil for the system's alone.
 func certificates(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -161,8 +158,8 @@ func certificates(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkProxies refuses the address of a proxy that net/http cannot use: it would ignore
-// the address and call the service directly, which the proxy may be there to prevent.
+// checkProxies returns an error for a proxy address that net/http cannot use: it would ignore the address
+// and call the service directly, which the proxy may be meant to prevent.
 func checkProxies(env func(string) string) error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		address := env(name)
@@ -183,7 +180,7 @@ func usableProxy(address string) bool {
 	return err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
-// proxy hides the address of a proxy that cannot be parsed: it may hold a password.
+// proxy hides a proxy address that cannot be parsed: it may contain a password.
 func proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
@@ -192,10 +189,9 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckURL accepts the base address of a service, and returns it without a slash
-// at its end. It must be https, unless it is on this machine's loopback or
-// allowHTTP is set, because the key travels with each request. It has no place for
-// user and password, query or fragment. The error never quotes a password.
+// CheckURL parses the base address of a service, and returns it without a trailing slash. It must be
+// https, unless it is on the loopback of this machine or allowHTTP is set, because every request contains
+// the key. User, password, query and fragment are not allowed. The error never quotes a password.
 func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	u, err := parse(text)
 	if err != nil {
@@ -205,7 +201,7 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	case u.User != nil, u.Host == "" && strings.Contains(text, "@"):
 		return nil, errors.New("service address: user and password do not belong here; the key goes into service.key")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, errors.New("service address: must have no query and no fragment") // which may hold a token
+		return nil, errors.New("service address: must have no query and no fragment") // the query may contain a token
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("service address %q: must begin with https://", text)
 	case u.Hostname() == "":
@@ -218,7 +214,7 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	return u, nil
 }
 
-// parse is url.Parse without the text in its error, which may hold a password.
+// parse is url.Parse with an error that does not quote the text, which may contain a password.
 func parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if e, ok := errors.AsType[*url.Error](err); ok {
