@@ -89,13 +89,21 @@ func Main() int {
 	// net/http logs what a server sends unsolicited on an idle connection: foreign text of any length.
 	// None of our code uses the standard logger.
 	log.SetOutput(io.Discard)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal stops at once, because the first one removes the handler.
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network, hangups: hangups, listen: serve.Listen, acts: asRun,
+		network: network, hangups: hangups, listen: serve.Listen,
+		acts: func(daemon bool) {
+			asRun()
+			if !daemon {
+				endAtHangup(end)
+			}
+		},
 	})
 }
 
@@ -110,6 +118,20 @@ func asRun() {
 		debug.SetGCPercent(runGCPercent)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // not Ignore, which commands of notifications would inherit
+}
+
+// endAtHangup makes SIGHUP end runs like SIGTERM: the answer to a paid call in progress is awaited and stored.
+// It comes when a terminal is closed or a connection of ssh breaks, perhaps twice. nohup ignores it.
+func endAtHangup(end func()) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return
+	}
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	go func() {
+		<-came
+		end()
+	}()
 }
 
 // world is the program's access to its environment.
@@ -128,8 +150,8 @@ type world struct {
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
 	hangups func() <-chan os.Signal
 
-	// acts is called before runs are performed; nil changes nothing.
-	acts func()
+	// acts is called before runs are performed, by a daemon or another command; nil changes nothing.
+	acts func(daemon bool)
 }
 
 // hangups delivers the SIGHUPs of this process.

@@ -56,7 +56,7 @@ type program struct {
 // nothing else may be changed. A daemon listens from then on.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
 	if o.world.acts != nil {
-		o.world.acts()
+		o.world.acts(daemon)
 	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
 	defer func() {
