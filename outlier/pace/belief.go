@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// proofs is how many answers must have counted our requests before a limit above the
-	// configured one is believed.
+	// proofs is the number of answers that must have counted our requests before the limiter believes a
+	// limit above the configured one.
 	proofs = 3
-	// learnedLasts is how long something learned holds if nothing confirms it.
+	// learnedLasts is how long something learned is used if nothing confirms it.
 	learnedLasts = 7 * 24 * time.Hour
 )
 
-// A belief is what the service's answers have shown of its limit. Tags keep the names of
-// fields in files that older versions wrote.
+// A belief is what the service's answers have shown about its limit. Tags preserve the field names in
+// files of older versions.
 type belief struct {
 	Learned       Quota     `json:"Taught"` // replaces the configured one; zero if nothing was learned
 	WindowGuessed bool      `json:"Guess"`  // of Learned: the answers gave only the limit
@@ -24,10 +24,10 @@ type belief struct {
 	Used          int       // of Limit, at the last answer
 	Sent          time.Time // when that answer's request was sent
 	Proofs        int       `json:"Proof"` // how often Used rose, up to proofs
-	Distrust      time.Time // until when no limit above the configured one is believed
+	Distrust      time.Time // until then, no limit above the configured one is believed
 
-	// Resets: the two longest times to one, the last one stated, when the first request was
-	// sent whose answer stated that one, and the shortest time from one to the next.
+	// Resets: the two longest times until a reset, the last reset stated, when the first request whose
+	// answer stated it was sent, and the shortest time from one reset to the next.
 	FarResets  [2]time.Duration `json:"Far"`
 	Reset      time.Time        `json:"Turn"`
 	ResetSince time.Time        `json:"Seen"`
@@ -38,8 +38,8 @@ type belief struct {
 	FreshStarts int `json:"Fresh"`
 	BucketFits  int `json:"Refills"`
 
-	// GainTime bounds the time in which a bucket gains one request. GainUsed is the least and
-	// the most that was used in the answers that gave these bounds.
+	// GainTime has bounds of the time in which a bucket gains one request. GainUsed has the lowest and
+	// the highest number of used requests in the answers that gave these bounds.
 	GainTime [2]time.Duration `json:"Gain"`
 	GainUsed [2]int           `json:"Depth"`
 }
@@ -55,11 +55,11 @@ func (b *belief) notAfter(now time.Time) {
 	b.Distrust = earliest(b.Distrust, now.Add(learnedLasts))
 }
 
-// isBucket reports whether the service's quota grows back one request at a time. Only then
-// is the time to the reset proportional to how much is used.
+// isBucket reports whether the service's quota recovers one request at a time. Only then is the time to
+// the reset proportional to the number of used requests.
 func (b *belief) isBucket() bool { return b.BucketFits >= 4 }
 
-// study learns what an answer says of the limit.
+// study learns what an answer says about the limit.
 func (c *core) study(now, sent time.Time, r reading) {
 	b := &c.Belief
 	if r.limit > c.quota.Requests && now.Before(b.Distrust) {
@@ -105,9 +105,9 @@ func (c *core) count(now, sent time.Time, r reading) {
 	}
 }
 
-// noteGain narrows the time in which a bucket gains one request, assuming that its reset is
-// when it is full again. Answers about a window soon contradict each other: right after it
-// began, little is used and the reset is far. A reset that is near is mostly rounding.
+// noteGain narrows the time in which a bucket gains one request, assuming that its reset is when it is
+// full again. Answers about a window soon contradict each other: right after it began, few requests are
+// used and the reset is far away. A near reset is mostly rounding and is ignored.
 func (b *belief) noteGain(used int, reset time.Duration) {
 	if used < 1 || reset < 5*rounding {
 		return
@@ -132,12 +132,12 @@ func (b *belief) refillTime(limit int, configured Quota) (time.Duration, bool) {
 	return w, w <= farthest
 }
 
-// rounding is the most by which a time in whole seconds, from a clock read in whole seconds, may
-// be too long.
+// rounding is the maximum error of a time in whole seconds from a clock that was read in whole seconds.
+// The time is never too short.
 const rounding = 2 * time.Second
 
-// noteReset records the time of a reset. If much was used before the last one, an answer
-// soon after it shows whether the count started afresh.
+// noteReset records the time of a reset. If many requests were used before the last one, an answer soon
+// after it shows whether the count started afresh.
 func (b *belief) noteReset(at, sent time.Time, used int, soon bool) {
 	if at.Sub(b.Reset).Abs() <= rounding {
 		return
@@ -160,14 +160,14 @@ func (b *belief) isFixed(sent time.Time) bool {
 	return b.FreshStarts > 0 && sent.Sub(b.ResetSince) > 2*rounding
 }
 
-// isEstimate reports whether the service has fixed windows but goes on counting requests
-// from before the reset: it estimates what a sliding window would hold.
+// isEstimate reports whether the service has fixed windows but continues to count requests from before
+// the reset: it estimates the count of a sliding window.
 func (b *belief) isEstimate(window time.Duration) bool {
 	return b.FreshStarts < -1 && b.Period > window*9/10
 }
 
-// adopt believes a limit: a lower one at once, one that allows more than the configured
-// quota once the answers have proved that they count our requests.
+// adopt believes a limit: a lower one at once, one above the configured quota once the answers have
+// proved that they count our requests.
 func (c *core) adopt(now time.Time, r reading) {
 	q, guess := Quota{r.limit, r.window}, false
 	if w, ok := c.Belief.refillTime(r.limit, c.quota); ok {
@@ -194,10 +194,10 @@ func exceeds(a, b Quota) bool {
 		float64(a.Requests)*float64(b.Window) > 1.001*float64(b.Requests)*float64(a.Window)
 }
 
-// guessWindow is the window of a limit that the service states without one. A limit below
-// the configured one is taken for the same pace with a smaller burst, unless times to a reset
-// show that the window is longer. A time counts once it was seen twice. It may be shorter
-// than the window, but the reset then moved by at least the window.
+// guessWindow returns the window of a limit that the service states without one, and whether it is a
+// guess. A limit below the configured one is assumed to have the same pace and a smaller burst, unless
+// times to a reset show that the window is longer. A time is used once it was seen twice. It may be
+// shorter than the window, but then the reset moved by at least the window.
 func (c *core) guessWindow(limit int) (w time.Duration, guess bool) {
 	b := &c.Belief
 	w = c.quota.Window
@@ -214,7 +214,7 @@ func (c *core) guessWindow(limit int) (w time.Duration, guess bool) {
 	return commonWindow(far), false
 }
 
-// commonWindows are the lengths that services usually have, in order.
+// commonWindows has the lengths that services usually have, in order.
 var commonWindows = []time.Duration{
 	1 * time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
 	20 * time.Second, 30 * time.Second,
@@ -223,8 +223,8 @@ var commonWindows = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// commonWindow returns the common length for the longest time to a reset that was seen: the
-// shortest one that fits and is at most a tenth longer, otherwise seen itself.
+// commonWindow returns the common length for the longest time to a reset that was seen: the shortest
+// length that is not shorter and at most a tenth longer; without one, seen itself.
 func commonWindow(seen time.Duration) time.Duration {
 	i, _ := slices.BinarySearch(commonWindows, seen-rounding)
 	if i < len(commonWindows) && commonWindows[i] <= seen+seen/10 {

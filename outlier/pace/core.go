@@ -3,17 +3,17 @@ package pace
 import "time"
 
 const (
-	// clockSlack is added to the end of a block, for clocks that do not tick alike.
+	// clockSlack is added to the end of a block, for clocks that do not run at the same speed.
 	clockSlack = 50 * time.Millisecond
-	// longestFlight is how long a request may have been under way before it reached the
-	// service, if the process ended before its answer came.
+	// longestFlight is the maximum time for which a request may have been in transit before it reached
+	// the service, if the process ended before its answer came.
 	longestFlight = 10 * time.Second
 	// pollEvery limits the share of scan polls: one in 20 requests of the quota.
 	pollEvery = 20
 )
 
-// core is the limiter without lock, file and clock: every method takes the time.
-// [Limiter] drives it in production, and the table of docs/pace.md in virtual time.
+// core is the limiter without lock, file and clock: every method takes the time. [Limiter] runs it in
+// production, and the table of docs/pace.md runs it in virtual time.
 type core struct {
 	quota Quota
 	share float64 // of the quota that is ours
@@ -21,40 +21,40 @@ type core struct {
 	inFlight    int       // granted and not completed
 	prepaid     int       // how many more the file already counts as in flight
 	lastRefused time.Time // when the last refusal came
-	ownedSince  time.Time // requests sent before belonged to another owner; zero if there was none
+	ownedSince  time.Time // requests sent earlier belonged to another owner; zero if there was none
 }
 
-// saved is the state that outlives a restart. Tags keep the names of fields in files that
-// older versions wrote.
+// saved is the state that is kept across restarts. Tags preserve the field names in files of older
+// versions.
 type saved struct {
 	Quota    Quota // as configured
 	Log      requestLog
 	Last     time.Time // when the last request was granted
 	LastPoll time.Time `json:"Polled"` // when the last scan poll was granted
-	Blocked  time.Time // no request may leave before
+	Blocked  time.Time // no request may be sent before
 	Streak   int       // refusals without an answer between them
 	Belief   belief
 	Refusals refusals     `json:"Lesson"`
 	Others   otherClients `json:"Crowd"`
 }
 
-// A rule is what the service presumably enforces: at most n requests in any stretch of
-// span, which includes the margin, and at least gap between any two.
+// A rule is what the service is assumed to enforce: at most n requests in any period of length span,
+// which includes the margin, and at least gap between any two.
 type rule struct {
 	n      int
 	span   time.Duration
 	gap    time.Duration
-	others bool // requests of other clients count towards n
+	others bool // requests of other clients count as well
 }
 
-// margin is added to a window, since two requests may take unequal times to reach the
+// margin returns the time added to a window, because two requests may take unequal times to reach the
 // service.
 func margin(window time.Duration) time.Duration { return min(250*time.Millisecond, window/40) }
 
 // scaled returns d·a/b, computed in floating point because d·a may overflow an integer.
 func scaled(d time.Duration, a, b float64) time.Duration { return time.Duration(float64(d) * a / b) }
 
-// keyQuota returns the quota of the whole key: as learned from answers, otherwise as configured.
+// keyQuota returns the quota of the whole key: the learned one, otherwise the configured one.
 func (c *core) keyQuota() Quota {
 	if c.Belief.Learned.Requests > 0 {
 		return c.Belief.Learned
@@ -62,7 +62,7 @@ func (c *core) keyQuota() Quota {
 	return c.quota
 }
 
-// believed returns keyQuota with its window stretched by what refusals taught.
+// believed returns keyQuota with its window stretched by what was learned from refusals.
 func (c *core) believed() Quota {
 	q := c.keyQuota()
 	q.Window = scaled(q.Window, c.Refusals.stretch(), 1)
@@ -125,8 +125,8 @@ func (c *core) longestSpan() time.Duration {
 	return max(c.rule().span, configured.span)
 }
 
-// slot returns when the nth request from now may leave, as far as is known now. Even spacing needs
-// only the time of the last request and the gap: see the package comment on [rate.Limiter].
+// slot returns when the nth request from now may be sent, as far as is known now. Even spacing needs only
+// the time of the last request and the gap: see the package comment on [rate.Limiter].
 //
 // [rate.Limiter]: https://pkg.go.dev/golang.org/x/time/rate#Limiter
 func (c *core) slot(now time.Time, nth int) time.Time {
@@ -141,15 +141,15 @@ func (c *core) slot(now time.Time, nth int) time.Time {
 	return t
 }
 
-// slotUnder returns when the nth request from now may leave under one rule.
+// slotUnder returns when the nth request from now may be sent under one rule.
 func (c *core) slotUnder(r rule, now time.Time, nth int) time.Time {
 	if c.Blocked.After(c.Last) {
-		r.others = false // the first request after a block finds out what is left
+		r.others = false // the first request after a block shows what is left
 	}
 	windows, rest := (nth-1)/r.n, (nth-1)%r.n
 	t := latest(now, c.Blocked)
 	if free := r.n - c.inFlight - rest; free <= 0 {
-		// One in flight must complete first, which wakes the callers that wait.
+		// One in flight must complete first, which wakes the waiting callers.
 		t = latest(t, latest(c.Last.Add(r.span), now.Add(time.Second)))
 	} else if taken, ok := c.Log.newest(free, r.others); ok {
 		t = latest(t, taken.Add(r.span))
@@ -157,7 +157,7 @@ func (c *core) slotUnder(r rule, now time.Time, nth int) time.Time {
 	return t.Add(time.Duration(windows) * r.span)
 }
 
-// nextPoll returns when the nth scan poll from now may leave, considering only the polls' share.
+// nextPoll returns when the nth scan poll from now may be sent, considering only the polls' share.
 func (c *core) nextPoll(nth int) time.Time {
 	q := c.ours()
 	return c.LastPoll.Add(scaled(q.Window, float64(nth*pollEvery), float64(q.Requests)))
@@ -176,8 +176,8 @@ func (c *core) logSpan() time.Duration {
 	return max(leastKept, windowsKept*max(c.believed().Window, c.quota.Window, c.rule().span))
 }
 
-// countTime adds the time since the last request to the time for which the pace was tried,
-// except for the time in which no call was waiting. It is called before each grant.
+// countTime adds the time since the last request to the time for which the pace was tested, without the
+// time in which no call was waiting. It is called before each grant.
 func (c *core) countTime(now time.Time) {
 	if !c.Last.IsZero() {
 		due := c.slot(c.Last, 1).Add(longestFlight)
@@ -185,14 +185,14 @@ func (c *core) countTime(now time.Time) {
 	}
 }
 
-// grant records that a request may leave.
+// grant records that a request may be sent.
 func (c *core) grant(now time.Time) {
 	c.prepaid--
 	c.inFlight++
 	c.Last = now
 }
 
-// unsent returns the slot of a request that was not sent.
+// unsent releases the slot of a request that was not sent.
 func (c *core) unsent() { c.inFlight-- }
 
 // observe learns from the answer to a request that was sent at the given time.
@@ -229,8 +229,8 @@ func (c *core) block(now time.Time, wait time.Duration) {
 
 func (c *core) longestBlock() time.Duration { return max(longBlock, c.believed().Window) + clockSlack }
 
-// notAfter moves saved times that lie in the future to now, in case the clock was set back.
-// That costs one window at most, not the difference.
+// notAfter changes saved times in the future to now, in case the clock was set back. That costs at most
+// one window, instead of the difference.
 func (c *core) notAfter(now time.Time) {
 	c.Log.notAfter(now)
 	c.Last, c.LastPoll = earliest(c.Last, now), earliest(c.LastPoll, now)

@@ -16,7 +16,7 @@ type file struct {
 	saved
 }
 
-// advance is how many requests one write of the file covers.
+// advance returns how many requests one write of the file covers.
 func (c *core) advance() int { return max(1, c.quota.Requests/100) }
 
 // text returns the present content of the file.
@@ -44,10 +44,10 @@ func (l *Limiter) save() error {
 	return nil
 }
 
-// load reads the file. If there is no file, or it belongs to another owner, the window is fresh. A
-// limiter without an owner, such as a reader that has no key, accepts any file. A file that cannot
-// be parsed, as after a power loss, counts as a whole window used when it was written, because no
-// request left after that.
+// load reads the file. If there is no file, or it belongs to another owner, the window is empty. A
+// limiter without an owner, such as a reader that has no key, accepts any file. A file that cannot be
+// parsed, such as after a power failure, counts as a whole window used when it was written, because no
+// request was sent after that.
 func (l *Limiter) load(now time.Time) error {
 	if l.options.Path == "" {
 		return nil
@@ -98,7 +98,7 @@ func (b *belief) valid() bool {
 		(q == Quota{} || q.Requests > 0 && q.Window > 0 && q.Window <= farthest)
 }
 
-// stretchLimit is a stretch that no refusals lead to; see [mostStretchOf].
+// stretchLimit is a stretch that refusals can never cause; see [mostStretchOf].
 const stretchLimit = 1e9
 
 func (s *refusals) valid() bool {
@@ -111,7 +111,7 @@ func (o *otherClients) valid() bool {
 		o.Doubled >= 0 && o.Doubled <= mostDoubled
 }
 
-// resume continues where another process ended. Requests in flight then may have reached the
+// resume continues where another process ended. Requests that were in flight then may have reached the
 // service at any time before now.
 func (c *core) resume(n file, now time.Time) {
 	c.saved = n.saved
@@ -128,8 +128,8 @@ func (c *core) resume(n file, now time.Time) {
 	}
 }
 
-// reconfigured keeps the pace that refusals taught under another configured limit, and drops
-// what was guessed from that limit.
+// reconfigured keeps the pace learned from refusals if the configured limit has changed, and drops what
+// was guessed from the old limit.
 func (c *core) reconfigured(old Quota) {
 	was := old
 	if c.Belief.Learned.Requests > 0 {

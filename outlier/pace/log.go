@@ -21,16 +21,15 @@ func (c cell) requests(others bool) int {
 	return c.Own
 }
 
-// A requestLog holds the requests of the last windows, oldest first. Requests closer
-// together than a grain share a cell, so that a log has about a thousand cells a window at
-// most, whatever the quota. As the cell has the later time, this frees a slot too late at
-// worst, by one grain.
+// A requestLog has the requests of the last windows, oldest first. Requests closer together than a grain
+// share a cell, so a log has at most about a thousand cells per window, whatever the quota. A cell has
+// the time of its latest request, so a slot is freed at most one grain too late.
 type requestLog struct {
 	Cells []cell
 	first time.Time // the earliest request in the last cell
 }
 
-// add inserts a cell in the order of time, or joins it to the cell within whose grain it is.
+// add inserts a cell in the order of time, or adds it to the cell of the same grain.
 func (g *requestLog) add(c cell, grain time.Duration) {
 	last := len(g.Cells) - 1
 	switch {
@@ -125,7 +124,7 @@ func (g *requestLog) deficit(t time.Time, each time.Duration, others bool) float
 	return math.Max(lack, 0)
 }
 
-// notAfter moves times that lie in the future to now, in case the clock was set back.
+// notAfter changes times in the future to now, in case the clock was set back.
 func (g *requestLog) notAfter(now time.Time) {
 	for i := len(g.Cells) - 1; i >= 0 && g.Cells[i].At.After(now); i-- {
 		g.Cells[i].At = now

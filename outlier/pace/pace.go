@@ -13,7 +13,7 @@ import (
 // usualWait is the default of [Options.MaxWait].
 const usualWait = 10 * time.Minute
 
-// recheck bounds one sleep: the timer stands still while the machine sleeps.
+// recheck limits one sleep: the timer stops while the machine sleeps.
 const recheck = 30 * time.Second
 
 // Options configure a limiter.
@@ -24,13 +24,13 @@ type Options struct {
 	// read.
 	Owner string
 
-	// Share is the part of the key's quota that is ours, above 0 and up to 1. The rest is left
-	// to other clients on the key. 0 means all of it.
+	// Share is our part of the key's quota, above 0 and up to 1. The rest is left to other clients on the
+	// key. 0 means all of it.
 	Share float64
 
-	// MaxWait is the longest time a call may wait. A call that would have to wait longer fails at
-	// once with a [LongWaitError]. 0 means ten minutes, or one window if that is longer: a client
-	// that has used up an hour's quota waits for that hour.
+	// MaxWait is the longest time a call may wait. A call that would have to wait longer fails at once
+	// with a [LongWaitError]. 0 means ten minutes, or one window if that is longer: a client that has
+	// used an hour's quota waits for that hour.
 	MaxWait time.Duration
 }
 
@@ -48,12 +48,12 @@ type Limiter struct {
 
 var _ outlier.Pacer = (*Limiter)(nil)
 
-// Status is what a limiter believes at one moment.
+// Status is what a limiter knows at one moment.
 type Status struct {
 	Limit        int           // requests per Window that are ours
 	Window       time.Duration // how long a slot stays taken after its request was sent
-	Remaining    int           // requests that may leave now, apart from BlockedUntil and even spacing
-	Reset        time.Time     // when the next request may leave; the moment asked about if at once
+	Remaining    int           // requests that may be sent now, apart from BlockedUntil and even spacing
+	Reset        time.Time     // when the next request may be sent; the time of the Status if at once
 	BlockedUntil time.Time     // when the block of a refusal ends; zero if there is none
 	Foreign      int           // requests of other clients noticed in the window
 	Learned      bool          // the believed pace differs from the configured one
@@ -71,16 +71,16 @@ func (s Status) Pace() string {
 // LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The
 // call has taken no slot.
 type LongWaitError struct {
-	Until time.Time // when it could leave, as far as is known now
+	Until time.Time // when it could be sent, as far as is known now
 }
 
-// Error says until when.
+// Error returns the time until which the call would have to wait.
 func (e *LongWaitError) Error() string {
 	return "the rate limit allows no request before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// Open returns a limiter that continues the window in the file of o. Without a file the whole
-// window may be used at once.
+// Open returns a limiter that continues the window in the file of o. Without a file the whole window may
+// be used at once.
 func Open(q Quota, o Options) (*Limiter, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -92,16 +92,16 @@ func Open(q Quota, o Options) (*Limiter, error) {
 	return l, l.load(wallClock())
 }
 
-// wallClock returns the time without its monotonic reading, which stands still while the machine
-// sleeps and has no meaning in a file.
+// wallClock returns the time without its monotonic reading, which stops while the machine sleeps and has
+// no meaning in a file.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// Wait implements [outlier.Pacer]. Waiting calls leave in the order of their class: those of a
-// person ([Urgent]), paid ones, scan polls, all others; and within a class in the order in which
-// they came. Scan polls, including a person's, take at most a twentieth of the quota.
+// Wait implements [outlier.Pacer]. Waiting calls are sent in the order of their class: those of a person
+// ([Urgent]), paid ones, scan polls, all others; within a class in the order in which they came. Scan
+// polls, including a person's, take at most a twentieth of the quota.
 //
-// It returns the context's cause, a [LongWaitError], or an error if the file cannot be written, in
-// which case no request may leave.
+// It returns the context's cause, a [LongWaitError], or an error if the file cannot be written, in which
+// case no request may be sent.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	w := &waiter{classOf(ctx, r.Op(), r.Paid())}
 	l.join(w)
@@ -166,8 +166,8 @@ func (l *Limiter) claim(now time.Time, w *waiter) (
 	return 0, nil, nil
 }
 
-// Asked returns when a waiting call last checked whether it may leave, which it does twice a
-// minute; zero if there was none.
+// Asked returns when a waiting call last checked whether it may be sent, which it does twice a minute;
+// zero if there was none.
 func (l *Limiter) Asked() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,9 +187,9 @@ func (l *Limiter) tooLong(now, until time.Time) error {
 	return nil
 }
 
-// Slot returns when a call of op could leave if it were requested now with ctx, after all waiting
-// calls that go before it. A time not after now means at once. It reserves nothing. Its error is
-// the [LongWaitError] that Wait would return.
+// Slot returns when a call of op could be sent if it were requested now with ctx, after all waiting calls
+// that precede it. A time not after now means at once. It reserves nothing. Its error is the
+// [LongWaitError] that Wait would return.
 func (l *Limiter) Slot(ctx context.Context, op outlier.Operation) (time.Time, error) {
 	now := wallClock()
 	l.mu.Lock()
@@ -224,8 +224,8 @@ func (l *Limiter) Observe(a *outlier.Answer) {
 	}
 	l.core.observe(now, sent, read(a, now, l.core.quota.Window))
 	if !l.core.Blocked.Equal(blocked) {
-		// If this fails, nothing is prepaid any more, so the next request has to save and
-		// reports the error.
+		// If this fails, nothing is prepaid any more, so the next request must save as well, and reports
+		// the error.
 		l.core.prepaid = 0
 		_ = l.save()
 	}
@@ -257,9 +257,9 @@ func (l *Limiter) Status() Status {
 	return s
 }
 
-// ETA returns how long it takes until the given number of calls of the last class have left,
-// including those that wait already. It assumes the learned pace and the present window, and
-// counts the more urgent calls that wait.
+// ETA returns how long it takes until the given number of calls of the last class are sent, including
+// those that already wait. It assumes the learned pace and the present window, and counts the more urgent
+// calls that wait.
 func (l *Limiter) ETA(calls int) time.Duration {
 	if calls <= 0 {
 		return 0

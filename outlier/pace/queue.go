@@ -20,12 +20,12 @@ const (
 
 type urgentKey struct{}
 
-// Urgent marks calls made with the context as a person's own. They go before all other waiting
-// calls, except that scan polls never take more than their share.
+// Urgent marks calls made with the context as a person's own. They precede all other waiting calls,
+// except that scan polls never take more than their share.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
-// classOf returns the class of a call. A poll is a poll even if a person asks: a person who waits
-// for a scan needs the quota for other calls, too.
+// classOf returns the class of a call. A poll for a person is still a poll: a person who waits for a scan
+// needs the quota for other calls too.
 func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 	switch {
 	case op == outlier.OpScan:
@@ -41,7 +41,7 @@ func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 // A waiter is a waiting call. Calls of one class go in the order in which they came.
 type waiter struct{ class class }
 
-// A queue holds the waiters in the order in which they may go.
+// A queue has the waiters in the order in which they are served.
 type queue []*waiter
 
 func (q *queue) join(w *waiter) {
@@ -56,8 +56,8 @@ func (q *queue) leave(w *waiter) {
 	*q = slices.DeleteFunc(*q, func(o *waiter) bool { return o == w })
 }
 
-// turn returns when w may go: there must be a slot for it and for each one before it. A poll that
-// has to wait for its own share does not delay other calls.
+// turn returns when w may be sent: there must be a slot for it and for each one before it. A poll that
+// waits for the polls' share does not delay other calls.
 func (q queue) turn(c *core, now time.Time, w *waiter) time.Time {
 	before, asking := 0, 0
 	for _, o := range q {

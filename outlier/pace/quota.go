@@ -14,8 +14,7 @@ type Quota struct {
 	Window   time.Duration
 }
 
-// units are the names of windows, longest first; the first of a length is how
-// [Quota.String] spells it.
+// units has the names of windows, longest first. [Quota.String] uses the first name of each length.
 var units = []struct {
 	name  string
 	width time.Duration
@@ -26,8 +25,7 @@ var units = []struct {
 	{"s", time.Second}, {"sec", time.Second}, {"second", time.Second},
 }
 
-// ParseQuota parses a quota as people write it: 10/min, 30/10s, 100/h. A window lasts from one
-// second to one day.
+// ParseQuota parses a quota such as 10/min, 30/10s or 100/h. A window lasts from one second to one day.
 func ParseQuota(text string) (Quota, error) {
 	count, per, found := strings.Cut(strings.TrimSpace(text), "/")
 	n, err := strconv.Atoi(strings.TrimSpace(count))

@@ -9,8 +9,8 @@ import (
 	"outlierd/outlier"
 )
 
-// A reading is what one answer states about the limit. A number that it does not state is
-// negative, a time 0, except for reset, which is then negative.
+// A reading is what one answer states about the limit. Missing numbers and a missing reset are negative,
+// other missing times are 0.
 type reading struct {
 	answered  bool // usable
 	refused   bool // for the rate limit
@@ -23,7 +23,7 @@ type reading struct {
 	spent     time.Duration // from now until another limit, which is used up, is reset
 }
 
-// farthest is how far ahead a time may lie and still be credible.
+// farthest is how far in the future a time may be to be plausible.
 const farthest = 24 * time.Hour
 
 // read reads what an answer states about the limit. Of several limits it takes the one whose
@@ -72,7 +72,7 @@ func clock(a *outlier.Answer, now time.Time) time.Time {
 	return now
 }
 
-// sensible returns d, and whether it is neither in the past nor too far ahead.
+// sensible returns d, and whether it is neither in the past nor too far in the future.
 func sensible(d time.Duration) (time.Duration, bool) {
 	if d < 0 || d > farthest {
 		return 0, false
@@ -111,7 +111,7 @@ func until(text string, date time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// number parses a count, the first one of a list: "10", "10, 10;w=60".
+// number parses a count, or the first one of a list: "10", "10, 10;w=60".
 func number(text string) (int, bool) {
 	text, _, _ = strings.Cut(text, ",")
 	text, _, _ = strings.Cut(text, ";")

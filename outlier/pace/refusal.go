@@ -6,53 +6,50 @@ import (
 )
 
 const (
-	// longBlock caps any block: asking again after a quarter of an hour is better than
-	// trusting one answer for longer. A quota with a longer window may be blocked for that
-	// window.
+	// longBlock limits any block: it is better to try again after a quarter of an hour than to trust one
+	// answer for longer. For a quota with a longer window, the limit is that window.
 	longBlock = 15 * time.Minute
-	// longBackoff caps the doubling after refusals that state no time.
+	// longBackoff limits the doubling after refusals that state no time.
 	longBackoff = 5 * time.Minute
-	// burstLasts is how long a smaller burst holds if no refusal confirms it. Then a whole
-	// window is tried again. If that is refused, the burst holds twice as long.
+	// burstLasts is how long a smaller burst is used if no refusal confirms it. Then a whole window is
+	// tried again. If that is refused, the burst is used twice as long.
 	burstLasts = 6 * time.Hour
-	// mostRelearned is how often that is doubled at most, to four days.
+	// mostRelearned is the maximum number of these doublings, which is four days.
 	mostRelearned = 4
-	// nearTrialAfter is how long after a refusal a pace is tried that was refused, or one near
-	// it.
+	// nearTrialAfter is how long after a refusal a pace is tried again that was refused, or is near one
+	// that was.
 	nearTrialAfter = 12 * time.Hour
-	// trialAfter is how long after a refusal a faster pace is tried that was never refused.
-	// After a trial that succeeded it is half as long. A trial needs trialWork answers before it.
+	// trialAfter is how long after a refusal a faster pace is tried that was never refused. After a
+	// successful trial it is half as long. A trial needs trialWork answers before it.
 	trialAfter = time.Hour
 	trialWork  = 20
-	// near is the ratio of two paces between which no other is worth a trial.
+	// nearPace is the ratio of two paces between which no other pace is worth a trial.
 	nearPace = 1.2
-	// windowsKept is how many windows the log goes back, and leastKept how far at least. The
-	// service's window may be longer than believed, so only a count above all these requests
-	// proves that other clients use the key.
+	// windowsKept is the number of windows that the log goes back, and leastKept the minimum time. The
+	// service's window may be longer than believed, so only a count above all these requests proves that
+	// other clients use the key.
 	windowsKept = 3
 	leastKept   = 3 * time.Minute
-	// mostStretch is the factor by which one refusal makes the pace slower at most.
+	// mostStretch is the maximum factor by which one refusal makes the pace slower.
 	mostStretch = 16
-	// longestSpacing is how far apart refusals without a reason space two requests at most.
+	// longestSpacing is the maximum time between two requests after refusals without a stated reason.
 	longestSpacing = 15 * time.Minute
 )
 
-// refusals is what refusals taught beyond what they stated: a smaller burst, and a factor by
-// which windows are stretched. Tags keep the names of fields in files that older versions
-// wrote.
+// refusals is what was learned from refusals beyond what they state: a smaller burst, and a factor for
+// the length of windows. Tags preserve the field names in files of older versions.
 type refusals struct {
-	Burst     int       // how many may leave at once at the same pace; 0 = as many as in a window
+	Burst     int       // maximum to send at once at the same pace; 0 = as many as in a window
 	Relearned int       `json:"Again"` // how often Burst had expired and was learned again within a week
-	At        time.Time // the last refusal without a reason
+	At        time.Time // the last refusal without a stated reason
 
-	// Stretch is the factor of the windows' lengths, Refused one that was refused, and
-	// Previous the one from before the trial of a faster pace. 0 means 1, none is known, and
-	// none is tried.
+	// Stretch is the factor of the windows' lengths, Refused a factor that was refused, and Previous the
+	// one from before the trial of a faster pace. 0 means 1, no known one, and no trial.
 	Stretch  float64 `json:"Slow"`
 	Refused  float64 `json:"Fast"`
 	Previous float64 `json:"Held"`
 
-	Row       int           // refusals without a reason, each soon after the last
+	Row       int           // consecutive refusals without a stated reason, each soon after the last
 	NextTrial time.Time     `json:"Heals"` // when a faster pace is tried
 	Answers   int           `json:"Got"`   // since the last refusal or trial
 	Elapsed   time.Duration `json:"Took"`  // for Answers, without the time in which no call waited
@@ -73,7 +70,7 @@ func (s *refusals) notAfter(now time.Time) {
 	s.At, s.NextTrial = earliest(s.At, now), earliest(s.NextTrial, now.Add(nearTrialAfter))
 }
 
-// limitBurst records that at most n requests may leave at once.
+// limitBurst records that at most n requests may be sent at once.
 func (s *refusals) limitBurst(now time.Time, n int) {
 	switch recent := now.Sub(s.At) < learnedLasts; {
 	case s.Burst == 0 && recent: // it had expired, and was right
@@ -84,8 +81,8 @@ func (s *refusals) limitBurst(now time.Time, n int) {
 	s.Burst, s.At = n, now
 }
 
-// limitToEstimate sets the pace for a service that estimates what a sliding window holds:
-// evenly spaced, it admits all but one of its limit in every window.
+// limitToEstimate sets the pace for a service that estimates the count of a sliding window: with even
+// spacing, it admits all but one of its limit in every window.
 func (s *refusals) limitToEstimate(now time.Time, limit int) {
 	s.Burst, s.At = 1, now
 	if least := float64(limit) / float64(max(1, limit-1)); s.stretch() <= least {
@@ -93,11 +90,10 @@ func (s *refusals) limitToEstimate(now time.Time, limit int) {
 	}
 }
 
-// refused takes back the trial of a faster pace. Without one it stretches the windows of q:
-// by a little at first, and then until the pace is what the service let through since the
-// refusal before. Between two refusals the service admitted all that it admits, whatever
-// kind of limit it has. After few answers that is only roughly known, so the refused pace may
-// have been right.
+// refused ends the trial of a faster pace and restores the previous one. Without a trial it stretches the
+// windows of q: by a little at first, and then until the pace is what the service admitted since the
+// previous refusal. Between two refusals the service admitted as much as it ever does, whatever kind of
+// limit it has. After few answers that is only roughly known, so the refused pace may have been right.
 func (s *refusals) refused(now time.Time, q Quota) {
 	was, many := s.stretch(), s.Answers >= trialWork
 	if many {
@@ -120,15 +116,15 @@ func (s *refusals) refused(now time.Time, q Quota) {
 	s.planTrial(now, trialAfter)
 }
 
-// mostStretchOf returns the maximum stretch of q: a service that refuses everything is asked four
-// times an hour, and no window exceeds a time.Duration.
+// mostStretchOf returns the maximum stretch of q: a service that refuses everything gets four requests an
+// hour, and no window exceeds a time.Duration.
 func mostStretchOf(q Quota) float64 {
 	slowest := max(2, float64(longestSpacing)/float64(q.spacing()))
 	return min(slowest, float64(math.MaxInt64/16)/float64(q.Window))
 }
 
-// tryFaster begins the trial of a faster pace: halfway to the one that was refused. If that
-// is near, the trial removes half of the stretch, but a fifth at most.
+// tryFaster begins the trial of a faster pace: halfway to the one that was refused. If that is near, the
+// trial removes half of the stretch, but at most a fifth.
 func (s *refusals) tryFaster(now time.Time) {
 	s.Previous = s.Stretch
 	if s.Refused > 0 && s.Stretch > s.Refused*nearPace {
@@ -142,8 +138,8 @@ func (s *refusals) tryFaster(now time.Time) {
 	s.planTrial(now, trialAfter/2)
 }
 
-// planTrial sets the time of the next trial: late if the pace is near one that was refused,
-// or near the service's stated one.
+// planTrial sets the time of the next trial: later if the pace is near one that was refused, or near the
+// one that the service states.
 func (s *refusals) planTrial(now time.Time, wait time.Duration) {
 	s.NextTrial = now.Add(wait)
 	if s.Stretch <= max(1, s.Refused)*nearPace {
@@ -152,7 +148,7 @@ func (s *refusals) planTrial(now time.Time, wait time.Duration) {
 	s.Answers, s.Elapsed = 0, 0
 }
 
-// rescale keeps the learned pace when the quota that it is a multiple of has changed.
+// rescale keeps the learned pace when the quota that the stretch applies to has changed.
 func (s *refusals) rescale(by float64) {
 	s.Stretch, s.Refused, s.Previous = s.stretch()*by, s.Refused*by, s.Previous*by
 	if s.Stretch <= 1 {
@@ -185,10 +181,9 @@ func (c *core) backoff() time.Duration {
 
 // learn draws conclusions from a refusal.
 //
-// A service that gains one request in each interval, and admits no more than a burst at once,
-// refuses because the burst was exceeded: the times of our requests show how large it can be
-// at most. If even a burst of one was kept, then either the pace is too fast, or other clients
-// have used the key.
+// A service that gains one request in each interval, and admits no more than a burst at once, refuses
+// because the burst was exceeded: the times of our requests give its maximum size. If even a burst of one
+// was not exceeded, then either the pace is too fast, or other clients have used the key.
 func (c *core) learn(now, sent time.Time, r reading) {
 	q := c.believed()
 	others := r.current - c.Log.since(sent.Add(-c.logSpan()), true) - c.inFlight
@@ -221,6 +216,6 @@ func (c *core) learn(now, sent time.Time, r reading) {
 // the last answer before the refusal had left at least two requests.
 func (c *core) promisedMore() bool {
 	b := &c.Belief
-	since := c.Log.since(b.Sent, false) + c.inFlight // with the one that was refused
+	since := c.Log.since(b.Sent, false) + c.inFlight // including the one that was refused
 	return b.Learned != Quota{} && exceeds(b.Learned, c.quota) && b.Limit-b.Used-since >= 1
 }

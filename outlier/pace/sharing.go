@@ -15,19 +15,19 @@ const (
 const (
 	// forgetOthers is how long other clients are assumed after their last request was noticed.
 	forgetOthers = time.Hour
-	// mostDoubled is how often the patience is doubled at most.
+	// mostDoubled is the maximum number of doublings of the patience.
 	mostDoubled = 5
 )
 
-// otherClients is what is known of other clients on the key. Tags keep the names of fields in
-// files that older versions wrote.
+// otherClients is what is known about other clients on the key. Tags preserve the field names in files of
+// older versions.
 type otherClients struct {
 	Stage   int
-	First   time.Time // when the first request of theirs was noticed
-	Last    time.Time // when the last request of theirs was noticed
+	First   time.Time // when a request of theirs was noticed first
+	Last    time.Time // when a request of theirs was noticed last
 	Changed time.Time // when Stage or Own changed last, or Unused was evaluated
 	Own     int       `json:"Keep"` // our requests in a window, unless alone
-	Unused  int       `json:"Low"`  // the least that the service had left since Changed
+	Unused  int       `json:"Low"`  // the minimum that the service had left since Changed
 	Doubled int       `json:"Calm"` // how often the patience before the next attempt is doubled
 }
 
@@ -35,8 +35,8 @@ func (o *otherClients) notAfter(now time.Time) {
 	o.First, o.Last, o.Changed = earliest(o.First, now), earliest(o.Last, now), earliest(o.Changed, now)
 }
 
-// expected returns how many requests the service should count if only the clients noticed so far
-// use the key. When in doubt it is too high, as only a higher count proves another client.
+// expected returns how many requests the service should count if only the clients noticed so far use the
+// key. In doubt it is too high, because only a higher count proves another client.
 func (c *core) expected(sent time.Time) int {
 	q := c.believed()
 	if c.Belief.WindowGuessed { // the service may count for longer
@@ -78,7 +78,7 @@ func (c *core) compare(now, sent time.Time, r reading) {
 func (c *core) addOthers(now time.Time, n int) {
 	c.Log.add(cell{At: now, Others: n}, c.grain())
 	if c.Others.Stage == spaced && c.Log.others() < 2 {
-		return // for so few their slots suffice, and a service's estimate may be off by one
+		return // the slots of so few are enough, and a service's estimate may be off by one
 	}
 	if now.Sub(c.Others.Last) > forgetOthers {
 		c.Others.First = now
@@ -86,9 +86,9 @@ func (c *core) addOthers(now time.Time, n int) {
 	c.Others.Last = now
 }
 
-// adapt decides on the stage of sharing. With a configured share, requests of other clients
-// change nothing until the service refuses one: they use their own part, and two bursts of
-// theirs may fall into one of our windows where the service's windows meet.
+// adapt decides on the stage of sharing. With a configured share, requests of other clients change
+// nothing until the service refuses one: they use their own part, and two bursts of theirs may fall into
+// one of our windows if it contains a boundary of the service's windows.
 func (c *core) adapt(now, sent time.Time, r reading) {
 	if c.Others.Stage == alone && !c.ownsKey() && !r.refused {
 		return
@@ -107,9 +107,8 @@ func (c *core) adapt(now, sent time.Time, r reading) {
 	case o.Stage == alone && sign && (many && !r.refused || now.Sub(o.First) > window/2):
 		o.Stage, o.Changed, o.Own = spaced, now, min(limit, max(limit/2, limit-others, 1))
 	case o.Stage == spaced && r.refused:
-		// They want more than was noticed: requests sent before a window began hide some
-		// of theirs. If only the client yielded whose request came last, it would have to
-		// yield everything.
+		// They need more than was noticed: requests sent before a window began hide some of theirs. If
+		// only the client yielded whose request came last, it would have to yield everything.
 		c.leaveSlots(now, limit/2)
 	case o.Stage == spaced && o.Own < limit && since > 2*window:
 		o.Own, o.Changed = limit, now // no more were noticed
@@ -126,10 +125,10 @@ func (c *core) leaveSlots(now time.Time, own int) {
 	c.Refusals = refusals{} // other clients explain the refusals
 }
 
-// adaptShare takes one slot less when the service refuses, and more when it has had some left for
-// a while. That time varies, so that two limiters do not both take the same slot, and doubles with
-// every refusal. A bucket that two clients share empties slowly, so there it is enough to take one
-// less when hardly anything is left.
+// adaptShare takes one slot less when the service refuses, and more when it has had some left for a
+// while. That time varies, so that two limiters do not both take the same slot, and doubles with every
+// refusal. A bucket that two clients share empties slowly, so there it is enough to take one less when it
+// is nearly empty.
 func (c *core) adaptShare(now, sent time.Time, r reading) {
 	o, q := &c.Others, c.ours()
 	if left, ok := c.unused(sent, r); ok {
@@ -173,8 +172,8 @@ func (o *otherClients) takeMore(limit int) {
 	}
 }
 
-// unused estimates how many requests of the window no client will use. In a fixed window
-// only our last request shows it, and what others use after that is extrapolated.
+// unused estimates how many requests of the window no client will use. In a fixed window only our last
+// request shows it, and the later use of other clients is extrapolated.
 func (c *core) unused(sent time.Time, r reading) (n int, ok bool) {
 	if r.remaining < 0 || c.Belief.isBucket() {
 		return r.remaining - 2, r.remaining >= 0
