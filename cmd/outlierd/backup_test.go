@@ -28,7 +28,8 @@ func newBucketWorld(t *testing.T) *bucketWorld {
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(keptJobs)
 	w.mustRun("run", "coffee")
-	if err := sqliteExec(filepath.Join(w.dir, "data", "state", "state.db"), "create table filler as select randomblob(9000000) as x"); err != nil {
+	file := filepath.Join(w.dir, "data", "state", "state.db")
+	if err := sqliteExec(file, "create table filler as select randomblob(9000000) as x"); err != nil {
 		t.Fatal(err)
 	}
 	store := buckettest.New("outliers")
@@ -37,8 +38,8 @@ func newBucketWorld(t *testing.T) *bucketWorld {
 	return &bucketWorld{w, store, storeVariables(server.URL)}
 }
 
-// try runs the program, and kills it when the context ends.
-func (w *bucketWorld) try(ctx context.Context, args ...string) (said string, err error) {
+// try runs the program, kills it when the context ends, and returns what it printed.
+func (w *bucketWorld) try(ctx context.Context, args ...string) (output string, err error) {
 	cmd, out := w.command(ctx, args...)
 	cmd.Env = append(cmd.Env, w.env...)
 	err = cmd.Run()
@@ -47,29 +48,29 @@ func (w *bucketWorld) try(ctx context.Context, args ...string) (said string, err
 
 func (w *bucketWorld) must(args ...string) string {
 	w.Helper()
-	said, err := w.try(w.Context(), args...)
+	output, err := w.try(w.Context(), args...)
 	if err != nil {
-		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, said)
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
-	return said
+	return output
 }
 
-// hasOne checks that the bucket has one undamaged backup, and nothing else.
+// hasOne checks that the bucket has a single undamaged backup, and nothing else.
 func (w *bucketWorld) hasOne() {
 	w.Helper()
 	w.must("backup", "--check", backupAddress)
 	if n := len(w.store.Objects()); n != 2 || w.store.Uploads() > 0 {
-		w.Errorf("the bucket has %d objects and %d uploads that were not ended, want a copy and its manifest",
+		w.Errorf("the bucket has %d objects and %d unfinished uploads, want a copy and its manifest",
 			n, w.store.Uploads())
 	}
 	if left, err := filepath.Glob(filepath.Join(w.dir, "data", "state", "tmp", "*")); err != nil || len(left) > 0 {
-		w.Errorf("left on this machine: %v (%v)", left, err)
+		w.Errorf("left in the state folder: %v (%v), want nothing", left, err)
 	}
 }
 
-// TestKilledBackupToABucketLeavesTheOneBefore kills backups and restores at one in four of their requests, by
-// chance, or with -long at each, before the store hears of it and after.
-func TestKilledBackupToABucketLeavesTheOneBefore(t *testing.T) {
+// TestKilledBackupKeepsThePreviousOne kills backups to a bucket and restores at every fourth of their requests,
+// from a random one on, or with -long at each of them: before the store processes it, and after.
+func TestKilledBackupKeepsThePreviousOne(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newBucketWorld(t)
 	w.must("backup", backupAddress)
@@ -78,8 +79,8 @@ func TestKilledBackupToABucketLeavesTheOneBefore(t *testing.T) {
 	if *long {
 		first, step = 1, 1
 	}
-	for _, heard := range []bool{false, true} {
-		for last := first; w.killAtRequest(last, heard, "backup", backupAddress); last += step {
+	for _, processed := range []bool{false, true} {
+		for last := first; w.killAtRequest(last, processed, "backup", backupAddress); last += step {
 			w.must("backup", "--check", backupAddress)
 		}
 		w.hasOne()
@@ -89,7 +90,7 @@ func TestKilledBackupToABucketLeavesTheOneBefore(t *testing.T) {
 	}
 	for last := first; w.killAtRequest(last, false, "restore", backupAddress, "--spent", "3"); last += step {
 		if w.has("data/state") {
-			t.Fatalf("killed at request %d: there is a state", last)
+			t.Fatalf("killed at request %d: a state was created", last)
 		}
 	}
 	if !w.has("data/state") || w.has("data/state.restore") {
@@ -97,36 +98,36 @@ func TestKilledBackupToABucketLeavesTheOneBefore(t *testing.T) {
 	}
 }
 
-// killAtRequest runs the program and kills it at one of its requests, which the store may have heard.
-// It reports whether there were as many.
-func (w *bucketWorld) killAtRequest(last int64, heard bool, args ...string) (killed bool) {
+// killAtRequest runs the program and kills it at one of its requests, which the store may have processed.
+// It reports whether there were as many requests.
+func (w *bucketWorld) killAtRequest(last int64, processed bool, args ...string) (killed bool) {
 	w.Helper()
 	ctx, kill := context.WithCancel(w.Context()) // CommandContext kills with SIGKILL
 	defer kill()
 	var requests atomic.Int64
 	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
 		n := requests.Add(1)
-		if n < last || n == last+1 && heard { // the one that is handed on comes here again
+		if n < last || n == last+1 && processed { // the request that is passed to the store comes here again
 			return false
 		}
-		if n == last && heard {
+		if n == last && processed {
 			w.store.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		kill()
-		_, _ = io.Copy(io.Discard, r.Body) // without its body, a request does not notice that the program is gone
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after it has read the body
 		<-r.Context().Done()
 		return true
 	})
-	said, err := w.try(ctx, args...)
+	output, err := w.try(ctx, args...)
 	w.store.SetFault(nil)
 	if killed = ctx.Err() != nil; !killed && err != nil {
-		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, said)
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
 	return killed
 }
 
-// TestTwoBackupsToOneBucket lets a backup begin and end while another one is about to end, and while it uploads.
-// Whether they are the first in the bucket is left to chance, and both are played with -long.
+// TestTwoBackupsToOneBucket runs a whole backup while another one is about to end, and while it uploads. Whether
+// they are the first in the bucket is random; with -long both cases are tested.
 func TestTwoBackupsToOneBucket(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	for at, want := range map[string]string{
@@ -152,9 +153,9 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 				}
 				return false
 			})
-			said, err := w.try(t.Context(), "backup", backupAddress)
-			if err == nil || !strings.Contains(said, want) {
-				t.Errorf("a backup that ended second: %v\n%s", err, said)
+			output, err := w.try(t.Context(), "backup", backupAddress)
+			if err == nil || !strings.Contains(output, want) {
+				t.Errorf("the backup that ended second: %v\n%s\nwant an error with %q", err, output, want)
 			}
 			if failed != nil {
 				t.Fatalf("the other backup: %v\n%s", failed, other)
@@ -169,8 +170,8 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 	}
 }
 
-// TestBackupAfterAnotherIsNotCleanedUp lets a backup begin and end when another one has just replaced the manifest,
-// and has not removed yet what is out of date.
+// TestBackupAfterAnotherIsNotCleanedUp runs a whole backup when another one has replaced the manifest, but has not
+// yet removed the previous copy.
 func TestBackupAfterAnotherIsNotCleanedUp(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newBucketWorld(t)
@@ -193,9 +194,9 @@ func TestBackupAfterAnotherIsNotCleanedUp(t *testing.T) {
 	w.hasOne()
 }
 
-// TestBackupWhoseLastAnswerIsLost lets a store replace the manifest and then answer with an error. The
-// request is sent again and refused, and yet the backup is there.
-func TestBackupWhoseLastAnswerIsLost(t *testing.T) {
+// TestBackupSucceedsIfItsLastAnswerIsLost: the store replaces the manifest and then answers with an error. The
+// request is sent again and refused, but the backup is complete.
+func TestBackupSucceedsIfItsLastAnswerIsLost(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newBucketWorld(t)
 	w.must("backup", backupAddress)
@@ -208,11 +209,11 @@ func TestBackupWhoseLastAnswerIsLost(t *testing.T) {
 		buckettest.Refuse(rw, http.StatusServiceUnavailable, "SlowDown")
 		return true
 	})
-	said := w.must("backup", backupAddress)
+	output := w.must("backup", backupAddress)
 	w.hasOne()
 	for key := range w.store.Objects() {
-		if strings.HasPrefix(key, "backups/state-") && !strings.Contains(said, key) {
-			t.Errorf("the bucket has %s, but not the last backup: %s", key, said)
+		if strings.HasPrefix(key, "backups/state-") && !strings.Contains(output, key) {
+			t.Errorf("the bucket has %s, but not the last backup: %s", key, output)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (p *person) write(jobs string) {
 }
 
 // do runs a command line and returns its output and its exit code.
-func (p *person) do(ctx context.Context, args ...string) (out, complaints string, code int) {
+func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
 	if p.network == nil {
@@ -66,9 +66,9 @@ func (p *person) do(ctx context.Context, args ...string) (out, complaints string
 // must runs a command line that has to succeed.
 func (p *person) must(args ...string) string {
 	p.Helper()
-	out, complaints, code := p.do(p.Context(), args...)
+	out, stderr, code := p.do(p.Context(), args...)
 	if code != exitDone {
-		p.Fatalf("outlierd %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, complaints)
+		p.Fatalf("outlierd %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, stderr)
 	}
 	return out
 }
@@ -76,11 +76,11 @@ func (p *person) must(args ...string) string {
 // refused runs a command line that has to fail with an exit code, and returns its message.
 func (p *person) refused(code int, args ...string) string {
 	p.Helper()
-	out, complaints, got := p.do(p.Context(), args...)
+	out, stderr, got := p.do(p.Context(), args...)
 	if got != code {
-		p.Fatalf("outlierd %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, complaints)
+		p.Fatalf("outlierd %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, stderr)
 	}
-	return complaints
+	return stderr
 }
 
 // ask returns the result of a query of the published file, without the header.

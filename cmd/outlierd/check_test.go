@@ -11,13 +11,13 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// TestCheckBesideADaemon checks while a daemon publishes. What a sink has got after the check began is not damage.
+// TestCheckBesideADaemon checks while a daemon publishes: rows that a sink received during the check are not damage.
 func TestCheckBesideADaemon(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(strings.Replace(keptJobs, "  tea: {", "  tea: {every: 6h, ", 1))
 	w.mustRun("run", "coffee")
-	// So that the check of the state takes as long as a run.
+	// A large table, so that the check of the state takes as long as a run.
 	large := `CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i, randomblob(300) AS x FROM n;
 		CREATE INDEX large_x ON large (x)`
 	if err := sqliteExec(filepath.Join(w.dir, "data", "state", "state.db"), large); err != nil {
@@ -39,7 +39,7 @@ func TestCheckBesideADaemon(t *testing.T) {
 		select {
 		case err := <-ended:
 			if err != nil || checks == 0 {
-				t.Fatalf("a run beside %d checks: %v", checks, err)
+				t.Fatalf("runs during %d checks: %v, want success, and at least one check", checks, err)
 			}
 			stop()
 			w.sound()
@@ -50,9 +50,10 @@ func TestCheckBesideADaemon(t *testing.T) {
 	}
 }
 
-// TestCheckLeavesTheWritersFileAlone, so that a run that starts meanwhile can write to it: after a publication it has
-// the bytes of the published file, which DuckDB reads in its place. Once it has others it is read, unless it is in use.
-func TestCheckLeavesTheWritersFileAlone(t *testing.T) {
+// TestCheckDoesNotLockThePrivateFile, so that a run that starts meanwhile can write to it. After a publication the
+// private file has the bytes of the published file, which check reads instead. If they differ, check reads the private
+// file, unless it is in use.
+func TestCheckDoesNotLockThePrivateFile(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(keptJobs)
@@ -60,8 +61,8 @@ func TestCheckLeavesTheWritersFileAlone(t *testing.T) {
 	private := filepath.Join(w.dir, "data", "state", duckdb.PrivateName)
 	held := w.hold(private)
 	for _, command := range [][]string{{"check"}, {"check", "--read-data"}} {
-		if said := w.mustRun(command...); !strings.Contains(said, duckdb.PrivateName+" holds") {
-			t.Errorf("%v: the writer's own file was not checked:\n%s", command, said)
+		if output := w.mustRun(command...); !strings.Contains(output, duckdb.PrivateName+" holds") {
+			t.Errorf("%v: the private file was not checked:\n%s", command, output)
 		}
 	}
 	if _, err := held.Exec(t.Context(), "CREATE TABLE held.more AS SELECT 1 AS a; CHECKPOINT held"); err != nil {
@@ -70,14 +71,14 @@ func TestCheckLeavesTheWritersFileAlone(t *testing.T) {
 	if err := os.Remove(private + ".wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	if said := w.mustRun("check"); strings.Contains(said, duckdb.PrivateName) {
-		t.Errorf("a file in use was checked:\n%s", said)
+	if output := w.mustRun("check"); strings.Contains(output, duckdb.PrivateName) {
+		t.Errorf("a file in use was checked:\n%s", output)
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if said := w.mustRun("check"); !strings.Contains(said, duckdb.PrivateName) {
-		t.Errorf("the writer's own file was not checked:\n%s", said)
+	if output := w.mustRun("check"); !strings.Contains(output, duckdb.PrivateName) {
+		t.Errorf("the private file was not checked:\n%s", output)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 		{"with what comes after", by(engine.Manual, true, "cheap"), false, "y\n", ": next up to 14, last up to 16.", true},
 		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), false, "", "", true},
 		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), false, "", "", true},
-		{"owed after one on a schedule", by(engine.After, true, "dear"), false, "", "", true},
+		{"after a scheduled run", by(engine.After, true, "dear"), false, "", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -6,19 +6,20 @@ import (
 	"testing"
 )
 
-// TestPathsAreQuotedForEachLanguage: each language reads back any name of a folder. Shell and Python
-// are run if this machine has them.
+// TestPathsAreQuotedForEachLanguage, with a real shell, and with Python if it is installed.
 func TestPathsAreQuotedForEachLanguage(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
 		"/data/plain", "/with space/a'b\"c", `/back\slash`, "/Übung ☕ 𝔘", "/$HOME/`id`/$(id)", "/new\nline", "/{x}%s",
 	} {
-		if got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+shellText(path)).Output(); string(got) != path || err != nil {
+		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+shellText(path)).Output()
+		if string(got) != path || err != nil {
 			t.Errorf("the shell reads %q as %q (%v)", path, got, err)
 		}
 		if _, err := exec.LookPath("python3"); err == nil {
 			program := "import sys; sys.stdout.buffer.write(" + pythonText(path) + ".encode())"
-			if got, err := exec.CommandContext(t.Context(), "python3", "-c", program).Output(); string(got) != path || err != nil {
+			got, err := exec.CommandContext(t.Context(), "python3", "-c", program).Output()
+			if string(got) != path || err != nil {
 				t.Errorf("Python reads %q as %q (%v)", path, got, err)
 			}
 		}
@@ -27,15 +28,15 @@ func TestPathsAreQuotedForEachLanguage(t *testing.T) {
 		}
 	}
 	if got, want := rText(`a"b\c`), `"a\"b\\c"`; got != want {
-		t.Errorf("for R %s, want %s", got, want)
+		t.Errorf("for R: got %s, want %s", got, want)
 	}
 	if got, want := globText("/a[1]*?"), "/a[[]1][*][?]"; got != want {
-		t.Errorf("as a pattern %s, want %s", got, want)
+		t.Errorf("as a pattern: got %s, want %s", got, want)
 	}
 }
 
-// TestTriesAreBounded: a tool that is missing, fails, or lacks a part has an error of its own.
-func TestTriesAreBounded(t *testing.T) {
+// TestTryToolReportsEachOutcome: a tool that works, fails, is missing, or lacks a module.
+func TestTryToolReportsEachOutcome(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		command []string
@@ -48,7 +49,7 @@ func TestTriesAreBounded(t *testing.T) {
 		"none":    {nil, "not tried: has no command line"},
 	} {
 		if got := tryTool(t.Context(), "t", "duckdb", c.command); got.Status+": "+got.Found != c.want {
-			t.Errorf("%s: %s: %s, want %s", name, got.Status, got.Found, c.want)
+			t.Errorf("%s: got %s: %s, want %s", name, got.Status, got.Found, c.want)
 		}
 	}
 }

@@ -115,10 +115,10 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	w := &testWorld{TB: t, dir: t.TempDir(), url: server.URL}
 	w.write(besideJobs)
 	stop := w.daemon()
-	start, said := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
+	start, output := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
 	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.lost()) != 1 {
 		t.Fatalf("a start without an answer ended with %v, and %d scans were started: %s",
-			err, len(service.lost()), said)
+			err, len(service.lost()), output)
 	}
 	id := service.lost()[0]
 	contains(t, w.mustRun("scan", "list"), "unknown", "moka pot")
@@ -228,9 +228,9 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	w.answers()
 	watching, _ := w.command(t.Context(), "run", "coffee", "--log-level", "debug")
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	begun := &untilWritten{text: "run started", seen: make(chan struct{})}
-	watching.Stderr = io.MultiWriter(&said, begun)
+	watching.Stderr = io.MultiWriter(&stderr, begun)
 	if err := watching.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = up.Wait(), watching.Wait() // neither ends well
-	contains(t, said.String(), "lost the connection to 'outlierd up' (process ",
+	contains(t, stderr.String(), "lost the connection to 'outlierd up' (process ",
 		"everything that was paid for is stored; the same command continues the run")
 	if code := watching.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)

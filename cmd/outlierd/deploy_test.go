@@ -20,22 +20,22 @@ import (
 	"outlierd/sync/job"
 )
 
-// The files with which others deploy the program name its commands, variables and paths. These
-// tests read them and hold them against the program, since nothing else runs them here.
+// The files for deployment name commands, variables and paths of the program. These tests compare them with the
+// program, because no other test runs them.
 
-// imageUser is the user of the image, who must be able to read and write what is mounted.
+// imageUser is the user of the image, who must have access to everything that is mounted.
 const imageUser = 65532
 
-// stopWithin is what `up` may take to stop, see docs/operating.md. A service manager has to wait longer.
+// stopWithin is how long a stop of `up` may take, see docs/operating.md. A service manager has to wait longer.
 const stopWithin = 25 * time.Second
 
-// deployment is one container or service that a file declares.
+// deployment is a container or service that a file declares.
 type deployment struct {
 	user    string
-	args    []string   // after the name of the program
-	checks  [][]string // commands that ask how it is, likewise
+	args    []string   // without the name of the program
+	checks  [][]string // commands of health checks, likewise
 	env     map[string]string
-	mounts  map[string]string // what is mounted where; "" for what is not in the repository
+	mounts  map[string]string // mount point → folder of the repository, "" for another one
 	secrets []string          // files that the deployment provides
 	grace   time.Duration
 }
@@ -58,16 +58,16 @@ func TestDeploymentsAgreeWithTheProgram(t *testing.T) {
 				}
 			}
 			if d.user != "" && !strings.HasPrefix(d.user, fmt.Sprint(imageUser)) {
-				t.Errorf("it runs as user %s, and the image belongs to %d", d.user, imageUser)
+				t.Errorf("it runs as user %s, want %d as the image", d.user, imageUser)
 			}
 			if d.grace != 0 && d.grace <= stopWithin {
-				t.Errorf("it is killed after %v, and a stop may take %v", d.grace, stopWithin)
+				t.Errorf("it is killed after %v, want more than the %v that a stop may take", d.grace, stopWithin)
 			}
 			for _, variable := range []string{"OUTLIERD_CONFIG", "OUTLIERD_DATA"} {
 				value, set := d.env[variable]
 				value, _, _ = strings.Cut(value, "${")
 				if set && !slices.ContainsFunc(keys(d.mounts), func(at string) bool { return within(at, value) }) {
-					t.Errorf("%s is %s, where nothing is mounted", variable, value)
+					t.Errorf("%s is %s, want a path below a mount point", variable, value)
 				}
 			}
 			d.checkJobs(t)
@@ -75,8 +75,7 @@ func TestDeploymentsAgreeWithTheProgram(t *testing.T) {
 	}
 }
 
-// checkJobs loads the job file that the deployment brings along, as it would be loaded there,
-// against the simulator and against a service.
+// checkJobs loads the job file of the deployment as in the deployment, for the simulator and for a service.
 func (d deployment) checkJobs(t *testing.T) {
 	at := d.env["OUTLIERD_CONFIG"]
 	for mount, source := range d.mounts {
@@ -91,7 +90,7 @@ func (d deployment) checkJobs(t *testing.T) {
 		for name := range d.env {
 			if strings.HasPrefix(name, "OUTLIERD_") && !named[name] &&
 				!slices.Contains([]string{"OUTLIERD_CONFIG", "OUTLIERD_DATA", duckdb.MemoryVariable}, name) {
-				t.Errorf("neither the program nor its job file knows the variable %s", name)
+				t.Errorf("neither the program nor the job file uses the variable %s", name)
 			}
 		}
 		secret := filepath.Join(t.TempDir(), "key")
@@ -109,7 +108,9 @@ func (d deployment) checkJobs(t *testing.T) {
 		if err := os.WriteFile(secret, []byte("canary\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		config, err = job.Load(jobs, func(name string) (string, bool) { return "https://api.example.com", name == "OUTLIERD_URL" })
+		config, err = job.Load(jobs, func(name string) (string, bool) {
+			return "https://api.example.com", name == "OUTLIERD_URL"
+		})
 		if err != nil || config.Service.Simulated() || config.Service.Key.Fingerprint() == "" {
 			t.Errorf("with a key and an address: %v; want that service", err)
 		}
@@ -119,7 +120,9 @@ func (d deployment) checkJobs(t *testing.T) {
 
 // accepts parses arguments as the program does, without running the command.
 func accepts(args []string) error {
-	root := newCommand(&options{world: world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: os.LookupEnv}})
+	root := newCommand(&options{
+		world: world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: os.LookupEnv},
+	})
 	command, rest, err := root.Find(args)
 	if err != nil {
 		return err
@@ -133,7 +136,7 @@ func accepts(args []string) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// TestJobFileOfBothContainersIsTheSame: Kustomize reads no file outside of its folder.
+// TestJobFileOfBothContainersIsTheSame: there are two files because Kustomize reads none outside of its folder.
 func TestJobFileOfBothContainersIsTheSame(t *testing.T) {
 	t.Parallel()
 	if !bytes.Equal(repositoryFile(t, "deploy/config/jobs.yaml"), repositoryFile(t, "deploy/kubernetes/base/jobs.yaml")) {
@@ -172,8 +175,8 @@ func TestKustomizationsNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestBuildsOfTheImageAgreeWithTheDockerfile: arguments that it does not declare would be lost
-// without a word, and actions are named by commit, since a tag can be moved.
+// TestBuildsOfTheImageAgreeWithTheDockerfile: arguments that it does not declare would be ignored without an error.
+// Actions are pinned to a commit, because a tag can be moved.
 func TestBuildsOfTheImageAgreeWithTheDockerfile(t *testing.T) {
 	t.Parallel()
 	declared := dockerfile(t).args
@@ -207,7 +210,7 @@ type image struct {
 	args []string // that a build may pass
 }
 
-// dockerfile reads the instructions of the Dockerfile; those of its last stage count.
+// dockerfile reads the Dockerfile. The instructions of the last stage replace those of earlier ones.
 func dockerfile(t *testing.T) (i image) {
 	i.env, i.mounts = map[string]string{}, map[string]string{}
 	text := strings.ReplaceAll(string(repositoryFile(t, "Dockerfile")), "\\\n", "")
@@ -238,7 +241,7 @@ func dockerfile(t *testing.T) (i image) {
 	return i
 }
 
-// compose reads the one service of the Compose file.
+// compose reads the service of the Compose file.
 func compose(t *testing.T) deployment {
 	var file struct {
 		Services map[string]struct {
@@ -252,7 +255,9 @@ func compose(t *testing.T) deployment {
 	}
 	unmarshal(t, "compose.yaml", &file)
 	s := file.Services["outlierd"]
-	d := deployment{user: s.User, args: s.Command, env: s.Environment, mounts: map[string]string{}, grace: duration(t, s.Grace)}
+	d := deployment{
+		user: s.User, args: s.Command, env: s.Environment, mounts: map[string]string{}, grace: duration(t, s.Grace),
+	}
 	if len(s.Healthcheck.Test) > 0 {
 		d.checks = append(d.checks, ours(t, s.Healthcheck.Test[1:])) // after CMD
 	}
@@ -270,7 +275,7 @@ func compose(t *testing.T) deployment {
 	return d
 }
 
-// kubernetes reads the one container of a pod.
+// kubernetes reads the first container of a pod.
 func kubernetes(t *testing.T, name, pod string) deployment {
 	type probe struct{ Exec struct{ Command []string } }
 	var spec struct {
@@ -330,7 +335,7 @@ func kubernetes(t *testing.T, name, pod string) deployment {
 	return d
 }
 
-// systemdUnit reads the service of systemd.
+// systemdUnit reads the systemd unit.
 func systemdUnit(t *testing.T) deployment {
 	d := deployment{env: map[string]string{}, mounts: map[string]string{}}
 	for line := range strings.Lines(string(repositoryFile(t, "deploy/systemd/outlierd.service"))) {
@@ -352,8 +357,8 @@ func systemdUnit(t *testing.T) deployment {
 	return d
 }
 
-// TestUnitRestartsAfterAPanic: Go ends with 2 then, and when the watchdog ends it, so that
-// code may not be among those after which the service stays down.
+// TestUnitRestartsAfterAPanic: after a panic, and after an abort by the watchdog, Go exits with code 2. So that code
+// must not prevent a restart.
 func TestUnitRestartsAfterAPanic(t *testing.T) {
 	t.Parallel()
 	unit := string(repositoryFile(t, "deploy/systemd/outlierd.service"))
@@ -362,7 +367,7 @@ func TestUnitRestartsAfterAPanic(t *testing.T) {
 	}
 }
 
-// ours are the arguments of a command line that runs the program where the image has it.
+// ours returns the arguments of a command line, which must run the program at its path in the image.
 func ours(t *testing.T, line []string) []string {
 	t.Helper()
 	if len(line) < 2 || line[0] != "/usr/local/bin/outlierd" {
@@ -372,7 +377,7 @@ func ours(t *testing.T, line []string) []string {
 	return line[1:]
 }
 
-// within reports whether a path is a folder or lies below it.
+// within reports whether a path is the folder or is below it.
 func within(folder, path string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }

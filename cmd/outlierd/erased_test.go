@@ -15,8 +15,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// filesWith finds the files below a folder, or the file itself, that have one of some texts in them: among
-// their bytes or, as Parquet and DuckDB compress, in a row that DuckDB reads.
+// filesWith returns the files below a folder, or the file itself, that contain one of the texts: in their bytes or,
+// since Parquet and DuckDB compress them, in a row that DuckDB reads.
 func filesWith(top string, texts ...string) (found []string, err error) {
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -47,16 +47,16 @@ func filesWith(top string, texts ...string) (found []string, err error) {
 	return found, err
 }
 
-// rowsHave reports whether a row of a Parquet or DuckDB file has one of some texts.
+// rowsHave reports whether a row of a Parquet or DuckDB file contains one of the texts.
 func rowsHave(db *sql.DB, path string, content []byte, texts []string) (has bool, err error) {
 	tables := []string{"read_parquet(" + database.Text(path) + ", hive_partitioning = false)"}
 	switch {
 	case len(content) > 12 && string(content[8:12]) == "DUCK":
-		if _, err := db.Exec("ATTACH " + database.Text(path) + " AS looked (READ_ONLY)"); err != nil {
+		if _, err := db.Exec("ATTACH " + database.Text(path) + " AS searched (READ_ONLY)"); err != nil {
 			return false, err
 		}
 		defer func() {
-			_, late := db.Exec("DETACH looked")
+			_, late := db.Exec("DETACH searched")
 			err = errors.Join(err, late)
 		}()
 		if tables, err = tablesOf(db); err != nil {
@@ -70,7 +70,8 @@ func rowsHave(db *sql.DB, path string, content []byte, texts []string) (has bool
 		for _, text := range texts {
 			conditions = append(conditions, "contains(r::VARCHAR, "+database.Text(text)+")")
 		}
-		query := fmt.Sprintf("SELECT count(*) > 0 FROM (SELECT r FROM %s AS r) WHERE %s", table, strings.Join(conditions, " OR "))
+		query := fmt.Sprintf("SELECT count(*) > 0 FROM (SELECT r FROM %s AS r) WHERE %s",
+			table, strings.Join(conditions, " OR "))
 		if err := db.QueryRow(query).Scan(&has); err != nil || has {
 			return has, err
 		}
@@ -78,9 +79,9 @@ func rowsHave(db *sql.DB, path string, content []byte, texts []string) (has bool
 	return false, nil
 }
 
-// tablesOf are the tables of the file that is attached as looked.
+// tablesOf returns the tables of the file that is attached as searched.
 func tablesOf(db *sql.DB) (tables []string, err error) {
-	rows, err := db.Query("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'looked'")
+	rows, err := db.Query("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'")
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +91,13 @@ func tablesOf(db *sql.DB) (tables []string, err error) {
 		if err := rows.Scan(&space, &name); err != nil {
 			return nil, err
 		}
-		tables = append(tables, "looked."+database.Name(space)+"."+database.Name(name))
+		tables = append(tables, "searched."+database.Name(space)+"."+database.Name(name))
 	}
 	return tables, rows.Err()
 }
 
-// holding checks that files below a folder have one of the texts in them that files are full of, or with ! that
-// none has.
+// holding checks that a file below a folder contains one of the texts, each of which is the content of a text file;
+// or with ! that no file does.
 func holding(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: [!] holding folder textfile...")
@@ -112,9 +113,9 @@ func holding(ts *testscript.TestScript, neg bool, args []string) {
 	found, err := filesWith(ts.MkAbs(args[0]), texts...)
 	ts.Check(err)
 	if neg && len(found) > 0 {
-		ts.Fatalf("%q: still in %v", texts, found)
+		ts.Fatalf("%q: in %v, want no file", texts, found)
 	}
 	if !neg && len(found) == 0 {
-		ts.Fatalf("%q: in no file below %s", texts, args[0])
+		ts.Fatalf("%q: in no file below %s, want at least one", texts, args[0])
 	}
 }

@@ -26,7 +26,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		"nothing":                        {nil, exitDone},
 		"any":                            {plainly, exitFailed},
 		"usage":                          {usageError{plainly}, exitUsage},
-		"usage, told by the parser":      {usageError{mistakes}, exitUsage},
+		"usage, from the parser":         {usageError{mistakes}, exitUsage},
 		"mistakes":                       {mistakes, exitConfig},
 		"held":                           {&store.HeldError{Dir: "data/state"}, exitHeld},
 		"newer":                          {&store.NewerError{}, exitFailed},
@@ -56,7 +56,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-// An error before the run started keeps its exit code, even with a signal.
+// TestExitCodeAfterASignal: an error from before the run started keeps its exit code.
 func TestExitCodeAfterASignal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -72,16 +72,17 @@ func TestExitCodeAfterASignal(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
 		}
 	}
-	if got := complaint(ctx, fmt.Errorf("job coffee: %w", ctx.Err())); !strings.Contains(got, "interrupted") || strings.Contains(got, "\n") {
-		t.Errorf("the message is %q", got)
+	got := complaint(ctx, fmt.Errorf("job coffee: %w", ctx.Err()))
+	if !strings.Contains(got, "interrupted") || strings.Contains(got, "\n") {
+		t.Errorf("the message is %q, want one line with %q", got, "interrupted")
 	}
 }
 
-// A one-off command is continued only by the same command.
-func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
+// TestOneOffCommandIsContinuedByItself: its message does not refer to the next run of a job.
+func TestOneOffCommandIsContinuedByItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	const onward = "to go on:\n  outlierd search tea"
+	const onward = "to continue:\n  outlierd search tea"
 	for _, test := range []struct {
 		ctx  context.Context
 		err  error
@@ -92,11 +93,11 @@ func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
 	} {
 		usual := complaint(test.ctx, fmt.Errorf("job tea: %w", test.err))
 		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {
-			t.Errorf("the message of %v of a job is %q", test.err, usual)
+			t.Errorf("the message about %v of a job is %q, want one about the next run", test.err, usual)
 		}
 		cut := errors.Join(&cutShort{fmt.Errorf("job once:search: %w", test.err), onward})
 		if got := complaint(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
-			t.Errorf("the message of %v of a one-off command is %q", test.err, got)
+			t.Errorf("the message about %v of a one-off command is %q, want one that ends with %q", test.err, got, onward)
 		}
 		if got := exitCode(test.ctx, cut); got != test.code {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.code)
@@ -104,17 +105,24 @@ func TestOneOffRequestsAreNotLeftToTheNextRun(t *testing.T) {
 	}
 }
 
-func TestComplaintsAreReportedOnce(t *testing.T) {
+func TestErrorsAreReportedOnce(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
 		{nil, ""},
-		{statusError{runs.Partial}, ""}, // the summary has told it
+		{statusError{runs.Partial}, ""}, // the summary has reported it
 		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
-		{usageError{yamltree.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: must be a number", Excerpt: "   1 | x\n"}}},
-			"command line:1:9: search.pages: must be a number\n   1 | x"},
-		{errors.New("a title of \x1b[2J\u202estrangers\nand\ttwo lines"), "outlierd: a title of \ufffd[2J\ufffdstrangers\nand two lines"},
+		{
+			usageError{yamltree.Mistakes{{
+				File: "command line", Line: 1, Column: 9, Message: "search.pages: must be a number", Excerpt: "   1 | x\n",
+			}}},
+			"command line:1:9: search.pages: must be a number\n   1 | x",
+		},
+		{
+			errors.New("a hostile \x1b[2J\u202etitle\nand\ttwo lines"),
+			"outlierd: a hostile \ufffd[2J\ufffdtitle\nand two lines",
+		},
 	} {
 		if got := complaint(t.Context(), test.err); got != test.want {
 			t.Errorf("the message of %v is %q, want %q", test.err, got, test.want)

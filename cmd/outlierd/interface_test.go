@@ -22,37 +22,37 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// A promise is a row of docs/interface.md: which keys of the job file send a parameter
-// of an endpoint, and the test that sees it arrive.
-type promise struct {
+// interfaceRow is a row of docs/interface.md: the keys of the job file that send a parameter of an endpoint, and the
+// test that checks it.
+type interfaceRow struct {
 	endpoint, parameter string
 	keys                []string
 	test                string
 }
 
-var promised = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]+)` \\| (.+) \\| (Test\\w+) \\|$")
+var rowPattern = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]+)` \\| (.+) \\| (Test\\w+) \\|$")
 
-func promises(t *testing.T) []promise {
+func interfaceRows(t *testing.T) []interfaceRow {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/interface.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []promise
-	for _, m := range promised.FindAllStringSubmatch(string(page), -1) {
-		p := promise{endpoint: m[1], parameter: m[2], test: m[4]}
+	var all []interfaceRow
+	for _, m := range rowPattern.FindAllStringSubmatch(string(page), -1) {
+		p := interfaceRow{endpoint: m[1], parameter: m[2], test: m[4]}
 		for key := range strings.SplitSeq(m[3], " or ") {
 			p.keys = append(p.keys, strings.Trim(key, "`"))
 		}
 		all = append(all, p)
 	}
 	if rows := strings.Count(string(page), "\n| `"); rows != len(all) || rows == 0 {
-		t.Fatalf("of %d rows of docs/interface.md %d can be read", rows, len(all))
+		t.Fatalf("%d of the %d rows of docs/interface.md can be parsed", len(all), rows)
 	}
 	return all
 }
 
-// parameters are those of openapi.yaml: "GET /search/outliers query".
+// parameters returns the parameters of openapi.yaml, in the form "GET /search/outliers query".
 func parameters(t *testing.T) map[string]bool {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromFile("../../outlier/openapi.yaml")
@@ -79,10 +79,10 @@ func parameters(t *testing.T) map[string]bool {
 func TestEveryParameterOfTheInterfaceHasARow(t *testing.T) {
 	known := parameters(t)
 	missing := maps.Clone(known)
-	for _, p := range promises(t) {
+	for _, p := range interfaceRows(t) {
 		key := p.endpoint + " " + p.parameter
 		if p.endpoint != "GET /search/trending-formats" && !known[key] {
-			t.Errorf("docs/interface.md: there is no %s", key)
+			t.Errorf("docs/interface.md has a row for %s, which openapi.yaml does not have", key)
 		}
 		delete(missing, key)
 	}
@@ -91,7 +91,7 @@ func TestEveryParameterOfTheInterfaceHasARow(t *testing.T) {
 	}
 }
 
-func TestRowsOfTheInterfaceNameTestsThatExist(t *testing.T) {
+func TestInterfaceRowsNameExistingTests(t *testing.T) {
 	var sources strings.Builder
 	err := fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -104,25 +104,25 @@ func TestRowsOfTheInterfaceNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range promises(t) {
+	for _, p := range interfaceRows(t) {
 		if !strings.Contains(sources.String(), "\nfunc "+p.test+"(t *testing.T)") {
-			t.Errorf("%s %s: there is no %s", p.endpoint, p.parameter, p.test)
+			t.Errorf("docs/interface.md: %s %s: test %s does not exist", p.endpoint, p.parameter, p.test)
 		}
 	}
 }
 
-// listener is a service that notes what it is asked: "GET /search/outliers query". It
-// tells of the first scan that is started.
-type listener struct {
+// recorder is a service that records the parameters that it receives, in the form "GET /search/outliers query". It
+// calls stop when a scan is started.
+type recorder struct {
 	service http.Handler
 
-	mu    sync.Mutex
-	heard map[string]bool
-	scan  string
-	stop  func()
+	mu       sync.Mutex
+	received map[string]bool
+	scan     string // the id of the last scan
+	stop     func()
 }
 
-func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -130,7 +130,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var members map[string]any
-	_ = json.Unmarshal(body, &members) // the service judges what cannot be read
+	_ = json.Unmarshal(body, &members) // the service refuses an invalid body
 	answer := httptest.NewRecorder()
 	l.service.ServeHTTP(answer, r)
 	l.note(r, members, answer)
@@ -138,25 +138,25 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes()) // whoever hung up notices
+	_, _ = w.Write(answer.Body.Bytes()) // it fails if the client has closed the connection
 }
 
-// withID are the paths that end in an id.
+// withID are the paths that end with an id.
 var withID = []string{"/channel/videos/", "/channel/shorts/", "/video/comments/", "/video/transcript/", "/video/", "/scan/"}
 
-func (l *listener) note(r *http.Request, body map[string]any, answer *httptest.ResponseRecorder) {
+func (l *recorder) note(r *http.Request, body map[string]any, answer *httptest.ResponseRecorder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	path := r.URL.Path
 	if i := slices.IndexFunc(withID, func(prefix string) bool { return strings.HasPrefix(path, prefix) }); i >= 0 {
 		path = withID[i] + "{id}"
-		l.heard[r.Method+" "+path+" id"] = true
+		l.received[r.Method+" "+path+" id"] = true
 	}
 	for name := range r.URL.Query() {
-		l.heard[r.Method+" "+path+" "+name] = true
+		l.received[r.Method+" "+path+" "+name] = true
 	}
 	for name := range body {
-		l.heard[r.Method+" "+path+" "+name] = true
+		l.received[r.Method+" "+path+" "+name] = true
 	}
 	if r.Method != http.MethodPost {
 		return
@@ -168,11 +168,12 @@ func (l *listener) note(r *http.Request, body map[string]any, answer *httptest.R
 	}
 }
 
-// TestEveryParameterReachesTheService runs the jobs of testdata/interface.yaml, which
-// have every key, and listens at the service. A scan is left when it has started, and
-// looked at by hand: what it takes is hours.
+// TestEveryParameterReachesTheService runs the jobs of testdata/interface.yaml, which have every key, and checks what
+// the service receives. Scans take hours: their runs are interrupted after the start, and one is then read by hand.
 func TestEveryParameterReachesTheService(t *testing.T) {
-	service := &listener{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000}), heard: map[string]bool{}}
+	service := &recorder{
+		service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000}), received: map[string]bool{},
+	}
 	server := httptest.NewServer(service)
 	defer server.Close()
 	p := &person{T: t, dir: t.TempDir(), env: func(name string) (string, bool) {
@@ -185,26 +186,26 @@ func TestEveryParameterReachesTheService(t *testing.T) {
 	}
 	p.write(string(text))
 	p.must("run", "hits", "resembling", "people", "similar-people", "formats", "rivals", "favourites")
-	p.must("search", "tea", "--pages", "1") // a second page of hits that the filters leave may not exist
+	p.must("search", "tea", "--pages", "1") // with the filters there may be no second page
 	for _, job := range []string{"niche", "niche-of-channels"} {
-		p.leaveScan(service, job)
+		p.interruptScan(service, job)
 	}
 	p.refused(exitFailed, "scan", "read", service.scan)
-	for _, promise := range promises(t) {
-		if key := promise.endpoint + " " + promise.parameter; promise.test == t.Name() && !service.heard[key] {
-			t.Errorf("the service was not asked %s, which %v should send", key, promise.keys)
+	for _, row := range interfaceRows(t) {
+		if key := row.endpoint + " " + row.parameter; row.test == t.Name() && !service.received[key] {
+			t.Errorf("the service did not receive %s, which %v should send", key, row.keys)
 		}
 	}
 }
 
-// leaveScan runs a job of a scan and interrupts it when the scan has started.
-func (p *person) leaveScan(service *listener, job string) {
+// interruptScan runs a scan job and interrupts it when the scan has started.
+func (p *person) interruptScan(service *recorder, job string) {
 	p.Helper()
 	ctx, cancel := context.WithCancel(p.Context())
 	service.mu.Lock()
 	service.stop = cancel
 	service.mu.Unlock()
-	if _, told, code := p.do(ctx, "run", job); code != exitInterrupted {
-		p.Fatalf("job %s: exit code %d: %s", job, code, told)
+	if _, stderr, code := p.do(ctx, "run", job); code != exitInterrupted {
+		p.Fatalf("job %s: exit code %d, want %d: %s", job, code, exitInterrupted, stderr)
 	}
 }

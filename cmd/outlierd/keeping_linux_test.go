@@ -310,8 +310,8 @@ func (f *fileWatch) steps(step func()) {
 // sound checks that the state is undamaged and that the sinks have all rows of the journal.
 func (w *testWorld) sound() {
 	w.Helper()
-	if said := w.mustRun("check", "--read-data"); strings.Count(said, "match the journal") != 3 {
-		w.Errorf("check did not compare three sinks:\n%s", said)
+	if output := w.mustRun("check", "--read-data"); strings.Count(output, "match the journal") != 3 {
+		w.Errorf("check did not compare three sinks:\n%s", output)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-var keptDays = flag.Int("kept-days", 2, "how many days the daemon of TestBothSinksHoldTheSameAfterAMonth runs")
+var keptDays = flag.Int("kept-days", 2, "how many days the daemon of TestBothSinksHaveTheSameRowsAfterAMonth runs")
 
-// monthlyJobs ask for each kind of thing again and again, so that histories and current tables grow apart.
+// monthlyJobs request every kind of data repeatedly, so that histories have more rows than current tables.
 const monthlyJobs = `
 version: 1
 service: {url: "sim://"}
@@ -29,9 +29,9 @@ jobs:
   formats: {schedule: "0 7 * * mon", trending_formats: {niche: coffee}}
 `
 
-// TestBothSinksHoldTheSameAfterAMonth runs a daemon for days of virtual time, erases a channel and
-// takes a backup halfway, and then holds all rows of both sinks against the journal.
-func TestBothSinksHoldTheSameAfterAMonth(t *testing.T) {
+// TestBothSinksHaveTheSameRowsAfterAMonth runs a daemon for days of virtual time, erases a channel and makes a backup
+// halfway, and then compares all rows of both sinks with the journal.
+func TestBothSinksHaveTheSameRowsAfterAMonth(t *testing.T) {
 	bubble(t, monthlyJobs, func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
 		p.up(half)
@@ -41,26 +41,26 @@ func TestBothSinksHoldTheSameAfterAMonth(t *testing.T) {
 		p.must("forget", "--channel", channel, "--yes")
 		p.up(half)
 		if after := p.number("count(*) from outliers"); after <= before {
-			t.Errorf("%d outliers after %d", after, before)
+			t.Errorf("%d outliers at the end, want more than %d", after, before)
 		}
 		if n := p.number(fmt.Sprintf("count(*) from outliers_history where channel_id = '%s'", channel)); n != 0 {
-			t.Errorf("%d rows of the channel that was erased", n)
+			t.Errorf("%d rows of the erased channel, want none", n)
 		}
-		said := p.must("check", "--read-data")
-		if strings.Count(said, "all rows match the journal") != 3 {
-			t.Errorf("check did not compare three sinks:\n%s", said)
+		output := p.must("check", "--read-data")
+		if strings.Count(output, "all rows match the journal") != 3 {
+			t.Errorf("want three files that match the journal, got:\n%s", output)
 		}
-		t.Log(said)
+		t.Log(output)
 	})
 }
 
-// up lets a daemon work for a while.
+// up runs a daemon for a while.
 func (p *person) up(long time.Duration) {
 	p.Helper()
 	ctx, stop := context.WithTimeout(p.Context(), long)
 	defer stop()
-	if _, complaints, code := p.do(ctx, "up"); code != exitDone {
-		p.Fatalf("exit code %d, want %d\n%s", code, exitDone, complaints)
+	if _, stderr, code := p.do(ctx, "up"); code != exitDone {
+		p.Fatalf("exit code %d, want %d\n%s", code, exitDone, stderr)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// instead stands in the place of keys without which nothing could be asked.
-var instead = map[string]map[string]any{
+// replacements are used instead of required keys, without which a job would be invalid.
+var replacements = map[string]map[string]any{
 	"search.query":             {"query": "another"},
 	"find_channels.query":      {"query": "another"},
 	"find_channels.related_to": {"related_to": "UCabcdefghijkl1234567890"},
@@ -29,7 +29,7 @@ var instead = map[string]map[string]any{
 	"trending_formats.niche":   {"niche": "another"},
 }
 
-// A wish is what a job of testdata/interface.yaml asks for, filters written out.
+// A wish is the verb of a job of testdata/interface.yaml with its keys, named filters resolved.
 type wish struct {
 	verb string
 	asks map[string]any
@@ -60,7 +60,7 @@ func wished(t *testing.T) map[string]wish {
 	return all
 }
 
-// value is what stands at a key such as search.where.z_score; nil if nothing does.
+// value returns the value of a key such as search.where.z_score, or nil.
 func (w wish) value(key string) any {
 	path := strings.Split(key, ".")
 	if path[0] != w.verb {
@@ -74,7 +74,7 @@ func (w wish) value(key string) any {
 	return at
 }
 
-// without is the wish without a key, or with something else in its place.
+// without returns the wish without a key, or with its replacement.
 func (w wish) without(key string) wish {
 	asks := maps.Clone(w.asks)
 	if filter, of := strings.CutPrefix(key, w.verb+".where."); of {
@@ -84,16 +84,16 @@ func (w wish) without(key string) wish {
 	} else {
 		delete(asks, strings.TrimPrefix(key, w.verb+"."))
 	}
-	maps.Copy(asks, instead[key])
+	maps.Copy(asks, replacements[key])
 	return wish{w.verb, asks}
 }
 
-// sends is what goes out for the wish: what is sent as each parameter of each endpoint,
-// "GET /search/outliers query".
+// sends returns the values that are sent for the wish, by endpoint and parameter: "GET /search/outliers query".
 func (w wish) sends(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
-		"version": 1, "service": map[string]any{"url": job.Simulator}, "jobs": map[string]any{"it": map[string]any{w.verb: w.asks}},
+		"version": 1, "service": map[string]any{"url": job.Simulator},
+		"jobs": map[string]any{"it": map[string]any{w.verb: w.asks}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +124,7 @@ func (w wish) sends(t *testing.T) map[string][]string {
 	return all
 }
 
-// sendsOf adds what an ask sends: its parameters, those that count its pages, and the
-// looks at a scan.
+// sendsOf adds what an ask sends: its parameters, those of its pages, and the polls of a scan.
 func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
 	endpoint := "GET " + ask.Query.Op().Path()
 	switch {
@@ -143,25 +142,24 @@ func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
 	}
 }
 
-// TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers: of each row, the key is taken
-// out of the job, or something else put in its place. The parameters of all rows with that
-// key change, no others do, and what they were stood at the key.
+// TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers removes the key of each row from the job, or replaces its
+// value. Exactly the parameters of the rows with that key change, and they had the value of the key before.
 func TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers(t *testing.T) {
 	rows := map[string][]string{} // parameters, by key
-	for _, p := range promises(t) {
-		for _, key := range p.keys {
-			rows[key] = append(rows[key], p.endpoint+" "+p.parameter)
+	for _, row := range interfaceRows(t) {
+		for _, key := range row.keys {
+			rows[key] = append(rows[key], row.endpoint+" "+row.parameter)
 		}
 	}
 	shown := map[string]bool{}
 	for name, w := range wished(t) {
 		all := w.sends(t)
-		for key, promised := range rows {
+		for key, documented := range rows {
 			if w.value(key) == nil {
 				continue
 			}
 			var want []string
-			for _, p := range promised {
+			for _, p := range documented {
 				if endpoint := p[:strings.LastIndex(p, " ")]; asksOf(all, endpoint) {
 					want, shown[key+" "+p] = append(want, p), true
 				}
@@ -173,15 +171,15 @@ func TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers(t *testing.T) {
 			}
 			for _, p := range got {
 				if !says(w.value(key), p, all[p]) {
-					t.Errorf("job %s: %v at %s is sent as %s %q", name, w.value(key), key, p, all[p])
+					t.Errorf("job %s: %s: %v is sent as %s %q", name, key, w.value(key), p, all[p])
 				}
 			}
 		}
 	}
-	for key, promised := range rows {
-		for _, p := range promised {
+	for key, documented := range rows {
+		for _, p := range documented {
 			if !shown[key+" "+p] {
-				t.Errorf("%s: no job of testdata/interface.yaml has %s and asks there", p, key)
+				t.Errorf("%s: no job of testdata/interface.yaml has %s and calls the endpoint", p, key)
 			}
 		}
 	}
@@ -196,7 +194,7 @@ func asksOf(all map[string][]string, endpoint string) bool {
 	return false
 }
 
-// changes are the parameters in which two wishes differ.
+// changes returns the parameters that differ.
 func changes(a, b map[string][]string) (names []string) {
 	union := maps.Clone(a)
 	maps.Copy(union, b)
@@ -209,8 +207,8 @@ func changes(a, b map[string][]string) (names []string) {
 	return names
 }
 
-// says reports whether what is sent as a parameter stands in the value of its key. What
-// counts pages, and from what a scan starts, is said by the key itself.
+// says reports whether the value of a key has what was sent as its parameter. Parameters of paging, and what a
+// scan starts from, follow from the key itself.
 func says(value any, parameter string, sent []string) bool {
 	name := parameter[strings.LastIndex(parameter, " ")+1:]
 	if name == "from" || name == "size" || name == "findBy" || parameter == "GET /scan/{id} id" {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestLakeScripts runs the scripts that fill a lake: a folder with a SQLite catalog.
+// TestLakeScripts runs the scripts with a lake in a folder, with a SQLite catalog.
 func TestLakeScripts(t *testing.T) { runScripts(t, "testdata/lake") }
 
 // TestLakeAwayForADay: the DuckDB file gets all rows meanwhile. The log, the notifications and the status say

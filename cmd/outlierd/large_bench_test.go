@@ -35,10 +35,9 @@ jobs:
     enrich: {details: {}, transcript: {top: 10}}
 `
 
-// BenchmarkGlance is a command that looks at a large state, as a process of its own: the time it
-// takes and its peak memory, of which the pages of the program itself are some 40 to 60 MB. Linux
-// lets a process begin with the peak of its parent, so the memory is only told right where the
-// state was generated before.
+// BenchmarkGlance measures commands that read a large state, each in a process of its own: time and peak
+// memory, of which 40 to 60 MB are the program itself. On Linux a process starts with the peak of its
+// parent, so the memory is right only if the state was generated before.
 func BenchmarkGlance(b *testing.B) {
 	w, jobs := largeWorld(b)
 	w.write(jobs)

@@ -21,12 +21,13 @@ import (
 
 const daemonToken = "CANARY-4711-CANARY"
 
-// monitored is a monitor for a job file with the given section, without a port.
+// monitored returns a monitor for a job file with a daemon section, without a port.
 func monitored(t *testing.T, section string) *monitor {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	env := func(name string) (string, bool) { return daemonToken, name == "TOKEN" }
-	config, err := job.Parse(file, []byte("version: 1\nservice: {url: \"sim://\"}\ndaemon: "+section+"\njobs: {a: {search: {query: x}}}\n"), env)
+	text := "version: 1\nservice: {url: \"sim://\"}\ndaemon: " + section + "\njobs: {a: {search: {query: x}}}\n"
+	config, err := job.Parse(file, []byte(text), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +61,8 @@ func monitored(t *testing.T, section string) *monitor {
 	return m
 }
 
-// answerOf is the status and the text that a request is answered with; the status is 0 if the
-// headers are not those of every answer.
+// answerOf returns the status and the body of an answer. The status is 0 if a required header is missing, or the
+// answer has one that must not be there.
 func answerOf(m *monitor, method, host, path, authorization string) (int, string) {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
@@ -70,12 +71,19 @@ func answerOf(m *monitor, method, host, path, authorization string) (int, string
 	}
 	w := httptest.NewRecorder()
 	m.handler().ServeHTTP(w, r)
-	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy"} {
+	for _, name := range []string{
+		"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy",
+	} {
 		if w.Header().Get(name) == "" {
-			w.Code = 0 // an answer of any kind needs them
+			w.Code = 0
 		}
 	}
-	if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Server") != "" || w.Header().Get("Set-Cookie") != "" {
+	for _, name := range []string{"Access-Control-Allow-Origin", "Server", "Set-Cookie"} {
+		if w.Header().Get(name) != "" {
+			w.Code = 0
+		}
+	}
+	if w.Header().Get("Cache-Control") != "no-store" {
 		w.Code = 0
 	}
 	return w.Code, w.Body.String()
@@ -164,7 +172,7 @@ func TestAccessRules(t *testing.T) {
 		{off, "GET", "127.0.0.1:7411", "/login", "", 404},
 		{off, "GET", "127.0.0.1:7411", "/healthz", "", 200},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
-		{open, "GET", "127.0.0.1:7411", "/page/../../etc/passwd", "", 307}, // to a path that is not there
+		{open, "GET", "127.0.0.1:7411", "/page/../../etc/passwd", "", 307}, // to /etc/passwd, which is 404
 		{open, "GET", "127.0.0.1:7411", "//evil.example/", "", 307},        // to /evil.example/
 		{open, "GET", "127.0.0.1:7411", "/do/..%2fmetrics", "", 401},
 		{open, "GET", "127.0.0.1:7411", "/.git/config", "", 404},
@@ -187,8 +195,9 @@ func TestAccessRules(t *testing.T) {
 		{guarded, "GET", "outlierd:7411", "/metrics", "bearer " + daemonToken, 200},
 		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
 	} {
-		if code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization); code != c.want || strings.Contains(text, "CANARY") {
-			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d",
+		code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization)
+		if code != c.want || strings.Contains(text, "CANARY") {
+			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d without the token",
 				c.method, c.path, c.host, c.authorization, code, text, c.want)
 		}
 	}
@@ -203,40 +212,40 @@ func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("any number of requests is answered")
+		t.Errorf("none of %d requests was refused, want a limit", 5*atOnce)
 	}
 	if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer "+daemonToken); code != http.StatusOK {
-		t.Errorf("a request with the token: HTTP %d after many without", code)
+		t.Errorf("a request with the token, after many without: HTTP %d, want %d", code, http.StatusOK)
 	}
 }
 
-// TestTwoHundredReadsAtOnce are answered, as when ten people reload a page often.
-func TestTwoHundredReadsAtOnce(t *testing.T) {
+// TestManyConcurrentReadsAreAnswered, as when many people reload a page.
+func TestManyConcurrentReadsAreAnswered(t *testing.T) {
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	var asking sync.WaitGroup
 	for range 200 {
 		asking.Go(func() {
 			if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
-				t.Errorf("HTTP %d %q", code, text)
+				t.Errorf("HTTP %d %q, want %d", code, text, http.StatusOK)
 			}
 		})
 	}
 	asking.Wait()
 }
 
-// TestPagesAreWholeWhenManyAreOpened, with the style and the script that each of them loads.
-func TestPagesAreWholeWhenManyAreOpened(t *testing.T) {
+// TestStyleAndScriptAreNotLimited: each page loads them.
+func TestStyleAndScriptAreNotLimited(t *testing.T) {
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	for range 2 * atOnce {
 		for _, path := range []string{"/style.css", "/live.js"} {
 			if code, _ := answerOf(m, "GET", "127.0.0.1:7411", path, ""); code != http.StatusOK {
-				t.Fatalf("%s: HTTP %d", path, code)
+				t.Fatalf("%s: HTTP %d, want %d", path, code, http.StatusOK)
 			}
 		}
 	}
 }
 
-// TestSessionOpensThePages and nothing else.
+// TestSessionOpensThePages, and no other paths.
 func TestSessionOpensThePages(t *testing.T) {
 	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 	login := httptest.NewRecorder()
@@ -253,8 +262,8 @@ func TestSessionOpensThePages(t *testing.T) {
 	}
 }
 
-// TestTwoHundredPosts are refused after the first few, and reads are answered meanwhile.
-func TestTwoHundredPosts(t *testing.T) {
+// TestPostsAreLimited, and reads are answered nevertheless.
+func TestPostsAreLimited(t *testing.T) {
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	refused := 0
 	for range 200 {
@@ -263,9 +272,9 @@ func TestTwoHundredPosts(t *testing.T) {
 		}
 	}
 	if refused < 200-2*atOnce {
-		t.Errorf("%d of 200 are refused", refused)
+		t.Errorf("%d of 200 posts were refused, want at least %d", refused, 200-2*atOnce)
 	}
 	if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
-		t.Errorf("HTTP %d %q", code, text)
+		t.Errorf("a read after the posts: HTTP %d %q, want %d", code, text, http.StatusOK)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// TestContributingAndDesignNameWhatExists checks the names in code spans of docs/design/*.md
-// and of the table in CONTRIBUTING.md: paths below our top folders, Go files, qualified names
-// (package.Name, Type.member) and capitalized names.
-func TestContributingAndDesignNameWhatExists(t *testing.T) {
+// TestNamesInContributingAndDesignExist checks the code spans of docs/design/*.md and of the table in
+// CONTRIBUTING.md: paths below our top folders, Go files, qualified names (package.Name, Type.member) and
+// capitalized names.
+func TestNamesInContributingAndDesignExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	tree := readTree(t, root)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "design", "*.md"))
@@ -29,13 +29,13 @@ func TestContributingAndDesignNameWhatExists(t *testing.T) {
 	page := filepath.Join(root, "CONTRIBUTING.md")
 	_, table, found := strings.Cut(readText(t, page), "## Where to change what")
 	if !found {
-		t.Fatal("CONTRIBUTING.md does not say where to change what")
+		t.Fatal("CONTRIBUTING.md has no section \"Where to change what\"")
 	}
 	table, _, _ = strings.Cut(table, "\n## ")
 	tree.check(t, page, table)
 }
 
-// sourceTree is what the Go files of the repository declare.
+// sourceTree has the names that the Go files of the repository declare.
 type sourceTree struct {
 	root     string
 	files    map[string]bool            // base names of Go files
@@ -51,18 +51,18 @@ var (
 	exported  = regexp.MustCompile(`^[A-Z]\w*$`)
 )
 
-// check reports the code spans of a text that name nothing of the tree.
+// check reports the code spans of a text whose names do not exist.
 func (s *sourceTree) check(t *testing.T, page, text string) {
 	t.Helper()
 	for _, span := range codeSpan.FindAllStringSubmatch(text, -1) {
 		if name := span[1]; !s.has(name) {
-			t.Errorf("%s names `%s`, which does not exist: write the new name", page, name)
+			t.Errorf("%s has `%s`, which does not exist: write its new name", page, name)
 		}
 	}
 }
 
-// has tells whether a span exists, or names nothing that the tree could have: a command, a
-// setting, a column.
+// has reports whether the name in a span exists, or cannot be one of the tree, such as a command, a setting or a
+// column.
 func (s *sourceTree) has(span string) bool {
 	top, _, isPath := strings.Cut(span, "/")
 	if info, err := os.Stat(filepath.Join(s.root, top)); isPath && err == nil && info.IsDir() {
@@ -82,14 +82,14 @@ func (s *sourceTree) has(span string) bool {
 	return true
 }
 
-// resolves looks up package.Name, Type.member or package.Type.member. A first part that is
-// not ours is a library's package, or a table, if what follows is not capitalized.
+// resolves looks up package.Name, Type.member or package.Type.member. A first part that is not declared here is the
+// package of a library, or a table if the second part is not capitalized.
 func (s *sourceTree) resolves(parts []string) bool {
 	if s.members[parts[0]] == nil {
 		return s.imports[parts[0]] || !exported.MatchString(parts[0]) && !exported.MatchString(parts[1])
 	}
 	for i, part := range parts[1:] {
-		// A field's type is not looked up: its member may be that of any type.
+		// The type of a field is not looked up, so the member may be of any type.
 		if of := s.members[parts[i]]; of != nil && !of[part] || of == nil && !s.names[part] {
 			return false
 		}
@@ -99,8 +99,10 @@ func (s *sourceTree) resolves(parts []string) bool {
 
 func readTree(t *testing.T, root string) *sourceTree {
 	t.Helper()
-	s := &sourceTree{root: root, files: map[string]bool{}, members: map[string]map[string]bool{}, names: map[string]bool{},
-		imports: map[string]bool{}, literals: map[string]bool{}}
+	s := &sourceTree{
+		root: root, files: map[string]bool{}, members: map[string]map[string]bool{}, names: map[string]bool{},
+		imports: map[string]bool{}, literals: map[string]bool{},
+	}
 	files := token.NewFileSet()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
@@ -125,7 +127,7 @@ func (s *sourceTree) add(file *ast.File) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.ImportSpec:
-			path, _ := strconv.Unquote(n.Path.Value) // the parser has accepted it
+			path, _ := strconv.Unquote(n.Path.Value) // the parser has checked it
 			s.imports[path[strings.LastIndex(path, "/")+1:]] = true
 			return false
 		case *ast.BasicLit:
@@ -150,7 +152,7 @@ func (s *sourceTree) add(file *ast.File) {
 	})
 }
 
-// declare notes names of a package or of a type.
+// declare adds names of a package or of a type.
 func (s *sourceTree) declare(of string, names ...*ast.Ident) {
 	if s.members[of] == nil {
 		s.members[of] = map[string]bool{}
@@ -160,7 +162,7 @@ func (s *sourceTree) declare(of string, names ...*ast.Ident) {
 	}
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.StarExpr:
@@ -173,7 +175,7 @@ func receiver(of ast.Expr) string {
 	return ""
 }
 
-// fieldsOf are the fields of a struct or the methods of an interface.
+// fieldsOf returns the fields of a struct or the methods of an interface.
 func fieldsOf(kind ast.Expr) []*ast.Field {
 	switch kind := kind.(type) {
 	case *ast.StructType:

@@ -25,25 +25,25 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
-		out, told, code := p.do(ctx, "search", "it's tea", "--pages", "9", "--again")
+		out, stderr, code := p.do(ctx, "search", "it's tea", "--pages", "9", "--again")
 		if code != exitInterrupted || out != "" {
 			t.Fatalf("exit code %d, printed %q", code, out)
 		}
-		contains(p, told, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
 			` search 'it'\''s tea' --pages 9`+"\n")
-		if strings.Contains(told, "--again") || strings.Contains(told, "next run") {
-			t.Errorf("it would be bought again: %s", told)
+		if strings.Contains(stderr, "--again") || strings.Contains(stderr, "next run") {
+			t.Errorf("the printed command would buy the pages again: %s", stderr)
 		}
 		if plan := p.must("plan"); strings.Contains(plan, "once:") {
-			t.Errorf("it is missed in the file:\n%s", plan)
+			t.Errorf("plan shows the search as a job that was removed from the file:\n%s", plan)
 		}
-		_, told, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
+		_, stderr, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
 		if code != exitDone {
-			t.Fatalf("exit code %d: %s", code, told)
+			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		contains(p, told, " from the journal")
+		contains(p, stderr, " from the journal")
 		if got := p.ask("select sum(price) from ops.credits where operation = 'search' and outcome = 'spent'"); got != "18" {
-			t.Errorf("9 pages cost %s credits", got)
+			t.Errorf("9 pages cost %s credits, want 18", got)
 		}
 	})
 }
@@ -54,11 +54,11 @@ func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
 		const command = "backfill coffee --from 1999-01-01 --to 1999-06-30 --max-credits 40 --each day"
-		_, told, code := p.do(ctx, strings.Fields(command)...)
+		_, stderr, code := p.do(ctx, strings.Fields(command)...)
 		if code != exitInterrupted {
-			t.Fatalf("exit code %d: %s", code, told)
+			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		contains(p, told, "To continue:\n  outlierd -c ", " "+command+"\n")
+		contains(p, stderr, "To continue:\n  outlierd -c ", " "+command+"\n")
 	})
 }
 
@@ -68,20 +68,22 @@ func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
-		out, told, code := p.do(ctx, "run")
+		out, stderr, code := p.do(ctx, "run")
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d", code)
 		}
-		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent", "  espresso: 200 of 429 hits, 12 credits more\n")
-		contains(p, told, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ", " run coffee\n")
+		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent",
+			"  espresso: 200 of 429 hits, 12 credits more\n")
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
+			" run coffee\n")
 		if got := p.ask("select status from ops.runs"); got != "interrupted" {
-			t.Errorf("ops.runs has %s", got)
+			t.Errorf("ops.runs has status %s, want interrupted", got)
 		}
 		time.Sleep(5 * time.Hour)
 		began := time.Now()
 		out = p.must("run")
-		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ", " requests, ", " at 6/min\n",
-			"coffee  ok in "+term.Duration(time.Since(began)))
+		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ",
+			" requests, ", " at 6/min\n", "coffee  ok in "+term.Duration(time.Since(began)))
 	})
 }
 
@@ -93,19 +95,19 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 		p.must("find-channels", "moka pot")
 		p.must("video", "AAAAAAAAAAA")
 		p.write(strings.Replace(nothingConfigured, "coffee", "tea", 1))
-		told := p.must("budget")
-		contains(p, told, "by hand: search ", "by hand: find-channels ", "job coffee ")
-		if strings.Contains(told, "by hand: video") {
-			t.Errorf("free calls have a row:\n%s", told)
+		out := p.must("budget")
+		contains(p, out, "by hand: search ", "by hand: find-channels ", "job coffee ")
+		if strings.Contains(out, "by hand: video") {
+			t.Errorf("free calls have a row:\n%s", out)
 		}
-		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,", ",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
+		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,",
+			",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
 		contains(p, p.must("budget", "-o", "json"), `"job": "once:search"`)
 	})
 }
 
-// TestChannelsAreKnownByTheirHandles from the tables, or from a search to whose price a
-// person agrees.
-func TestChannelsAreKnownByTheirHandles(t *testing.T) {
+// TestChannelsAreFoundByTheirHandles in the tables, or with a search, which needs confirmation.
+func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 	racesLittle(t)
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("find-channels", "home espresso", "--pages", "2")
@@ -136,9 +138,11 @@ func TestChannelsAreKnownByTheirHandles(t *testing.T) {
 		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@" + name + "\"]}}\n")
 		contains(p, p.must("lint"), "rivals: at most 0 credits, 2 requests")
 		p.must("run")
-		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"), "found no channel with the handle @nowhere.at.all")
+		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"),
+			"found no channel with the handle @nowhere.at.all")
 		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
-		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables", "find it with `outlierd find-channels nowhere.at.all`")
+		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables",
+			"find it with `outlierd find-channels nowhere.at.all`")
 		p.refused(exitFailed, "run")
 		if got := p.ask(spent); got != "10" {
 			t.Errorf("%s credits spent, want 5 more for the second search alone", got)
@@ -181,15 +185,16 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	} {
 		_, err := (&request{verb: test.verb, job: test.job}).spec(config)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%v: %v, want %s", test.job, err, test.want)
+			t.Errorf("%v: got %v, want %s", test.job, err, test.want)
 		}
 		if exitCode(t.Context(), err) != exitUsage {
-			t.Errorf("%v: exit code %d", test.job, exitCode(t.Context(), err))
+			t.Errorf("%v: exit code %d, want %d", test.job, exitCode(t.Context(), err), exitUsage)
 		}
 	}
-	// What the file forbids is told with its place there.
-	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1)))
+	// A cap of the job file is named with its place in the file.
+	capped := configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1))
+	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(capped)
 	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
-		t.Errorf("the error of a cap of the file is %v", err)
+		t.Errorf("a scan above the cap of the file: got %v, want an error at /jobs.yaml:4", err)
 	}
 }

@@ -250,8 +250,8 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 }
 
-// TestPageLiftsBlocks: a run that waits, what it has queued, credits that are said to be
-// spent, and scans that may have been started.
+// TestPageLiftsBlocks: a run that waits, what it has queued, credits of unknown outcome,
+// and unconfirmed scans.
 func TestPageLiftsBlocks(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
@@ -352,11 +352,11 @@ func get(address string) (status int, body string, err error) {
 func TestTwoHundredReadsDuringARun(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	jobs := strings.ReplaceAll(searches(3, 20), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
-	brought := func(w *testWorld) (said string) {
+	brought := func(w *testWorld) (text string) {
 		for _, question := range []string{"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits"} {
-			w.query(question, func(row []any) { said += fmt.Sprintln(row...) })
+			w.query(question, func(row []any) { text += fmt.Sprintln(row...) })
 		}
-		return said
+		return text
 	}
 	calm := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	calm.write(jobs)

@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// begins notes an outage; the returned function ends it.
+// begins records an outage. The returned function ends it.
 func (p *play) begins(what string) (ends func()) {
-	p.note("%s: begins", what)
+	p.note("%s: starts", what)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := len(p.outages)
 	p.outages = append(p.outages, outage{what: what, span: span{from: time.Now()}})
 	return func() {
-		p.note("%s: is over", what)
+		p.note("%s: ends", what)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.outages[i].to = time.Now()
 	}
 }
 
-// hadOutage reports whether there was any since a time, or of one kind.
+// hadOutage reports whether there was an outage of a kind since a time; "" for any kind.
 func (p *play) hadOutage(since time.Time, kind string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,10 +41,11 @@ func (p *play) hadOutage(since time.Time, kind string) bool {
 	return false
 }
 
-// faults lets things go away for a while: network, disk and sinks.
+// faults causes outages of the network, the disk and sinks.
 func (p *play) faults(ctx context.Context, random *rand.Rand) {
 	kinds := []func(*rand.Rand) (string, func() error, func() error){
-		p.refused, p.deaf, p.rough, p.rough, p.fullDisk, p.noWrites, p.lockedState, p.noFile, p.noFolder, p.lockedFile, p.noSink,
+		p.refusedConnections, p.resetConnections, p.unreliable, p.unreliable, p.fullDisk, p.fileSizeLimit, p.lockedState,
+		p.replacedFile, p.replacedFolder, p.lockedFile, p.noSink,
 	}
 	for sleep(ctx, time.Duration(random.ExpFloat64()*float64(p.scale))) {
 		what, break_, repair := kinds[random.IntN(len(kinds))](random)
@@ -55,7 +56,7 @@ func (p *play) faults(ctx context.Context, random *rand.Rand) {
 		err := break_()
 		if err == nil {
 			sleep(ctx, time.Duration((0.2+random.ExpFloat64())*float64(p.scale)))
-			err = p.again(repair)
+			err = p.retry(repair)
 		} else {
 			p.note("%s: %v", what, err)
 			err = nil
@@ -68,8 +69,8 @@ func (p *play) faults(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// again tries until there is no error.
-func (p *play) again(repair func() error) (err error) {
+// retry calls repair until it succeeds, for about a second.
+func (p *play) retry(repair func() error) (err error) {
 	for range 100 {
 		if err = repair(); err == nil {
 			return nil
@@ -79,24 +80,24 @@ func (p *play) again(repair func() error) (err error) {
 	return err
 }
 
-func (p *play) refused(*rand.Rand) (string, func() error, func() error) {
-	return "network: connections are refused", func() error { p.proxy.away(false); return nil }, p.proxy.back
+func (p *play) refusedConnections(*rand.Rand) (string, func() error, func() error) {
+	return "network: connections are refused", func() error { p.proxy.down(false); return nil }, p.proxy.up
 }
 
-func (p *play) deaf(*rand.Rand) (string, func() error, func() error) {
-	return "network: connections are reset", func() error { p.proxy.away(true); return nil }, p.proxy.back
+func (p *play) resetConnections(*rand.Rand) (string, func() error, func() error) {
+	return "network: connections are reset", func() error { p.proxy.down(true); return nil }, p.proxy.up
 }
 
-// rough is a network that now and then spoils an answer.
-func (p *play) rough(random *rand.Rand) (string, func() error, func() error) {
+// unreliable is a network that disturbs some of the calls.
+func (p *play) unreliable(random *rand.Rand) (string, func() error, func() error) {
 	faulty := 0.05 + 0.4*random.Float64()
 	set := func(faulty float64) func() error {
 		return func() error { p.proxy.set(func() { p.proxy.faulty = faulty }); return nil }
 	}
-	return fmt.Sprintf("network: %.0f %% of the calls fail", 100*faulty), set(faulty), set(0)
+	return fmt.Sprintf("network: %.0f %% of the calls are disturbed", 100*faulty), set(faulty), set(0)
 }
 
-// fullDisk leaves a few pages, or some of the room that there has to be.
+// fullDisk leaves little or no space: less than the program needs to buy.
 func (p *play) fullDisk(random *rand.Rand) (string, func() error, func() error) {
 	if p.disk == "" {
 		return "", nil, nil
@@ -113,8 +114,8 @@ func (p *play) fullDisk(random *rand.Rand) (string, func() error, func() error) 
 	}, func() error { return size(roomy) }
 }
 
-// noWrites forbids the program to let any file grow beyond a size.
-func (p *play) noWrites(random *rand.Rand) (string, func() error, func() error) {
+// fileSizeLimit lets no file of the program grow beyond a size.
+func (p *play) fileSizeLimit(random *rand.Rand) (string, func() error, func() error) {
 	p.mu.Lock()
 	pid := p.pid
 	p.mu.Unlock()
@@ -136,7 +137,7 @@ func (p *play) noWrites(random *rand.Rand) (string, func() error, func() error) 
 
 const lockedByUs = "disk: the state is locked by another process"
 
-// lockedState holds the write lock of the state, as a command does that has much to write.
+// lockedState holds the write lock of the state, as a command does during a long write.
 func (p *play) lockedState(random *rand.Rand) (string, func() error, func() error) {
 	var db *sql.DB
 	return lockedByUs, func() (err error) {
@@ -148,15 +149,15 @@ func (p *play) lockedState(random *rand.Rand) (string, func() error, func() erro
 		if err != nil {
 			return errors.Join(err, db.Close())
 		}
-		if random.IntN(4) == 0 { // longer than anybody would wait
+		if random.IntN(4) == 0 { // longer than the program waits for it
 			time.Sleep(min(12*time.Second, p.length/5))
 		}
 		return nil
 	}, func() error { return db.Close() }
 }
 
-// replaced puts something else in the place of a file or folder of a sink.
-func (p *play) replaced(what, path string, make func(string) error) (string, func() error, func() error) {
+// replace exchanges a file or folder of a sink with something else.
+func (p *play) replace(what, path string, make func(string) error) (string, func() error, func() error) {
 	other := filepath.Join(p.dir, "disk", "other")
 	exchange := func() error {
 		return unix.Renameat2(unix.AT_FDCWD, other, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
@@ -178,19 +179,19 @@ func (p *play) replaced(what, path string, make func(string) error) (string, fun
 		}
 }
 
-func (p *play) noFile(*rand.Rand) (string, func() error, func() error) {
-	return p.replaced("sink duckdb: a folder is in its place", p.published(), func(other string) error {
+func (p *play) replacedFile(*rand.Rand) (string, func() error, func() error) {
+	return p.replace("sink duckdb: a folder is in its place", p.published(), func(other string) error {
 		return os.MkdirAll(filepath.Join(other, "in the way"), 0o755)
 	})
 }
 
-func (p *play) noFolder(*rand.Rand) (string, func() error, func() error) {
-	return p.replaced("sink parquet: a file is in its place", filepath.Join(p.data, "parquet"), func(other string) error {
+func (p *play) replacedFolder(*rand.Rand) (string, func() error, func() error) {
+	return p.replace("sink parquet: a file is in its place", filepath.Join(p.data, "parquet"), func(other string) error {
 		return os.WriteFile(other, nil, 0o644)
 	})
 }
 
-// lockedFile holds the DuckDB file that the program writes, as another process would.
+// lockedFile locks the DuckDB file that the program writes, as another process would.
 func (p *play) lockedFile(*rand.Rand) (string, func() error, func() error) {
 	var file *os.File
 	return "sink duckdb: its file is locked", func() (err error) {
@@ -201,7 +202,7 @@ func (p *play) lockedFile(*rand.Rand) (string, func() error, func() error) {
 		lock := func() error {
 			return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 		}
-		if err := p.again(lock); err != nil {
+		if err := p.retry(lock); err != nil {
 			file.Close()
 			return err
 		}
@@ -209,39 +210,40 @@ func (p *play) lockedFile(*rand.Rand) (string, func() error, func() error) {
 	}, func() error { return file.Close() }
 }
 
-// noSink is both at once.
+// noSink locks the DuckDB file and replaces the Parquet folder.
 func (p *play) noSink(random *rand.Rand) (string, func() error, func() error) {
 	_, lock, unlock := p.lockedFile(random)
-	_, away, back := p.noFolder(random)
-	return "sinks: neither works", func() error {
+	_, replace, restore := p.replacedFolder(random)
+	return "sinks: neither can be used", func() error {
 			if err := lock(); err != nil {
 				return err
 			}
-			if err := away(); err != nil {
+			if err := replace(); err != nil {
 				unlock()
 				return err
 			}
 			return nil
 		}, func() error {
-			if err := back(); err != nil {
+			if err := restore(); err != nil {
 				return err
 			}
 			return unlock()
 		}
 }
 
-// clocks lets the service's clock jump, by minutes, by hours and by a month.
+// clocks lets the service's clock jump by minutes, hours and a month.
 func (p *play) clocks(ctx context.Context, random *rand.Rand) {
-	skews := []time.Duration{0, 0, 0, 3 * time.Minute, -8 * time.Minute, time.Hour, -20 * time.Hour, 30 * 24 * time.Hour, -30 * 24 * time.Hour}
+	const month = 30 * 24 * time.Hour
+	skews := []time.Duration{0, 0, 0, 3 * time.Minute, -8 * time.Minute, time.Hour, -20 * time.Hour, month, -month}
 	for sleep(ctx, time.Duration((0.5+random.ExpFloat64())*3*float64(p.scale))) {
 		skew := skews[random.IntN(len(skews))]
-		p.note("the service's clock is %v off", skew)
+		p.note("clock of the service: %v off", skew)
 		p.proxy.set(func() { p.proxy.skew = skew })
 	}
 	p.proxy.set(func() { p.proxy.skew = 0 })
 }
 
-// put writes a file as a whole.
+// put replaces a file atomically.
 func (p *play) put(name, text string) {
 	path := filepath.Join(p.dir, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
@@ -263,7 +265,7 @@ func (p *play) edit(change func(*playFile)) {
 	p.put("jobs.yaml", file.text(p, p.url))
 }
 
-// edits changes the job file, breaks it, and lets it name another service.
+// edits changes the job file, truncates it, and lets it name another service.
 func (p *play) edits(ctx context.Context, random *rand.Rand) {
 	for keys := 1; sleep(ctx, time.Duration((0.3+random.ExpFloat64())*3*float64(p.scale))); {
 		switch random.IntN(9) {
@@ -275,13 +277,13 @@ func (p *play) edits(ctx context.Context, random *rand.Rand) {
 		case 4:
 			p.edit(func(f *playFile) { f.even = !f.even })
 		case 5:
-			p.passing(ctx, random, "jobs.yaml: half of it", func() {
+			p.temporaryEdit(ctx, random, "jobs.yaml: truncated", func() {
 				text := p.file.text(p, p.url)
 				p.put("jobs.yaml", text[:random.IntN(len(text))])
 			})
 		case 6:
-			p.passing(ctx, random, "jobs.yaml: another service and its key", func() {
-				p.put("jobs.yaml", p.file.text(p, p.elsewhere)) // first: a key that changes alone is taken
+			p.temporaryEdit(ctx, random, "jobs.yaml: another service and its key", func() {
+				p.put("jobs.yaml", p.file.text(p, p.elsewhere)) // before the key: the program uses a key that changes alone
 				p.put("key.txt", otherKey)
 			})
 		default:
@@ -291,8 +293,8 @@ func (p *play) edits(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// passing is an edit that is soon taken back.
-func (p *play) passing(ctx context.Context, random *rand.Rand, what string, edit func()) {
+// temporaryEdit makes an edit and soon reverts it.
+func (p *play) temporaryEdit(ctx context.Context, random *rand.Rand, what string, edit func()) {
 	ends := p.begins(what)
 	edit()
 	sleep(ctx, time.Duration((0.1+random.ExpFloat64()/2)*float64(p.scale)))
@@ -301,7 +303,7 @@ func (p *play) passing(ctx context.Context, random *rand.Rand, what string, edit
 	ends()
 }
 
-// newKey is taken by the service some time before or after it stands in its file.
+// newKey changes the key of the service some time before or after that in the file.
 func (p *play) newKey(ctx context.Context, random *rand.Rand, key string) {
 	ends := p.begins("key: " + key)
 	steps := []func(){func() { p.proxy.set(func() { p.proxy.key = key }) }, func() { p.put("key.txt", key) }}

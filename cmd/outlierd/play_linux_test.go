@@ -28,17 +28,16 @@ import (
 )
 
 var (
-	playFor   = flag.Duration("play", 0, "how long the play of outages, kills and edits lasts; 0 means a sample")
-	playKills = flag.Int("kills", 0, "how often the play kills the program; 0 means every 6 s")
-	playSeed  = flag.Uint64("seed", 1, "what the play follows from, as far as that is up to it")
+	playFor   = flag.Duration("play", 0, "duration of the test with outages, kills and edits; 0 for a short sample")
+	playKills = flag.Int("kills", 0, "how often that test kills the program; 0 for every 6 s")
+	playSeed  = flag.Uint64("seed", 1, "seed of the random choices of that test")
 )
 
-// play is `up` with six jobs in a world in which much goes wrong at once: answers are
-// lost, cut and slow, network, disk and sinks go away, the service's clock jumps, the
-// job file is edited, other commands are run, and the program is killed. What follows
-// from the seed is what is done; when it meets the program is up to the machine.
+// play is `up` with six jobs and many faults at once: answers are lost, truncated and slow, network, disk and sinks
+// fail, the service's clock jumps, the job file is edited, other commands are run, and the program is killed. The
+// seed determines what is done; the timing depends on the machine.
 //
-// At the end the rules of play_rules_test.go are held against what is on record.
+// At the end the rules of play_rules_linux_test.go are checked against the records.
 type play struct {
 	*testWorld
 	began     time.Time
@@ -46,26 +45,26 @@ type play struct {
 	scale     time.Duration // of the schedules
 	proxy     *proxy
 	data      string
-	disk      string // where a disk of its own is mounted; "" if that is not allowed
-	elsewhere string // another service, which is never to be asked
+	disk      string // mount point of a disk for the data folder; "" if mounting is not allowed
+	elsewhere string // address of another service, which must not receive any request
 
-	others sync.RWMutex // held for writing while no other command may begin a run
+	others sync.RWMutex // held for writing while no other command may start a run
 
-	mu      sync.Mutex
-	trace   []string // what was done
-	broken  []string // rules
-	outages []outage
-	present []span // when `up` kept the schedule
-	starved []span // when this process did not get its turn, and so hardly the program
-	upAt    time.Time
-	pid     int      // of up
-	file    playFile // in force
-	cap     int      // the highest per_day that ever was
-	kills   int
-	dues    map[string]string // due instants that runs were seen with
+	mu         sync.Mutex
+	trace      []string // what was done
+	violations []string // of rules
+	outages    []outage
+	present    []span // when `up` kept the schedule
+	starved    []span // when this process did not run for lack of CPU, as probably the program
+	upAt       time.Time
+	pid        int      // of up
+	file       playFile // current
+	cap        int      // the highest per_day so far
+	kills      int
+	dues       map[string]string // due times of runs, as first published
 }
 
-// span is a stretch of time.
+// span is a period of time.
 type span struct{ from, to time.Time }
 
 // outage is an outage, or a job file that cannot be used.
@@ -74,19 +73,19 @@ type outage struct {
 	span // to is zero while it lasts
 }
 
-// playFile is what is edited of the job file.
+// playFile has the values of the job file that are edited.
 type playFile struct {
 	pages, top, read, perDay int
 	even                     bool
 }
 
-// text is the job file. What it calls a minute lasts a second.
+// text returns the job file. Its minutes last a second.
 func (f *playFile) text(p *play, url string) string {
 	pace := ""
 	if f.even {
 		pace = ", pace: even"
 	}
-	tomorrow := p.began.UTC().AddDate(0, 0, 1).Day() // a cycle that soon ends has shares worth having
+	tomorrow := p.began.UTC().AddDate(0, 0, 1).Day() // in a cycle that ends soon, the shares of even pacing are large
 	m := func(n int) string { return fmt.Sprintf("%dm", n*int(p.scale/time.Second)) }
 	return fmt.Sprintf(`version: 1
 data: disk/data
@@ -127,21 +126,22 @@ jobs:
 `, url, f.perDay, tomorrow, pace, m(3), f.pages, f.top, m(4), m(10), f.read, m(7), m(5))
 }
 
-// scheduled are the jobs that come due by themselves, with what each does about due
-// instants that have passed.
+// scheduled returns the periods of the jobs with a schedule.
 func (p *play) scheduled() map[string]time.Duration {
-	return map[string]time.Duration{"news": 3 * p.scale, "topics": 4 * p.scale, "deep": 10 * p.scale, "rivals": 7 * p.scale, "formats": 5 * p.scale}
+	return map[string]time.Duration{
+		"news": 3 * p.scale, "topics": 4 * p.scale, "deep": 10 * p.scale, "rivals": 7 * p.scale, "formats": 5 * p.scale,
+	}
 }
 
 func TestPlay(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
-		t.Skip("lasts a quarter of a minute at least")
+		t.Skip("lasts at least 15 s")
 	}
 	p := newPlay(t)
 	defer p.report()
 	p.perform()
-	p.judge()
+	p.check()
 }
 
 func newPlay(t *testing.T) *play {
@@ -150,37 +150,39 @@ func newPlay(t *testing.T) *play {
 		p.length, p.scale = *playFor, 2*time.Second
 	}
 	service := simulator.New(simulator.Options{
-		Seed: 1, Limit: 60, Window: 2 * time.Second, CachePeriod: time.Nanosecond, // every repeated purchase shows in the books
+		Seed: 1, Limit: 60, Window: 2 * time.Second, CachePeriod: time.Nanosecond, // the books show each repeated purchase
 		Scans: func(string) []simulator.Phase {
-			return []simulator.Phase{{Status: "Queued", Lasts: time.Second}, {Status: "Running", Lasts: 3 * time.Second}, {Status: "Completed"}}
+			return []simulator.Phase{
+				{Status: "Queued", Lasts: time.Second}, {Status: "Running", Lasts: 3 * time.Second}, {Status: "Completed"},
+			}
 		},
 	})
 	proxy, err := newProxy(service, p.source(1), p.violation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { proxy.away(false) })
+	t.Cleanup(func() { proxy.down(false) })
 	p.proxy = proxy
 	p.testWorld = &testWorld{TB: t, dir: t.TempDir(), service: service, url: "http://" + proxy.address}
 	p.data = filepath.Join(p.dir, "disk", "data")
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		p.violation("another service was asked for %s with %q", r.URL.Path, r.Header.Get("Authorization"))
+		p.violation("another service received %s with %q", r.URL.Path, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(other.Close)
 	p.elsewhere = other.URL
 	p.mount()
 	p.began = time.Now()
-	p.note("it is %s", clockOf(p.began))
+	p.note("started at %s", clockOf(p.began))
 	p.put("key.txt", proxy.key)
 	p.put("empty.txt", "")
 	p.edit(func(f *playFile) { *f = playFile{pages: 2, top: 5, read: 2, perDay: 500} })
 	return p
 }
 
-// source is the chance of one of those who act.
+// source returns the random numbers of an actor.
 func (p *play) source(actor uint64) *rand.Rand { return rand.New(rand.NewPCG(*playSeed, actor)) }
 
-// mount gives the data folder a disk of its own, which can be full, where that is allowed.
+// mount mounts a disk for the data folder, which can become full, if that is allowed.
 func (p *play) mount() {
 	disk := filepath.Join(p.dir, "disk")
 	if err := os.MkdirAll(disk, 0o755); err != nil {
@@ -212,26 +214,26 @@ func (p *play) note(format string, args ...any) {
 	p.trace = append(p.trace, fmt.Sprintf("%8.3f %s", at.Seconds(), line[:min(len(line), 300)]))
 }
 
-// wrong notes that a rule was broken.
+// violation records that a rule was violated.
 func (p *play) violation(format string, args ...any) {
-	p.note("BROKEN "+format, args...)
+	p.note("VIOLATION "+format, args...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broken = append(p.broken, fmt.Sprintf(format, args...))
+	p.violations = append(p.violations, fmt.Sprintf(format, args...))
 }
 
-// report tells how it went, and after a broken rule what was done.
+// report prints the violations, and after one what was done.
 func (p *play) report() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Logf("seed %d, %v, %d kills, %d outages", *playSeed, p.length, p.kills, len(p.outages))
 	const most = 40
-	for i, rule := range p.broken {
+	for i, violation := range p.violations {
 		if i == most {
-			p.Errorf("and %d more", len(p.broken)-most)
+			p.Errorf("and %d more", len(p.violations)-most)
 			break
 		}
-		p.Errorf("%s", rule)
+		p.Errorf("%s", violation)
 	}
 	if !p.Failed() {
 		return
@@ -243,7 +245,7 @@ func (p *play) report() {
 	p.Logf("the folder is kept in %s (%v); what was done:\n%s", kept, err, strings.Join(p.trace, "\n"))
 }
 
-// perform lets everything happen at once, and then lets the program come to rest.
+// perform runs all actors at once, then repairs everything and lets the program run without faults.
 func (p *play) perform() {
 	ctx, cancel := context.WithTimeout(p.Context(), p.length)
 	defer cancel()
@@ -259,7 +261,7 @@ func (p *play) perform() {
 	p.settle()
 }
 
-// watchLoad notices when the machine has no time for anybody.
+// watchLoad records when the machine is overloaded.
 func (p *play) watchLoad(over <-chan struct{}) {
 	const beat = 50 * time.Millisecond
 	for last := time.Now(); ; {
@@ -278,7 +280,7 @@ func (p *play) watchLoad(over <-chan struct{}) {
 	}
 }
 
-// processes starts the program again and again, and kills it.
+// processes starts and kills the program repeatedly.
 func (p *play) processes(ctx context.Context, random *rand.Rand) {
 	goal := *playKills
 	if goal == 0 {
@@ -306,8 +308,8 @@ func (p *play) processes(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// up keeps the schedule for a while and is then ended by a signal, or if a stage is named
-// by the next paid call after that.
+// up runs `up` for a while, and then ends it with a signal; if a stage is given, when the next paid call has reached
+// it.
 func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal, stage string) {
 	cmd, log := p.start("up")
 	if cmd == nil {
@@ -321,22 +323,22 @@ func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal
 		p.leaves()
 		p.note("up ended by itself: %v: %s", err, log.last())
 		if !p.hadOutage(log.began.Add(-time.Second), "") && !strings.Contains(log.String(), "held by process") {
-			p.violation("up ended by itself and nothing was in its way: %v: %s", err, log.last())
+			p.violation("up ended by itself without an outage: %v: %s", err, log.last())
 		}
 		sleep(ctx, 300*time.Millisecond)
 		return
 	case <-time.After(life):
 	}
 	if stage != "" {
-		t := &trap{stage, make(chan struct{}), make(chan struct{})}
-		defer close(t.gone)
-		p.proxy.set(func() { p.proxy.trap = t })
+		b := &breakpoint{stage, make(chan struct{}), make(chan struct{})}
+		defer close(b.killed)
+		p.proxy.set(func() { p.proxy.stop = b })
 		select {
-		case <-t.sprung:
+		case <-b.reached:
 		case <-time.After(2 * p.scale):
 		case <-ctx.Done():
 		}
-		p.proxy.set(func() { p.proxy.trap = nil })
+		p.proxy.set(func() { p.proxy.stop = nil })
 	}
 	p.note("%v up %d %s", signal, cmd.Process.Pid, stage)
 	p.leaves()
@@ -349,7 +351,8 @@ func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal
 	select {
 	case err := <-end:
 		p.note("up stopped: %v", err)
-		if err != nil && !p.hadOutage(log.began, "") && log.String() != "" { // else it was stopped before it knew of signals
+		// Without any output, it was stopped before it handled signals.
+		if err != nil && !p.hadOutage(log.began, "") && log.String() != "" {
 			p.violation("a stop of up ended with %v: %s", err, log.last())
 		}
 	case <-time.After(60 * time.Second):
@@ -359,7 +362,7 @@ func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal
 	}
 }
 
-// start begins a process whose log is kept.
+// start starts a process and keeps its log.
 func (p *play) start(args ...string) (*exec.Cmd, *playLog) {
 	cmd, _ := p.command(context.WithoutCancel(p.Context()), args...)
 	log := &playLog{began: time.Now()}
@@ -376,19 +379,19 @@ func (p *play) start(args ...string) (*exec.Cmd, *playLog) {
 		p.violation("start outlierd %v: %v", args, err)
 		return nil, nil
 	}
-	p.note("%s starts as %d", strings.Join(args, " "), cmd.Process.Pid)
+	p.note("%s started as process %d", strings.Join(args, " "), cmd.Process.Pid)
 	log.name = fmt.Sprintf("%s-%d.log", args[0], cmd.Process.Pid)
 	return cmd, log
 }
 
-// command is the program in this world, where a minute of the job file lasts a second.
+// command returns a command of the program, for which a minute of the job file lasts a second.
 func (p *play) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd, out := p.testWorld.command(ctx, args...)
 	cmd.Env = append(cmd.Env, shortMinutes+"=1")
 	return cmd, out
 }
 
-// leaves notes until when the schedule was kept.
+// leaves records that up no longer keeps the schedule.
 func (p *play) leaves() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -398,9 +401,9 @@ func (p *play) leaves() {
 	p.upAt, p.pid = time.Time{}, 0
 }
 
-// ended looks through what a process has printed, and keeps it.
+// ended checks what a process has printed, and stores it.
 func (p *play) ended(log *playLog) {
-	p.look(log.String(), []string{log.name})
+	p.checkOutput(log.String(), []string{log.name})
 	if err := os.WriteFile(filepath.Join(p.dir, log.name), []byte(log.String()), 0o644); err != nil {
 		p.Error(err)
 	}
@@ -412,8 +415,8 @@ func (p *play) killed() {
 	p.kills++
 }
 
-// during runs a command and kills it if it takes longer; it returns its exit code, or
-// -1 if it was killed.
+// during runs a command and kills it if it takes longer than life. It returns the exit code, or -1 if the command was
+// killed.
 func (p *play) during(ctx context.Context, life time.Duration, args ...string) (code int, text string) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), life)
@@ -427,8 +430,9 @@ func (p *play) during(ctx context.Context, life time.Duration, args ...string) (
 	if code < 0 {
 		p.killed()
 	}
-	p.note("%s: exit code %d after %v: %s", strings.Join(args, " "), code, time.Since(began).Round(time.Millisecond), firstLine(out.String()))
-	p.look(out.String(), args)
+	p.note("%s: exit code %d after %v: %s", strings.Join(args, " "), code,
+		time.Since(began).Round(time.Millisecond), firstLine(out.String()))
+	p.checkOutput(out.String(), args)
 	return code, out.String()
 }
 
@@ -437,23 +441,26 @@ func firstLine(text string) string {
 	return line[:min(len(line), 160)]
 }
 
-// look searches what a program printed for what it must never print.
-func (p *play) look(text string, args []string) {
+// checkOutput reports texts that the program must never print.
+func (p *play) checkOutput(text string, args []string) {
 	locked := "database is locked"
-	for _, bad := range []string{"panic:", "fatal error:", "constraint failed", locked, "malformed", "SQL logic error", "out of memory", "FATAL", "INTERNAL"} {
+	for _, bad := range []string{
+		"panic:", "fatal error:", "constraint failed", locked, "malformed", "SQL logic error", "out of memory", "FATAL",
+		"INTERNAL",
+	} {
 		if i := strings.Index(text, bad); i >= 0 && !(bad == locked && p.hadOutage(p.began, lockedByUs)) {
 			p.violation("outlierd %v printed %q", args, text[max(0, i-200):min(len(text), i+400)])
 		}
 	}
 }
 
-// playLog is what a process prints.
+// playLog is the output of a process.
 type playLog struct {
 	mu    sync.Mutex
 	name  string
 	text  bytes.Buffer
 	began time.Time
-	seen  func() // is called once, when the schedule is kept
+	seen  func() // called once, when the process keeps the schedule
 }
 
 func (l *playLog) Write(b []byte) (int, error) {
@@ -478,14 +485,14 @@ func (l *playLog) String() string {
 	return l.text.String()
 }
 
-// last is the last line.
+// last returns the last line.
 func (l *playLog) last() string {
 	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
 	line := lines[len(lines)-1]
 	return line[:min(len(line), 500)]
 }
 
-// settle repairs everything and lets the program come to rest.
+// settle repairs everything and runs `up` without faults.
 func (p *play) settle() {
 	p.proxy.set(func() { p.proxy.faulty, p.proxy.skew = 0, 0 })
 	p.edit(func(f *playFile) { f.perDay, f.even = 40_000, false })
@@ -498,7 +505,7 @@ func (p *play) settle() {
 	}
 	time.Sleep(max(5*p.scale, p.length/20))
 	p.leaves()
-	p.note("the last stop")
+	p.note("last stop of up")
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		p.violation("the last stop of up ended with %v: %s", err, log.last())
@@ -506,7 +513,7 @@ func (p *play) settle() {
 	p.ended(log)
 }
 
-// inBetween is what a person does while no other process holds the state.
+// inBetween runs commands while no other process holds the state.
 func (p *play) inBetween(ctx context.Context, random *rand.Rand) {
 	if ctx.Err() != nil {
 		return
@@ -522,7 +529,7 @@ func (p *play) inBetween(ctx context.Context, random *rand.Rand) {
 		p.during(ctx, 3*time.Second, "search", "moka pot", "--yes")
 	case n == 6:
 		p.during(ctx, time.Duration(random.Float64()*2*float64(time.Second)), "run", "news", "--with-after")
-	case n == 7: // what the journal has can be had again
+	case n == 7: // the sink is restored from the journal
 		for _, name := range []string{"warehouse.duckdb", "warehouse.duckdb.wal"} {
 			os.Remove(filepath.Join(p.data, "state", name))
 		}
@@ -530,8 +537,8 @@ func (p *play) inBetween(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// overridden runs a job in another way this once, which leaves its cursors alone. It asks
-// for more pages than the file ever does: what says the same as the file overrides nothing.
+// overridden runs a job with other flags, which must not move its cursors. It asks for more pages than the file ever
+// has: a flag with the value of the file changes nothing.
 func (p *play) overridden(ctx context.Context, random *rand.Rand) {
 	p.others.Lock()
 	defer p.others.Unlock()
@@ -546,17 +553,17 @@ func (p *play) overridden(ctx context.Context, random *rand.Rand) {
 		return
 	}
 	for key, mark := range after {
-		// Any command puts a date in the future back, and says of the cursor who set it as before.
+		// Any command sets a cursor in the future back to now, without changing who set it.
 		if was := before[key]; mark.set != was.set || mark.at > was.at {
 			p.violation("run news %v moved the cursor of %s from %v to %v", how, key, was, mark)
 		}
 	}
 }
 
-// cursor is up to when a job has searched, and which run said so when.
+// cursor is the time up to which a job has searched, and the run that set it.
 type cursor struct{ at, set string }
 
-// cursors are those of a job, by the keys of its searches.
+// cursors returns the cursors of a job, by the keys of its searches.
 func (p *play) cursors(ctx context.Context, name string) (map[string]cursor, bool) {
 	code, text := p.during(ctx, 20*time.Second, "cursor", "show", name, "-o", "csv")
 	if code != 0 {
@@ -574,8 +581,7 @@ func (p *play) cursors(ctx context.Context, name string) (map[string]cursor, boo
 	return marks, true
 }
 
-// settleScans says of each scan whose start was lost what became of it. The service's
-// books know.
+// settleScans adopts or resolves each unconfirmed scan, according to the books of the service.
 func (p *play) settleScans() {
 	code, text := p.during(p.Context(), 20*time.Second, "scan", "list", "-o", "json")
 	if code != 0 {
@@ -604,8 +610,8 @@ func (p *play) settleScans() {
 		if s.State != "unknown" {
 			continue
 		}
-		// An intent is dated by the service's clock, which this play moves. But no other
-		// scan is started before it is known what became of this one.
+		// The time of an intent is by the service's clock, which jumps here. But no other scan is started before
+		// this one is settled, so it is the first.
 		id := ""
 		for scan, at := range started {
 			if id == "" || at.Before(started[id]) {
@@ -622,7 +628,7 @@ func (p *play) settleScans() {
 	}
 }
 
-// readDues reads what is published: a run's due instant never changes.
+// readDues checks in the published file that the due times of runs do not change.
 func (p *play) readDues() {
 	if _, err := os.Stat(p.published()); err != nil {
 		return
@@ -636,7 +642,7 @@ func (p *play) readDues() {
 			p.dues[run] = due
 			p.mu.Unlock()
 			if was != "" && was != due {
-				p.violation("the due instant of run %s was %s and is %s", run, was, due)
+				p.violation("the due time of run %s was %s and is %s", run, was, due)
 			}
 			return nil
 		})
@@ -647,7 +653,7 @@ func (p *play) readDues() {
 
 func (p *play) published() string { return filepath.Join(p.data, "outliers.duckdb") }
 
-// query asks the published file.
+// query queries the published file.
 func (p *play) query(text string, row func([]any)) {
 	p.Helper()
 	err := query.RunUnsafe(p.Context(), p.published(), text, nil, func(values []any) error {
@@ -659,13 +665,14 @@ func (p *play) query(text string, row func([]any)) {
 	}
 }
 
-// commands runs other commands while the schedule is kept.
+// commands runs other commands while `up` keeps the schedule.
 func (p *play) commands(ctx context.Context, random *rand.Rand) {
 	commands := [][]string{
 		{"plan"}, {"budget"}, {"budget", "resume"}, {"queue"}, {"queue", "clear", "news"}, {"queue", "clear", "topics"},
-		{"sql", "select count(*) from outliers"}, {"sql", "select * from ops.runs"}, {"cursor", "show"}, {"scan", "list"}, {"lint"}, {"schema", "drift"},
-		{"run", "--due"}, {"run", "news", "--pages", "1"}, {"search", "tea"}, {"budget", "adjust", "+1", "--why", "spent elsewhere"},
-		{"budget", "adjust", "-1", "--why", "bought on top"}, {"budget", "resume"},
+		{"sql", "select count(*) from outliers"}, {"sql", "select * from ops.runs"}, {"cursor", "show"}, {"scan", "list"},
+		{"lint"}, {"schema", "drift"}, {"run", "--due"}, {"run", "news", "--pages", "1"}, {"search", "tea"},
+		{"budget", "adjust", "+1", "--why", "spent elsewhere"}, {"budget", "adjust", "-1", "--why", "bought on top"},
+		{"budget", "resume"},
 	}
 	for sleep(ctx, time.Duration(200+random.IntN(800))*time.Millisecond) {
 		args := commands[random.IntN(len(commands))]
@@ -683,9 +690,9 @@ func (p *play) commands(ctx context.Context, random *rand.Rand) {
 			continue
 		}
 		if args[0] == "sql" && strings.Contains(text, "does not exist yet") || up && !p.keeps(began) {
-			continue // nothing was published yet; or up has ended meanwhile, and the command had its way
+			continue // nothing was published yet; or up has ended meanwhile, so that the command failed or ran alone
 		}
-		p.violation("outlierd %v: exit code %d and nothing was in its way: %s", args, code, text)
+		p.violation("outlierd %v: exit code %d without an outage: %s", args, code, text)
 	}
 }
 
@@ -696,7 +703,7 @@ func (p *play) keeps(since time.Time) bool {
 	return !p.upAt.IsZero() && p.upAt.Before(since)
 }
 
-// sleep waits, and reports whether the play goes on.
+// sleep waits, and reports whether the context is still valid.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

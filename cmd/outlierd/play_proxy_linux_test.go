@@ -18,8 +18,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// proxy is the network between the program and the service: it loses, cuts and delays
-// answers, puts a gateway's pages in their place, goes away, and tells another time.
+// proxy is the network between the program and the service: it loses, truncates and delays answers, replaces them
+// with those of a gateway, can be down, and shifts the service's clock.
 type proxy struct {
 	service   *simulator.Service
 	address   string
@@ -27,30 +27,31 @@ type proxy struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	server *http.Server  // nil while nobody listens
-	deaf   bool          // every connection is reset
-	faulty float64       // the part of the calls that something happens to
+	server *http.Server  // nil while connections are refused
+	resets bool          // whether every connection is reset
+	faulty float64       // the share of calls with a fault
 	skew   time.Duration // of the service's clock
-	key    string        // that the service takes
-	trap   *trap         // nil for none
+	key    string        // that the service accepts
+	stop   *breakpoint   // nil for none
 	calls  []*wireCall
-	told   map[string]bool // days that the service itself told
-	lied   map[string]bool // days that a gateway told
+
+	serviceDays map[string]bool // days of the Date headers of the service
+	gatewayDays map[string]bool // days of the Date headers of a gateway
 }
 
-// wireCall is one request as the network saw it.
+// wireCall is a request as the network saw it.
 type wireCall struct {
-	at, end  time.Time // end is zero while it is under way
+	at, end  time.Time // end is zero while it is in progress
 	path     string
 	identity string // as in [simulator.Call]; without the body
-	what     string // happened to it; "" for nothing
+	fault    string // an element of callFaults; "" for none
 }
 
-// trap is sprung by the next call that costs something, which is where a kill hurts most.
-type trap struct {
-	at     string        // the stage of the call
-	sprung chan struct{} // closed then
-	gone   chan struct{} // closed when the program was killed
+// breakpoint stops the next paid call at a stage until the program is killed: a kill there is the most dangerous.
+type breakpoint struct {
+	stage   string
+	reached chan struct{} // closed when a call has reached the stage
+	killed  chan struct{} // closed when the program was killed
 }
 
 // The stages of a call.
@@ -60,44 +61,46 @@ const (
 	atEnd     = "a paid call was answered"
 )
 
-// reaches springs the trap, and waits until the program was killed.
+// reaches waits at a breakpoint until the program was killed.
 func (f *proxy) reaches(call *wireCall, stage string) {
 	f.mu.Lock()
-	t := f.trap
-	if t == nil || t.at != stage || call.path != "/scan" && !strings.HasPrefix(call.path, "/search/") {
+	b := f.stop
+	if b == nil || b.stage != stage || call.path != "/scan" && !strings.HasPrefix(call.path, "/search/") {
 		f.mu.Unlock()
 		return
 	}
-	f.trap = nil
+	f.stop = nil
 	f.mu.Unlock()
-	close(t.sprung)
-	<-t.gone
+	close(b.reached)
+	<-b.killed
 }
 
-// disturbed reports whether the program did not get the service's own whole answer.
-func (c *wireCall) disturbed() bool { return c.what != "" && c.what != "slow" }
+// disturbed reports whether the program did not receive the complete answer of the service.
+func (c *wireCall) disturbed() bool { return c.fault != "" && c.fault != "slow" }
 
 // otherKey belongs to another service, and must never be sent to this one.
 const otherKey = "key-of-another-service"
 
-// callFaults are what may happen to a call, the frequent ones several times.
+// callFaults are the faults of calls. Frequent ones are listed several times.
 var callFaults = []string{
 	"slow", "slow", "slow", "slow", "slow", "slow",
-	"request lost", "request lost", "answer lost", "answer lost", "answer lost", "answer cut", "answer cut", "answer cut",
+	"request lost", "request lost", "answer lost", "answer lost", "answer lost",
+	"answer truncated", "answer truncated", "answer truncated",
 	"server error", "server error", "gateway page", "gateway page", "gateway alone", "gateway JSON", "gateway JSON",
 	"login page", "garbage", "limited", "no comments", "missing", "no credits", "key refused",
 }
 
 func newProxy(service *simulator.Service, random *rand.Rand, violation func(string, ...any)) (*proxy, error) {
 	f := &proxy{
-		service: service, random: random, violation: violation, key: "key-0", told: map[string]bool{}, lied: map[string]bool{},
-		// An address of its own: no other connection takes the port while nobody listens.
+		service: service, random: random, violation: violation, key: "key-0",
+		serviceDays: map[string]bool{}, gatewayDays: map[string]bool{},
+		// An address of its own, so that no other socket gets the port while the proxy does not listen.
 		address: fmt.Sprintf("127.%d.%d.%d:0", 1+random.IntN(254), random.IntN(255), 2+random.IntN(250)),
 	}
 	return f, f.listen()
 }
 
-// listen lets the program reach the service again, at the address that it had.
+// listen accepts connections, at the same address as before.
 func (f *proxy) listen() error {
 	listener, err := net.Listen("tcp", f.address)
 	if err != nil {
@@ -105,30 +108,30 @@ func (f *proxy) listen() error {
 	}
 	server := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
 	f.mu.Lock()
-	f.address, f.server, f.deaf = listener.Addr().String(), server, false
+	f.address, f.server, f.resets = listener.Addr().String(), server, false
 	f.mu.Unlock()
-	go server.Serve(listener) // it ends with away
+	go server.Serve(listener) // until down
 	return nil
 }
 
-// away cuts what is under way and lets connections be refused, or reset if deaf is set.
-func (f *proxy) away(deaf bool) {
+// down closes all connections and refuses new ones, or resets connections if resets is set.
+func (f *proxy) down(resets bool) {
 	f.mu.Lock()
-	f.deaf = deaf
+	f.resets = resets
 	server := f.server
-	if !deaf {
+	if !resets {
 		f.server = nil
 	}
 	f.mu.Unlock()
-	if !deaf && server != nil {
+	if !resets && server != nil {
 		server.Close()
 	}
 }
 
-// back ends what away began.
-func (f *proxy) back() error {
+// up undoes down.
+func (f *proxy) up() error {
 	f.mu.Lock()
-	f.deaf = false
+	f.resets = false
 	listening := f.server != nil
 	f.mu.Unlock()
 	if listening {
@@ -143,48 +146,48 @@ func (f *proxy) set(change func()) {
 	change()
 }
 
-// began notes a call and decides what happens to it.
+// began records a call and chooses its fault.
 func (f *proxy) began(r *http.Request) (call *wireCall, skew time.Duration, delay time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	call = &wireCall{at: time.Now(), path: r.URL.Path, identity: identityOf(r.URL)}
 	delay = time.Duration(1+f.random.IntN(8)) * time.Millisecond
 	if f.random.Float64() < f.faulty {
-		call.what = callFaults[f.random.IntN(len(callFaults))]
+		call.fault = callFaults[f.random.IntN(len(callFaults))]
 	}
-	if f.deaf {
-		call.what = "request lost"
+	if f.resets {
+		call.fault = "request lost"
 	}
-	rare := f.random.IntN(10) > 0
+	skipRare := f.random.IntN(10) > 0
 	switch {
-	case (call.what == "no credits" || call.what == "key refused") && rare:
-		call.what = ""
-	case call.what == "no comments" && !strings.HasPrefix(call.path, "/video/comments/"):
-		call.what = ""
-	case call.what == "missing" && !strings.HasPrefix(call.path, "/video/"):
-		call.what = ""
-	case call.what == "slow":
+	case (call.fault == "no credits" || call.fault == "key refused") && skipRare:
+		call.fault = ""
+	case call.fault == "no comments" && !strings.HasPrefix(call.path, "/video/comments/"):
+		call.fault = ""
+	case call.fault == "missing" && !strings.HasPrefix(call.path, "/video/"):
+		call.fault = ""
+	case call.fault == "slow":
 		delay = time.Duration(200+f.random.IntN(2500)) * time.Millisecond
 	}
 	f.calls = append(f.calls, call)
 	return call, f.skew, delay
 }
 
-// identityOf is what [simulator.Call] calls the same request.
+// identityOf returns the identity of a request in [simulator.Call].
 func identityOf(u *url.URL) string {
 	op := map[string]outlier.Operation{
-		"/search/outliers": outlier.OpSearch, "/search/outliers/related": outlier.OpRelated, "/search/trending-formats": outlier.OpTrendingFormats,
-		"/search/channels": outlier.OpFindChannels,
+		"/search/outliers": outlier.OpSearch, "/search/outliers/related": outlier.OpRelated,
+		"/search/trending-formats": outlier.OpTrendingFormats, "/search/channels": outlier.OpFindChannels,
 	}[u.Path]
 	return string(op) + "  " + u.Query().Encode()
 }
 
 func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call, skew, delay := f.began(r)
-	done := func(what string) {
+	done := func(fault string) {
 		f.set(func() {
-			if call.end = time.Now(); what != "" {
-				call.what = what
+			if call.end = time.Now(); fault != "" {
+				call.fault = fault
 			}
 		})
 	}
@@ -205,7 +208,7 @@ func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		done("request lost")
 		panic(http.ErrAbortHandler)
 	}
-	switch call.what {
+	switch call.fault {
 	case "request lost":
 		done("")
 		hangUp(w)
@@ -229,13 +232,13 @@ func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.service.ServeHTTP(answer, r)
 	f.reaches(call, atAnswer)
 	f.mu.Lock()
-	away := f.server == nil || f.deaf
+	isDown := f.server == nil || f.resets
 	f.mu.Unlock()
-	if away || r.Context().Err() != nil {
+	if isDown || r.Context().Err() != nil {
 		done("answer lost")
 		panic(http.ErrAbortHandler)
 	}
-	switch call.what {
+	switch call.fault {
 	case "answer lost":
 		done("")
 		hangUp(w)
@@ -260,16 +263,19 @@ func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass hands the service's answer on, whole or cut.
-func (f *proxy) pass(w http.ResponseWriter, answer *httptest.ResponseRecorder, call *wireCall, skew time.Duration, done func(string)) {
+// pass sends the service's answer, complete or truncated.
+func (f *proxy) pass(
+	w http.ResponseWriter, answer *httptest.ResponseRecorder, call *wireCall, skew time.Duration, done func(fault string),
+) {
 	body := answer.Body.Bytes()
 	if answer.Code == http.StatusTooManyRequests {
 		body = later(body, skew)
 	}
-	if call.what == "no comments" && answer.Code == http.StatusOK {
+	if call.fault == "no comments" && answer.Code == http.StatusOK {
 		answer.Header().Del("Content-Encoding")
 		id := call.path[strings.LastIndex(call.path, "/")+1:]
-		body = fmt.Appendf(nil, `{"ids":[%q],"items":[{"comments":[],"id":%[1]q,"statistics":{"count":0}}],"time":%q}`, id, time.Now().UTC().Format(time.RFC3339))
+		body = fmt.Appendf(nil, `{"ids":[%q],"items":[{"comments":[],"id":%[1]q,"statistics":{"count":0}}],"time":%q}`,
+			id, time.Now().UTC().Format(time.RFC3339))
 	}
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
@@ -277,7 +283,7 @@ func (f *proxy) pass(w http.ResponseWriter, answer *httptest.ResponseRecorder, c
 	f.date(w, skew)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.Code)
-	if call.what == "answer cut" {
+	if call.fault == "answer truncated" {
 		w.Write(body[:len(body)/2])
 		http.NewResponseController(w).Flush()
 		done("")
@@ -294,19 +300,19 @@ func (f *proxy) pass(w http.ResponseWriter, answer *httptest.ResponseRecorder, c
 	done("")
 }
 
-// date tells the service's time.
+// date sets the Date header to the service's time.
 func (f *proxy) date(w http.ResponseWriter, skew time.Duration) {
 	at := time.Now().UTC().Add(skew)
 	w.Header().Set("Date", at.Format(http.TimeFormat))
-	f.set(func() { f.told[at.Format(time.DateOnly)] = true })
+	f.set(func() { f.serviceDays[at.Format(time.DateOnly)] = true })
 }
 
-// gateway answers in the service's place, with a clock of its own.
+// gateway answers instead of the service, with a wrong clock.
 func (f *proxy) gateway(w http.ResponseWriter, mime, body string) {
 	f.mu.Lock()
 	wrong := []time.Duration{-34 * time.Hour, 34 * time.Hour, 400 * 24 * time.Hour}[f.random.IntN(3)]
 	at := time.Now().UTC().Add(f.skew + wrong)
-	f.lied[at.Format(time.DateOnly)] = true
+	f.gatewayDays[at.Format(time.DateOnly)] = true
 	f.mu.Unlock()
 	w.Header().Set("Date", at.Format(http.TimeFormat))
 	w.Header().Set("Content-Type", mime)
@@ -316,7 +322,7 @@ func (f *proxy) gateway(w http.ResponseWriter, mime, body string) {
 
 var resetTime = regexp.MustCompile(`"resetTime":"([^"]+)"`)
 
-// later moves the end of a window by the skew of the service's clock, which tells it.
+// later moves the end of a window by the skew of the service's clock.
 func later(body []byte, skew time.Duration) []byte {
 	return resetTime.ReplaceAllFunc(body, func(found []byte) []byte {
 		at, err := time.Parse(time.RFC3339, string(resetTime.FindSubmatch(found)[1]))
@@ -339,9 +345,8 @@ func hangUp(w http.ResponseWriter) {
 	conn.Close()
 }
 
-// long are the times for which a call was under way, if that was not short: the program
-// makes one at a time.
-func (f *proxy) long(now time.Time) (all []span) {
+// longCalls returns the times of calls of more than 150 ms: the program makes one call at a time.
+func (f *proxy) longCalls(now time.Time) (all []span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.calls {
@@ -356,13 +361,14 @@ func (f *proxy) long(now time.Time) (all []span) {
 	return all
 }
 
-// disturbances are the paid calls whose answers did not come whole, by identity.
-func (f *proxy) disturbances(what ...string) map[string]int {
+// disturbances counts the calls with these faults, or without any given, the calls whose answers did not arrive
+// complete, by identity.
+func (f *proxy) disturbances(faults ...string) map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := map[string]int{}
 	for _, c := range f.calls {
-		if len(what) == 0 && c.disturbed() || slices.Contains(what, c.what) {
+		if len(faults) == 0 && c.disturbed() || slices.Contains(faults, c.fault) {
 			n[c.identity]++
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"outlierd/schema"
 )
 
-// record is what the published file tells of the play at its end.
+// record has the rows of the published file at the end.
 type record struct {
 	runs     []*runRecord
 	searches []searchRecord
@@ -34,7 +34,7 @@ type runRecord struct {
 	Error                     string
 	Pages, Requests, Failures int64
 
-	searching span // it was at what it is for
+	searching span // when it made its calls, apart from enrichment
 }
 
 type searchRecord struct {
@@ -87,9 +87,9 @@ func recorded[T any](p *play, table string) (all []T) {
 	return all
 }
 
-// judge holds the rules against the record.
-func (p *play) judge() {
-	p.note("the rules are held against the record")
+// check checks the rules.
+func (p *play) check() {
+	p.note("check the rules")
 	p.readDues()
 	if len(p.present) == 0 {
 		p.violation("up never kept the schedule")
@@ -112,18 +112,19 @@ func (p *play) judge() {
 	p.periods(r)
 	p.scans(r)
 	p.restored(r)
-	p.note("the tables are compared")
+	p.note("compare the tables")
 	p.tables()
-	p.note("the sinks are made anew")
+	p.note("rebuild the sinks")
 	p.rebuilt()
-	p.note("all rules were held against the record")
+	p.note("all rules were checked")
 }
 
-// work finds out when runs were taking pages.
+// work determines when runs requested pages.
 func (r *record) work() {
 	last := map[string]time.Time{}
 	for _, q := range r.requests {
-		if q.Operation == outlier.OpSearch || q.Operation == outlier.OpRelated || q.Operation == outlier.OpScan || q.Operation == outlier.OpStartScan || q.Operation == outlier.OpTrendingFormats {
+		switch q.Operation {
+		case outlier.OpSearch, outlier.OpRelated, outlier.OpScan, outlier.OpStartScan, outlier.OpTrendingFormats:
 			at := q.Answered
 			if at.IsZero() {
 				at = q.Sent
@@ -142,7 +143,7 @@ func (r *record) work() {
 		if end.Before(run.Started) {
 			end = run.Started
 		}
-		if run.Job == "rivals" || open[run.Run] { // the data calls of rivals are all that it is for
+		if run.Job == "rivals" || open[run.Run] { // rivals makes only data calls
 			if end = run.Ended; end.IsZero() {
 				end = time.Now()
 			}
@@ -151,12 +152,11 @@ func (r *record) work() {
 	}
 }
 
-// patience is how long a job that is due may be left alone by a program that has
-// nothing else to do.
+// patience is how long a due job may wait while nothing prevents its run.
 const patience = 5 * time.Second
 
-// everyInstant: every due instant has a run, but for those that passed while nobody kept
-// the schedule or a run of the job was taking pages: the next run makes up for them.
+// everyInstant: every due time has a run, except for those that passed while no process kept the schedule or a run of
+// the job requested pages: the next run makes up for them.
 func (p *play) everyInstant(r *record, job string, every time.Duration) {
 	var rows []*runRecord
 	seen := map[time.Time]string{}
@@ -165,7 +165,7 @@ func (p *play) everyInstant(r *record, job string, every time.Duration) {
 			continue
 		}
 		if other := seen[run.Due]; other != "" {
-			p.violation("%s: runs %s and %s are both of %s", job, other, run.Run, clockOf(run.Due))
+			p.violation("%s: runs %s and %s both have the due time %s", job, other, run.Run, clockOf(run.Due))
 		}
 		seen[run.Due] = run.Run
 		rows = append(rows, run)
@@ -176,12 +176,14 @@ func (p *play) everyInstant(r *record, job string, every time.Duration) {
 	first := p.present[0].from
 	passed := time.Duration(first.UnixNano()) % every
 	for due := first.Add(every - passed); due.Before(end.Add(-patience)); due = due.Add(every) {
-		i, has := slices.BinarySearchFunc(rows, due, func(run *runRecord, due time.Time) int { return run.Due.Compare(due) })
+		i, has := slices.BinarySearchFunc(rows, due, func(run *runRecord, due time.Time) int {
+			return run.Due.Compare(due)
+		})
 		if has || job == "topics" && i == len(rows) {
 			continue
 		}
 		if job == "topics" {
-			p.violation("%s: no run for %s, and the job catches up on all", job, clockOf(due))
+			p.violation("%s: no run for %s, but the job has catch_up: all", job, clockOf(due))
 			continue
 		}
 		until := end
@@ -189,12 +191,13 @@ func (p *play) everyInstant(r *record, job string, every time.Duration) {
 			until = rows[i].Started
 		}
 		if idle := (span{due, until}).without(busy); idle > patience {
-			p.violation("%s: no run for %s, and for %v of the time until %s nothing stood in its way", job, clockOf(due), idle.Round(time.Millisecond), clockOf(until))
+			p.violation("%s: no run for %s, and for %v of the time until %s nothing prevented it",
+				job, clockOf(due), idle.Round(time.Millisecond), clockOf(until))
 		}
 	}
 }
 
-// busy are the times during which a job cannot be begun.
+// busy returns the times during which a job cannot start.
 func (p *play) busy(r *record, job string) (all []span) {
 	last := p.began
 	for _, s := range p.present {
@@ -206,27 +209,27 @@ func (p *play) busy(r *record, job string) (all []span) {
 			all = append(all, run.searching)
 		}
 	}
-	all = append(all, p.proxy.long(time.Now())...)
+	all = append(all, p.proxy.longCalls(time.Now())...)
 	all = append(all, p.starved...)
 	for _, t := range p.outages {
-		if strings.HasPrefix(t.what, "network") { // a call is tried three times before others have their turn
+		if strings.HasPrefix(t.what, "network") { // a call is tried three times before the next one
 			all = append(all, span{t.from, t.to.Add(3 * time.Second)})
 		}
 		if strings.HasPrefix(t.what, "disk") {
-			held := span{t.from, t.to.Add(time.Minute)} // a run that could not be put on record is tried again after a minute
+			blocked := span{t.from, t.to.Add(time.Minute)} // a run that could not be recorded is tried again after a minute
 			for _, s := range p.present {
-				if s.to.After(t.from) && s.to.Before(held.to) {
-					held.to = s.to // or by the next process
+				if s.to.After(t.from) && s.to.Before(blocked.to) {
+					blocked.to = s.to // or by the next process
 					break
 				}
 			}
-			all = append(all, held)
+			all = append(all, blocked)
 		}
 	}
 	return all
 }
 
-// without is how much of s no other span covers.
+// without returns how much of s is not covered by other spans.
 func (s span) without(others []span) time.Duration {
 	others = slices.Clone(others)
 	slices.SortFunc(others, func(a, b span) int { return a.from.Compare(b.from) })
@@ -250,7 +253,7 @@ func (s span) without(others []span) time.Duration {
 
 func clockOf(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// children: a run whose pages were published has one run of the job that comes after it.
+// children: a run whose pages were published has one run of the job after it.
 func (p *play) children(r *record) {
 	parents, children := map[time.Time]*runRecord{}, map[time.Time]int{}
 	byHand := map[time.Time]bool{}
@@ -267,17 +270,18 @@ func (p *play) children(r *record) {
 	for due, parent := range parents {
 		fired := slices.Contains([]string{"ok", "ok_empty", "partial"}, parent.Status) && parent.Ended.Before(end.Add(-patience))
 		if n := children[due]; fired && n != 1 {
-			p.violation("run %s of news, due %s, ended %s at %s as %s and has %d runs of kin", parent.Run, clockOf(due), clockOf(parent.Started), clockOf(parent.Ended), parent.Status, n)
+			p.violation("run %s of news, due %s, started %s, ended %s with status %s, has %d runs of kin, want 1",
+				parent.Run, clockOf(due), clockOf(parent.Started), clockOf(parent.Ended), parent.Status, n)
 		}
 	}
 	for due, n := range children {
 		if parents[due] == nil && !byHand[due] {
-			p.violation("%d runs of kin are due at %s, and no run of news is", n, clockOf(due))
+			p.violation("%d runs of kin have the due time %s, but no run of news has it", n, clockOf(due))
 		}
 	}
 }
 
-// endings: a run searched, or says why not; only the newest of a job is open.
+// endings: a run searched, or has an error; only the newest run of a job is open.
 func (p *play) endings(r *record) {
 	newest, open := map[string]int64{}, map[string]string{}
 	for _, run := range r.runs {
@@ -293,15 +297,16 @@ func (p *play) endings(r *record) {
 		switch run.Status {
 		case "running":
 			if newest[run.Job] != run.ID && run.searchesOf(r) == 0 {
-				p.violation("run %s of %s, due %s, is open, has no search, and is not the newest", run.Run, run.Job, clockOf(run.Due))
+				p.violation("run %s of %s, due %s, is open without a search, and is not the newest",
+					run.Run, run.Job, clockOf(run.Due))
 			}
 		case "failed":
 			if run.Error == "" || strings.Contains(run.Error, "context canceled") {
-				p.violation("run %s of %s failed and does not say why: %q", run.Run, run.Job, run.Error)
+				p.violation("run %s of %s failed without a reason: error %q", run.Run, run.Job, run.Error)
 			}
 		case "ok", "ok_empty":
 			if unfinished {
-				p.violation("run %s of %s ended as %s and has an open search", run.Run, run.Job, run.Status)
+				p.violation("run %s of %s ended with status %s and has an open search", run.Run, run.Job, run.Status)
 			}
 		}
 	}
@@ -316,8 +321,8 @@ func (run *runRecord) searchesOf(r *record) (n int) {
 	return n
 }
 
-// money: the ledger holds what the service charged, and what it holds beyond that is
-// unknown; nothing is unknown that the network or a kill did not make so.
+// money: the ledger has what the service charged. Anything beyond that has the outcome unknown, and only disturbed
+// calls and kills have that outcome.
 func (p *play) money(r *record) {
 	type sums struct{ spent, unknown, charged int64 }
 	of := map[outlier.Operation]*sums{}
@@ -333,8 +338,8 @@ func (p *play) money(r *record) {
 		case c.Operation == "adjustment":
 		case c.Outcome == "spent":
 			at(c.Operation).spent += c.Price
-			if c.Response == nil && c.Operation != outlier.OpStartScan { // a scan that was adopted has none
-				p.violation("attempt %d of %s is spent, and no answer is kept", c.ID, c.Operation)
+			if c.Response == nil && c.Operation != outlier.OpStartScan { // an adopted scan has no answer
+				p.violation("attempt %d of %s is spent, but has no answer", c.ID, c.Operation)
 			}
 		case c.Outcome == "unknown":
 			at(c.Operation).unknown += c.Price
@@ -348,25 +353,26 @@ func (p *play) money(r *record) {
 	}
 	for op, s := range of {
 		if s.charged < s.spent || s.charged > s.spent+s.unknown {
-			p.violation("%s: the service charged %d, the ledger has %d spent and %d unknown", op, s.charged, s.spent, s.unknown)
+			p.violation("%s: the service charged %d credits, the ledger has %d spent and %d unknown",
+				op, s.charged, s.spent, s.unknown)
 		}
 	}
 	lost := 0
 	for identity, n := range p.proxy.disturbances() {
-		if strings.HasPrefix(identity, "  ") { // a data call, or the start of a scan
+		if strings.HasPrefix(identity, "  ") { // of a data call, or of the start of a scan
 			continue
 		}
 		lost += n
 	}
 	lost += p.proxy.lostStarts()
 	if unknown > lost+p.kills {
-		p.violation("%d paid answers are unknown, but the network spoiled %d and there were %d kills", unknown, lost, p.kills)
+		p.violation("%d paid attempts are unknown, but only %d calls were disturbed and there were %d kills",
+			unknown, lost, p.kills)
 	}
 	p.identities(r)
 }
 
-// identities: each paid request was charged as often as the ledger says, and a run buys
-// no page again that it has.
+// identities: each paid request was charged as often as the ledger says, and a run buys no page that it has already.
 func (p *play) identities(r *record) {
 	type counts struct{ spent, unknown, charged int }
 	of := map[string]*counts{}
@@ -397,14 +403,15 @@ func (p *play) identities(r *record) {
 	}
 	for identity, n := range of {
 		if n.charged < n.spent || n.charged > n.spent+n.unknown {
-			p.violation("%s: charged %d times, in the ledger %d times as spent and %d times as unknown", identity, n.charged, n.spent, n.unknown)
+			p.violation("%s: charged %d times, in the ledger %d times as spent and %d times as unknown",
+				identity, n.charged, n.spent, n.unknown)
 		}
 	}
 	unread := p.proxy.disturbances("garbage", "login page")
 	for key, n := range twice {
 		_, identity, _ := strings.Cut(key, " ")
 		if n > 1+unread[identity] {
-			p.violation("a run bought a page %d times, and only %d answers could not be read: %s", n, unread[identity], key)
+			p.violation("a run bought a page %d times, but only %d answers were unreadable: %s", n, unread[identity], key)
 		}
 	}
 }
@@ -424,8 +431,8 @@ func (q *requestRecord) values() url.Values {
 	return v
 }
 
-// caps: at no reservation did a period hold more than the cap that was in force. What
-// was given back later is left out, so the sums are never too high.
+// caps: at each reservation, a period had at most the cap at that time. Attempts that were refunded later are not
+// counted, so the sums are never too high.
 func (p *play) caps(r *record) {
 	held := map[string]int64{}
 	for _, c := range r.credits {
@@ -435,10 +442,14 @@ func (p *play) caps(r *record) {
 		for _, scope := range []struct {
 			name string
 			cap  *int64
-		}{{"run " + c.Run, c.CapRun}, {"day " + c.Day, c.CapDay}, {"job " + c.Job + " " + c.Month, c.CapJob}, {"month " + c.Month, c.CapMonth}} {
+		}{
+			{"run " + c.Run, c.CapRun}, {"day " + c.Day, c.CapDay},
+			{"job " + c.Job + " " + c.Month, c.CapJob}, {"month " + c.Month, c.CapMonth},
+		} {
 			held[scope.name] += c.Price
 			if scope.cap != nil && c.Operation != "adjustment" && held[scope.name] > *scope.cap {
-				p.violation("attempt %d of %s: %s holds %d, and its cap was %d", c.ID, c.Job, scope.name, held[scope.name], *scope.cap)
+				p.violation("attempt %d of %s: %s has %d credits, but its cap was %d",
+					c.ID, c.Job, scope.name, held[scope.name], *scope.cap)
 			}
 		}
 	}
@@ -447,30 +458,31 @@ func (p *play) caps(r *record) {
 		days[c.Day] = true
 	}
 	if charged := p.service.Books().Total.Spent(); int(charged) > len(days)*p.cap {
-		p.violation("the service charged %d credits on %d days, and no cap was ever above %d", charged, len(days), p.cap)
+		p.violation("the service charged %d credits on %d days, but the highest cap was %d", charged, len(days), p.cap)
 	}
 }
 
-// periods: only the service tells what day it is.
+// periods: only the clock of the service determines the day of an attempt.
 func (p *play) periods(r *record) {
-	told := map[string]bool{p.began.UTC().Format(time.DateOnly): true, time.Now().UTC().Format(time.DateOnly): true}
+	days := map[string]bool{p.began.UTC().Format(time.DateOnly): true, time.Now().UTC().Format(time.DateOnly): true}
 	p.proxy.set(func() {
-		for day := range p.proxy.told {
-			told[day] = true
+		for day := range p.proxy.serviceDays {
+			days[day] = true
 		}
 	})
 	wrong := map[string]int{}
 	for _, c := range r.credits {
-		if c.Day != "" && !told[c.Day] {
+		if c.Day != "" && !days[c.Day] {
 			wrong[c.Day]++
 		}
 	}
 	for day, n := range wrong {
-		p.violation("%d calls are booked on %s, which the service never told (a gateway did: %v)", n, day, p.proxy.lied[day])
+		p.violation("%d calls are booked on %s, which no answer of the service had as its date (one of a gateway: %t)",
+			n, day, p.proxy.gatewayDays[day])
 	}
 }
 
-// scans: none is started twice by itself.
+// scans: no run starts more than one scan.
 func (p *play) scans(r *record) {
 	starts := map[string]int{}
 	for _, c := range r.credits {
@@ -511,16 +523,17 @@ func (p *play) scans(r *record) {
 			open--
 		}
 		if !last.At.IsZero() && c.At.Sub(last.At) < 4*time.Second {
-			p.violation("scan %s was started while %s was under way: %s, %s", c.Scan, last.Scan, clockOf(last.At), clockOf(c.At))
+			p.violation("scan %s was started at %s while scan %s of %s was running",
+				c.Scan, clockOf(c.At), last.Scan, clockOf(last.At))
 		}
 		last = c
 	}
 	if open < 0 {
-		p.violation("%d scans of the service are on no record: %s", -open, text)
+		p.violation("%d scans of the service are not recorded: %s", -open, text)
 	}
 }
 
-// restored: at the end everything works, so nothing fails.
+// restored: after the repair no run fails.
 func (p *play) restored(r *record) {
 	last := p.present[len(p.present)-1]
 	quiet := map[string]*runRecord{}
@@ -530,31 +543,33 @@ func (p *play) restored(r *record) {
 		}
 		quiet[run.Run] = run
 		// Calls that failed before, and wait for another try, make a run partial without an error.
-		failed := run.Status == "partial" && run.Failures == 0 && run.Error != "" && !strings.Contains(run.Error, "the next run of the job is due")
+		failed := run.Status == "partial" && run.Failures == 0 && run.Error != "" &&
+			!strings.Contains(run.Error, "the next run of the job is due")
 		if run.Status == "failed" || failed {
-			p.violation("run %s of %s began at %s, when all was well, and is %s: %s", run.Run, run.Job, clockOf(run.Started), run.Status, run.Error)
+			p.violation("run %s of %s, started at %s after the repair, is %s: %s",
+				run.Run, run.Job, clockOf(run.Started), run.Status, run.Error)
 		}
 	}
 	if len(quiet) == 0 {
-		p.violation("when all was well, from %s on, no run was begun", clockOf(last.from))
+		p.violation("after the repair, from %s on, no run started", clockOf(last.from))
 	}
 	for _, s := range r.searches {
 		if run := quiet[s.Run]; run != nil && s.Reused > 0 && !r.boughtBefore(run) {
-			p.violation("run %s of %s took pages from the journal that are older than a second", run.Run, run.Job)
+			p.violation("run %s of %s used pages of the journal that are more than a second old", run.Run, run.Job)
 		}
 	}
 }
 
-// boughtBefore reports whether another run of the job was answered just before, as one that
-// went on first: within a second its pages are used again.
+// boughtBefore reports whether another run of the job was answered just before: within a second its pages are used
+// again.
 func (r *record) boughtBefore(run *runRecord) bool {
 	return slices.ContainsFunc(r.requests, func(q requestRecord) bool {
-		return q.Job == run.Job && q.Run != run.Run && q.Answered.After(run.Started.Add(-2*time.Second)) && q.Answered.Before(run.Started.Add(time.Second))
+		return q.Job == run.Job && q.Run != run.Run &&
+			q.Answered.After(run.Started.Add(-2*time.Second)) && q.Answered.Before(run.Started.Add(time.Second))
 	})
 }
 
-// tables: each sink holds the same, what belongs together is there together, and the
-// operations tables are those of the state.
+// tables: both sinks have the same rows, and rows that belong together are complete.
 func (p *play) tables() {
 	for _, table := range slices.Concat(schema.Tables(), schema.OpsTables()) {
 		p.equal("in Parquet", table, "true", filepath.Join(p.data, "parquet"))
@@ -601,7 +616,7 @@ func (p *play) equal(where string, table *schema.Table, which, folder string) {
 	}
 }
 
-// rebuilt: sinks that are made anew from the journal hold the same.
+// rebuilt: sinks that are rebuilt from the journal have the same rows.
 func (p *play) rebuilt() {
 	fresh := p.TempDir()
 	if err := os.MkdirAll(filepath.Join(fresh, "state"), 0o700); err != nil {
@@ -619,18 +634,19 @@ func (p *play) rebuilt() {
 	cmd, out := p.command(p.Context(), "run", "nothing")
 	cmd.Env = append(cmd.Env, "OUTLIERD_DATA="+fresh)
 	if err := cmd.Run(); err != nil {
-		p.violation("make the sinks anew from the journal: %v\n%s", err, out)
+		p.violation("rebuild the sinks from the journal: %v\n%s", err, out)
 		return
 	}
 	for _, table := range schema.Tables() {
 		p.equal("rebuilt", table, "true", filepath.Join(fresh, "parquet"))
 	}
-	for _, table := range schema.OpsTables() { // but for the run that made them anew
-		p.equal("rebuilt", table, fmt.Sprintf("id <= (select coalesce(max(id), 0) from %s)", table.Name), filepath.Join(fresh, "parquet"))
+	for _, table := range schema.OpsTables() { // except for the run that rebuilt them
+		older := fmt.Sprintf("id <= (select coalesce(max(id), 0) from %s)", table.Name)
+		p.equal("rebuilt", table, older, filepath.Join(fresh, "parquet"))
 	}
 }
 
-// lostStarts are the starts of scans whose answers did not come whole.
+// lostStarts counts the starts of scans whose answers did not arrive complete.
 func (f *proxy) lostStarts() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -644,5 +660,5 @@ func (f *proxy) lostStarts() (n int) {
 
 var zoned = regexp.MustCompile(`"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)([+-]\d\d)"`)
 
-// timesOf writes the times of a JSON text as Go reads them.
+// timesOf converts the times in a JSON text to RFC 3339.
 func timesOf(text string) string { return zoned.ReplaceAllString(text, `"${1}T$2$3:00"`) }

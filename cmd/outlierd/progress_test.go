@@ -117,8 +117,8 @@ func TestProgressStaysOnTheScreen(t *testing.T) {
 		}
 		if text := strings.Join(lines, "\n"); at < 100 && !strings.Contains(text, fmt.Sprintf("query %d ", at)) {
 			t.Errorf("%d searches done: the next one is not shown:\n%s", at, text)
-		} else if said := fmt.Sprintf("  and 94 more · %d of 100 done", at); !strings.Contains(text, said) {
-			t.Errorf("%d searches done: %q is not in:\n%s", at, said, text)
+		} else if want := fmt.Sprintf("  and 94 more · %d of 100 done", at); !strings.Contains(text, want) {
+			t.Errorf("%d searches done: %q is not in:\n%s", at, want, text)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (s *screen) Write(text []byte) (int, error) {
 		case rest[0] == '\n':
 			s.rows, s.column, rest = append(s.rows, ""), 0, rest[1:]
 		case rest[0] == '\x1b':
-			s.Fatalf("the terminal is told to do %q", rest)
+			s.Fatalf("unexpected escape sequence %q", rest)
 		default:
 			r, size := utf8.DecodeRuneInString(rest)
 			if term.Width(s.rows[last])+term.Width(string(r)) > s.columns {

@@ -42,15 +42,15 @@ func TestOtherUserReadsThePublishedTables(t *testing.T) {
 				{[]string{"cursor", "show"}, []string{"coffee  search     espresso  2000-01-01"}},
 				{[]string{"scan", "list"}, []string{"(0 rows)"}},
 			} {
-				out, told, code := p.do(p.Context(), test.args...)
+				out, stderr, code := p.do(p.Context(), test.args...)
 				if code != exitDone {
-					t.Fatalf("%s: exit code %d: %s", test.args, code, told)
+					t.Fatalf("%s: exit code %d: %s", test.args, code, stderr)
 				}
 				contains(p, out, test.want...)
-				contains(p, told, "state is not readable by user ", "the answer comes from the tables published in ")
+				contains(p, stderr, "state is not readable by user ", "the answer comes from the tables published in ")
 			}
-			if _, told, _ := p.do(p.Context(), "sql", "select 1"); told != "" {
-				t.Errorf("sql printed %q", told)
+			if _, stderr, _ := p.do(p.Context(), "sql", "select 1"); stderr != "" {
+				t.Errorf("sql printed %q", stderr)
 			}
 			contains(p, p.refused(exitFailed, "check"), "needs read access to ")
 			contains(p, p.refused(exitFailed, "schema", "drift"), "needs read access to ")
@@ -74,12 +74,12 @@ func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
 		}
 		answers := func() {
 			for _, command := range []string{"budget", "plan"} {
-				out, told, code := p.do(p.Context(), command)
+				out, stderr, code := p.do(p.Context(), command)
 				if code != exitDone {
-					t.Fatalf("%s: exit code %d: %s", command, code, told)
+					t.Fatalf("%s: exit code %d: %s", command, code, stderr)
 				}
 				contains(p, out, map[string]string{"budget": "  96      4", "plan": "4 credits spent or held of 100"}[command])
-				contains(p, told, "state is missing; the answer comes from the tables published in ")
+				contains(p, stderr, "state is missing; the answer comes from the tables published in ")
 			}
 		}
 		answers()

@@ -26,11 +26,11 @@ type edited struct {
 	dir    string
 	hangup chan os.Signal
 
-	mu     sync.Mutex
-	log    bytes.Buffer
-	taken  []*job.Config // in their order, the first one aside
-	failed error         // of apply
-	told   []bool        // whether the file was refused, each time that this changed
+	mu       sync.Mutex
+	log      bytes.Buffer
+	taken    []*job.Config // in their order, the first one aside
+	failed   error         // of apply
+	refusals []bool        // whether the file was refused, at each change
 }
 
 const editedFile = "version: 1\nservice: {url: \"sim://\"}\nnotify: {team: {webhook: \"${file:hook:-}\"}}\n" +
@@ -59,8 +59,8 @@ func edit(t *testing.T, test func(e *edited)) {
 			report: func(refused error) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
-				if n := len(e.told); n == 0 && refused != nil || n > 0 && e.told[n-1] != (refused != nil) {
-					e.told = append(e.told, refused != nil)
+				if n := len(e.refusals); n == 0 && refused != nil || n > 0 && e.refusals[n-1] != (refused != nil) {
+					e.refusals = append(e.refusals, refused != nil)
 				}
 			},
 			apply: func(_ context.Context, c *job.Config) error {
@@ -223,8 +223,8 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 				e.want("a good one", []int{7}, "job file reloaded")
 				e.mu.Lock()
 				defer e.mu.Unlock()
-				if !slices.Equal(e.told, []bool{true, false}) {
-					t.Errorf("it was reported as %v", e.told)
+				if !slices.Equal(e.refusals, []bool{true, false}) {
+					t.Errorf("reported refusals %v, want true, then false", e.refusals)
 				}
 			})
 		})

@@ -107,10 +107,10 @@ func (p *person) rebuildsSame() {
 	}
 }
 
-// TestRebuiltSinksHoldTheSameAfterAMonthOfPruning runs a daemon that prunes for days of virtual time, with an
+// TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning runs a daemon that prunes for days of virtual time, with an
 // erasure halfway. Each sink that is rebuilt then has the rows that it had, although the journal has only those
 // of the last day.
-func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
+func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 	racesLittle(t)
 	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
@@ -126,9 +126,9 @@ func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
 		}
 		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
 		p.rebuildsSame()
-		said := p.must("check", "--read-data")
-		if strings.Count(said, "match the journal") != 3 || strings.Count(said, "(the journal is pruned)") != 2 {
-			p.Errorf("check says:\n%s", said)
+		output := p.must("check", "--read-data")
+		if strings.Count(output, "match the journal") != 3 || strings.Count(output, "(the journal is pruned)") != 2 {
+			p.Errorf("check says:\n%s", output)
 		}
 	})
 }
@@ -210,19 +210,19 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 	bubble(t, one, func(p *person) {
 		p.prunes()
 		before := p.copied(job.SinkDuckDB)
-		said := p.refused(exitFailed, "rebuild", "duckdb")
+		stderr := p.refused(exitFailed, "rebuild", "duckdb")
 		for _, want := range []string{lostRows, "has no other", "'outlierd rebuild duckdb --without-pruned'"} {
-			if !strings.Contains(said, want) {
-				p.Errorf("%q is not in:\n%s", want, said)
+			if !strings.Contains(stderr, want) {
+				p.Errorf("%q is not in:\n%s", want, stderr)
 			}
 		}
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
 		// A sink that is added later cannot be filled by a run. The other one works meanwhile.
 		p.write(kept(fewJobs, "1d"))
-		_, said, _ = p.do(p.Context(), "run", "coffee", "--again")
-		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(said, want) {
-			p.Errorf("%q is not in:\n%s", want, said)
+		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
+		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(stderr, want) {
+			p.Errorf("%q is not in:\n%s", want, stderr)
 		}
 		p.must("rebuild", "parquet")
 		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
@@ -234,9 +234,9 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 			p.Fatal(err)
 		}
 		before = p.copied(job.SinkDuckDB)
-		said = p.refused(exitFailed, "rebuild", "duckdb")
-		if !strings.Contains(said, lostRows) || !strings.Contains(said, "sink parquet cannot be used: ") {
-			p.Errorf("rebuild says:\n%s", said)
+		stderr = p.refused(exitFailed, "rebuild", "duckdb")
+		if !strings.Contains(stderr, lostRows) || !strings.Contains(stderr, "sink parquet cannot be used: ") {
+			p.Errorf("rebuild says:\n%s", stderr)
 		}
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
@@ -249,9 +249,9 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		}
 		p.refused(exitFailed, "rebuild", "parquet")
 		p.must("rebuild", "parquet", "--without-pruned")
-		said = p.refused(exitFailed, "rebuild", "duckdb")
-		if want := "sink parquet cannot be used: it was rebuilt without the rows of answers 1 to "; !strings.Contains(said, want) {
-			p.Errorf("%q is not in:\n%s", want, said)
+		stderr = p.refused(exitFailed, "rebuild", "duckdb")
+		if want := "sink parquet cannot be used: it was rebuilt without the rows of answers 1 to "; !strings.Contains(stderr, want) {
+			p.Errorf("%q is not in:\n%s", want, stderr)
 		}
 		p.must("rebuild", "duckdb", "--without-pruned")
 		p.rebuildsSame() // neither has lost what the other one lacks, too

@@ -175,11 +175,11 @@ func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
 		if id == "-----------" { // which asks for the time, and is kept nowhere
 			return
 		}
-		said := reply{entity: id}
+		sent := reply{entity: id}
 		if answer.Code == http.StatusOK {
-			said.body = plainBody(answer)
+			sent.body = plainBody(answer)
 		}
-		s.sent[e.op] = append(s.sent[e.op], said)
+		s.sent[e.op] = append(s.sent[e.op], sent)
 		if e.op == outlier.OpStartScan && s.started != nil {
 			s.started()
 		}
@@ -239,8 +239,8 @@ func startScan(p *person, service *tape, args ...string) {
 	service.mu.Lock()
 	service.started = cancel
 	service.mu.Unlock()
-	if _, told, code := p.do(ctx, append([]string{"scan", "start", "--yes"}, args...)...); code != exitInterrupted {
-		p.Fatalf("outlierd scan start %s: exit code %d: %s", strings.Join(args, " "), code, told)
+	if _, stderr, code := p.do(ctx, append([]string{"scan", "start", "--yes"}, args...)...); code != exitInterrupted {
+		p.Fatalf("outlierd scan start %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
 					continue
 				}
 				n++
-				if diff := cmp.Diff(told(sent.body), told(got[i])); diff != "" {
+				if diff := cmp.Diff(withoutNulls(sent.body), withoutNulls(got[i])); diff != "" {
 					t.Errorf("answer %d to %s in %s (-sent +rebuilt):\n%.3000s", i, op, sink, diff)
 				}
 			}
@@ -375,14 +375,14 @@ func (w *testWorld) rebuilt(op outlier.Operation, table func(string) string) map
 	return all
 }
 
-// told is what a value tells: objects without members that are null, and nil if no member
-// is left; times in one form.
-func told(v any) any {
+// withoutNulls returns a value without the members of objects that are null, and nil if an object has no others. It
+// formats times uniformly.
+func withoutNulls(v any) any {
 	switch v := v.(type) {
 	case object:
 		kept := object{}
 		for name, inner := range v {
-			if inner = told(inner); inner != nil {
+			if inner = withoutNulls(inner); inner != nil {
 				kept[name] = inner
 			}
 		}
@@ -393,7 +393,7 @@ func told(v any) any {
 	case []any:
 		all := []any{}
 		for _, inner := range v {
-			all = append(all, told(inner))
+			all = append(all, withoutNulls(inner))
 		}
 		return all
 	}

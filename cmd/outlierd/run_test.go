@@ -46,10 +46,10 @@ func TestWorstOfSeveralRuns(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", test.errs, got, test.want)
 		}
 	}
-	// What is told has every error and no status: those stand in the summaries.
+	// The message has every error, and no statuses: they are in the summaries.
 	got := complaint(t.Context(), worst([]error{partial, one, paused, other}))
 	if want := "outlierd: no route\ndisk full"; got != want {
-		t.Errorf("the complaint is %q, want %q", got, want)
+		t.Errorf("the message is %q, want %q", got, want)
 	}
 }
 
@@ -193,11 +193,11 @@ jobs:
   none: {search: {query: tea, where: {z_score: 1000..}, pages: 3}}
   much: {search: {query: home espresso, pages: 5}, budget: {per_run: 4}}
 `, func(p *person) {
-		out, told, code := p.do(p.Context(), "run", "--all", "-o", "json")
+		out, stderr, code := p.do(p.Context(), "run", "--all", "-o", "json")
 		if code != exitBudget {
-			t.Errorf("exit code %d: %s", code, told)
+			t.Errorf("exit code %d: %s", code, stderr)
 		}
-		contains(t, told, "none  ok_empty", "much  paused_budget") // for people, beside it
+		contains(t, stderr, "none  ok_empty", "much  paused_budget") // summaries on standard error
 		var rows []struct {
 			Job, Status string
 			Credits     int

@@ -57,11 +57,11 @@ func TestStatusForPeople(t *testing.T) {
 	}
 	golden(t, "status.golden", got)
 	if strings.ContainsRune(got, '\x1b') {
-		t.Error("the status acts on a terminal")
+		t.Error("the status contains an escape sequence")
 	}
 }
 
-func TestTheBlockOfADaemonFitsTheScreen(t *testing.T) {
+func TestBlockOfADaemonFitsTheScreen(t *testing.T) {
 	s := everyStatus()
 	s.Jobs[0].Run = "01a1fe45"
 	run := engine.Progress{
@@ -72,7 +72,7 @@ func TestTheBlockOfADaemonFitsTheScreen(t *testing.T) {
 	for room := range 8 {
 		lines := liveLines(s, run, s.At, time.UTC, room)
 		if len(lines) > max(room, 4) {
-			t.Errorf("%d lines, want %d at most: %q", len(lines), room, lines)
+			t.Errorf("%d lines, want at most %d: %q", len(lines), max(room, 4), lines)
 		}
 	}
 }
@@ -82,7 +82,9 @@ func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
 	zone := time.FixedZone("CET", 3600)
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: formatAttrs(zone)}))
 	log.Info("sink disabled", "retry_at", day(21, 9), "due", time.Time{}, "entity", "")
-	if got := out.String(); !strings.Contains(got, "time=20") || strings.Contains(got, "Z ") || !strings.HasSuffix(got, "retry_at=2026-11-21T10:00:00.000+01:00\n") {
-		t.Errorf("want every time in %s, and no empty values: %s", zone, got)
+	got := out.String()
+	if !strings.Contains(got, "time=20") || strings.Contains(got, "Z ") ||
+		!strings.HasSuffix(got, "retry_at=2026-11-21T10:00:00.000+01:00\n") {
+		t.Errorf("got %s, want all times in %s, and no empty values", got, zone)
 	}
 }

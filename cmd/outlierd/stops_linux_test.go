@@ -133,7 +133,7 @@ func newWorldApart(t *testing.T) *testWorld {
 	w := &testWorld{TB: t, dir: t.TempDir()}
 	cmd, _ := w.command(t.Context(), "simulate", "--listen", "127.0.0.1:0", "--limit", "1000000/min", "--freeze", "--cached-for", "0s")
 	cmd.Stdout = nil
-	said, err := cmd.StdoutPipe()
+	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -143,7 +143,7 @@ func newWorldApart(t *testing.T) *testWorld {
 	t.Cleanup(func() { // the context of the test has ended it
 		_ = cmd.Wait()
 	})
-	if _, err := fmt.Fscanf(said, "simulating the service at %s\n", &w.url); err != nil {
+	if _, err := fmt.Fscanf(stdout, "simulating the service at %s\n", &w.url); err != nil {
 		t.Fatalf("read the address of the simulator: %v", err)
 	}
 	return w

@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// TestStartSaysWhatIsMissing: a machine or container that lacks something gets one line, which
-// names the remedy.
-func TestStartSaysWhatIsMissing(t *testing.T) {
+// TestMissingSystemFilesHaveARemedy: what a machine or container lacks is reported in one line with the remedy.
+func TestMissingSystemFilesHaveARemedy(t *testing.T) {
 	t.Parallel()
 	simulated := "version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n"
 	for name, c := range map[string]struct {
 		jobs string
 		env  []string
 		args []string
-		want string // of the last line; "" if nothing is missing
+		want string // in the only line of output; "" if the command succeeds
 	}{
 		"certificates": {
-			"version: 1\nservice: {url: \"https://127.0.0.1:9\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 10}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n",
+			"version: 1\nservice: {url: \"https://127.0.0.1:9\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 10}\n" +
+				"jobs:\n  one: {every: 52w, search: {query: [espresso]}}\n",
 			[]string{"SSL_CERT_FILE=/nonexistent", "SSL_CERT_DIR=/nonexistent", "OUTLIERD_KEY=canary"}, []string{"up"},
 			"outlierd: verify the certificate of https://127.0.0.1:9: this system has no CA certificates; install them",
 		},
@@ -30,7 +30,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 			simulated, []string{"TMPDIR=/nonexistent"}, []string{"plan"},
 			"set TMPDIR to a folder that user " + fmt.Sprint(os.Getuid()) + " may write to",
 		},
-		"nothing that a run needs": {simulated, []string{"TMPDIR=/nonexistent"}, []string{"run"}, ""},
+		"a folder for temporary files, which run does not need": {simulated, []string{"TMPDIR=/nonexistent"}, []string{"run"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 			err := cmd.Run()
 			if c.want == "" {
 				if err != nil {
-					t.Errorf("%v\n%s", err, out)
+					t.Errorf("error %v, want none, and output\n%s", err, out)
 				}
 				return
 			}
@@ -52,8 +52,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestFolderThatCannotBeWrittenToHasARemedy, whatever the system's word for it.
-func TestFolderThatCannotBeWrittenToHasARemedy(t *testing.T) {
+func TestWriteErrorsOfTheDataFolderHaveARemedy(t *testing.T) {
 	t.Parallel()
 	for cause, remedy := range map[error]string{
 		syscall.EACCES: "needs write access to /data and everything in it",
@@ -64,10 +63,10 @@ func TestFolderThatCannotBeWrittenToHasARemedy(t *testing.T) {
 	} {
 		err := writable(fmt.Errorf("create the data folder: %w", &fs.PathError{Op: "mkdir", Path: "/data", Err: cause}), "/data")
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), remedy) {
-			t.Errorf("%v: %v, want %q", cause, err, remedy)
+			t.Errorf("%v: got %v, want %q", cause, err, remedy)
 		}
 	}
 	if other := errors.New("another"); writable(other, "/data") != other {
-		t.Error("an error of another kind does not stay as it is")
+		t.Errorf("another error: got %v, want it unchanged", writable(other, "/data"))
 	}
 }

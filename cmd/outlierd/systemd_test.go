@@ -78,8 +78,8 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	}
 }
 
-// TestWatchdogFollowsTheSchedule: it is told while the schedule goes on, and not while it is
-// stuck, however well the rest of the process does.
+// TestWatchdogFollowsTheSchedule: it is notified while the schedule makes progress, and not while the schedule is
+// stuck, whatever the rest of the process does.
 func TestWatchdogFollowsTheSchedule(t *testing.T) {
 	t.Parallel()
 	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
@@ -149,6 +149,6 @@ func (m *serviceManager) want(states ...string) {
 		m.Fatal(err)
 	}
 	if got := strings.Split(string(datagram[:n]), "\n"); !slices.Equal(got, states) {
-		m.Errorf("the service manager was told %q, want %q", got, states)
+		m.Errorf("the service manager received %q, want %q", got, states)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// docs/design/scale.md says how another machine takes over, and how long that takes. A machine of these
-// tests is a folder and a process.
+// docs/design/scale.md says how another machine takes over, and how long that takes. In these tests a machine is a
+// folder and a process.
 
-// standby is another machine for the service of w, with the job file and without data.
+// standby returns another machine for the same service, with the job file and without data.
 func (w *testWorld) standby() *testWorld {
 	w.Helper()
 	other := &testWorld{TB: w.TB, dir: w.TempDir(), service: w.service, url: w.url}
@@ -30,18 +30,19 @@ func (w *testWorld) standby() *testWorld {
 	return other
 }
 
-// moveVolume gives a machine the data of another one, whose process has ended. The lock file names a
-// boot that is not that of the machine.
+// moveVolume gives the data to another machine after the process has ended. The lock file then has the boot id of the
+// first machine.
 func (w *testWorld) moveVolume(to *testWorld) {
 	w.Helper()
 	w.close()
 	if err := os.Rename(filepath.Join(w.dir, "data"), filepath.Join(to.dir, "data")); err != nil {
 		w.Fatal(err)
 	}
-	to.strangeBoot()
+	to.changeBootID()
 }
 
-func (w *testWorld) strangeBoot() {
+// changeBootID writes the boot id of another machine to the lock file.
+func (w *testWorld) changeBootID() {
 	w.Helper()
 	path := filepath.Join(w.dir, "data", "state", "lock")
 	text, err := os.ReadFile(path)
@@ -50,7 +51,7 @@ func (w *testWorld) strangeBoot() {
 	}
 	lines := strings.Split(string(text), "\n")
 	if len(lines) < 4 || lines[3] == "" {
-		w.Fatalf("the lock file names no boot: %q", text)
+		w.Fatalf("the lock file has no boot id: %q", text)
 	}
 	lines[3] = "00000000-0000-4000-8000-000000000000"
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
@@ -58,31 +59,31 @@ func (w *testWorld) strangeBoot() {
 	}
 }
 
-// waitFor waits until the log of a daemon has a text.
+// waitFor waits until the log of a daemon contains a text.
 func (d *upProcess) waitFor(text string) {
 	d.Helper()
 	for end := time.Now().Add(waitMost); !strings.Contains(d.log.String(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			d.Fatalf("after %s the log of up does not have %q: %s", waitMost, text, d.log)
+			d.Fatalf("after %s the log of up does not contain %q: %s", waitMost, text, d.log)
 		}
 	}
 }
 
-// goOn lets a daemon run until each job has a run for an instant after the time, and stops it. On a machine
-// that is busy, that may be long before now.
-func (w *testWorld) goOn(after time.Time) (log string) {
+// runUntil runs a daemon until each job has a run with a due time after the given time, and stops it. On a busy
+// machine, the daemon may reach it late.
+func (w *testWorld) runUntil(after time.Time) (log string) {
 	w.Helper()
 	d := w.up()
 	for end := time.Now().Add(waitMost); !w.reached(after); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("after %s no run for an instant after %s is published: %s", waitMost, after, d.log.last())
+			w.Fatalf("after %s no run with a due time after %s is published: %s", waitMost, after, d.log.last())
 		}
 	}
 	d.stop()
 	return d.log.String()
 }
 
-// reached reports whether each job that comes due by itself has published a run for an instant after the time.
+// reached reports whether each scheduled job has a published run with a due time after the given time.
 func (w *testWorld) reached(after time.Time) bool {
 	w.Helper()
 	if !w.has("data/outliers.duckdb") {
@@ -97,8 +98,8 @@ func (w *testWorld) reached(after time.Time) bool {
 	return done == len(stoppedEvery)
 }
 
-// TestStandbyTakesOverTheVolume: a second machine with the same volume refuses to start while the first
-// one works, and goes on once that was killed. Each due instant has its run, and nothing is bought twice.
+// TestStandbyTakesOverTheVolume: a second machine with the same volume refuses to start while the first one runs, and
+// continues after that was killed. Each due time has a run, and nothing is bought twice.
 func TestStandbyTakesOverTheVolume(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
@@ -123,30 +124,31 @@ func TestStandbyTakesOverTheVolume(t *testing.T) {
 	standby := active.standby()
 	active.moveVolume(standby)
 	contains(t, standby.mustRun("check"), "state: no damage")
-	contains(t, standby.goOn(killed), "state check started", "state check finished")
+	contains(t, standby.runUntil(killed), "state check started", "state check finished")
 
 	standby.oneRunEach(known, killed)
 	standby.boughtOnce()
 	standby.sound()
 }
 
-// TestStandbyTakesOverFromABackup: the volume is lost, and the standby begins with the backup of some
-// seconds ago and with what the service says was spent. Ledger and journal go on from there, and what
-// was bought before the backup is not bought again.
+// TestStandbyTakesOverFromABackup: the volume is lost, and the standby starts with a backup from some seconds ago and
+// the credits that the service has charged since. Ledger and journal continue from there, and what was bought before
+// the backup is not bought again.
 func TestStandbyTakesOverFromABackup(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("lasts ten seconds")
 	}
 	active := newWorldApart(t)
-	// To restore takes longer than the jobs' periods: of what comes due meanwhile, the latest will do.
-	active.write(strings.Replace(fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", ")), "catch_up: all", "catch_up: latest", 1))
+	// Restoring takes longer than the periods of the jobs: a run for the latest of the missed due times is enough.
+	jobs := fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", "))
+	active.write(strings.Replace(jobs, "catch_up: all", "catch_up: latest", 1))
 	copies := filepath.Join(t.TempDir(), "copies")
 	d := active.up()
 	d.waitFor("run finished")
 	active.mustRun("backup", copies)
 	atBackup := len(active.books().Calls)
-	for len(active.books().Calls) < atBackup+20 { // which the backup does not have
+	for len(active.books().Calls) < atBackup+20 { // calls that the backup does not have
 		time.Sleep(10 * time.Millisecond)
 	}
 	d.kill()
@@ -155,7 +157,7 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	standby := active.standby()
 	cmd, out := standby.command(t.Context(), "restore", copies)
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitUsage {
-		t.Fatalf("restore without --spent ended with %v: %s", err, out)
+		t.Fatalf("restore without --spent ended with %v, want exit code %d: %s", err, exitUsage, out)
 	}
 	contains(t, out.String(), "has no record of what was spent since")
 
@@ -166,31 +168,33 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	had := trial.count("ops.requests where response_id is not null")
 	standby.mustRun("restore", copies, "--spent", fmt.Sprint(lost))
 	standby.mustRun("rebuild", "duckdb", "parquet")
-	standby.goOn(killed)
+	standby.runUntil(killed)
 
 	if spent, charged := standby.spent(), float64(standby.books().Total.Spent()); spent < charged {
-		t.Errorf("the ledger holds %v credits, and the service charged %v", spent, charged)
+		t.Errorf("the ledger has %v credits, want at least the %v that the service charged", spent, charged)
 	}
 	standby.query(`select run_id, operation, parameters::varchar, count(*) from ops.requests
 		where outcome = 'charged' and response_id is not null and operation in ('search', 'related', 'find_channels', 'trending_formats')
 		group by all having count(*) > 1`, func(values []any) {
-		t.Errorf("run %s has bought %s %s %d times", values...)
+		t.Errorf("run %s has bought %s %s %d times, want once", values...)
 	})
-	standby.query("select job, due_at, count(*) from ops.runs where due_at is not null group by all having count(*) > 1", func(values []any) {
-		t.Errorf("%s has for %s %d runs", values...)
+	standby.query(`select job, due_at, count(*) from ops.runs where due_at is not null
+		group by all having count(*) > 1`, func(values []any) {
+		t.Errorf("job %s, due time %s: %d runs, want 1", values...)
 	})
 	standby.sound()
 	if lost == 0 {
-		t.Error("nothing was bought after the backup, so that this shows nothing")
+		t.Error("nothing was bought after the backup: the test needs such calls")
 	}
 	t.Logf("the backup has %v answers; %v credits were spent after it", had, lost)
 }
 
-var takeoverIn = flag.String("takeover-in", "", "where BenchmarkTakeover keeps its data folder from one run to the next; empty for nowhere")
+var takeoverIn = flag.String("takeover-in", "",
+	"folder in which BenchmarkTakeover keeps its data from one run to the next; empty for none")
 
-// BenchmarkTakeover is how long a standby needs for a state with a million answers and queued calls, from
-// the start of its `up` until it answers commands, and until its first call reaches the service: on the volume
-// of a daemon that was killed, on this machine and on another one, and with a backup.
+// BenchmarkTakeover measures how long a standby needs for a state with a million answers and queued calls, from the
+// start of its `up` until it answers commands, and until its first call reaches the service: on the volume of a daemon
+// that was killed, on the same machine and on another one, and with a backup.
 func BenchmarkTakeover(b *testing.B) {
 	w := newWorld(b, simulator.Options{Seed: 1, Limit: 1_000_000})
 	if *takeoverIn != "" {
@@ -198,8 +202,8 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 	folder := filepath.Join(w.dir, "data", "state")
 	file := filepath.Join(folder, "state.db")
-	made := w.has("data")
-	if !made {
+	exists := w.has("data")
+	if !exists {
 		statetest.Large(b, folder, func(dir string) error {
 			s, err := state.Open(b.Context(), dir, state.Options{Service: "https://service.test"})
 			if err != nil {
@@ -213,7 +217,7 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 	w.write(strings.NewReplacer("https://service.test", "${OUTLIERD_URL}", "10/min", "1000000/min", "TOPICS", "tea").
 		Replace(jobsOfALargeState))
-	if !made {
+	if !exists {
 		began := time.Now()
 		w.mustRun("rebuild", "duckdb", "parquet")
 		b.Logf("rebuilt both sinks in %s", time.Since(began))
@@ -223,14 +227,14 @@ func BenchmarkTakeover(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Logf("state.db has %d MB", info.Size()>>20)
-	for _, place := range []string{"this machine", "another machine"} {
+	for _, place := range []string{"the same machine", "another machine"} {
 		b.Run("killed on "+place, func(b *testing.B) {
 			for b.Loop() {
 				d := w.up()
 				w.answers()
 				d.kill()
 				if place == "another machine" {
-					w.strangeBoot()
+					w.changeBootID()
 				}
 				w.takesOver(b)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// duckdbFileChanged changes a DuckDB file behind the program's back.
+// duckdbFileChanged runs a statement on a DuckDB file without the program.
 func duckdbFileChanged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: duckdb file statement")
@@ -24,8 +24,9 @@ func duckdbFileChanged(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(db.Close())
 }
 
-// flipped is how far apart the bits are that flip changes: DuckDB's smallest blocks are not all in use.
-const flipped = 32 << 10
+// flipEvery is the distance between the bits that flip changes, in bytes: a single one could be in an unused block of
+// DuckDB.
+const flipEvery = 32 << 10
 
 // flip changes one bit in the middle of each 32 KiB of a file.
 func flip(ts *testscript.TestScript, neg bool, args []string) {
@@ -36,8 +37,8 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Chmod(path, 0o644))
 	content, err := os.ReadFile(path)
 	ts.Check(err)
-	for begin := 0; begin < len(content); begin += flipped {
-		content[(begin+min(begin+flipped, len(content)))/2] ^= 1
+	for begin := 0; begin < len(content); begin += flipEvery {
+		content[(begin+min(begin+flipEvery, len(content)))/2] ^= 1
 	}
 	ts.Check(os.WriteFile(path, content, 0o644))
 }

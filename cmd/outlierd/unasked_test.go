@@ -10,8 +10,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestUnsolicitedAnswersAreNotPrinted: a connection of free calls is kept, and net/http
-// logs what arrives on it between two calls. That is a text of others, and may be long.
+// TestUnsolicitedAnswersAreNotPrinted: connections of free calls are kept, and net/http would log what arrives on
+// them between two calls, whatever that is and however long.
 func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
@@ -29,9 +29,9 @@ func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 			err = result.Write(conn)
 		}
 		if err == nil {
-			// A whole line: if the next call is faster, it takes this for the start of its answer,
-			// and would wait a minute for the end of the line.
-			_, err = fmt.Fprintln(conn, "and something that nobody asked for")
+			// A complete line: if the next call is sent first, it reads this as the start of its answer, and would
+			// otherwise wait a minute for the end of the line.
+			_, err = fmt.Fprintln(conn, "an unrequested text")
 		}
 		if err != nil {
 			t.Error(err)
@@ -46,7 +46,7 @@ func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 	w := &testWorld{TB: t, dir: t.TempDir(), service: service, url: server.URL}
 	w.write(searches(1, 5))
 	out := w.mustRun("run", "search-0")
-	if strings.Contains(strings.ToLower(out), "unsolicited") || strings.Contains(out, "nobody asked for") {
-		t.Errorf("it is printed:\n%s", out)
+	if strings.Contains(strings.ToLower(out), "unsolicited") || strings.Contains(out, "unrequested") {
+		t.Errorf("the unsolicited text is printed:\n%s", out)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// viewsJobs is what the examples of docs/views.md ran on.
+// viewsJobs are the jobs whose data the examples of docs/views.md show.
 const viewsJobs = `
 version: 1
 service: {url: "sim://"}
@@ -31,9 +31,9 @@ jobs:
     channels: {id: {sql: "select channel_id from outliers order by z_score desc, video_id limit 4"}}
 `
 
-// TestViewsPageShowsWhatTheViewsGive: each view has a section with its columns and an example
-// that gives rows, and the page has the output of each. -update writes both anew.
-func TestViewsPageShowsWhatTheViewsGive(t *testing.T) {
+// TestViewsPageIsUpToDate: docs/views.md has a section for each view, with its columns and an example with its
+// output. -update writes both.
+func TestViewsPageIsUpToDate(t *testing.T) {
 	racesLittle(t)
 	bubble(t, viewsJobs, func(p *person) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC)))
@@ -51,7 +51,7 @@ func TestViewsPageShowsWhatTheViewsGive(t *testing.T) {
 		if *update {
 			err = os.WriteFile(page, []byte(got), 0o644)
 		} else if got != string(text) {
-			err = fmt.Errorf("%s is not what the views give; -update writes it:\n%s", page, got)
+			err = fmt.Errorf("%s is out of date; -update writes it:\n%s", page, got)
 		}
 		if err != nil {
 			t.Error(err)
@@ -64,7 +64,7 @@ var (
 	sqlExample  = regexp.MustCompile("(?ms)^```sql\n(.*?)^```\n\n```\n(.*?)^```\n")
 )
 
-// viewsPage is the page with the output of its examples, and with the columns of the views.
+// viewsPage returns the page with the current output of its examples and the current columns of the views.
 func (p *person) viewsPage(page string) string {
 	page = sqlExample.ReplaceAllStringFunc(page, func(example string) string {
 		query := sqlExample.FindStringSubmatch(example)[1]
@@ -77,9 +77,11 @@ func (p *person) viewsPage(page string) string {
 	views, shown := database.Views(), 0
 	page = viewSection.ReplaceAllStringFunc(page, func(section string) string {
 		match := viewSection.FindStringSubmatch(section)
-		i := slices.IndexFunc(views, func(v database.View) bool { return strings.TrimPrefix(v.Name, "main.") == match[1] })
+		i := slices.IndexFunc(views, func(v database.View) bool {
+			return strings.TrimPrefix(v.Name, "main.") == match[1]
+		})
 		if i < 0 {
-			p.Errorf("there is no view %s", match[1])
+			p.Errorf("the page has a section for view %s, which does not exist", match[1])
 			return section
 		}
 		shown++
@@ -90,7 +92,7 @@ func (p *person) viewsPage(page string) string {
 		return strings.TrimSuffix(section, match[2]) + columns.String()
 	})
 	if shown != len(views) {
-		p.Errorf("%d of %d views have a section", shown, len(views))
+		p.Errorf("%d of %d views have a section, want all", shown, len(views))
 	}
 	return page
 }

@@ -11,12 +11,12 @@ import (
 
 var (
 	weeks     = flag.Int("weeks", 0, "how many weeks the daemon of TestWeeks runs")
-	weeksInto = flag.String("weeks-into", "", "where TestWeeks leaves the tables")
-	weeksOver = flag.Bool("weeks-over", false, "the weeks of TestWeeks end now, and a daemon can go on with what it leaves")
+	weeksInto = flag.String("weeks-into", "", "folder in which TestWeeks stores the data folder")
+	weeksOver = flag.Bool("weeks-over", false, "let the weeks of TestWeeks end now, and keep the state for a daemon")
 )
 
-// TestWeeks lets a daemon run for weeks of virtual time, with the job file of the notebooks and
-// the simulator, and leaves its data folder. .ci/notebooks reads that, and .ci/browser goes on with it.
+// TestWeeks runs a daemon for weeks of virtual time, with the job file of the notebooks and the simulator, and stores
+// its data folder. .ci/notebooks reads that, and .ci/browser runs a daemon with it.
 func TestWeeks(t *testing.T) {
 	if *weeks == 0 {
 		t.Skip("without -weeks")
@@ -28,14 +28,14 @@ func TestWeeks(t *testing.T) {
 	length := time.Duration(*weeks) * 7 * 24 * time.Hour
 	begin := time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)
 	if *weeksOver {
-		begin = time.Now().Add(-length) // of the machine's clock, which the bubble does not see
+		begin = time.Now().Add(-length) // by the machine's clock, which is not visible in the bubble
 	}
 	bubble(t, string(jobs), func(p *person) {
 		time.Sleep(time.Until(begin))
 		ctx, stop := context.WithTimeout(p.Context(), length)
 		defer stop()
-		if _, complaints, code := p.do(ctx, "up"); code != exitDone {
-			t.Errorf("exit code %d, want %d\n%s", code, exitDone, complaints)
+		if _, stderr, code := p.do(ctx, "up"); code != exitDone {
+			t.Errorf("exit code %d, want %d\n%s", code, exitDone, stderr)
 		}
 		data := filepath.Join(p.dir, "data")
 		if !*weeksOver {

@@ -74,9 +74,9 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 		other := strings.Replace(file, "one.example", "two.example", 1)
 		write(key, "first")
 		edits := []struct {
-			name string
-			edit func()
-			said string // of why the old key stays; "" if a new one is taken
+			name   string
+			edit   func()
+			reason string // logged why the old key stays in use; "" if the new one is used
 		}{
 			{"a key alone", func() { write(key, "second") }, ""},
 			{"half a file", func() { write(key, "third"); write(jobs, file[:60]) }, "key not read again"},
@@ -108,17 +108,17 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 		if diff := cmp.Diff(want, both.keys); diff != "" {
 			t.Errorf("keys by address (-want +got):\n%s", diff)
 		}
-		told := 0
+		refused := 0
 		for _, e := range edits {
-			if e.said != "" {
-				told++
-				if n := strings.Count(log, e.said); n == 0 {
-					t.Errorf("%s: %q is missing", e.name, e.said)
+			if e.reason != "" {
+				refused++
+				if n := strings.Count(log, e.reason); n == 0 {
+					t.Errorf("%s: %q is missing", e.name, e.reason)
 				}
 			}
 		}
-		if n := strings.Count(log, "key not read again"); n != told {
-			t.Errorf("%d log lines about a key that was not read, want one for each of %d edits", n, told)
+		if n := strings.Count(log, "key not read again"); n != refused {
+			t.Errorf("%d log lines about a key that was not read, want one for each of %d edits", n, refused)
 		}
 		if strings.Contains(log, "secret") {
 			t.Error("a password is in the log")

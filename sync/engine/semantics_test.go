@@ -320,7 +320,7 @@ var promises = []promise{
 	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
 	{
 		"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.",
-		[]string{"cmd/outlierd TestRebuiltSinksHoldTheSameAfterAMonthOfPruning", "cmd/outlierd TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
+		[]string{"cmd/outlierd TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
 	},
 	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
 	{

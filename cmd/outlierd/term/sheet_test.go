@@ -12,9 +12,8 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// TestSheetKeepsValuesAndNeverComputes: what other people wrote stays text, times are the clock's
-// of the zone, and no digit is lost.
-func TestSheetKeepsValuesAndNeverComputes(t *testing.T) {
+// TestSheetKeepsValues: texts do not become formulas, times are local times of the zone, and no digit is lost.
+func TestSheetKeepsValues(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +78,7 @@ func TestSheetKeepsValuesAndNeverComputes(t *testing.T) {
 	}
 }
 
-// TestParquetOfRows: the first page decides the types, and what does not fit them is refused.
+// TestParquetOfRows: the first page determines the types, and later values of other types are refused.
 func TestParquetOfRows(t *testing.T) {
 	print := func(rows ...[]any) error {
 		p, err := NewPrinter("parquet", &bytes.Buffer{}, Options{}, []string{"v"})

@@ -15,7 +15,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// newFile is a DuckDB file to ask; the driver comes with the sink.
+// newFile returns an empty DuckDB file.
 func newFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file.duckdb")
@@ -32,7 +32,7 @@ func newFile(t *testing.T) string {
 	return path
 }
 
-// printed is what `outlierd sql` shows of a query's result.
+// printed returns the result of a query as `outlierd sql` prints it.
 func printed(t *testing.T, path, format, sql string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -50,7 +50,7 @@ func printed(t *testing.T, path, format, sql string) string {
 	return out.String()
 }
 
-// TestEveryTypeOfDuckDBPrints asks for one value of each type.
+// TestEveryTypeOfDuckDBPrints prints a value of each type.
 func TestEveryTypeOfDuckDBPrints(t *testing.T) {
 	path := newFile(t)
 	for value, want := range map[string][3]string{ // table, csv, json
@@ -113,11 +113,11 @@ func TestEveryTypeOfDuckDBPrints(t *testing.T) {
 	}
 }
 
-// hostile tries to clear the screen, to set a title (in both of the ways in which a
-// terminal can be told to), to turn text around and to break the line.
+// hostile tries to clear the screen, to set a title (with both of the escape sequences for it), to reverse the
+// direction of text and to break the line.
 const hostile = `'a' || chr(27) || '[2J' || chr(155) || '0;t' || chr(7) || chr(8238) || 'b' || chr(10) || chr(8232) || 'c' || chr(127)`
 
-func TestHostileTextDoesNothingAtATerminal(t *testing.T) {
+func TestHostileTextIsEscaped(t *testing.T) {
 	path := newFile(t)
 	want := "v\n────────────────\na\ufffd[2J\ufffd0;t\ufffd\ufffdb  c\ufffd\n"
 	if diff := cmp.Diff(want, printed(t, path, "table", "select "+hostile+" as v")); diff != "" {
@@ -137,7 +137,7 @@ func TestHostileTextDoesNothingAtATerminal(t *testing.T) {
 			}
 		}
 	}
-	// A program that reads CSV gets the text as it is.
+	// CSV is for programs, and has the text unchanged.
 	if got, want := printed(t, path, "csv", "select "+hostile+" as v"), "v\n\"a\x1b[2J\u009b0;t\a\u202eb\n\u2028c\x7f\"\n"; got != want {
 		t.Errorf("csv is %q, want %q", got, want)
 	}
@@ -188,7 +188,7 @@ func TestEmptyAndOddResults(t *testing.T) {
 }
 
 // TestTablesFitTheScreen: no line is wider than the screen, whatever the cells are; numbers, times
-// and ids are shown whole, and what is left out is said.
+// and ids are shown whole, and the number of hidden columns is shown.
 func TestTablesFitTheScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		screen := rapid.IntRange(1, 160).Draw(t, "screen")
@@ -214,13 +214,13 @@ func TestTablesFitTheScreen(t *testing.T) {
 			}
 		}
 		hidden := len(columns) - len(p.widths)
-		if said := strings.Contains(out.String(), " more: --wide or -o line)\n"); said != (hidden > 0) {
-			t.Errorf("%d columns are left out:\n%s", hidden, out.String())
+		if noted := strings.Contains(out.String(), " more: --wide or -o line)\n"); noted != (hidden > 0) {
+			t.Errorf("%d columns are hidden, noted: %t:\n%s", hidden, noted, out.String())
 		}
 	})
 }
 
-func TestWhatFitsIsShownWhole(t *testing.T) {
+func TestTableUsesTheWidthOfTheScreen(t *testing.T) {
 	row := []any{"How I pulled the best espresso of my whole life", int64(1862364), 4.6654, "https://youtu.be/RgxXy05h_F0", "AI Tools Explained", time.Unix(1e9, 0)}
 	columns := []string{"title", "view_count", "z_score", "link", "channel_title", "published_at"}
 	for _, test := range []struct {
@@ -248,7 +248,7 @@ func TestWhatFitsIsShownWhole(t *testing.T) {
 	}
 }
 
-// TestLongTablesKeepTheirColumns: the rows of later pages stand below those of the first.
+// TestLongTablesKeepTheirColumns: the columns of later pages are aligned with those of the first.
 func TestLongTablesKeepTheirColumns(t *testing.T) {
 	var out bytes.Buffer
 	p := NewTable(&out, Options{Screen: 80, Zone: time.UTC}, []string{"a", "b"})
@@ -267,7 +267,7 @@ func TestLongTablesKeepTheirColumns(t *testing.T) {
 		}
 	}
 	if lines[3+2*tablePage] != "(2001 rows)" {
-		t.Errorf("the last line is %q", lines[3+2*tablePage])
+		t.Errorf("the last line is %q, want (2001 rows)", lines[3+2*tablePage])
 	}
 }
 
