@@ -18,8 +18,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// videos asks for details, comments and transcript of every hit of a search of 19 pages.
-// Most rows are lines of transcripts.
+// videos is a search of 19 pages with details, comments and transcript of every hit. Most rows are lines of transcripts.
 const videos = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -34,8 +33,7 @@ jobs:
     enrich: {sort: z_score desc, details: {}, comments: {}, transcript: {}}
 `
 
-// everything makes a search of each topic, shorts included, and asks for all there is of
-// every hit.
+// everything searches each topic, including shorts, and requests all data of every hit.
 const everything = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -48,11 +46,9 @@ jobs:
     enrich: {sort: z_score desc, details: {}, comments: {}, transcript: {}, channel_videos: {}, channel_shorts: {}}
 `
 
-// BenchmarkRun is the whole program, as a process of its own, against a service that
-// answers at once: search, details, journal, both sinks and the published copy. The
-// service is warm and runs in this process, so the figures are the program's alone:
-// its CPU time per 10,000 rows of the tables, histories not counted, and its peak
-// memory.
+// BenchmarkRun measures the whole program, in a process of its own, with a service that answers at once: search,
+// details, journal, both sinks and the published copy. The service runs in this process, so that the figures are those
+// of the program: its CPU time per 10,000 rows of the tables, without histories, and its peak memory.
 func BenchmarkRun(b *testing.B) {
 	b.Run("calls=2300", func(b *testing.B) { benchmarkRun(b, videos) })
 	b.Run("calls=8000", func(b *testing.B) { benchmarkRun(b, everything) })
@@ -85,8 +81,8 @@ func benchmarkRun(b *testing.B, jobs string) {
 	}
 }
 
-// peakOf runs a process and tells its peak memory in MB. It asks while the process runs: what Linux
-// tells of one that has ended begins with the memory of its parent, which is the service here.
+// peakOf runs a process and returns its peak memory in MB. It reads the value while the process runs: the one that Linux
+// returns after the end includes the memory of the parent, which is the service here.
 func peakOf(cmd *exec.Cmd) (peak float64, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
@@ -105,7 +101,7 @@ func peakOf(cmd *exec.Cmd) (peak float64, err error) {
 	}
 }
 
-// memory is a figure that Linux has of a process, in MB; 0 of one that has ended.
+// memory returns a value of /proc/PID/status in MB; 0 if the process has ended.
 func memory(pid int, figure string) (mb float64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -121,10 +117,9 @@ func memory(pid int, figure string) (mb float64) {
 	return 0
 }
 
-// BenchmarkBesideScript is the CPU time of such a run as a share of what testdata/plain.py takes
-// for the same calls. The two take turns, and which of them begins a round does too: on a machine
-// that does other things as well, the first one looks slower. PLAIN_PYTHON names a Python that has
-// requests and, as the program does, DuckDB 1.5.
+// BenchmarkBesideScript measures the CPU time of such a run relative to testdata/plain.py, which makes the same calls.
+// The two alternate, and so does the one that starts a round: on a busy machine the first one seems slower.
+// PLAIN_PYTHON is a Python with the packages requests and, as in the program, DuckDB 1.5.
 func BenchmarkBesideScript(b *testing.B) {
 	python := os.Getenv("PLAIN_PYTHON")
 	if python == "" {
@@ -161,19 +156,19 @@ func BenchmarkBesideScript(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "of-script-cpu")
 }
 
-// cpuSeconds is what a process that has ended took, user and system.
+// cpuSeconds returns the user and system time of an ended process.
 func cpuSeconds(cmd *exec.Cmd) float64 {
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
 
-// count is the number of a table's rows.
+// count returns the number of rows of a table.
 func (w *testWorld) count(table string) (n float64) {
 	w.Helper()
 	w.query("select count(*) from "+table, func(values []any) { n = number(values[0]) })
 	return n
 }
 
-// onePage buys a page each time and keeps it in both sinks.
+// onePage buys a page and stores it in both sinks.
 const onePage = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -183,9 +178,8 @@ jobs: {page: {search: {query: home espresso}}}
 
 var history = flag.Int("history", 1_000_000, "how many rows the larger history of BenchmarkOnePage has")
 
-// BenchmarkOnePage is a run of one page, as a process of its own, into a DuckDB file with a large
-// history and the Parquet files beside it: what it takes as a multiple of what a run into a history
-// of 100,000 rows takes.
+// BenchmarkOnePage measures a run of one page, in a process of its own, with a large history in the DuckDB file and in
+// the Parquet files, relative to a run with a history of 100,000 rows.
 func BenchmarkOnePage(b *testing.B) {
 	var cpuOfFewer, wallOfFewer float64
 	for _, rows := range []int{100_000, *history} {
@@ -194,7 +188,7 @@ func BenchmarkOnePage(b *testing.B) {
 			w.write(onePage)
 			w.mustRun("run")
 			w.fillHistory(rows)
-			w.mustRun("run", "--again") // publishes what was filled in
+			w.mustRun("run", "--again") // publishes the added history
 			var cpu, wall []float64
 			for b.Loop() {
 				cmd, out := w.command(b.Context(), "run", "--again")
@@ -218,7 +212,7 @@ func BenchmarkOnePage(b *testing.B) {
 	}
 }
 
-// fillHistory adds sightings to the DuckDB sink's own file, which no process may have open.
+// fillHistory adds sightings to the private file of the DuckDB sink, which no process may have open.
 func (w *testWorld) fillHistory(rows int) {
 	w.Helper()
 	db, err := database.Open(w.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: w.TempDir()})
@@ -234,7 +228,7 @@ func (w *testWorld) fillHistory(rows int) {
 	}
 }
 
-// equalRuns asks for the same 1,290 answers each time.
+// equalRuns requests the same 1,290 answers each time.
 const equalRuns = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -244,7 +238,7 @@ jobs:
   again: {videos: {id: {sql: select video_id from outliers order by video_id limit 430}, fetch: [details, comments, transcript]}}
 `
 
-// BenchmarkEqualRuns is the processor time of the last of six equal runs as a multiple of the first one's.
+// BenchmarkEqualRuns measures the CPU time of the last of six equal runs relative to the first one.
 func BenchmarkEqualRuns(b *testing.B) {
 	var ratios []float64
 	for b.Loop() {
@@ -266,10 +260,9 @@ func BenchmarkEqualRuns(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "of-first")
 }
 
-// BenchmarkIdle is the memory that a daemon holds once it has nothing to do, without the pages of its
-// program file, which the system may drop.
+// BenchmarkIdle measures the memory of an idle daemon, without the pages of its program file, which the system may drop.
 func BenchmarkIdle(b *testing.B) {
-	const settled = 10 * time.Second // what it starts with has ended by then
+	const settled = 10 * time.Second // until it has started completely
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(strings.ReplaceAll(onePage, "{search:", "{schedule: 0 0 1 1 *, search:"))
 	w.mustRun("run")

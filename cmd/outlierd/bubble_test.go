@@ -19,14 +19,14 @@ import (
 type person struct {
 	*testing.T
 	dir string
-	in  string // what is typed
+	in  string // standard input
 	env func(string) (string, bool)
 
-	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for that of the system
+	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
 }
 
-// bubble gives a person a job file. Arrow keeps its compressors in a pool, and one that
-// was made in a bubble may be used in no other one, nor outside.
+// bubble runs a test with a person who has a job file. Arrow keeps its compressors in a pool, which must be empty before
+// and after: a compressor that was created in a bubble must not be used outside of it.
 func bubble(t *testing.T, jobs string, test func(p *person)) {
 	emptyPools()
 	defer emptyPools()
@@ -50,7 +50,7 @@ func (p *person) write(jobs string) {
 	}
 }
 
-// do runs a command line and returns its output and its exit code.
+// do runs a command and returns its standard output, its standard error and its exit code.
 func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
@@ -63,7 +63,7 @@ func (p *person) do(ctx context.Context, args ...string) (out, stderr string, co
 	return o.String(), e.String(), code
 }
 
-// must runs a command line that has to succeed.
+// must runs a command that must succeed, and returns its standard output.
 func (p *person) must(args ...string) string {
 	p.Helper()
 	out, stderr, code := p.do(p.Context(), args...)
@@ -73,7 +73,7 @@ func (p *person) must(args ...string) string {
 	return out
 }
 
-// refused runs a command line that has to fail with an exit code, and returns its message.
+// refused runs a command that must fail with an exit code, and returns its standard error.
 func (p *person) refused(code int, args ...string) string {
 	p.Helper()
 	out, stderr, got := p.do(p.Context(), args...)

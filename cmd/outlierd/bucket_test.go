@@ -14,10 +14,10 @@ import (
 	"outlierd/sinks/bucket/buckettest"
 )
 
-// stores are the stores of scripts, by their folders.
+// stores has the stores of scripts, by the folders of the scripts.
 var stores sync.Map
 
-// storeVariables are the variables by which outlierd finds a store on loopback.
+// storeVariables returns the environment variables with which outlierd uses a store on loopback.
 func storeVariables(url string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=AKIACANARY4711", "AWS_SECRET_ACCESS_KEY=CANARY-4711",
@@ -26,7 +26,7 @@ func storeVariables(url string) []string {
 	}
 }
 
-// storeCommands are what a script does to a store, by name and number of arguments.
+// storeCommands are the commands of scripts for a store, by name and number of arguments.
 var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
 	"refuse 1": func(s *buckettest.Server, args []string) error { return refuse(s, args[0], "", "") },
 	"refuse 3": func(s *buckettest.Server, args []string) error { return refuse(s, args[0], args[1], args[2]) },
@@ -73,34 +73,34 @@ var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
 	},
 	"count 1": func(s *buckettest.Server, args []string) error {
 		if n := len(s.Objects()); strconv.Itoa(n) != args[0] || s.Uploads() > 0 {
-			return fmt.Errorf("there are %d objects, and %d uploads that were not ended", n, s.Uploads())
+			return fmt.Errorf("there are %d objects, and %d unfinished uploads", n, s.Uploads())
 		}
 		return nil
 	},
 	"lacks 1": func(s *buckettest.Server, args []string) error {
 		for key, content := range s.Objects() {
 			if strings.Contains(key+string(content), args[0]) {
-				return fmt.Errorf("%s has %q", key, args[0])
+				return fmt.Errorf("object %s contains %q", key, args[0])
 			}
 		}
 		return nil
 	},
 }
 
-// bucketStore is a store on loopback with the bucket outliers, which scripts start and disturb:
+// bucketStore is a command of scripts for a store on loopback with the bucket outliers:
 //
-//	store start [azure]         sets the variables by which outlierd finds it
-//	store refuse CODE           from now on, every request
-//	store refuse CODE METHOD KEY  only these, of objects whose key has KEY in it
-//	store cut KEY               answers about objects whose key has KEY in it, in the middle
-//	store lose-part N           of each upload, which is confirmed
-//	store serve                 everything again
-//	store lose TABLE            the objects of a table
-//	store drop|flip KEY         removes or damages the objects whose key begins so
-//	store put KEY               an object of somebody else
-//	store lacks TEXT            fails if an object has a text
-//	store has KEY               fails if there is no object whose key begins so
-//	store count N               fails if there are not N objects, or if an upload was not ended
+//	store start [azure]           starts it, and sets the variables for outlierd
+//	store refuse CODE             refuses every request
+//	store refuse CODE METHOD KEY  refuses requests with METHOD about objects whose key contains KEY
+//	store cut KEY                 truncates answers about objects whose key contains KEY
+//	store lose-part N             loses part N of each upload, after confirming it
+//	store serve                   serves everything again
+//	store lose TABLE              removes the objects of a table
+//	store drop|flip KEY           removes or damages the objects whose key begins with KEY
+//	store put KEY                 adds an object of somebody else
+//	store lacks TEXT              fails if an object contains a text
+//	store has KEY                 fails if no object has a key that begins with KEY
+//	store count N                 fails unless there are N objects, and no unfinished uploads
 func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: store start|refuse|cut|lose-part|serve|lose|drop|flip|put|lacks|has|count")
@@ -127,7 +127,7 @@ func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(do(found.(*buckettest.Server), args[1:]))
 }
 
-// refuse makes a store refuse the requests of a method for keys that contain a text; "" is any.
+// refuse lets a store refuse the requests with a method for keys that contain a text; "" matches any.
 func refuse(s *buckettest.Server, code, method, key string) error {
 	status := http.StatusForbidden
 	if code == "SlowDown" || code == "ServerBusy" {
@@ -143,7 +143,7 @@ func refuse(s *buckettest.Server, code, method, key string) error {
 	return nil
 }
 
-// cutObject answers with the beginning of an object, and then ends the connection.
+// cutObject answers with the beginning of an object, and then closes the connection.
 func cutObject(w http.ResponseWriter, s *buckettest.Server, r *http.Request) bool {
 	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	content := s.Objects()[key]
@@ -154,9 +154,9 @@ func cutObject(w http.ResponseWriter, s *buckettest.Server, r *http.Request) boo
 	return true
 }
 
-// eachObject does something to the objects whose key begins with a text. There must be one.
+// eachObject calls do for the objects whose key begins with a text. There must be at least one.
 func eachObject(s *buckettest.Server, begins string, do func(key string, content []byte)) error {
-	err := fmt.Errorf("no object begins with %s", begins)
+	err := fmt.Errorf("no object has a key that begins with %s", begins)
 	for key, content := range s.Objects() {
 		if strings.HasPrefix(key, begins) {
 			err = nil

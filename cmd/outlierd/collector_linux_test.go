@@ -37,14 +37,14 @@ budget: {per_month: 1000}
 jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 `)
 	d := w.up("OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String())
-	const runs = 8 // longer than the minute, if each waited for the collector
+	const runs = 8 // these would take more than a minute if each waited for the collector
 	for until := time.Now().Add(time.Minute); strings.Count(d.log.String(), `"run finished"`) < runs; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("%d runs were to end within a minute: %s", runs, d.log)
+			t.Fatalf("fewer than %d runs ended within a minute: %s", runs, d.log)
 		}
 	}
 	if took := d.stop(); took > longestStop {
-		t.Errorf("the stop took %s", took)
+		t.Errorf("the stop took %s, want at most %s", took, longestStop)
 	}
 	waited := 0
 	for conn := range hung.Range {
@@ -52,6 +52,6 @@ jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 		waited++
 	}
 	if waited == 0 {
-		t.Error("the collector was never asked")
+		t.Error("no connection to the collector was made")
 	}
 }

@@ -118,7 +118,7 @@ jobs:
 			return approve(t.Context(), r, byHand(config.Jobs), false, nil)
 		})
 		if err != nil {
-			t.Errorf("elsewhere than at a terminal: %v", err)
+			t.Errorf("without a terminal: %v", err)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 	for _, world := range []world{{in: strings.NewReader("y\n"), err: &bytes.Buffer{}}, {in: r, err: w}} {
 		o := &options{world: world}
 		if o.asker() != nil {
-			t.Errorf("somebody is asked through %T and %T", world.in, world.err)
+			t.Errorf("confirmation is requested through %T and %T, want none", world.in, world.err)
 		}
 	}
 }
@@ -165,12 +165,12 @@ func TestNegativeAmountsAreNotFlags(t *testing.T) {
 		"--help":             "--help",
 	} {
 		if got := strings.Join(amountLast(strings.Fields(args)), " "); got != want {
-			t.Errorf("%s becomes %s, want %s", args, got, want)
+			t.Errorf("%s: got %s, want %s", args, got, want)
 		}
 	}
 }
 
-// withoutState prices work without a state, as if nothing had run yet.
+// withoutState calls work with a reader of forecasts for an empty state.
 func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()

@@ -37,8 +37,8 @@ jobs:
   old: {search: {query: [dogs], where: {published_at: "2026-01-01..2026-03-31"}}}
 `
 
-// besideCommands are run in this order, once without and once with a daemon. {rest} is a run with a
-// rest.
+// besideCommands are run in this order, once without and once with a daemon. {rest} is the id of a run that has cut
+// off hits.
 var besideCommands = []string{
 	"run coffee --with-after",
 	"run coffee --pages 1 --no-enrich -o json",
@@ -100,12 +100,11 @@ func TestCommandsBesideADaemon(t *testing.T) {
 		}
 	}
 	if a, b := alone.service.Books().Total.Spent(), beside.service.Books().Total.Spent(); a != b || a == 0 {
-		t.Errorf("the service charged %d credits alone and %d beside a daemon", a, b)
+		t.Errorf("the service charged %d credits alone and %d beside a daemon, want the same", a, b)
 	}
 }
 
-// TestScanIsAdoptedAndReadBesideADaemon: its start was answered on the way to the daemon only, and it
-// has ended when it is asked for.
+// TestScanIsAdoptedAndReadBesideADaemon: the answer to its start was lost, and the scan has ended when it is read.
 func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	t.Parallel()
 	done := func(string) []simulator.Phase { return []simulator.Phase{{Status: "Completed"}} }
@@ -127,7 +126,7 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	contains(t, w.mustRun("scan", "list"), id[:8], "Completed")
 	stop()
 	if got := w.rows("(from ops.credits where operation = 'start_scan')"); len(got) != 1 || got[0]["outcome"] != "spent" {
-		t.Errorf("the starts of scans are in the ledger as %v", got)
+		t.Errorf("the outcomes of the starts of scans are %v", got)
 	}
 }
 
@@ -238,14 +237,14 @@ func TestDaemonIsKilled(t *testing.T) {
 	if err := up.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = up.Wait(), watching.Wait() // neither ends well
+	_, _ = up.Wait(), watching.Wait() // both end with an error
 	contains(t, stderr.String(), "lost the connection to 'outlierd up' (process ",
 		"everything that was paid for is stored; the same command continues the run")
 	if code := watching.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 	if _, err := os.Lstat(serve.Socket(filepath.Join(w.dir, "data", "state"))); err != nil {
-		t.Errorf("the process that was killed has left no socket: %v", err)
+		t.Errorf("the killed process has left no socket: %v", err)
 	}
 	w.mustRun("cursor", "set", "topics", "2026-11-01")
 	stop := w.daemon()
@@ -253,7 +252,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	stop()
 }
 
-// untilWritten closes seen when a text is written, which comes in one piece.
+// untilWritten closes seen when a text is written, which must be in one call of Write.
 type untilWritten struct {
 	text string
 	seen chan struct{}

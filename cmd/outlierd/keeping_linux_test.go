@@ -24,7 +24,7 @@ import (
 
 var keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
 
-// keptJobs are two jobs, of which the second comes after the backup.
+// keptJobs are two jobs, the second of which is run after the backup.
 const keptJobs = `
 version: 1
 service: {url: "sim://", limit: 6000/min}
@@ -35,18 +35,17 @@ jobs:
   tea: {search: {query: [green tea]}}
 `
 
-// keepingCommand is a command that is killed, and what must hold once it was run again.
+// keepingCommand is a command that is killed, with the checks after it was run again.
 type keepingCommand struct {
 	args   []string
-	before func(w *testWorld)              // changes what the command finds; nil changes nothing
+	before func(w *testWorld)              // prepares the files for the command; may be nil
 	killed func(w *testWorld) (again bool) // looks at what a kill left; false if the command had ended. nil: run it again
 	after  func(w *testWorld)
 }
 
-// TestKilledKeepingIsDoneByRunningItAgain kills the commands that write whole files anew right after
-// one of their steps: whenever a file or folder has been made, written, renamed or removed. The same
-// command then does its work, the sinks hold what the journal amounts to, and no credit is lost. Two of
-// the commands are killed by chance, and all with -keeping-steps.
+// TestKilledKeepingIsDoneByRunningItAgain kills commands that rewrite files after one of their steps: when a file or
+// folder was created, written, renamed or removed. The same command then succeeds, the sinks match the journal, and no
+// credit is lost. Two random commands are tested, and all with -keeping-steps.
 func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
@@ -62,9 +61,9 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	var erased string
 	base.query("select channel_id from channels order by channel_id limit 1", func(v []any) { erased = v[0].(string) })
 	base.close()
-	for _, kept := range []string{"outliers.duckdb", "parquet", "state/warehouse.duckdb"} { // else it proves nothing that hasNo finds none
+	for _, kept := range []string{"outliers.duckdb", "parquet", "state/warehouse.duckdb"} { // otherwise hasNo shows nothing
 		if found, err := filesWith(filepath.Join(base.dir, "data", kept), erased); err != nil || len(found) == 0 {
-			t.Fatalf("%s is not in data/%s: %v", erased, kept, err)
+			t.Fatalf("%s is not in data/%s (%v): the test needs it there", erased, kept, err)
 		}
 	}
 	pruned := base.copied(t, keepingCommand{})
@@ -143,7 +142,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	}
 }
 
-// prune prunes most of the journal, however young it is.
+// prune prunes most of the journal, whatever its age.
 func (w *testWorld) prune() {
 	w.Helper()
 	s, err := state.Open(w.Context(), filepath.Join(w.dir, "data", "state"), state.Options{})
@@ -159,16 +158,16 @@ func (w *testWorld) prune() {
 	}
 }
 
-// killKeeping runs a command once to its end, and then with kills.
+// killKeeping runs a command once without a kill, and then with kills.
 func (w *testWorld) killKeeping(t *testing.T, c keepingCommand) {
 	calm := w.copied(t, c)
 	steps := calm.killAtStep(0, c.args)
-	if *keepingSteps { // else what the command does is looked at after a kill alone
+	if *keepingSteps { // otherwise the result is checked only after a kill
 		c.after(calm)
 	}
 	kills := rand.Perm(steps)
 	if !*keepingSteps {
-		kills = kills[:1] // another one in every run
+		kills = kills[:1] // a different one in every test run
 	}
 	t.Logf("%d steps, killed after %d of them", steps, len(kills))
 	for _, k := range kills {
@@ -188,7 +187,7 @@ func (w *testWorld) killKeeping(t *testing.T, c keepingCommand) {
 	}
 }
 
-// copied is a world with the same files.
+// copied returns a world with the same files.
 func (w *testWorld) copied(t *testing.T, c keepingCommand) *testWorld {
 	t.Helper()
 	copied := &testWorld{TB: t, dir: filepath.Join(t.TempDir(), "copy"), url: w.url}
@@ -228,7 +227,7 @@ func (w *testWorld) killAtStep(step int, args []string) (steps int) {
 	return steps
 }
 
-// fileWatch tells what happens to the names in folders.
+// fileWatch reports changes of the entries of folders.
 type fileWatch struct {
 	testing.TB
 	fd      int
@@ -236,7 +235,7 @@ type fileWatch struct {
 	last    string // the folder whose removal ends the watch
 }
 
-// stepEvents are what happens to a name, and the end of writing a file.
+// stepEvents are the changes of entries, and the end of writing a file.
 const stepEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE
 
 // watch watches all folders of the world.
@@ -252,7 +251,7 @@ func (w *testWorld) watch() *fileWatch {
 	return f
 }
 
-// add watches a folder and those below. One that has gone again is left out.
+// add watches a folder and those below it, except for those that were removed meanwhile.
 func (f *fileWatch) add(top string) {
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -311,11 +310,11 @@ func (f *fileWatch) steps(step func()) {
 func (w *testWorld) sound() {
 	w.Helper()
 	if output := w.mustRun("check", "--read-data"); strings.Count(output, "match the journal") != 3 {
-		w.Errorf("check did not compare three sinks:\n%s", output)
+		w.Errorf("want three files that match the journal, got:\n%s", output)
 	}
 }
 
-// spent are the credits of the billing cycle that are spent.
+// spent returns the credits that are spent in the billing cycle.
 func (w *testWorld) spent() float64 {
 	w.Helper()
 	var budget struct{ Cycle struct{ Held float64 } }

@@ -18,11 +18,11 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// lineage are the columns that say who brought a row and when: these differ between a run
-// that was killed and one that was not.
+// lineage has the columns with the origin and the times of a row, which differ between a run that was killed and one
+// that was not.
 var lineage = []string{"_run_id", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "checked_at", "retry_at"}
 
-// withoutLineage are the rows of a table less these columns.
+// withoutLineage returns the rows of a table without these columns.
 func (w *testWorld) withoutLineage(table string) []string {
 	rows := w.rows(table)
 	for _, row := range rows {
@@ -64,7 +64,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	case testing.Short():
 		kills = 1
 	}
-	// Without a cache every repeated purchase shows in the service's books.
+	// Without a cache, the service's books show every repeated purchase.
 	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}
 	calm := newWorld(t, o)
 	calm.write(oneSearch)
@@ -72,7 +72,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	calm.mustRun("run")
 	length := time.Since(began)
 
-	// Other moments in every run, so that few of them suffice in each.
+	// The moments are different in every test run, so that a few are enough in each.
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("moments by seed %d", seed)
@@ -84,7 +84,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 		lasted := time.Since(began)
 		w.mustRun("run")
 		w.sameInBothSinks()
-		if len(w.rows("ops.runs")) > 1 { // the first run had ended, and the second was another
+		if len(w.rows("ops.runs")) > 1 { // the first run had ended before the kill
 			length = min(length, lasted)
 			continue
 		}
@@ -103,7 +103,7 @@ func (w *testWorld) sameAs(kill int, calm *testWorld) {
 			continue
 		}
 		if diff := difference(calm.withoutLineage(table.Name), w.withoutLineage(table.Name)); diff != "" {
-			w.Errorf("kill %d: table %s differs from that of an undisturbed run:\n%s", kill, table.Name, diff)
+			w.Errorf("kill %d: table %s differs from that of an uninterrupted run:\n%s", kill, table.Name, diff)
 		}
 	}
 }
@@ -120,8 +120,8 @@ func (w *testWorld) killAfter(d time.Duration) {
 	}
 }
 
-// repeatsAreUnknown: what was charged twice was an answer that the kill took from
-// the wire, and for each the ledger holds a credit whose fate is unknown.
+// repeatsAreUnknown checks that only answers that were lost in a kill were charged twice, and that the ledger has each
+// with the outcome unknown.
 func (w *testWorld) repeatsAreUnknown() {
 	w.Helper()
 	times := map[string]int{}
@@ -145,15 +145,14 @@ func (w *testWorld) repeatsAreUnknown() {
 		}
 	}
 	if repeats > unknown {
-		w.Errorf("%d answers were charged twice, but the ledger knows of %d unknown ones", repeats, unknown)
+		w.Errorf("%d answers were charged twice, but the ledger has %d attempts with the outcome unknown", repeats, unknown)
 	}
 	if charged := w.service.Books().Total.Spent(); float64(charged) > held {
-		w.Errorf("the service charged %d credits, the ledger holds %.0f", charged, held)
+		w.Errorf("the ledger has %.0f credits, want at least the %d that the service charged", held, charged)
 	}
 }
 
-// TestReadersNeverMeetALockOrHalfABatch opens the published file again and again,
-// each time in a process of its own reach, while a run writes and publishes.
+// TestReadersNeverMeetALockOrHalfABatch opens the published file repeatedly while a run writes and publishes.
 func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
@@ -161,7 +160,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	}
 	w := newWorld(t, simulator.Options{Seed: 1, Limit: 1_000_000, Latency: func() time.Duration { return 5 * time.Millisecond }})
 	w.write(searches(5, 0))
-	w.mustRun("run", "search-0") // there is a file before the first reader comes
+	w.mustRun("run", "search-0") // so that the first reader finds a file
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
@@ -179,8 +178,8 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 			}
 		}
 	}()
-	// A history and its current table belong to one batch, and so does a transcript
-	// and its lines: a reader who sees one without the other saw half a batch.
+	// A history and its current table are written in one batch, and so are a transcript and its lines: a reader that
+	// sees only one of them has read half a batch.
 	const torn = `select (select count(*) from (select video_id from outliers_history except select video_id from outliers))
 		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
 		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
@@ -208,7 +207,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	}
 }
 
-// number is a sum as the driver gives it, whose type depends on its size.
+// number converts a sum, whose type depends on its size.
 func number(v any) float64 {
 	n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// jobsOfALargeState are two of the forty jobs that [statetest.Large] knows, one of them with
-// 300 searches that share a month.
+// jobsOfALargeState are two of the forty jobs of [statetest.Large], one of them with 300 searches.
 const jobsOfALargeState = `
 version: 1
 service: {url: "https://service.test", key: "${OUTLIERD_KEY}", limit: 10/min}
@@ -47,7 +46,7 @@ func BenchmarkGlance(b *testing.B) {
 			peak := 0.0
 			for b.Loop() {
 				cmd, _ := w.command(b.Context(), args...)
-				cmd.Stdout, cmd.Stderr = nil, nil // what is held here would count as the program's
+				cmd.Stdout, cmd.Stderr = nil, nil // output in memory here would count as memory of the program
 				if err := cmd.Run(); err != nil {
 					b.Fatal(err)
 				}
@@ -60,7 +59,7 @@ func BenchmarkGlance(b *testing.B) {
 	}
 }
 
-// largeWorld has a state with a million queued calls, and returns a job file for it.
+// largeWorld returns a world whose state has a million queued calls, and a job file for it.
 func largeWorld(b *testing.B) (w *testWorld, jobs string) {
 	w = newWorld(b, simulator.Options{Seed: 1})
 	var topics []string
@@ -77,7 +76,7 @@ func largeWorld(b *testing.B) (w *testWorld, jobs string) {
 	return w, strings.ReplaceAll(jobsOfALargeState, "TOPICS", strings.Join(topics, ", "))
 }
 
-// BenchmarkNow is what the daemon does for the page Now with that state.
+// BenchmarkNow measures what the daemon does for the page Now with that state.
 func BenchmarkNow(b *testing.B) {
 	w, jobs := largeWorld(b)
 	file := filepath.Join(w.dir, "jobs.yaml")

@@ -25,8 +25,7 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestMain lets the test binary be the program too: scripts and the tests that
-// kill it run `outlierd` as a process of its own.
+// TestMain runs the tests, or the program: scripts and other tests run the test binary as `outlierd`.
 func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"outlierd": func() {
 		if os.Getenv(shortMinutes) != "" {
@@ -39,31 +38,31 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// tests are the tests, where this process is not to be the program.
+// tests runs the tests, if this process is not the program.
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	decompress()
-	// Many tests wait for processes: with more of them at a time no processor waits. A flag on
-	// the command line, which is read later, overrides this.
+	// Many tests wait for processes, so that more of them at a time use all processors. A flag on the command line, which
+	// is parsed later, overrides this.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	return t.M.Run()
 }
 
-// shortMinutes is an environment variable with which a minute of the job file lasts a
-// second, so that a schedule can be watched without waiting for it.
+// shortMinutes is an environment variable that lets the minutes of the job file last a second, so that tests of
+// schedules are short.
 const shortMinutes = "OUTLIERD_TEST_SHORT_MINUTES"
 
-// patientCommands is an environment variable with which commands wait for a daemon's answer however busy the machine is.
+// patientCommands is an environment variable that lets commands wait longer for a daemon, for tests on a busy machine.
 const patientCommands = "OUTLIERD_TEST_PATIENCE"
 
 //go:linkname durationUnits outlierd/sync/job.units
 var durationUnits map[byte]time.Duration
 
-// decompress makes Arrow's one decompressor outside of any bubble of virtual time: it
-// is shared by all tests and holds channels, which must not belong to the first one.
+// decompress creates Arrow's decompressor outside of any bubble of virtual time: it is shared by all tests and has
+// channels, which must not belong to the bubble of the first one.
 func decompress() {
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
@@ -73,7 +72,7 @@ func decompress() {
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
 }
 
-// TestScripts runs the program as a person would; each script tests one behaviour.
+// TestScripts runs the program as a user would.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 func runScripts(t *testing.T, dir string) {
@@ -104,9 +103,8 @@ func runScripts(t *testing.T, dir string) {
 	})
 }
 
-// reservePort returns an address on loopback that no other process gets for port 0 until free is called.
-// It refuses connections until a process listens at this very address, which works because both sockets
-// allow its reuse.
+// reservePort returns an address on loopback that no other process gets for port 0 until free is called. It refuses
+// connections until a process listens at it, which works because both sockets allow its reuse.
 func reservePort() (address string, free func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -128,7 +126,7 @@ func reservePort() (address string, free func(), err error) {
 	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port), free, nil
 }
 
-// waitFor waits until a file exists and has a text in it, whichever if none is given.
+// waitFor waits until a file exists and contains a text, if one is given.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: waitfor file [text]")
@@ -144,10 +142,10 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}, func() string { return fmt.Sprintf("%s does not have %q; it has:\n%s", args[0], want, content) })
 }
 
-// waitMost is how long a script waits for what takes seconds on an idle machine.
+// waitMost is the maximum wait for what takes seconds on an idle machine.
 const waitMost = 2 * time.Minute
 
-// inTime waits until something is there, and else ends the script with what is missing.
+// inTime waits until there returns true, or fails the script with what is missing.
 func inTime(ts *testscript.TestScript, there func() bool, missing func() string) {
 	for end := time.Now().Add(waitMost); !there(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -156,7 +154,7 @@ func inTime(ts *testscript.TestScript, there func() bool, missing func() string)
 	}
 }
 
-// waitPort waits until somebody listens at an address.
+// waitPort waits until a process listens at an address.
 func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitport address")
@@ -170,7 +168,7 @@ func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 	}, func() string { return "nothing listens at " + args[0] })
 }
 
-// fetch writes what an address answers with into a file.
+// fetch writes the answer of a URL to a file.
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fetch url file")
@@ -200,7 +198,7 @@ func sqliteExec(path, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// books writes what a simulator charged, less refunds.
+// books writes the credits that a simulator charged, less refunds, to a file.
 func books(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: books url key file")
@@ -216,7 +214,7 @@ func books(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Appendf(nil, "spent\n%d\n", b.Total.Spent()), 0o644))
 }
 
-// document checks that standard output is one JSON document, and that it has a text in it.
+// document checks that standard output is one JSON document, and that it contains a text.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: document [text]")
@@ -224,14 +222,14 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	out := ts.ReadFile("stdout")
 	var v any
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
-		ts.Fatalf("standard output is no JSON document: %v\n%s", err, out)
+		ts.Fatalf("standard output is not a JSON document: %v\n%s", err, out)
 	}
 	if want := strings.Join(args, ""); !strings.Contains(out, want) {
 		ts.Fatalf("%q is not in %s", want, out)
 	}
 }
 
-// mount mounts a file system of a size in MB on a folder, or changes its size.
+// mount mounts a file system with a size in MB at a folder, or changes its size.
 func mount(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: mount folder megabytes")

@@ -16,32 +16,36 @@ import (
 	"outlierd/sync/job"
 )
 
-// TestFinderFindsWhatTheTablesHave asks for outliers in many ways and holds each answer against a
-// question of its own.
-func TestFinderFindsWhatTheTablesHave(t *testing.T) {
+// TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own.
+func TestFoundMatchesQueries(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(searches(3, 1))
 	w.mustRun("run", "--all", "--yes")
 	var channel, handle, language string
-	w.query(`select channel_id, ltrim(channel_handle, '@'), "language" from outliers where channel_handle is not null order by video_id limit 1`, func(row []any) {
+	w.query(`select channel_id, ltrim(channel_handle, '@'), "language" from outliers
+		where channel_handle is not null order by video_id limit 1`, func(row []any) {
 		channel, handle, language = row[0].(string), row[1].(string), row[2].(string)
 	})
+	const history = "video_id in (select video_id from outliers_history where "
 	find := publishedTables{path: w.published(), zone: time.UTC}.found
 	for name, c := range map[string]struct {
 		filter page.Filter
 		where  string
 	}{
-		"all":       {page.Filter{}, "true"},
-		"query":     {page.Filter{Query: "moka pot"}, "video_id in (select video_id from outliers_history where list_contains(queries, 'moka pot'))"},
-		"job":       {page.Filter{Job: "search-2"}, "video_id in (select video_id from outliers_history where _job = 'search-2')"},
-		"channel":   {page.Filter{Channel: channel}, "channel_id = '" + channel + "'"},
-		"handle":    {page.Filter{Channel: "@" + handle}, "ltrim(channel_handle, '@') = '" + handle + "'"},
-		"type":      {page.Filter{Kind: "short"}, "kind = 'short'"},
-		"language":  {page.Filter{Language: language}, "language = '" + language + "'"},
-		"ratio":     {page.Filter{Ratio: 3.5}, "average_views_ratio >= 3.5"},
-		"days":      {page.Filter{Days: 60}, "published_at >= now() - interval 60 days"},
-		"several":   {page.Filter{Kind: "video", Ratio: 2, Query: "minecraft"}, "kind = 'video' and average_views_ratio >= 2 and video_id in (select video_id from outliers_history where list_contains(queries, 'minecraft'))"},
+		"all":      {page.Filter{}, "true"},
+		"query":    {page.Filter{Query: "moka pot"}, history + "list_contains(queries, 'moka pot'))"},
+		"job":      {page.Filter{Job: "search-2"}, history + "_job = 'search-2')"},
+		"channel":  {page.Filter{Channel: channel}, "channel_id = '" + channel + "'"},
+		"handle":   {page.Filter{Channel: "@" + handle}, "ltrim(channel_handle, '@') = '" + handle + "'"},
+		"type":     {page.Filter{Kind: "short"}, "kind = 'short'"},
+		"language": {page.Filter{Language: language}, "language = '" + language + "'"},
+		"ratio":    {page.Filter{Ratio: 3.5}, "average_views_ratio >= 3.5"},
+		"days":     {page.Filter{Days: 60}, "published_at >= now() - interval 60 days"},
+		"several": {
+			page.Filter{Kind: "video", Ratio: 2, Query: "minecraft"},
+			"kind = 'video' and average_views_ratio >= 2 and " + history + "list_contains(queries, 'minecraft'))",
+		},
 		"quotation": {page.Filter{Query: "' or true --"}, "false"},
 	} {
 		for order, column := range foundOrders {
@@ -49,11 +53,12 @@ func TestFinderFindsWhatTheTablesHave(t *testing.T) {
 				continue
 			}
 			var want, got []string
-			w.query(fmt.Sprintf("select coalesce(title, video_id) from outliers where %s order by %s desc nulls last, video_id", c.where, column), func(row []any) {
+			w.query(fmt.Sprintf("select coalesce(title, video_id) from outliers where %s order by %s desc nulls last, video_id",
+				c.where, column), func(row []any) {
 				want = append(want, row[0].(string))
 			})
 			if len(want) == 0 && name != "quotation" {
-				t.Fatalf("%s: there is nothing to be found", name)
+				t.Fatalf("%s: the query finds nothing, the test needs outliers", name)
 			}
 			for c.filter.Page = 1; ; c.filter.Page++ {
 				found, err := find(context.Background(), c.filter)
@@ -61,7 +66,7 @@ func TestFinderFindsWhatTheTablesHave(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				if found.Total != int64(len(want)) {
-					t.Fatalf("%s, page %d: %d in all, want %d", name, c.filter.Page, found.Total, len(want))
+					t.Fatalf("%s, page %d: a total of %d, want %d", name, c.filter.Page, found.Total, len(want))
 				}
 				for _, f := range found.Outliers {
 					got = append(got, f.Title)
@@ -71,15 +76,15 @@ func TestFinderFindsWhatTheTablesHave(t *testing.T) {
 				}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s by %s: %q, want %q", name, order, got, want)
+				t.Errorf("%s by %s: got %q, want %q", name, order, got, want)
 			}
 		}
 	}
 }
 
-// TestVideosAndChannelsAreWhatTheTablesHave holds each part of the pages of some videos, and of their
-// channels, against a question of its own.
-func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
+// TestVideosAndChannelsMatchQueries compares each part of the pages of some videos, and of their channels, with a
+// query of its own.
+func TestVideosAndChannelsMatchQueries(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(searches(1, 3))
@@ -91,13 +96,14 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		return all
 	}
 	var videos []string
-	for _, from := range []string{"transcripts", "(from outliers where video_id not in (select video_id from videos))",
-		"(from channel_uploads where video_id not in (select video_id from outliers union select video_id from videos))"} {
+	for _, from := range []string{
+		"transcripts", "(from outliers where video_id not in (select video_id from videos))",
+		"(from channel_uploads where video_id not in (select video_id from outliers union select video_id from videos))",
+	} {
 		videos = append(videos, strings.Fields(text("select video_id from "+from+" order by video_id limit 1"))...)
 	}
 	if len(videos) != 3 {
-		t.Fatalf("there are videos of %d kinds, want one with a transcript, one without details, and an upload that no search brought",
-			len(videos))
+		t.Fatalf("%d videos, want one with a transcript, one without details, and an upload that no search found", len(videos))
 	}
 	for _, id := range videos {
 		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, Page: 1})
@@ -126,22 +132,26 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		is("views", lists["views"], `select view_count from (select observed_at, view_count from outliers_history where video_id = '%[1]s'
 			union all select observed_at, view_count from videos_history where video_id = '%[1]s'
 			union all select observed_at, view_count from channel_uploads_history where video_id = '%[1]s') order by observed_at`)
-		is("searches", lists["searches"], "select _run_id, queries[1], page + 1, rank from outliers_history where video_id = '%s' order by _response_id desc")
-		is("comments", lists["comments"], `select author_text, "text" from comments where video_id = '%s' order by likes_count desc nulls last, position`)
-		is("lines", lists["lines"], "select time_code, link, text from transcript_search where video_id = '%s' order by position limit 500")
+		is("searches", lists["searches"], `select _run_id, queries[1], page + 1, rank from outliers_history
+			where video_id = '%s' order by _response_id desc`)
+		is("comments", lists["comments"], `select author_text, "text" from comments
+			where video_id = '%s' order by likes_count desc nulls last, position`)
+		is("lines", lists["lines"], `select time_code, link, text from transcript_search
+			where video_id = '%s' order by position limit 500`)
 		is("line count", fmt.Sprintln(v.LineCount), "select count(*) from transcript_events where video_id = '%s'")
 		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last == "" {
-			t.Errorf("video %s: little is known: %+v", id, v)
+			t.Errorf("video %s: fields are missing: %+v", id, v)
 		}
 		c, err := tables.channel(t.Context(), page.ChannelFilter{ID: v.ChannelID, Page: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(c.Handle, "@") { // the page puts one in front
-			t.Errorf("channel %s has the handle %q", c.ID, c.Handle)
+		if strings.HasPrefix(c.Handle, "@") { // the page adds one
+			t.Errorf("channel %s has the handle %q, want it without @", c.ID, c.Handle)
 		}
 		want := text(fmt.Sprintf(`select count(distinct video_id) from (select video_id, channel_id from outliers
-			union all select video_id, channel_id from videos union all select video_id, channel_id from channel_uploads) where channel_id = '%s'`, c.ID))
+			union all select video_id, channel_id from videos
+			union all select video_id, channel_id from channel_uploads) where channel_id = '%s'`, c.ID))
 		if got := fmt.Sprintln(c.UploadCount); got != want || len(c.Uploads) != min(page.PerPage, int(c.UploadCount)) || c.Title == "" {
 			t.Errorf("channel %s: %s videos, %d shown, want %s: %+v", c.ID, got, len(c.Uploads), want, c)
 		}
@@ -152,8 +162,9 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		t.Fatal(v, err)
 	}
 	word := strings.ToUpper(v.Lines[0].Text)
-	if some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, Page: 1}); err != nil || len(some.Lines) == 0 || some.Lines[0] != v.Lines[0] {
-		t.Errorf("lines with %q: %+v %v", word, some.Lines, err)
+	some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, Page: 1})
+	if err != nil || len(some.Lines) == 0 || some.Lines[0] != v.Lines[0] {
+		t.Errorf("lines with %q: %+v %v, want %+v first", word, some.Lines, err, v.Lines[0])
 	}
 	for name, ask := range map[string]func() error{
 		"video": func() error {
@@ -166,13 +177,12 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 		},
 	} {
 		if err := ask(); !errors.Is(err, page.ErrUnknown) {
-			t.Errorf("an unknown %s: %v", name, err)
+			t.Errorf("an unknown %s: got %v, want %v", name, err, page.ErrUnknown)
 		}
 	}
 }
 
-// TestQuestionsOfThePage can be asked of what was published, and so can what people write; a download
-// has all rows.
+// TestQuestionsOfThePage runs the questions of the page and other SQL on the published tables, and downloads results.
 func TestQuestionsOfThePage(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
@@ -186,20 +196,22 @@ func TestQuestionsOfThePage(t *testing.T) {
 		}
 	}
 	for _, table := range catalog() {
-		if _, err := tables.first(t.Context(), fmt.Sprintf("select \"%s\" from %s limit 0", strings.Join(table.Columns, `", "`), table.Name)); err != nil {
+		sql := fmt.Sprintf(`select "%s" from %s limit 0`, strings.Join(table.Columns, `", "`), table.Name)
+		if _, err := tables.first(t.Context(), sql); err != nil {
 			t.Errorf("table %s of the catalog: %v", table.Name, err)
 		}
 	}
-	got, err := tables.first(t.Context(), "select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
+	got, err := tables.first(t.Context(),
+		"select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
 	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {
-		t.Fatalf("%+v %v", got, err)
+		t.Fatalf("got %+v, %v, want the time in the zone: 2026-11-24 01:30:00", got, err)
 	}
 	want := []page.Column{{Name: "at", Time: true}, {Name: "n", Number: true}, {Name: "s"}}
 	if diff := cmp.Diff(want, got.Columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if _, err := tables.first(t.Context(), "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
-		t.Errorf("a column that is not there: %v", err)
+		t.Errorf("a column that does not exist: got %v, want an error with its name", err)
 	}
 
 	const all = "select video_id, '=1+1' as formula from outliers order by video_id"
@@ -214,20 +226,22 @@ func TestQuestionsOfThePage(t *testing.T) {
 		}
 		begins := map[string]string{"csv": "video_id,formula\n", "parquet": "PAR1", "xlsx": "PK"}[format]
 		if !strings.HasPrefix(string(text), begins) || format == "csv" && !strings.Contains(string(text), ",'=1+1\n") {
-			t.Errorf("%s begins with %.60q", format, text)
+			t.Errorf("%s begins with %.60q, want %q, and formulas escaped in CSV", format, text, begins)
 		}
 	}
-	for sql, says := range map[string]string{"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables"} {
+	for sql, says := range map[string]string{
+		"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables",
+	} {
 		_, err := tables.whole(t.Context(), sql, "csv")
 		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
-			t.Errorf("download of %s: %v", sql, err)
+			t.Errorf("download of %s: got %v, want a refusal with %q", sql, err, says)
 		}
 	}
 	for _, tables := range []publishedTables{{}, {path: w.published() + ".away"}} {
 		_, asked := tables.first(t.Context(), "select 1")
 		_, got := tables.whole(t.Context(), "select 1", "csv")
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
-			t.Errorf("without a file: %v, %v", asked, got)
+			t.Errorf("without a file: got %v and %v, want %v", asked, got, page.ErrNothingPublished)
 		}
 	}
 }

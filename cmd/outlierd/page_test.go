@@ -20,7 +20,7 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// paged starts `up` with pages at an address that is free.
+// paged starts `up` with pages at a free address.
 func (w *testWorld) paged(jobs string) (address string, stop func()) {
 	w.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func (w *testWorld) paged(jobs string) (address string, stop func()) {
 	}
 	w.write(jobs + "daemon: {listen: \"" + address + "\"}\n")
 	stop = w.daemon()
-	for ; ; time.Sleep(10 * time.Millisecond) { // the socket for commands is there first
+	for ; ; time.Sleep(10 * time.Millisecond) { // the socket for commands is created before
 		if c, err := net.Dial("tcp", address); err == nil {
 			_ = c.Close()
 			return "http://" + address, stop
@@ -41,7 +41,7 @@ func (w *testWorld) paged(jobs string) (address string, stop func()) {
 	}
 }
 
-// get is a page of a daemon, with the signs of HTML as the characters that they stand for.
+// get returns a page of a daemon, with HTML entities unescaped.
 func (w *testWorld) get(address string) string {
 	w.Helper()
 	r, err := http.Get(address)
@@ -51,12 +51,12 @@ func (w *testWorld) get(address string) string {
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != http.StatusOK {
-		w.Fatalf("%s: HTTP %d %s %v", address, r.StatusCode, body, err)
+		w.Fatalf("%s: HTTP %d %s %v, want %d", address, r.StatusCode, body, err, http.StatusOK)
 	}
 	return html.UnescapeString(string(body))
 }
 
-// TestPagesShowWhatTheCommandsShow of the runs that were before the daemon.
+// TestPagesShowWhatTheCommandsShow about runs from before the daemon started.
 func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
@@ -73,20 +73,22 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 		Hits   int64
 	}
 	if err := json.Unmarshal([]byte(w.mustRun("runs", "-o", "json")), &runs); err != nil || len(runs) != 3 {
-		t.Fatalf("%d runs, %v", len(runs), err)
+		t.Fatalf("%d runs, %v, want 3", len(runs), err)
 	}
 	now := w.get(address + "/")
 	spent := 0
 	w.query("select sum(price)::bigint from ops.credits", func(row []any) { spent = int(row[0].(int64)) })
-	for _, want := range []string{"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; with even spending from")} {
+	for _, want := range []string{
+		"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; with even spending from"),
+	} {
 		if !strings.Contains(now, want) {
-			t.Errorf("the page of now lacks %q: %s", want, now)
+			t.Errorf("the page Now does not contain %q: %s", want, now)
 		}
 	}
 	list := w.get(address + "/runs")
 	for _, r := range runs {
 		if !strings.Contains(list, "/runs/"+r.Run) {
-			t.Errorf("the list lacks %+v", r)
+			t.Errorf("the list does not contain %+v", r)
 		}
 		var d runDetails
 		if err := json.Unmarshal([]byte(w.mustRun("runs", r.Run, "-o", "json")), &d); err != nil {
@@ -99,15 +101,15 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 		}
 		for _, want := range wants {
 			if !strings.Contains(page, want) {
-				t.Errorf("run %s: the page lacks %q", r.Run, want)
+				t.Errorf("run %s: the page does not contain %q", r.Run, want)
 			}
 		}
 		if bars := strings.Count(page, "<svg"); int64(bars) != d.Requests {
-			t.Errorf("run %s: %d bars for %d requests", r.Run, bars, d.Requests)
+			t.Errorf("run %s: %d bars, want one for each of %d requests", r.Run, bars, d.Requests)
 		}
 	}
 	if only := w.get(address + "/runs?job=search-1&status=ok"); strings.Count(only, "/runs/0") != 1 {
-		t.Errorf("runs of one job: %s", only)
+		t.Errorf("the list of one job has %d runs, want 1: %s", strings.Count(only, "/runs/0"), only)
 	}
 }
 
@@ -118,7 +120,7 @@ type visitor struct {
 	address string
 }
 
-// loggedIn is a browser that `open` has logged in.
+// loggedIn returns a browser that is logged in with a URL of `open`.
 func (w *testWorld) loggedIn(address string) *visitor {
 	w.Helper()
 	jar, err := cookiejar.New(nil)
@@ -126,13 +128,14 @@ func (w *testWorld) loggedIn(address string) *visitor {
 		w.Fatal(err)
 	}
 	v := &visitor{w, http.Client{Jar: jar}, address}
-	if code, body := v.visit(strings.TrimPrefix(strings.TrimSpace(w.mustRun("open", "--print")), address)); code != http.StatusOK {
-		w.Fatalf("login: HTTP %d %s", code, body)
+	login := strings.TrimPrefix(strings.TrimSpace(w.mustRun("open", "--print")), address)
+	if code, body := v.visit(login); code != http.StatusOK {
+		w.Fatalf("login: HTTP %d %s, want %d", code, body, http.StatusOK)
 	}
 	return v
 }
 
-// visit looks at a page, with the signs of HTML as the characters that they stand for.
+// visit requests a page, and returns it with HTML entities unescaped.
 func (v *visitor) visit(path string) (code int, body string) {
 	v.Helper()
 	return v.read(v.Get(v.address + path))
@@ -153,8 +156,8 @@ func (v *visitor) read(r *http.Response, err error) (code int, body string) {
 
 var hiddenFields = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 
-// agree looks at an offer and presses its button, with what a person has typed beside it. It
-// returns what the offer says, and the page after it.
+// agree requests an offer and submits its form with the fields that a user has typed. It returns the offer and the
+// page after it.
 func (v *visitor) agree(path string, typed url.Values) (offer, after string) {
 	v.Helper()
 	code, offer := v.visit(path)
@@ -178,16 +181,16 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	jobs := strings.ReplaceAll(searches(1, 2), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
 	address, stop := w.paged(jobs)
 	defer stop()
-	stranger := &visitor{testWorld: w, address: address}
-	if code, body := stranger.visit("/do/run?job=search-0"); code != http.StatusUnauthorized || strings.Contains(body, "credits") {
-		t.Errorf("without a login: HTTP %d %s", code, body)
+	anonymous := &visitor{testWorld: w, address: address}
+	if code, body := anonymous.visit("/do/run?job=search-0"); code != http.StatusUnauthorized || strings.Contains(body, "credits") {
+		t.Errorf("without a login: HTTP %d %s, want %d without a price", code, body, http.StatusUnauthorized)
 	}
 	v := w.loggedIn(address)
 	is := func(what, page string, wants ...string) {
 		t.Helper()
 		for _, want := range wants {
 			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page lacks %q: %s", what, want, page)
+				t.Errorf("%s: the page does not contain %q: %s", what, want, page)
 			}
 		}
 	}
@@ -206,35 +209,40 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 		}
 	}
 	if len(done) != 1 || done[0].Status != "ok" || !strings.Contains(after, done[0].Run) {
-		t.Errorf("runs: %+v; the page: %s", done, after)
+		t.Errorf("runs are %+v, want one with status ok, whose id is on the page: %s", done, after)
 	}
 
 	offer, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"2100-01-01"}, "why": {"the <launch>"}})
 	is("offer of a pause", offer, "This costs nothing", `name="until"`)
 	is("pause", after, "search-1 is paused until 2100-01-01 00:00 UTC (the <launch>).")
 	is("status", v.now(), "paused until 2100", "/do/resume?job=search-1")
-	if _, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"yesterday"}}); !strings.Contains(after, "want a date, a time") {
-		t.Errorf("a pause until yesterday: %s", after)
+	_, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"yesterday"}})
+	if !strings.Contains(after, "want a date, a time") {
+		t.Errorf("a pause until yesterday was not refused: %s", after)
 	}
 	offer, after = v.agree("/do/resume?job=search-1", nil)
 	is("offer of a resumption", offer, "paused until 2100", "at most 2 credits")
 	is("resumption", after, "search-1 is resumed.")
 	if now := v.now(); strings.Contains(now, "paused until") {
-		t.Errorf("after the resumption: %s", now)
+		t.Errorf("after the resumption, the job is still paused: %s", now)
 	}
 	for path, want := range map[string]string{
-		"/do/resume?job=search-1": "search-1 is not paused", "/do/run?job=other": "no job", "/do/lift": "no calls are blocked",
-		"/do/cancel?run=01a2": "01a2", "/do/adopt?intent=7": "no unconfirmed start has the intent 7", "/do/resolve": "no unconfirmed start has the intent 0",
+		"/do/resume?job=search-1": "search-1 is not paused",
+		"/do/run?job=other":       "no job",
+		"/do/lift":                "no calls are blocked",
+		"/do/cancel?run=01a2":     "01a2",
+		"/do/adopt?intent=7":      "no unconfirmed start has the intent 7",
+		"/do/resolve":             "no unconfirmed start has the intent 0",
 	} {
 		if code, body := v.visit(path); code != http.StatusConflict || !strings.Contains(body, want) {
-			t.Errorf("%s: HTTP %d %s", path, code, body)
+			t.Errorf("%s: HTTP %d %s, want %d with %q", path, code, body, http.StatusConflict, want)
 		}
 	}
 	if code, _ := v.visit("/do/shutdown"); code != http.StatusNotFound {
-		t.Errorf("an unknown action: HTTP %d", code)
+		t.Errorf("an unknown action: HTTP %d, want %d", code, http.StatusNotFound)
 	}
 
-	// What was shown is what is agreed to: a job that was edited meanwhile is not run.
+	// A job that was edited after the offer was shown is not run.
 	_, stale := v.visit("/do/run?job=search-2")
 	form := url.Values{}
 	for _, field := range hiddenFields.FindAllStringSubmatch(stale, -1) {
@@ -242,16 +250,16 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 	form.Set("seen", "of another job")
 	before := status()
-	if code, body := v.read(v.PostForm(address+"/do/run", form)); code != http.StatusConflict || !strings.Contains(body, "has changed since its price was shown") {
-		t.Errorf("HTTP %d %s", code, body)
+	code, body := v.read(v.PostForm(address+"/do/run", form))
+	if code != http.StatusConflict || !strings.Contains(body, "has changed since its price was shown") {
+		t.Errorf("a run of an edited job: HTTP %d %s, want %d", code, body, http.StatusConflict)
 	}
 	if after := status(); before != after {
 		t.Errorf("a refused run changed the status from\n%s\nto\n%s", before, after)
 	}
 }
 
-// TestPageLiftsBlocks: a run that waits, what it has queued, credits of unknown outcome,
-// and unconfirmed scans.
+// TestPageLiftsBlocks of calls, cancels a run that waits, clears a queue, and settles unconfirmed scans.
 func TestPageLiftsBlocks(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
@@ -269,7 +277,7 @@ jobs:
 		t.Helper()
 		for _, want := range wants {
 			if !strings.Contains(page, want) {
-				t.Fatalf("%s: the page lacks %q: %s", what, want, page)
+				t.Fatalf("%s: the page does not contain %q: %s", what, want, page)
 			}
 		}
 	}
@@ -298,7 +306,7 @@ jobs:
 	is("offer to lift", offer, "This costs nothing")
 	is("lifted", after, "Calls resume")
 	if now := v.now(); strings.Contains(now, "/do/lift") {
-		t.Errorf("after it was lifted: %s", now)
+		t.Errorf("after the block was lifted, the page still offers it: %s", now)
 	}
 
 	// The rest of the run waits for the next minute.
@@ -311,11 +319,11 @@ jobs:
 	is("offer to clear the queue", offer, "queued call", "This costs nothing")
 	is("cleared queue", after, "of many cancelled.")
 	if now := v.now(); strings.Contains(now, "/do/clear") {
-		t.Errorf("after it was cleared: %s", now)
+		t.Errorf("after the queue was cleared, the page still offers it: %s", now)
 	}
 }
 
-// until looks at Now until it has a text, and returns that with what follows up to a quotation mark.
+// until waits until the page Now contains a text, and returns the text and what follows up to a quotation mark.
 func (v *visitor) until(text string) string {
 	v.Helper()
 	now := ""
@@ -326,18 +334,18 @@ func (v *visitor) until(text string) string {
 			return text + end
 		}
 	}
-	v.Fatalf("Now does not get %s: %s", text, now)
+	v.Fatalf("after 30 s the page Now does not contain %s: %s", text, now)
 	return ""
 }
 
-// now is the page Now.
+// now returns the page Now.
 func (v *visitor) now() string {
 	v.Helper()
 	_, body := v.visit("/")
 	return body
 }
 
-// get reads a page whole.
+// get requests a page.
 func get(address string) (status int, body string, err error) {
 	r, err := http.Get(address)
 	if err != nil {
@@ -348,13 +356,16 @@ func get(address string) (status int, body string, err error) {
 	return r.StatusCode, string(text), err
 }
 
-// TestTwoHundredReadsDuringARun: every page is shown, and the run brings and costs what it does alone.
-func TestTwoHundredReadsDuringARun(t *testing.T) {
+// TestReadsDoNotChangeRuns: during runs, 200 concurrent requests of pages are answered, and the runs have the same
+// rows and costs as without them.
+func TestReadsDoNotChangeRuns(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	jobs := strings.ReplaceAll(searches(3, 20), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
-	brought := func(w *testWorld) (text string) {
-		for _, question := range []string{"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits"} {
-			w.query(question, func(row []any) { text += fmt.Sprintln(row...) })
+	rowsAndCosts := func(w *testWorld) (text string) {
+		for _, query := range []string{
+			"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits",
+		} {
+			w.query(query, func(row []any) { text += fmt.Sprintln(row...) })
 		}
 		return text
 	}
@@ -365,11 +376,13 @@ func TestTwoHundredReadsDuringARun(t *testing.T) {
 	}
 	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	address, stop := w.paged(jobs)
-	w.mustRun("run", "search-0") // so that there is something to look at
+	w.mustRun("run", "search-0") // so that the pages have content
 	var video, channel, run string
 	w.query("select any_value(video_id), any_value(channel_id), (select any_value(run_id) from ops.runs) from outliers",
 		func(row []any) { video, channel, run = row[0].(string), row[1].(string), row[2].(string) })
-	pages := []string{"/", "/found", "/found?as=map&ratio=2", "/runs", "/runs/" + run, "/videos/" + video, "/channels/" + channel, "/ask"}
+	pages := []string{
+		"/", "/found", "/found?as=map&ratio=2", "/runs", "/runs/" + run, "/videos/" + video, "/channels/" + channel, "/ask",
+	}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for i := range 2 {
@@ -382,10 +395,10 @@ func TestTwoHundredReadsDuringARun(t *testing.T) {
 			for t.Context().Err() == nil {
 				status, body, err := get(address + path)
 				if status == http.StatusServiceUnavailable && strings.Contains(body, "load the page again") {
-					continue // the machine is too slow for two hundred at a time
+					continue // the machine is too slow for 200 requests at a time
 				}
 				if err != nil || status != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(body), "</html>") {
-					t.Errorf("%s: HTTP %d %s %v", path, status, body, err)
+					t.Errorf("%s: HTTP %d %s %v, want a complete page", path, status, body, err)
 				}
 				return
 			}
@@ -393,7 +406,7 @@ func TestTwoHundredReadsDuringARun(t *testing.T) {
 	}
 	reading.Wait()
 	stop()
-	if got, want := brought(w), brought(calm); got != want {
+	if got, want := rowsAndCosts(w), rowsAndCosts(calm); got != want {
 		t.Errorf("rows and costs of the runs during the reads are\n%s\nwant\n%s", got, want)
 	}
 }

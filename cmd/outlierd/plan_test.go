@@ -27,7 +27,7 @@ func estimate(credits, lost outlier.Credits, requests int, minutes float64) fore
 	return forecast.Estimate{Cost: plan.Cost{Credits: credits, Lost: lost, Requests: requests}, Minutes: minutes}
 }
 
-// everyPlan has all that a plan can tell.
+// everyPlan has everything that a plan can show.
 var everyPlan = forecast.Forecast{
 	At: day(21, 12), Pace: "10/min",
 	Refused: []forecast.Refusal{{Block: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
@@ -115,7 +115,7 @@ func TestBudgetForPeople(t *testing.T) {
 	golden(t, "budget.golden", got)
 	for line := range strings.Lines(got) {
 		if strings.ContainsRune(line, '\x1b') {
-			t.Errorf("%q acts on a terminal", line)
+			t.Errorf("%q contains an escape sequence", line)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestOriginForPeople(t *testing.T) {
 	golden(t, "why.golden", why.text(time.UTC))
 }
 
-// golden compares a text with what is kept in testdata; -update keeps it.
+// golden compares a text with a golden file; -update writes it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

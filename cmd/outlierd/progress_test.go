@@ -99,8 +99,7 @@ func TestProgressWithoutABoundHasNoETA(t *testing.T) {
 	}
 }
 
-// TestProgressStaysOnTheScreen has a hundred searches and little room: the one under
-// way is always among those shown.
+// TestProgressStaysOnTheScreen has a hundred searches on a small screen: the current one is always shown.
 func TestProgressStaysOnTheScreen(t *testing.T) {
 	for at := range 101 {
 		p := underWay()
@@ -130,8 +129,8 @@ func compareLines(t *testing.T, want string, lines []string) {
 	}
 }
 
-// screen is a terminal that knows the three commands that the block uses: to the
-// line's begin, up so many rows, and clear from here to the end. What is too long wraps.
+// screen is a terminal with the three control sequences that the block uses: carriage return, cursor up, and clear to
+// the end of the screen. Long lines wrap.
 type screen struct {
 	*testing.T
 	columns, column int
@@ -172,14 +171,14 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// resize wraps what stands there anew, as terminals do.
+// resize wraps the lines again, as terminals do.
 func (s *screen) resize(columns int) {
 	rows := s.rows
 	s.columns, s.rows, s.column = columns, []string{""}, 0
 	_, _ = s.Write([]byte(strings.Join(rows, "\n"))) // it never fails
 }
 
-// linesOf is the text of the block at noon.
+// linesOf returns the text of the block at noon.
 func linesOf(p engine.Progress) func(int) []string {
 	return func(rows int) []string { return progressLines(p, noon, rows) }
 }
@@ -193,7 +192,7 @@ func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 		p.Searches[0].Queries = []string{"\x1b[2J hostile " + strings.Repeat("長い", 50)}
 		p.Job = strings.Repeat("name", 20)
 		b.Draw(linesOf(p))
-		p.Searches = p.Searches[:1] // a shorter block leaves nothing of the longer one
+		p.Searches = p.Searches[:1] // a shorter block must remove the lines of the longer one
 		b.Draw(linesOf(p))
 		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
 			t.Errorf("at %d columns the screen is %q", columns, s.rows)
@@ -202,7 +201,7 @@ func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 		b.Draw(linesOf(p))
 		fmt.Fprint(s, "^C")
 		b.Erase()
-		b.Erase() // once is enough, twice does no harm
+		b.Erase() // the second call must change nothing
 		fmt.Fprintln(s, "after")
 		if diff := cmp.Diff([]string{"before", "after", ""}, s.rows); diff != "" {
 			t.Errorf("at %d columns, at the end (-want +got):\n%s", columns, diff)
@@ -244,11 +243,11 @@ func TestClockAndBar(t *testing.T) {
 		}
 	}
 	if got := term.Bar(1, job.AllPages); term.Width(got) != term.BarWidth {
-		t.Errorf("the bar of an unbounded search is %q", got)
+		t.Errorf("the bar of an unbounded search is %q, want none", got)
 	}
 }
 
-// TestLogOmitsEmptyValues: a search is about no entity.
+// TestLogOmitsEmptyValues: for example, a search has no entity.
 func TestLogOmitsEmptyValues(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer

@@ -24,8 +24,8 @@ jobs:
     enrich: {details: {top: 1}}
 `
 
-// TestOtherUserReadsThePublishedTables: the state is its owner's alone. What shows the record
-// answers from the published tables and says so; what only the state has says who may see it.
+// TestOtherUserReadsThePublishedTables: only the owner can read the state. For other users, commands use the published
+// tables and say so, or name the user whose state they need.
 func TestOtherUserReadsThePublishedTables(t *testing.T) {
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
@@ -58,8 +58,8 @@ func TestOtherUserReadsThePublishedTables(t *testing.T) {
 	})
 }
 
-// TestCopyWithoutTheStateAnswersFromThePublishedTables: what was spent is on record there too.
-// A run is refused, and leaves no state behind that would look like one that spent nothing.
+// TestCopyWithoutTheStateAnswersFromThePublishedTables: they also have the credits that were spent. A run is refused,
+// and creates no state, which would have no record of them.
 func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
@@ -86,7 +86,7 @@ func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
 		contains(p, p.refused(exitFailed, "run"), "the state folder is lost or older than the sink")
 		contains(p, p.refused(exitFailed, "budget", "adjust", "+1", "--why", "test"), "state is missing")
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a run that was refused leaves a state behind: %v", err)
+			t.Errorf("a refused run has created a state: %v", err)
 		}
 		answers()
 		if got := p.must("budget", "-o", "csv"); got != withState["csv"] {
@@ -98,7 +98,7 @@ func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
 	})
 }
 
-// keysOf are the paths of all members of a JSON document.
+// keysOf returns the paths of all members of a JSON document.
 func keysOf(t *testing.T, document string) []string {
 	t.Helper()
 	var v any
@@ -125,7 +125,7 @@ func keysOf(t *testing.T, document string) []string {
 	return slices.Compact(keys)
 }
 
-// asColleague does something as a user who may read the published tables and not the state.
+// asColleague calls something as a user who may read the published tables, but not the state.
 func (p *person) asColleague(something func()) {
 	p.Helper()
 	if os.Getuid() != 0 {
@@ -143,7 +143,7 @@ func (p *person) asColleague(something func()) {
 		}
 	}
 	const stranger = 65534
-	runtime.LockOSThread() // whose user for files this is
+	runtime.LockOSThread() // the user for file access is set per thread
 	defer runtime.UnlockOSThread()
 	if _, err := unix.SetfsuidRetUid(stranger); err != nil {
 		p.Fatal(err)

@@ -13,10 +13,9 @@ import (
 	"outlierd/sync/state"
 )
 
-// TestLongClearDoesNotGrowTheDatabaseLog: what is cancelled beside the process that holds the state
-// goes through the log of the database, which is folded into the file meanwhile. A look at the
-// record that is still held would keep it from that; the log would grow with the queue, and the
-// next call would wait until all of it is in the file.
+// TestLongClearDoesNotGrowTheDatabaseLog: cancelled calls are written to the WAL of the database, which is checkpointed
+// meanwhile. A read transaction that stays open would prevent that: the WAL would grow with the queue, and the next
+// call would wait for a long checkpoint.
 func TestLongClearDoesNotGrowTheDatabaseLog(t *testing.T) {
 	racesLittle(t)
 	t.Parallel() // it runs processes of its own
@@ -49,9 +48,9 @@ func TestLongClearDoesNotGrowTheDatabaseLog(t *testing.T) {
 	}
 	before := size()
 	if out := w.mustRun("queue", "clear", "long"); !strings.Contains(out, fmt.Sprint(calls)) {
-		t.Errorf("queue clear: %s", out)
+		t.Errorf("queue clear printed: %s", out)
 	}
 	if after := size(); after > before+before/2 {
-		t.Errorf("the log had %d bytes after queueing and has %d now: it was not used again", before, after)
+		t.Errorf("the WAL had %d bytes after queueing and has %d now: it was not checkpointed", before, after)
 	}
 }

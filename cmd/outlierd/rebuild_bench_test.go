@@ -19,7 +19,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// pages are searches for forty topics in some orders, and fetch nothing about what they find.
+// pages returns a job file with searches for forty topics in some sort orders, without enrichment.
 func pages() string {
 	var jobs strings.Builder
 	jobs.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\n" +
@@ -38,7 +38,7 @@ const topics = `    for_each:
         beekeeping, calligraphy, cycling, parkour, origami, cocktails, fermentation]
 `
 
-// hitType is a hit with the types that the interface names.
+// hitType is the DuckDB type of a hit, with the documented types of its fields.
 const hitType = `STRUCT(
 	id VARCHAR, kind VARCHAR, "time" %[1]s,
 	snippet STRUCT(channelId VARCHAR, channelTitle VARCHAR, channelHandle VARCHAR, channelSubscribers BIGINT, title VARCHAR,
@@ -50,9 +50,8 @@ const hitType = `STRUCT(
 		isPositiveOutlier BOOLEAN, isNegativeOutlier BOOLEAN),
 	classification STRUCT(isFaceless BOOLEAN, quality VARCHAR))[]`
 
-// readTables makes the tables of hits that the program makes, as SQL would, from files in which each answer
-// stands beside what the journal knows of it. It spares what read_json does not tell: which fields an
-// answer lacks, and which it has besides, so that the columns extra and fields_missing stay NULL.
+// readTables builds the tables of hits with SQL, from files with answers and their rows of the journal. It omits what
+// read_json cannot return, which are missing and additional fields: the columns extra and fields_missing are NULL.
 var readTables = `INSERT INTO warehouse.main.outliers_history BY NAME
 	SELECT h.id AS video_id, h.kind, h.snippet.title, h.snippet.channelId AS channel_id, h.snippet.channelTitle AS channel_title,
 		h.snippet.channelHandle AS channel_handle, h.snippet.channelSubscribers AS channel_subscribers,
@@ -94,7 +93,7 @@ func imagesOf(sizes ...string) string {
 	return "STRUCT(" + strings.Join(fields, ", ") + ")"
 }
 
-// readHits makes one plain table of some columns of the hits, as a person would who has only DuckDB.
+// readHits builds a single table with some columns of the hits, as a user of DuckDB would.
 var readHits = `CREATE OR REPLACE TABLE warehouse.main.hits AS
 	SELECT h.id, h.kind, h.snippet.channelId, h.snippet.channelTitle, h.snippet.channelHandle, h.snippet.channelSubscribers,
 		h.snippet.title, h.snippet.publishedAt, h.snippet."language", h.snippet.duration, h.snippet.thumbnails.high.url,
@@ -102,12 +101,11 @@ var readHits = `CREATE OR REPLACE TABLE warehouse.main.hits AS
 	FROM (SELECT unnest(answer.hits) AS h FROM read_json(%[1]s, maximum_object_size = 100000000, columns = {
 		answer: 'STRUCT(hits ` + fmt.Sprintf(hitType, "VARCHAR", `STRUCT("high" STRUCT(url VARCHAR))`) + `)'}))`
 
-// BenchmarkRebuildBesideReadJSON is how many rows a second of CPU brings into DuckDB: by the whole
-// command "rebuild duckdb", which opens the journal, judges the answers, makes the tables of the
-// operations too and publishes a copy, as a multiple of what DuckDB's read_json and SQL make of the
-// same answers, from one file and from a file an answer. tables are the same tables, which it compares;
-// plain is one table of some columns, with neither lineage nor the last state of each video. appended
-// is decoding the same answers and appending their hits to the history alone, against that one table.
+// BenchmarkRebuildBesideReadJSON measures how many rows are written to DuckDB per second of CPU time: by the whole
+// command "rebuild duckdb", which opens the journal, checks the answers, builds the operations tables too and publishes
+// a copy, relative to DuckDB's read_json and SQL with the same answers, from one file and from a file per answer.
+// "tables" builds the same tables, which are compared. "plain" builds one table with some columns, without lineage and
+// current tables. "appended" decodes the same answers and appends their hits to the history, relative to that table.
 func BenchmarkRebuildBesideReadJSON(b *testing.B) {
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(pages())
@@ -215,7 +213,7 @@ func (w *testWorld) appendHits(db *database.DB) {
 }
 
 // sameHits compares the tables of hits with those of the published file, without the columns that
-// [readTables] spares.
+// [readTables] omits.
 func (w *testWorld) sameHits(db *database.DB) {
 	w.Helper()
 	if _, err := db.Exec(w.Context(), "ATTACH "+database.Text(w.published())+" AS published (READ_ONLY)"); err != nil {
@@ -234,8 +232,7 @@ func (w *testWorld) sameHits(db *database.DB) {
 	}
 }
 
-// exportAnswers writes the answers of the journal, each with what the journal knows of it, into
-// all.ndjson, and each into a file of its own.
+// exportAnswers writes the answers of the journal with their rows to all.ndjson, and each to a file of its own.
 func (w *testWorld) exportAnswers(dir string) {
 	w.Helper()
 	s, err := state.Open(w.Context(), filepath.Join(w.dir, "data", "state"), state.Options{Service: w.url})

@@ -28,7 +28,7 @@ type edited struct {
 
 	mu       sync.Mutex
 	log      bytes.Buffer
-	taken    []*job.Config // in their order, the first one aside
+	taken    []*job.Config // the files that were used, in order, except for the first
 	failed   error         // of apply
 	refusals []bool        // whether the file was refused, at each change
 }
@@ -84,7 +84,7 @@ func edit(t *testing.T, test func(e *edited)) {
 	})
 }
 
-// Write is the log.
+// Write appends to the log.
 func (e *edited) Write(line []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,7 +104,7 @@ func (e *edited) write(name, text string) {
 	}
 }
 
-// replace puts a new file in the place of the old one, as editors do.
+// replace replaces the file with a new one, as editors do.
 func (e *edited) replace(text string) {
 	e.Helper()
 	e.write("new", text)
@@ -113,7 +113,7 @@ func (e *edited) replace(text string) {
 	}
 }
 
-// later lets the reloader look, and returns what it took and logged since.
+// later waits, and returns the files that the reloader has used and logged since.
 func (e *edited) later(d time.Duration) (pages []int, log string) {
 	e.Helper()
 	time.Sleep(d)
@@ -129,7 +129,7 @@ func (e *edited) later(d time.Duration) (pages []int, log string) {
 	return pages, log
 }
 
-// want checks what was taken within two minutes, and that the log says something once.
+// want checks which files were used within two minutes, and that the log contains a text once.
 func (e *edited) want(what string, pages []int, says string) {
 	e.Helper()
 	got, log := e.later(2 * time.Minute)
@@ -154,13 +154,13 @@ func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
 		e.want("a file that ${file:…} names", []int{4}, `changes="notify changed"`)
 		e.write("hook", "https://hooks.example/CANARY-2")
 		if _, log := e.later(2 * time.Minute); strings.Contains(log, "CANARY") || !strings.Contains(log, "notify changed") {
-			t.Errorf("the log of a changed secret is %s", log)
+			t.Errorf("the log after a change of a secret is %s", log)
 		}
 		e.want("nothing since", nil, "")
 	})
 }
 
-// TestMountedFileIsFollowed: a volume of Kubernetes is a link to a folder, and is switched at once.
+// TestMountedFileIsFollowed: a volume of Kubernetes is a link to a folder, which is replaced atomically.
 func TestMountedFileIsFollowed(t *testing.T) {
 	edit(t, func(e *edited) {
 		mount := func(version string, pages int) {
@@ -184,7 +184,7 @@ func TestMountedFileIsFollowed(t *testing.T) {
 	})
 }
 
-// TestFileThatCannotBeUsedIsRefusedOnce, and the next good one is taken.
+// TestFileThatCannotBeUsedIsRefusedOnce, and the next valid one is used.
 func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(e *edited, path string)
@@ -231,11 +231,10 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestHundredEditsInARowAreOneReload, as long as they follow one another within seconds; what is
-// being written is not read.
+// TestHundredEditsInARowAreOneReload if they are seconds apart: a file is not read while it is written.
 func TestHundredEditsInARowAreOneReload(t *testing.T) {
 	edit(t, func(e *edited) {
-		time.Sleep(time.Second / 2) // no edit coincides with a look, which might see it half-written twice
+		time.Sleep(time.Second / 2) // so that no edit coincides with a check, which might see it half-written twice
 		for n := range 100 {
 			e.write("jobs.yaml", editedFile[:len(editedFile)-n%40])
 			time.Sleep(2 * time.Second)
@@ -249,7 +248,7 @@ func TestHundredEditsInARowAreOneReload(t *testing.T) {
 	})
 }
 
-// TestHangupReloadsAtOnce, also where only a hangup does.
+// TestHangupReloadsAtOnce, also with daemon.reload: signal.
 func TestHangupReloadsAtOnce(t *testing.T) {
 	edit(t, func(e *edited) {
 		e.write("jobs.yaml", e.pages(3)+"daemon: {reload: signal}\n")
@@ -266,7 +265,7 @@ func TestHangupReloadsAtOnce(t *testing.T) {
 	})
 }
 
-// TestReloadThatFailsIsTriedAgain, as where the state is locked just then.
+// TestReloadThatFailsIsTriedAgain, such as while the state is locked.
 func TestReloadThatFailsIsTriedAgain(t *testing.T) {
 	edit(t, func(e *edited) {
 		e.fail(errors.New("locked"))

@@ -14,12 +14,12 @@ import (
 	"outlierd/sync/job"
 )
 
-// kept gives a person's jobs a retention.
+// kept returns a job file with a retention.
 func kept(jobs, retention string) string {
 	return strings.Replace(jobs, "jobs:", "retention: {journal: "+retention+"}\njobs:", 1)
 }
 
-// fewJobs bring some rows of most tables.
+// fewJobs store rows in most tables.
 const fewJobs = `
 version: 1
 service: {url: "sim://"}
@@ -28,7 +28,7 @@ jobs:
   coffee: {schedule: "30 6 * * *", search: {query: [espresso], sort: z_score desc}, enrich: {channel_videos: {top: 2}, comments: {top: 4}}}
 `
 
-// pruned is how far the journal is pruned.
+// pruned returns the id of the last pruned answer.
 func (p *person) pruned() (upTo int64) {
 	p.Helper()
 	p.opened(func(o *program) (err error) {
@@ -38,12 +38,12 @@ func (p *person) pruned() (upTo int64) {
 	return upTo
 }
 
-// place is where readers of a sink find it.
+// place returns the path of a sink.
 func (p *person) place(kind string) string {
 	return filepath.Join(p.dir, "data", map[string]string{job.SinkDuckDB: "outliers.duckdb", job.SinkParquet: "parquet"}[kind])
 }
 
-// copied copies what readers of a sink find now to another place.
+// copied copies the present files of a sink, and returns the path of the copy.
 func (p *person) copied(kind string) string {
 	p.Helper()
 	from := p.place(kind)
@@ -67,7 +67,7 @@ func (p *person) copied(kind string) string {
 	return to
 }
 
-// holdsSame compares the rows of two sinks, whichever they are.
+// holdsSame compares the rows of two sinks of any kind.
 func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	p.Helper()
 	reader := compare.Open(filepath.Join(p.dir, "sort"))
@@ -97,7 +97,7 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	}
 }
 
-// rebuildsSame rebuilds each sink in turn, and wants the rows that it had before.
+// rebuildsSame rebuilds each sink, and compares its rows with those before.
 func (p *person) rebuildsSame() {
 	p.Helper()
 	for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
@@ -122,18 +122,18 @@ func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 		p.must("forget", "--channel", p.ask("select channel_id from channels order by channel_id limit 1"), "--yes")
 		p.up(half)
 		if again := p.pruned(); again <= first {
-			p.Errorf("pruned up to %d after %d", again, first)
+			p.Errorf("pruned up to answer %d, want more than %d", again, first)
 		}
 		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
 		p.rebuildsSame()
 		output := p.must("check", "--read-data")
 		if strings.Count(output, "match the journal") != 3 || strings.Count(output, "(the journal is pruned)") != 2 {
-			p.Errorf("check says:\n%s", output)
+			p.Errorf("want three files that match the journal, two of them with a pruned journal, got:\n%s", output)
 		}
 	})
 }
 
-// prunes runs a daemon until something is pruned.
+// prunes runs a daemon until it has pruned an answer.
 func (p *person) prunes() (upTo int64) {
 	p.Helper()
 	p.up(40 * time.Hour)
@@ -147,7 +147,7 @@ func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
 	racesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
-		// A channel, a video of it in the oldest rows, and an author of comments elsewhere.
+		// A channel with a video in the oldest rows, and an author of comments elsewhere.
 		channel := p.ask("select channel_id from outliers_history where channel_id in (select channel_id from channel_uploads) order by _response_id limit 1")
 		video := p.ask("select video_id from outliers_history where channel_id = '" + channel + "' order by _response_id limit 1")
 		author := p.ask("select author_channel_id from comments_history where video_id not in (select video_id from outliers_history where channel_id = '" +
@@ -158,16 +158,16 @@ func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
 			p.lacks(kind, channel, video)
 		}
 		if n := p.number("count(*) from comments_history where author_channel_id = '" + author + "'"); n != 0 {
-			p.Errorf("%d comments of the author", n)
+			p.Errorf("%d comments of the author, want none", n)
 		}
 		if after := p.number("count(*) from outliers_history"); after < before/2 || after >= before {
-			p.Errorf("%d hits after the erasure, of %d", after, before)
+			p.Errorf("%d of %d hits remain after the erasure", after, before)
 		}
 		p.must("check", "--read-data")
 	})
 }
 
-// lacks looks for texts in all rows of a sink, in whatever column.
+// lacks checks that no row of a sink contains one of the texts, in any column.
 func (p *person) lacks(kind string, texts ...string) {
 	p.Helper()
 	db, err := database.Open(p.Context(), database.Options{Memory: 128 << 20, Threads: 1, Temp: filepath.Join(p.dir, "sort")})
@@ -201,7 +201,7 @@ func (p *person) lacks(kind string, texts ...string) {
 	}
 }
 
-// lostRows is what a command says of rows that it cannot find.
+// lostRows is in the messages about rows that exist in no usable sink.
 const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
@@ -218,7 +218,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		}
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
-		// A sink that is added later cannot be filled by a run. The other one works meanwhile.
+		// A run cannot fill a sink that was added later. The other sink continues.
 		p.write(kept(fewJobs, "1d"))
 		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
 		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(stderr, want) {
@@ -229,18 +229,18 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		p.must("run", "coffee", "--again")
 		p.must("check", "--read-data")
 
-		// A sink that is damaged is no source.
+		// A damaged sink cannot be a source.
 		if err := os.WriteFile(filepath.Join(p.place(job.SinkParquet), "_manifest", "latest.json"), []byte("{"), 0o600); err != nil {
 			p.Fatal(err)
 		}
 		before = p.copied(job.SinkDuckDB)
 		stderr = p.refused(exitFailed, "rebuild", "duckdb")
 		if !strings.Contains(stderr, lostRows) || !strings.Contains(stderr, "sink parquet cannot be used: ") {
-			p.Errorf("rebuild says:\n%s", stderr)
+			p.Errorf("rebuild does not report lost rows and the unusable sink:\n%s", stderr)
 		}
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
-		// Without these rows the sink begins where the journal does.
+		// Without these rows the sink starts with the first answer of the journal.
 		pruned := p.pruned()
 		for _, path := range []string{p.place(job.SinkDuckDB), filepath.Join(p.dir, "data", "state", "warehouse.duckdb")} {
 			if err := os.Remove(path); err != nil {
@@ -254,15 +254,15 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 			p.Errorf("%q is not in:\n%s", want, stderr)
 		}
 		p.must("rebuild", "duckdb", "--without-pruned")
-		p.rebuildsSame() // neither has lost what the other one lacks, too
+		p.rebuildsSame() // no sink has lost rows that the other one does not have either
 		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
-			p.Errorf("the first row is of answer %d, and the journal is pruned up to %d", first, pruned)
+			p.Errorf("the first row is of answer %d, want one after %d, up to which the journal is pruned", first, pruned)
 		}
 		p.must("check", "--read-data")
 	})
 }
 
-// TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is built from both.
+// TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is rebuilt from the copy and the journal.
 func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
 	racesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
@@ -270,7 +270,7 @@ func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
 		parquet := p.copied(job.SinkParquet)
 		tables := p.copied(job.SinkDuckDB)
 		p.must("backup", filepath.Join(p.dir, "copies"))
-		p.must("run", "coffee", "--again") // is lost
+		p.must("run", "coffee", "--again") // the backup does not have it
 		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
 			p.Fatal(err)
 		}

@@ -21,11 +21,9 @@ import (
 	"outlierd/schema"
 )
 
-// answersInSQL gives each endpoint's answers back: which answer of the operation, from 0,
-// and its JSON. The queries are written by hand from the shapes of the interface and from
-// the names in docs/tables.md. They share nothing with the paths by which package schema
-// took the answers apart, so that a column that is filled from the wrong field is not
-// rebuilt into that same field.
+// answersInSQL has a query for each endpoint that rebuilds its answers: the number of the answer, from 0, and its
+// JSON. The queries are written by hand from the documented interface and from docs/tables.md, independently of
+// package schema, so that a column that is filled from the wrong field is not rebuilt into the same field.
 var answersInSQL = map[outlier.Operation]string{
 	outlier.OpSearch:              hitsInSQL,
 	outlier.OpRelated:             hitsInSQL,
@@ -61,7 +59,7 @@ var answersInSQL = map[outlier.Operation]string{
 		from asked join transcripts t on _response_id = response_id`,
 	outlier.OpStartScan: scanInSQL,
 	outlier.OpScan:      scanInSQL,
-	// The simulator answers with an array, around which nothing stands.
+	// The simulator answers with an array that is not within an object.
 	outlier.OpTrendingFormats: `select nth, to_json(array(select value::json from trending_formats
 			where _response_id = response_id and extra::varchar = '[]' order by position))
 		from asked`,
@@ -94,8 +92,7 @@ const (
 			from found_channels_history where _response_id = response_id order by rank)})
 		from asked`
 
-	// channels_history has a row when something changed: what held for an answer is the
-	// last row up to it.
+	// channels_history has a row for each change: the last row before an answer has its values.
 	channelInSQL = `select nth, to_json({'id': s.channel_id, 'time': s.service_time, 'item': {
 			'id': c.channel_id, 'kind': c.kind,
 			'snippet': {'handle': c.handle, 'title': c.title, 'description': c.description, 'keywords': c.keywords, 'thumbnails': c.thumbnails},
@@ -116,7 +113,7 @@ const (
 				'isPositiveOutlier': is_positive_outlier, 'isNegativeOutlier': is_negative_outlier}}
 			from channel_uploads_history u where u._response_id = response_id order by position)`
 
-	// A threshold of which one side alone is known was a plain number.
+	// A threshold with only one known limit was a plain number.
 	scanInSQL = `select nth, to_json({'id': scan_id, 'name': name, 'status': status,
 			'input': {'query': queries, 'threshold': case when threshold_channels is null or threshold_outlier_videos is null
 				then to_json(coalesce(threshold_channels, threshold_outlier_videos))
@@ -125,7 +122,7 @@ const (
 		from asked join scans on _response_id = response_id`
 )
 
-// endpoints tell the operation of a path; the first that fits is meant.
+// endpoints maps prefixes of paths to operations. The first match applies.
 var endpoints = []struct {
 	path string
 	op   outlier.Operation
@@ -138,16 +135,16 @@ var endpoints = []struct {
 	{"/scan/", outlier.OpScan}, {"/scan", outlier.OpStartScan},
 }
 
-// tape is a service of which every answer is kept as it was sent.
+// tape is a service that keeps every answer that it sent.
 type tape struct {
 	service http.Handler
 
 	mu      sync.Mutex
 	sent    map[outlier.Operation][]reply // in the order in which they were sent
-	started func()                        // called when a scan has been started; nil for nothing
+	started func()                        // called when a scan was started; may be nil
 }
 
-// reply is one answer, and the id that it is about; body is nil if there is no such thing.
+// reply is an answer, and the id that it is about. body is nil if the service does not have it.
 type reply struct {
 	entity string
 	body   any
@@ -161,7 +158,7 @@ func (s *tape) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes()) // whoever hung up notices
+	_, _ = w.Write(answer.Body.Bytes()) // it fails if the client has closed the connection
 }
 
 func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
@@ -172,7 +169,7 @@ func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
 		if !ok {
 			continue
 		}
-		if id == "-----------" { // which asks for the time, and is kept nowhere
+		if id == "-----------" { // a request for the service's time, which is not stored
 			return
 		}
 		sent := reply{entity: id}
@@ -187,8 +184,7 @@ func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
 	}
 }
 
-// plainBody is the JSON of an answer, in whichever encoding it was sent; nil if it is none,
-// which no rebuilt answer equals.
+// plainBody returns the JSON of an answer after decompressing it; nil if it is not JSON, which no rebuilt answer equals.
 func plainBody(answer *httptest.ResponseRecorder) (body any) {
 	var text io.Reader = bytes.NewReader(answer.Body.Bytes())
 	if answer.Header().Get("Content-Encoding") == "gzip" {
@@ -204,7 +200,7 @@ func plainBody(answer *httptest.ResponseRecorder) (body any) {
 	return body
 }
 
-// lastScan is the record of the scan that was started last.
+// lastScan returns the record of the scan that was started last.
 func (s *tape) lastScan() object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +208,14 @@ func (s *tape) lastScan() object {
 	return all[len(all)-1].body.(object)
 }
 
-// buyEverything asks each endpoint, most of them for several things and pages.
+// buyEverything makes calls to each endpoint, to most of them for several ids and pages.
 func buyEverything(p *person, service *tape) {
-	// A scan of the mode standard has ended when it begins, and is read.
+	// A scan in standard mode ends at once, and is read.
 	p.must("scan", "start", "latte art", "--mode", "standard", "--pages", "1", "--yes")
-	// The others go on for hours: of one a look is the last answer, of the others the first.
+	// The others run for hours: the last answer about one of them is a poll, about the others the start.
 	startScan(p, service, "grinder")
 	p.refused(exitFailed, "scan", "read", service.lastScan()["id"].(string))
-	shapes := map[bool]bool{} // a threshold is an object, or it is not
+	shapes := map[bool]bool{} // whether the threshold is an object
 	for i := 0; i < 100 && len(shapes) < 2; i++ {
 		if i%2 == 0 {
 			startScan(p, service, fmt.Sprintf("UC%022d", i), "--channel")
@@ -229,10 +225,10 @@ func buyEverything(p *person, service *tape) {
 		_, object := service.lastScan()["input"].(object)["threshold"].(object)
 		shapes[object] = true
 	}
-	p.must("run", "--all") // which publishes what the interrupted ones have left, too
+	p.must("run", "--all") // this also publishes the answers of the interrupted commands
 }
 
-// startScan starts a scan by hand, and leaves it.
+// startScan starts a scan by hand, and interrupts the command.
 func startScan(p *person, service *tape, args ...string) {
 	p.Helper()
 	ctx, cancel := context.WithCancel(p.Context())
@@ -263,10 +259,9 @@ jobs:
   formats: {trending_formats: {niche: coffee}}
 `
 
-// TestAnswersCanBeRebuiltFromBothSinks: what each endpoint sent over HTTP is what SQL makes
-// of the published tables, in DuckDB and in Parquet alike, the pagination included, which
-// ops.requests has. Two things the tables do not tell apart: null from absent, and one way
-// to write an instant from another.
+// TestAnswersCanBeRebuiltFromBothSinks compares what each endpoint sent over HTTP with what SQL rebuilds from the
+// published tables, in DuckDB and in Parquet, including the pagination in ops.requests. The tables do not distinguish
+// null from absent, nor the formats of a time.
 func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
 	racesLittle(t)
 	service := &tape{sent: map[outlier.Operation][]reply{}, service: simulator.New(simulator.Options{
@@ -309,8 +304,8 @@ func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
 	}
 }
 
-// holdsNothing tells whether there is no such thing, which the service says of transcripts
-// in three ways: besides 404, by no item and by no event.
+// holdsNothing reports whether the service does not have what was requested. For transcripts it answers with 404,
+// without items, or without events.
 func (r reply) holdsNothing(op outlier.Operation) bool {
 	if r.body == nil || op != outlier.OpTranscript {
 		return r.body == nil
@@ -319,24 +314,24 @@ func (r reply) holdsNothing(op outlier.Operation) bool {
 	return len(items) == 0 || len(list(items[0]["events"])) == 0
 }
 
-// lasting are the answers of an operation by their number, without those that the tables
-// do not keep: of a scan there is the last record alone.
+// lasting returns the answers of an operation by number, without those that the tables do not keep: they have only
+// the last record of a scan.
 func (s *tape) lasting(op outlier.Operation) map[int]reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := map[int]reply{}
-	looked := map[any]int{} // looks at each scan
+	polled := map[any]int{} // polls by scan
 	for _, r := range s.sent[outlier.OpScan] {
-		looked[r.body.(object)["id"]]++
+		polled[r.body.(object)["id"]]++
 	}
 	for i, r := range s.sent[op] {
 		switch op {
 		case outlier.OpStartScan:
-			if looked[r.body.(object)["id"]] > 0 {
+			if polled[r.body.(object)["id"]] > 0 {
 				continue
 			}
 		case outlier.OpScan:
-			if looked[r.body.(object)["id"]]--; looked[r.body.(object)["id"]] > 0 {
+			if polled[r.body.(object)["id"]]--; polled[r.body.(object)["id"]] > 0 {
 				continue
 			}
 		}
@@ -345,7 +340,7 @@ func (s *tape) lasting(op outlier.Operation) map[int]reply {
 	return kept
 }
 
-// absent are the things that table missing says the service does not have: "details ID".
+// absent returns what the service does not have according to table missing, as "details ID".
 func (w *testWorld) absent(missing string) map[string]bool {
 	w.Helper()
 	all := map[string]bool{}
@@ -353,8 +348,7 @@ func (w *testWorld) absent(missing string) map[string]bool {
 	return all
 }
 
-// rebuilt are the answers of an operation by their number, made of the tables as table
-// names them.
+// rebuilt returns the answers of an operation by number, as rebuilt from the tables that table names.
 func (w *testWorld) rebuilt(op outlier.Operation, table func(string) string) map[int]any {
 	w.Helper()
 	query := answersInSQL[op]

@@ -53,7 +53,7 @@ func TestWorstOfSeveralRuns(t *testing.T) {
 	}
 }
 
-// parsed is a job file with one job; jobs is what stands below its name.
+// parsed returns a job file with one search.
 func parsed(t *testing.T, limit, search string) *job.Config {
 	t.Helper()
 	text := "version: 1\nservice: {url: \"sim://\", limit: " + limit + "}\njobs:\n  coffee: {" + search + "}\n"
@@ -64,7 +64,7 @@ func parsed(t *testing.T, limit, search string) *job.Config {
 	return config
 }
 
-// Of more than one page one more may be needed, to learn what the service's `from`
+// TestPlanShowsTheWorstCase: a search of several pages may need one more, to find out what the service's `from`
 // counts.
 func TestPlanShowsTheWorstCase(t *testing.T) {
 	for _, test := range []struct{ limit, job, want string }{
@@ -98,7 +98,7 @@ func TestSpelledDurations(t *testing.T) {
 	}
 }
 
-// ended is a run that met everything.
+// ended is a run with everything that a summary can show.
 var ended = runs.Run{
 	ID: "01a1fe45", Job: "coffee", Status: runs.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
 	Pages: 3, Hits: 120, NewHits: 7, Requests: 41, Credits: 6, Refunded: 2, Missing: 1, Failures: 2,
@@ -135,7 +135,7 @@ func TestSummaryOfARun(t *testing.T) {
 	}
 	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
-	contains(t, out.String(), "coffee  partial in 10 s ") // of a run that was gone on with
+	contains(t, out.String(), "coffee  partial in 10 s ") // the run was continued
 	if strings.Contains(out.String(), "oops") {
 		t.Error("an error that is reported elsewhere is reported here, too")
 	}
@@ -210,7 +210,7 @@ jobs:
 			t.Errorf("the row of a search without hits is %+v", rows[0])
 		}
 		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
-			t.Errorf("the row of a search that was cut is %+v", rows[1])
+			t.Errorf("the row of a run that was stopped by a cap is %+v", rows[1])
 		}
 		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json, ndjson or parquet")
 	})

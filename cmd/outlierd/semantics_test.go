@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/forecast"
 )
 
-// TestPlanSaysThatAListIsOneRequest: one line with all queries, at the price of one.
+// TestPlanSaysThatAListIsOneRequest: a list of queries has one line, with the price of one request.
 func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 	f := &forecast.Forecast{Jobs: []forecast.Job{{
 		Job:      "coffee",
@@ -33,7 +33,7 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 // opensFile is a line of an example that opens the published file with DuckDB.
 var opensFile = regexp.MustCompile(`(?i)^\s*(duckdb |.*duckdb\.connect\(|attach ).*outliers\.duckdb`)
 
-// TestExamplesOpenThePublishedFileReadOnly: whoever copies one cannot change the file.
+// TestExamplesOpenThePublishedFileReadOnly, so that a copy of them cannot change the file.
 func TestExamplesOpenThePublishedFileReadOnly(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -52,11 +52,11 @@ func TestExamplesOpenThePublishedFileReadOnly(t *testing.T) {
 			seen++
 			flat := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(line))
 			if !strings.Contains(flat, "readonly") {
-				t.Errorf("%s opens it for writing: %s", page, line)
+				t.Errorf("%s: this example opens the file for writing: %s", page, line)
 			}
 		}
 	}
 	if seen < 4 {
-		t.Errorf("%d examples were found, want those of README.md and docs/querying.md", seen)
+		t.Errorf("found %d examples, want those of README.md and docs/querying.md", seen)
 	}
 }

@@ -19,23 +19,21 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// served works out, from the service's own answers and without the program's
-// decoder, what the rows of every table have to be: the names of columns are the
-// snake_case of the JSON's leaves, and nothing of the answer may be lost.
+// served computes the expected rows of every table from the service's answers, without the program's decoder:
+// columns are named as the leaves of the JSON, in snake_case, and nothing of an answer may be lost.
 type served struct {
 	*testing.T
 	wire http.RoundTripper
 	rows map[string][]object // by table, in the order in which they were served
 }
 
-// servedBy asks a service of the same seed again for everything that was served.
-// It has to be frozen, so that it answers as it did.
+// servedBy repeats the calls at a service with the same seed. It must be frozen, so that it gives the same answers.
 func servedBy(t *testing.T, o simulator.Options, calls []simulator.Call) map[string][]object {
 	s := &served{T: t, wire: simulator.New(o).Transport(), rows: map[string][]object{}}
 	ranks := map[string]int{}
 	for _, call := range calls {
 		switch {
-		case call.Entity == "-----------": // whose answer tells the time and is kept nowhere
+		case call.Entity == "-----------": // a request for the service's time, which is not stored
 		case call.Result == simulator.Missing:
 			s.add("missing", object{"endpoint": string(call.Op), "id": call.Entity, "status": 404.0})
 		case call.Result != simulator.Served:
@@ -91,7 +89,7 @@ func (s *served) page(query string, ranks map[string]int) {
 	}
 }
 
-// anys is a list as JSON would have it.
+// anys returns a list as encoding/json decodes it.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {
@@ -121,7 +119,10 @@ func (s *served) data(op outlier.Operation, id string) {
 	case outlier.OpComments:
 		for _, item := range list(answer["items"]) {
 			comments := list(item["comments"])
-			count := object{"video_id": item["id"], "count": item["statistics"].(object)["count"], "sampled": float64(len(comments)), "service_time": answer["time"]}
+			count := object{
+				"video_id": item["id"], "count": item["statistics"].(object)["count"],
+				"sampled": float64(len(comments)), "service_time": answer["time"],
+			}
 			s.add("comment_counts", count)
 			s.add("comment_counts_history", count)
 			for i, comment := range comments {
@@ -138,7 +139,9 @@ func (s *served) data(op outlier.Operation, id string) {
 
 func (s *served) channel(answer object, kind, uploads string) {
 	item := answer["item"].(object)
-	snippet := flat(object{"id": item["id"], "kind": item["kind"], "snippet": item["snippet"]}, map[string]string{"id": "channel_id"})
+	snippet := flat(
+		object{"id": item["id"], "kind": item["kind"], "snippet": item["snippet"]}, map[string]string{"id": "channel_id"},
+	)
 	s.add("channels", snippet)
 	statistics := flat(item["statistics"].(object), nil)
 	statistics["channel_id"], statistics["kind"], statistics["service_time"] = item["id"], kind, answer["time"]
@@ -154,8 +157,8 @@ func (s *served) channel(answer object, kind, uploads string) {
 	}
 }
 
-// transcript knows the service's three ways to say that there is none: besides 404,
-// no item and no event.
+// transcript adds the rows of a transcript. Without one, the service answers with 404, without items, or without
+// events.
 func (s *served) transcript(id string, answer object) {
 	items := list(answer["items"])
 	if len(items) == 0 || len(list(items[0]["events"])) == 0 {
@@ -164,7 +167,9 @@ func (s *served) transcript(id string, answer object) {
 	}
 	for _, item := range items {
 		events := list(item["events"])
-		s.add("transcripts", object{"video_id": item["id"], "transcript": item["transcript"], "event_count": float64(len(events))})
+		s.add("transcripts", object{
+			"video_id": item["id"], "transcript": item["transcript"], "event_count": float64(len(events)),
+		})
 		for i, event := range events {
 			row := flat(event, nil)
 			row["video_id"], row["position"] = item["id"], float64(i)
@@ -173,15 +178,17 @@ func (s *served) transcript(id string, answer object) {
 	}
 }
 
-// named turns a video's thumbnails, which stand under names, and a short's, which
-// are a list, into the one list of table channel_uploads.
+// named converts the thumbnails of a video, which are an object with names, and of a short, which are a list, to the
+// list in table channel_uploads.
 func named(thumbnails any) any {
 	var all []any
 	switch thumbnails := thumbnails.(type) {
 	case object:
 		for _, name := range []string{"default", "medium", "high"} {
 			if image, ok := thumbnails[name].(object); ok {
-				all = append(all, object{"name": name, "url": image["url"], "width": image["width"], "height": image["height"]})
+				all = append(all, object{
+					"name": name, "url": image["url"], "width": image["width"], "height": image["height"],
+				})
 			}
 		}
 	case []any:
@@ -203,7 +210,7 @@ func list(v any) (objects []object) {
 	return objects
 }
 
-// rawText is a value of a `Raw` field: a text, whatever it was in the JSON.
+// rawText returns a value of a `Raw` field, which is a text even if the JSON has a number.
 func rawText(v any) any {
 	if n, ok := v.(float64); ok {
 		return fmt.Sprintf("%.0f", n)
@@ -211,8 +218,8 @@ func rawText(v any) any {
 	return v
 }
 
-// flat makes a row of an object: a column per leaf, with its name in snake_case.
-// Thumbnails and the live broadcast of unknown shape stay whole.
+// flat converts an object to a row: a column per leaf, with its name in snake_case. Thumbnails stay nested, and so
+// does the live broadcast, whose shape is unknown.
 func flat(o object, renamed map[string]string) object {
 	row := object{}
 	for name, value := range o {
@@ -243,22 +250,21 @@ func snake(name string) string {
 	return humps.ReplaceAllStringFunc(name, func(c string) string { return "_" + strings.ToLower(c) })
 }
 
-// beside are the columns that are not the answer's: where a row comes from, when it
-// was seen, and what is derived from other columns.
-var beside = []string{"_run_id", "_job", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "times_seen",
+// addedColumns are the columns that are not in the answers: where a row comes from, when it was seen, and what is
+// derived from other columns.
+var addedColumns = []string{"_run_id", "_job", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "times_seen",
 	"previous_seen_at", "previous_view_count", "previous_subscriber_count", "fields_missing",
 	"thumbnail_url", "comment_key", "checked_at", "retry_at", "reason", "page", "item", "seeds", "scan_id",
 	"published_at_estimate_at", "last_published_at_estimate_at", "oldest_parsed_published_at_estimate_at"}
 
-// comparable makes rows of either side comparable: nulls and the columns beside the
-// answer left out, times in one form, one text per row, in order.
+// comparable returns a text per row, sorted, with uniform times, without nulls and added columns.
 func comparable(t *testing.T, rows []object) []string {
 	t.Helper()
 	var all []string
 	for _, row := range rows {
 		kept := object{}
 		for name, value := range row {
-			if value != nil && !slices.Contains(beside, name) && !strings.HasPrefix(name, "_") {
+			if value != nil && !slices.Contains(addedColumns, name) && !strings.HasPrefix(name, "_") {
 				kept[name] = uniform(value)
 			}
 		}
@@ -272,18 +278,18 @@ func comparable(t *testing.T, rows []object) []string {
 	return all
 }
 
-// texts is one text per row, in order, nothing left out.
+// texts returns a text per row, sorted, with all columns.
 func texts(rows []object) []string {
 	var all []string
 	for _, row := range rows {
-		text, _ := json.Marshal(uniform(row)) // it was JSON a moment ago
+		text, _ := json.Marshal(uniform(row)) // decoded JSON can be encoded
 		all = append(all, string(text))
 	}
 	slices.Sort(all)
 	return all
 }
 
-// difference walks two sorted lists of rows and shows the first that only one has.
+// difference returns the first rows that only one of two sorted lists has.
 func difference(want, got []string) string {
 	var lines []string
 	for len(lines) < 10 && (len(want) > 0 || len(got) > 0) {
@@ -302,7 +308,7 @@ func difference(want, got []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// uniform drops nulls inside nested values and writes times in one form.
+// uniform removes nulls in nested values and formats times uniformly.
 func uniform(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -329,8 +335,7 @@ func uniform(v any) any {
 	return v
 }
 
-// current keeps the last row of each key, and adds nothing: a table in the plural
-// is the last observation.
+// current returns the last row of each key: a current table has the last observation.
 func current(rows []object, key ...string) []object {
 	last := map[string]int{}
 	for i, row := range rows {
@@ -353,9 +358,9 @@ func keyOf(row object, key []string) string {
 	return strings.Join(parts, "\x00")
 }
 
-// TestTablesHoldWhatTheServiceServed: three searches of five pages with all five
-// enrichments over HTTP; then every table, in DuckDB and in Parquet, has exactly
-// the rows that follow from the service's answers, and the ledger what it charged.
+// TestTablesHoldWhatTheServiceServed runs three searches, with -long of five pages, with all five enrichments over
+// HTTP. Then every table, in DuckDB and in Parquet, has exactly the rows that follow from the service's answers, and
+// the ledger has what the service charged.
 func TestTablesHoldWhatTheServiceServed(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
@@ -379,9 +384,11 @@ func TestTablesHoldWhatTheServiceServed(t *testing.T) {
 	} {
 		want[table] = current(want[table], key...)
 	}
-	for _, table := range []string{"outliers", "outliers_history", "channels", "channel_statistics", "channel_statistics_history",
-		"channel_uploads", "channel_uploads_history", "videos", "videos_history", "comments", "comment_counts", "comment_counts_history",
-		"transcripts", "transcript_events", "missing"} {
+	for _, table := range []string{
+		"outliers", "outliers_history", "channels", "channel_statistics", "channel_statistics_history",
+		"channel_uploads", "channel_uploads_history", "videos", "videos_history", "comments", "comment_counts",
+		"comment_counts_history", "transcripts", "transcript_events", "missing",
+	} {
 		expected := comparable(t, want[table])
 		if len(expected) == 0 {
 			t.Errorf("the service served nothing for table %s", table)
@@ -391,6 +398,6 @@ func TestTablesHoldWhatTheServiceServed(t *testing.T) {
 			t.Errorf("%s differs from what was served (%d rows, want %d):\n%s", table, len(got), len(expected), diff)
 		}
 	}
-	w.sameInBothSinks() // so that this goes for Parquet, too
+	w.sameInBothSinks() // so that Parquet has these rows too
 	w.booksAgree()
 }

@@ -27,8 +27,8 @@ var (
 	stopsSeed = flag.Uint64("stops-seed", 0, "the seed of the moments at which a daemon is stopped; 0 means one by chance")
 )
 
-// stoppedJobs are six jobs, of which five come due by themselves. What the file calls a minute lasts
-// a second. The service's clock stands still, so that each run of a job has the same answers.
+// stoppedJobs are six jobs, five of them with a schedule. The minutes of the file last a second. The service's clock
+// is frozen, so that each run of a job has the same answers.
 const stoppedJobs = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -50,18 +50,17 @@ jobs:
   rivals: {every: 5m, channels: {id: [%s]}}
 `
 
-// stoppedEvery are the jobs that come due by themselves.
+// stoppedEvery has the periods of the jobs with a schedule.
 var stoppedEvery = map[string]time.Duration{
 	"news": 2 * time.Second, "topics": 3 * time.Second, "people": 3 * time.Second, "formats": 4 * time.Second, "rivals": 5 * time.Second,
 }
 
-// longestStop is how long a daemon may take to stop when it is asked to.
+// longestStop is how long a daemon may take to stop.
 const longestStop = 25 * time.Second
 
-// TestStoppedDaemonLosesNothingAndBuysNothingTwice stops a daemon again and again at random moments,
-// by SIGTERM and by SIGKILL, and starts it again. In the end its tables are those of a daemon that
-// was never stopped, each due instant has one run, and what was charged once more than that is in
-// the ledger as an answer that was lost.
+// TestStoppedDaemonLosesNothingAndBuysNothingTwice stops a daemon repeatedly at random moments, with SIGTERM and with
+// SIGKILL, and starts it again. At the end its tables have the rows of a daemon that was never stopped, each due time
+// has one run, and the ledger has what was charged twice as an answer that was lost.
 func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	each := *stops
@@ -83,7 +82,7 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	}
 	undisturbed := calm.up()
 	began := time.Now()
-	var known time.Time // when a daemon had said that it knows the jobs, or the last one begins
+	var known time.Time // when a daemon had logged the schedule of the jobs, or the last one starts
 	var longest time.Duration
 	for _, i := range random.Perm(2 * each) {
 		d := stopped.up()
@@ -108,7 +107,7 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	longest = max(longest, last.stop())
 	ended := time.Now()
 	undisturbed.stop()
-	// Both have the same instants to make up for, which the calm one has where the machine is slow.
+	// Both make up for missed due times, which the calm daemon has too on a slow machine.
 	var left sync.WaitGroup
 	for _, w := range []*testWorld{calm, stopped} {
 		left.Go(func() { w.runDue(); w.drain() })
@@ -127,8 +126,8 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	stopped.boughtOnce()
 }
 
-// newWorldApart is a world whose service is a process of its own. Its clock stands still, and it has
-// no cache, so that every repeated purchase shows in its books.
+// newWorldApart returns a world whose service is a process of its own. Its clock is frozen, and it has no cache, so
+// that its books show every repeated purchase.
 func newWorldApart(t *testing.T) *testWorld {
 	w := &testWorld{TB: t, dir: t.TempDir()}
 	cmd, _ := w.command(t.Context(), "simulate", "--listen", "127.0.0.1:0", "--limit", "1000000/min", "--freeze", "--cached-for", "0s")
@@ -149,7 +148,7 @@ func newWorldApart(t *testing.T) *testWorld {
 	return w
 }
 
-// books are what the service has charged, also if it is another process.
+// books returns the books of the service, also if it is another process.
 func (w *testWorld) books() (b simulator.Books) {
 	w.Helper()
 	if w.service != nil {
@@ -171,7 +170,7 @@ func (w *testWorld) books() (b simulator.Books) {
 	return b
 }
 
-// someChannels are ids of channels that the simulator has.
+// someChannels returns ids of channels in the simulator.
 func someChannels() (ids []string) {
 	for _, c := range library.Open(1).Channels {
 		if !c.Gone && len(ids) < 4 {
@@ -188,7 +187,7 @@ type upProcess struct {
 	log *playLog
 }
 
-// up starts `up`, which may have got anywhere when this returns, with more variables if they are given.
+// up starts `up`, with additional variables, and does not wait for it to be ready.
 func (w *testWorld) up(variables ...string) *upProcess {
 	w.Helper()
 	log := &playLog{began: time.Now()}
@@ -197,7 +196,7 @@ func (w *testWorld) up(variables ...string) *upProcess {
 	return d
 }
 
-// upWithOutput is up with another place for what it prints; the log of the result is empty.
+// upWithOutput is up with its output written to out, so that the log of the result is empty.
 func (w *testWorld) upWithOutput(out io.Writer, variables ...string) *upProcess {
 	w.Helper()
 	d := &upProcess{testWorld: w, log: &playLog{began: time.Now()}}
@@ -215,10 +214,10 @@ func (d *upProcess) kill() {
 	if err := d.cmd.Process.Kill(); err != nil {
 		d.Fatalf("up has ended before it was killed (%v): %s", err, d.log)
 	}
-	_ = d.cmd.Wait() // it says that it was killed
+	_ = d.cmd.Wait() // the error says that it was killed
 }
 
-// stop asks the daemon to stop, and returns how long that took.
+// stop stops the daemon with SIGTERM, and returns how long that took.
 func (d *upProcess) stop() time.Duration {
 	d.Helper()
 	asked := time.Now()
@@ -229,14 +228,14 @@ func (d *upProcess) stop() time.Duration {
 	defer overdue.Stop()
 	err := d.cmd.Wait()
 	took := time.Since(asked)
-	// Before the program listens to signals, the first one ends it as it ends any process.
+	// Before the program handles signals, SIGTERM ends it with an error.
 	if err != nil && (took > longestStop || d.log.String() != "") {
 		d.Errorf("up ended with %v, %s after SIGTERM: %s", err, took, d.log.last())
 	}
 	return took
 }
 
-// runDue runs what a daemon that was stopped has left.
+// runDue runs what is due after the daemon was stopped.
 func (w *testWorld) runDue() {
 	w.Helper()
 	cmd, out := w.command(w.Context(), "run", "--due")
@@ -247,8 +246,8 @@ func (w *testWorld) runDue() {
 	}
 }
 
-// drain makes the calls that are still queued: where seconds count as minutes, and the machine has little
-// time, the next due instant of a job keeps each of its runs from making them.
+// drain makes the calls that are still queued: with minutes that last a second, on a busy machine, the next due time of
+// a job may prevent each of its runs from making them.
 func (w *testWorld) drain() {
 	w.Helper()
 	for range 3 {
@@ -260,11 +259,10 @@ func (w *testWorld) drain() {
 	w.Errorf("calls stay queued after three runs of all jobs:\n%s", w.mustRun("queue"))
 }
 
-// sameContent compares what the tables say of things with those of another world, in all columns but
-// lineage and those of observation. It compares distinct rows. How many runs see a thing is up to when
-// each daemon came to know its jobs, and which of two runs due together buys a page that the other
-// then takes from the journal is up to the moment. What is not is compared elsewhere: that each due
-// instant has its run ([testWorld.oneRunEach]), and how many rows it brings ([testWorld.sameCounts]).
+// sameContent compares the distinct rows of the tables with those of another world, without the columns of lineage and
+// observation. How often a video is seen depends on when each daemon started, and which of two runs with the same due
+// time buys a page, and which uses it from the journal, depends on timing. [testWorld.oneRunEach] checks that each due
+// time has its run, and [testWorld.sameCounts] the number of rows of a run.
 func (w *testWorld) sameContent(calm *testWorld) {
 	w.Helper()
 	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})
@@ -288,9 +286,9 @@ func (w *testWorld) sameContent(calm *testWorld) {
 	}
 }
 
-// sameCounts compares with another world what is fixed however often a thing is asked for: how many
-// rows an answer to a request has in each table that keeps all of them, and how many pages and hits
-// a run of a job ends with. Rows that are lost, or loaded twice, are not those of an answer.
+// sameCounts compares numbers that do not depend on timing with another world: the rows of an answer to a request in
+// each table that keeps all rows, and the pages and hits of a run of a job. Lost rows, or rows that are loaded twice,
+// change them.
 func (w *testWorld) sameCounts(calm *testWorld) {
 	w.Helper()
 	compare := func(what, query string) { // with %[1]s where the other world's tables have its name
@@ -302,7 +300,7 @@ func (w *testWorld) sameCounts(calm *testWorld) {
 		}
 		want, got := counts("calm."), counts("")
 		if len(want) == 0 {
-			w.Errorf("there are no %s to compare", what)
+			w.Errorf("there are no %s: the test needs some", what)
 		}
 		if diff := difference(want, got); diff != "" {
 			w.Errorf("%s differ from those of a daemon that was not stopped:\n%s", what, diff)
@@ -318,10 +316,10 @@ func (w *testWorld) sameCounts(calm *testWorld) {
 	compare("pages and hits of a run", "select distinct job, pages, hits from %[1]sops.runs where status in ('ok', 'partial')")
 }
 
-// slow is how long a daemon may take for what takes no time on a machine that has time.
+// slow is how long a daemon may take on a busy machine for what takes no time on an idle one.
 const slow = 5 * time.Second
 
-// caughtUp reports whether the runs that are published reach up to now.
+// caughtUp reports whether the latest due times have published runs.
 func (w *testWorld) caughtUp() bool {
 	w.Helper()
 	if _, err := os.Stat(w.published()); err != nil {
@@ -339,9 +337,9 @@ func (w *testWorld) caughtUp() bool {
 	return true
 }
 
-// endedForAReason tells runs that ended well, and those that did not because of a stop: the next
-// due instant came before their data calls, or before they were continued; or the stop came when
-// the service was asked for its time, which is weeks from that of the machine.
+// endedForAReason reports whether a run succeeded, or did not because of a stop: the next due time came before its data
+// calls, or before it was continued, or the daemon was stopped during the request for the service's time, which is
+// weeks from that of the machine.
 func endedForAReason(status, why string) bool {
 	switch status {
 	case "ok", "ok_empty", "interrupted":
@@ -352,8 +350,8 @@ func endedForAReason(status, why string) bool {
 	return status == "failed" && strings.Contains(why, "could not be asked for its time")
 }
 
-// oneRunEach checks that each job has one run for each of its due instants, from soon after it was
-// known until the end, and that each ended well or for a reason.
+// oneRunEach checks that each job has one run for each of its due times between known and ended, and that each run
+// succeeded or has a reason.
 func (w *testWorld) oneRunEach(known, ended time.Time) {
 	w.Helper()
 	dues := map[string][]time.Time{}
@@ -361,36 +359,36 @@ func (w *testWorld) oneRunEach(known, ended time.Time) {
 		name, status := values[0].(string), values[2].(string)
 		dues[name] = append(dues[name], values[1].(time.Time))
 		if why := values[3].(string); !endedForAReason(status, why) {
-			w.Errorf("the run of %s for %s is %s: %s", name, values[1], status, why)
+			w.Errorf("the run of %s, due %s, has status %s: %s", name, values[1], status, why)
 		}
 	})
 	for name, every := range stoppedEvery {
 		all := dues[name]
 		if len(all) == 0 || all[0].After(known.Add(every+slow)) || all[len(all)-1].Before(ended.Add(-every-2*slow)) {
-			w.Errorf("%s has the runs %v, and was to have some from %s to %s", name, all, known, ended)
+			w.Errorf("%s has runs with the due times %v, want some from %s to %s", name, all, known, ended)
 		}
 		for i := 1; i < len(all); i++ {
 			if step := all[i].Sub(all[i-1]); step != every {
-				w.Errorf("%s is due every %s, and has runs for %s and %s", name, every, all[i-1], all[i])
+				w.Errorf("%s is due every %s, but has consecutive runs for %s and %s", name, every, all[i-1], all[i])
 			}
 		}
 	}
 	for _, due := range dues["kin"] {
 		if !slices.ContainsFunc(dues["news"], due.Equal) {
-			w.Errorf("kin, which comes after news, has a run for %s, and news has none", due)
+			w.Errorf("kin, which runs after news, has a run for %s, but news has none", due)
 		}
 	}
 }
 
-// boughtOnce holds the ledger against the service's books: no run has bought a page twice, and what
-// was charged without an answer is held as unknown.
+// boughtOnce compares the ledger with the service's books: no run has bought a page twice, and what was charged without
+// an answer has the outcome unknown.
 func (w *testWorld) boughtOnce() {
 	w.Helper()
 	w.query(`select run_id, operation, parameters::varchar, count(*) from ops.requests
 		where outcome = 'charged' and response_id is not null and operation in
 			('search', 'related', 'find_channels', 'trending_formats')
 		group by all having count(*) > 1`, func(values []any) {
-		w.Errorf("run %s has bought %s %s %d times", values...)
+		w.Errorf("run %s has bought %s %s %d times, want once", values...)
 	})
 	charged, spent, unknown := 0, 0, 0
 	var held float64

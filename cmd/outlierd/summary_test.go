@@ -43,7 +43,7 @@ func TestManyEndingsAreSummedUp(t *testing.T) {
 	}
 	last := func() string { return endLines(all)[endLinesMost] }
 	if got := last(); got != "and 2 more" {
-		t.Errorf("two that saved nothing are shown as %q", got)
+		t.Errorf("two endings without savings are shown as %q", got)
 	}
 	all[11].Saved = 4
 	all = append(all, engine.Ending{Search: "cut", Of: -1, Cut: true, More: 4}, engine.Ending{Search: "endless", Of: -1, Cut: true, Left: -1, More: -1})

@@ -45,7 +45,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// TestScheduleIsKeptWithoutItsServiceManager: a socket that is not there is one line of the log.
+// TestScheduleIsKeptWithoutItsServiceManager: if its socket does not exist, the log has one line about it.
 func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	t.Parallel()
 	w := &testWorld{TB: t, dir: t.TempDir()}
@@ -67,7 +67,7 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 		n, err := lines.Read(buffer)
 		log.Write(buffer[:n])
 		if err != nil {
-			t.Fatalf("no word of the socket: %v\n%s", err, log.String())
+			t.Fatalf("the log does not name the socket: %v\n%s", err, log.String())
 		}
 	}
 	if err := up.Process.Signal(os.Interrupt); err != nil {
@@ -137,7 +137,7 @@ func listenAsSystemd(t testing.TB, address string) *serviceManager {
 	return &serviceManager{TB: t, socket: socket}
 }
 
-// want waits for the next datagram, which must hold just these states.
+// want waits for the next datagram, which must have exactly these states.
 func (m *serviceManager) want(states ...string) {
 	m.Helper()
 	datagram := make([]byte, 4096)

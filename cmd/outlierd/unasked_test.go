@@ -30,8 +30,8 @@ func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 		}
 		if err == nil {
 			// A complete line: if the next call is sent first, it reads this as the start of its answer, and would
-			// otherwise wait a minute for the end of the line.
-			_, err = fmt.Fprintln(conn, "an unrequested text")
+			// otherwise wait a minute for the end of the line. Its error then quotes the second word.
+			_, err = fmt.Fprintln(conn, "an answer that was not requested")
 		}
 		if err != nil {
 			t.Error(err)
@@ -46,7 +46,7 @@ func TestUnsolicitedAnswersAreNotPrinted(t *testing.T) {
 	w := &testWorld{TB: t, dir: t.TempDir(), service: service, url: server.URL}
 	w.write(searches(1, 5))
 	out := w.mustRun("run", "search-0")
-	if strings.Contains(strings.ToLower(out), "unsolicited") || strings.Contains(out, "unrequested") {
+	if strings.Contains(strings.ToLower(out), "unsolicited") || strings.Contains(out, "not requested") {
 		t.Errorf("the unsolicited text is printed:\n%s", out)
 	}
 }

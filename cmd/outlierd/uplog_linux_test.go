@@ -17,8 +17,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestUnreadLogStopsNothing: the program that reads the log of a daemon ends, or does not read.
-// Runs follow one another as ever, and the daemon stops in time with exit code 0.
+// TestUnreadLogStopsNothing: the process that reads the log of a daemon ends, or stops reading. The schedule
+// continues, and the daemon stops in time with exit code 0.
 func TestUnreadLogStopsNothing(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	for name, lost := range map[string]func(*os.File) error{
@@ -39,7 +39,7 @@ jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 				t.Fatal(err)
 			}
 			defer read.Close()
-			const room = 4096 // bytes, the least that a pipe has
+			const room = 4096 // bytes, the minimum capacity of a pipe
 			if _, err := unix.FcntlInt(write.Fd(), unix.F_SETPIPE_SZ, room); err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 			if err := lost(read); err != nil {
 				t.Fatal(err)
 			}
-			const runs = 12 // whose log lines are more than the pipe has room for
+			const runs = 12 // enough for their log lines to fill the pipe
 			for until := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 				ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",tea,ok")
 				if ended >= runs {
@@ -64,15 +64,14 @@ jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 				}
 			}
 			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
-				t.Errorf("the stop took %s and ended with %s", took, d.cmd.ProcessState)
+				t.Errorf("the stop took %s and ended with %s, want exit code 0 in time", took, d.cmd.ProcessState)
 			}
 		})
 	}
 }
 
-// TestDroppedLogLinesAreCounted: a reader stalls while more lines are written than wait for it. The
-// first one that finds no room waits for a second, the others for nothing. When the log is read again,
-// it says how many lines it lacks.
+// TestDroppedLogLinesAreCounted: a reader stalls while more lines are written than are buffered. The first line without
+// space waits for a second, and later ones do not wait. When the log is read again, it has the number of dropped lines.
 func TestDroppedLogLinesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
@@ -81,7 +80,7 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 		go buffered.serve(slog.New(slog.NewTextHandler(write, nil)))
 		began := time.Now()
 		const lost = 7
-		for range 1 + logLines + lost { // the first is in hand
+		for range 1 + logLines + lost { // the first one is being written
 			log.Info("a line")
 			synctest.Wait()
 		}
@@ -101,7 +100,7 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 			t.Errorf("%d lines were written, want %d", got, 1+logLines)
 		}
 		if want := "because standard error was not read\" lines=7\n"; strings.Count(text.String(), want) != 1 {
-			t.Errorf("the log does not say once %q", want)
+			t.Errorf("the log does not contain %q exactly once", want)
 		}
 	})
 }
@@ -120,7 +119,7 @@ func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != logPatience {
-			t.Errorf("the end took %s, want %s", took, logPatience)
+			t.Errorf("closing the log took %s, want %s", took, logPatience)
 		}
 		if err := read.Close(); err != nil { // lets the goroutine end
 			t.Fatal(err)

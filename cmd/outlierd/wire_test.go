@@ -22,7 +22,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// opened is the program for the person's job file.
+// opened runs work with the program for the job file.
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
 	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: network}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
@@ -36,10 +36,10 @@ func (p *person) opened(work func(*program) error) {
 	}
 }
 
-// twoServices are a network of two addresses, each with a simulator that takes any key.
+// twoServices is a network with two addresses, each of which has a simulator that accepts any key.
 type twoServices struct {
 	service *simulator.Service
-	keys    map[string][]string // that each host got, without repetitions
+	keys    map[string][]string // that each host received, without repetitions
 }
 
 func (n *twoServices) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,8 +52,8 @@ func (n *twoServices) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.service.Transport().RoundTrip(r)
 }
 
-// TestKeyAloneIsReadAgain and never that of another address: what becomes of the job file
-// while `up` runs, edit by edit.
+// TestKeyAloneIsReadAgain edits the job file and the key while `up` runs: a new key is used, but never with another
+// address.
 func TestKeyAloneIsReadAgain(t *testing.T) {
 	const file = `
 version: 1
@@ -102,7 +102,7 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 		}()
 		_, log, code := p.do(ctx, "up", "--log-format", "json")
 		if code != exitDone {
-			t.Errorf("exit code %d", code)
+			t.Errorf("exit code %d, want %d", code, exitDone)
 		}
 		want := map[string][]string{"one.example": {"first", "second", "fifth"}}
 		if diff := cmp.Diff(want, both.keys); diff != "" {
@@ -113,7 +113,7 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 			if e.reason != "" {
 				refused++
 				if n := strings.Count(log, e.reason); n == 0 {
-					t.Errorf("%s: %q is missing", e.name, e.reason)
+					t.Errorf("%s: the log does not contain %q", e.name, e.reason)
 				}
 			}
 		}
@@ -159,7 +159,7 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	}
 }
 
-// TestSimulatorReadsListsAsTheyAreSent: whatever service.arrays says, all queries of a list count.
+// TestSimulatorReadsListsAsTheyAreSent with each value of service.arrays: all queries of a list are used.
 func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	hits := map[string]string{}
 	for _, arrays := range []string{"repeat", "bracket", "comma"} {
@@ -173,8 +173,8 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEmptyStateIsDiscarded: where two processes find no state, the second one meets
-// what the first has made meanwhile, and must not take it for its own.
+// TestOnlyAnEmptyStateIsDiscarded: if two processes find no state, the second one opens the state that the first has
+// created meanwhile, and must not remove it.
 func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 	bubble(t, `{version: 1, service: {url: "sim://"}, jobs: {tea: {search: {query: tea}}}}`, func(p *person) {
 		folder := filepath.Join(p.dir, "data", "state")
@@ -193,7 +193,7 @@ func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 	})
 }
 
-// TestForgetNamesALakeThatIsNotListed any more: what it holds is not erased.
+// TestForgetNamesALakeThatIsNotListed: a lake that the job file listed before is not erased.
 func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
 	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
 	p.write(`

@@ -27,7 +27,7 @@ type testWorld struct {
 	service *simulator.Service
 	url     string
 
-	reader *database.DB // has the published file open that read describes; nil before the first query
+	reader *database.DB // has the published file open, as described by read; nil before the first query
 	read   os.FileInfo
 }
 
@@ -38,7 +38,7 @@ func newWorld(t testing.TB, o simulator.Options) *testWorld {
 	return &testWorld{TB: t, dir: t.TempDir(), service: service, url: server.URL}
 }
 
-// searches is a job file of three searches; top 0 enriches every hit.
+// searches returns a job file with three searches. They enrich the top hits, or with 0 all.
 func searches(pages, top int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\nbudget: {per_month: 1000}\njobs:\n")
@@ -63,7 +63,7 @@ func (w *testWorld) write(jobs string) {
 	}
 }
 
-// command is the program, ready to start.
+// command returns a command of the program, ready to start.
 func (w *testWorld) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.CommandContext(ctx, "outlierd", args...)
 	cmd.Dir = w.dir
@@ -84,13 +84,13 @@ func (w *testWorld) mustRun(args ...string) string {
 
 func (w *testWorld) published() string { return filepath.Join(w.dir, "data", "outliers.duckdb") }
 
-// parquet is a table's dataset, as a DuckDB query would name it.
+// parquet returns the Parquet files of a table, as DuckDB reads them.
 func (w *testWorld) parquet(table string) string {
 	folder := strings.ReplaceAll(table, ".", "_")
 	return fmt.Sprintf("read_parquet('%s/**/*.parquet', hive_partitioning = false)", filepath.Join(w.dir, "data", "parquet", folder))
 }
 
-// rows are all rows of a table or table function, as JSON.
+// rows returns all rows of a table or table function, decoded from JSON.
 func (w *testWorld) rows(from string) (rows []object) {
 	w.Helper()
 	w.query(fmt.Sprintf("select to_json(t)::varchar from %s t", from), func(values []any) {
@@ -98,7 +98,7 @@ func (w *testWorld) rows(from string) (rows []object) {
 		if err := json.Unmarshal([]byte(values[0].(string)), &row); err != nil {
 			w.Fatal(err)
 		}
-		// Text that holds JSON is a text in Parquet, which has no such type.
+		// JSON is a text in Parquet, which has no such type.
 		for _, name := range []string{"extra", "is_live_broadcast"} {
 			if text, ok := row[name].(string); ok {
 				var inner any
@@ -112,7 +112,7 @@ func (w *testWorld) rows(from string) (rows []object) {
 	return rows
 }
 
-// query asks the published file.
+// query queries the published file.
 func (w *testWorld) query(text string, row func([]any)) {
 	w.Helper()
 	rows, err := w.open().Query(w.Context(), text)
@@ -128,8 +128,8 @@ func (w *testWorld) query(text string, row func([]any)) {
 	}
 }
 
-// open has the published file open for reading. One DuckDB serves all queries until another
-// file is published: to start one takes as long as twenty queries.
+// open opens the published file for reading, and keeps it open until another file is published: starting DuckDB
+// takes as long as twenty queries.
 func (w *testWorld) open() *database.DB {
 	w.Helper()
 	info, err := os.Stat(w.published())
@@ -162,7 +162,7 @@ func (w *testWorld) close() {
 	w.reader = nil
 }
 
-// sameInBothSinks takes the difference of every data table both ways.
+// sameInBothSinks compares every data table in DuckDB and in Parquet.
 func (w *testWorld) sameInBothSinks() {
 	w.Helper()
 	for _, table := range schema.Tables() {
@@ -182,15 +182,15 @@ func (w *testWorld) sameInBothSinks() {
 	}
 }
 
-// alike compares two tables or table functions but for some columns, by the sums of their rows'
-// hashes. That takes a tenth of the CPU of comparing rows as JSON, which tells what differs, and
-// is stricter: a null in a list is not nothing there.
+// alike compares two tables or table functions, except for some columns, by the sums of the hashes of their rows.
+// That takes a tenth of the CPU of comparing rows as JSON, which is needed to show differences, and is stricter:
+// nulls in lists count.
 func (w *testWorld) alike(a, b string, but ...string) bool {
 	w.Helper()
 	return w.fingerprint("all", a, but) == w.fingerprint("all", b, but)
 }
 
-// fingerprint tells rows from others, all or each distinct one once, but for some columns.
+// fingerprint returns a hash of the rows, all or distinct, except for some columns.
 func (w *testWorld) fingerprint(which, from string, but []string) (sum string) {
 	w.Helper()
 	var columns []string
@@ -206,7 +206,7 @@ func (w *testWorld) fingerprint(which, from string, but []string) (sum string) {
 	return sum
 }
 
-// booksAgree compares the ledger with what the service says it charged.
+// booksAgree compares the ledger with the books of the service.
 func (w *testWorld) booksAgree() {
 	w.Helper()
 	var held outlier.Credits
@@ -216,12 +216,12 @@ func (w *testWorld) booksAgree() {
 		}
 	}
 	if books := w.service.Books(); books.Total.Spent() != held {
-		w.Errorf("the ledger holds %d credits, the service charged %d", held, books.Total.Spent())
+		w.Errorf("the ledger has %d credits, want %d as the service charged", held, books.Total.Spent())
 	}
 }
 
-// racesLittle skips a test in a short run, which is the one under the race detector: its commands
-// each do one thing and end.
+// racesLittle skips a test in short mode, which is used with the race detector: its commands run one after the other,
+// and have little concurrency.
 func racesLittle(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
