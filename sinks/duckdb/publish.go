@@ -55,7 +55,7 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 		return nil
 	}
 	if !o.All && o.Since != version {
-		return fmt.Errorf("news since version %d of the operations tables do not follow version %d of %s",
+		return fmt.Errorf("changes since version %d of the operations tables do not follow version %d of %s",
 			o.Since, version, s.options.Private)
 	}
 	s.dirty = true

@@ -432,8 +432,8 @@ func (l *lakeTable) decode(
 	return nil
 }
 
-// unreadable adds the remedy to the error of a file that is damaged or gone, as opposed to a bucket that
-// is away.
+// unreadable adds the remedy to the error of a file that is damaged or gone, as opposed to a bucket
+// that cannot be reached.
 func unreadable(err error) error {
 	if _, ofBucket := errors.AsType[*bucket.ObjectError](err); ofBucket && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -483,7 +483,7 @@ func (l *lakeTable) writeDeletes(day *iceberg.Date, dead map[string][]int64) (ic
 }
 
 // groupsOf returns the row groups of a file that contain rows, which are in ascending order.
-func (l *lakeTable) groupsOf(name string, rows []carrying) (groups []int, err error) {
+func (l *lakeTable) groupsOf(name string, rows []rowPair) (groups []int, err error) {
 	f, err := l.files.Open(name)
 	if err != nil {
 		return nil, unreadable(err)

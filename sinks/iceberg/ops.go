@@ -35,7 +35,7 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 	case o.All:
 		err = s.writeAll(ctx, o)
 	case o.Since != version:
-		err = fmt.Errorf("news since version %d do not follow version %d of the lake", o.Since, version)
+		err = fmt.Errorf("changes since version %d do not follow version %d of the lake", o.Since, version)
 	default:
 		err = s.writeChanged(ctx, o)
 	}

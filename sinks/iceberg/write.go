@@ -265,7 +265,7 @@ func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
 			kill(hash)
 		}
 	}
-	carried := map[string][]carrying{}
+	pairs := map[string][]rowPair{}
 	keys, met := sinks.KeysOf(c.rows, l.identity()), map[uint64]bool{}
 	for i := range int(c.rows.NumRows()) {
 		if keys.SameAsPrevious(i) {
@@ -277,14 +277,14 @@ func (c *change) replace(ctx context.Context) (arrow.RecordBatch, error) {
 		}
 		met[hash] = true
 		if o := kill(hash); o != nil {
-			carried[o.file] = append(carried[o.file], carrying{o.row, i})
+			pairs[o.file] = append(pairs[o.file], rowPair{o.row, i})
 		}
 	}
 	if l.of.Kind != schema.Current || l.isOps() {
 		c.rows.Retain()
 		return c.rows, nil
 	}
-	return c.carry(ctx, carried)
+	return c.continueHistory(ctx, pairs)
 }
 
 // writeRows writes rows into a data file for each day, and adds the files to c.adds.

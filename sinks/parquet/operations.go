@@ -29,7 +29,7 @@ const enoughForPart = 2048
 // which has the version.
 func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, error) {
 	if !o.All && o.Since != s.state.OpsVersion {
-		return nil, fmt.Errorf("news since version %d do not follow version %d of %s",
+		return nil, fmt.Errorf("changes since version %d do not follow version %d of %s",
 			o.Since, s.state.OpsVersion, s.options.Dir)
 	}
 	var old []string

@@ -184,7 +184,7 @@ func refusedChanges(t *testing.T, k Sink) {
 	publish(t, s, Runs(0, 2))
 	for _, since := range []int64{1, 3} {
 		if err := s.Publish(t.Context(), Runs(since, 4)); err == nil {
-			t.Errorf("news since version %d were accepted at version 2", since)
+			t.Errorf("changes since version %d were accepted at version 2", since)
 		}
 	}
 	publish(t, s, Runs(2, 4))

@@ -16,8 +16,8 @@ import (
 	"outlierd/sinks"
 )
 
-// carrying pairs a stored row with the new row of the same key, which continues its history.
-type carrying struct {
+// rowPair pairs a stored row with the new row of the same key, which continues its history.
+type rowPair struct {
 	old int64 // position in the file
 	new int   // index among the new rows
 }
@@ -29,8 +29,8 @@ type seen struct {
 	number, previous        *int64 // of the column that grows
 }
 
-// then continues the history s by a newer row, with the rules of [sinks.Fold].
-func (s seen) then(newer seen) seen {
+// merge returns the history s continued by a newer row, with the rules of [sinks.Fold].
+func (s seen) merge(newer seen) seen {
 	begun := newer.first
 	newer.first, newer.times = s.first, s.times+newer.times
 	switch {
@@ -43,8 +43,8 @@ func (s seen) then(newer seen) seen {
 	return newer
 }
 
-// columnsOfPast returns the names of the columns of [seen], in the order of its fields.
-func (l *lakeTable) columnsOfPast() []string {
+// seenColumns returns the names of the columns of [seen], in the order of its fields.
+func (l *lakeTable) seenColumns() []string {
 	names := []string{sinks.FirstSeenAt, sinks.LastSeenAt, sinks.TimesSeen}
 	if l.of.Grows != "" {
 		names = append(names, l.of.Grows, schema.PreviousSeenAt, l.of.Previous())
@@ -52,8 +52,8 @@ func (l *lakeTable) columnsOfPast() []string {
 	return names
 }
 
-// pasts returns a function that reads [seen] from row i.
-func (l *lakeTable) pasts(rows arrow.RecordBatch) func(i int) seen {
+// seenReader returns a function that reads [seen] from row i.
+func (l *lakeTable) seenReader(rows arrow.RecordBatch) func(i int) seen {
 	column := func(name string) arrow.Array { return rows.Column(rows.Schema().FieldIndices(name)[0]) }
 	time := func(name string) func(int) *arrow.Timestamp {
 		times := column(name).(*array.Timestamp)
@@ -83,23 +83,23 @@ func (l *lakeTable) pasts(rows arrow.RecordBatch) func(i int) seen {
 	}
 }
 
-// carry reads the old rows from the files and returns the new rows with the history continued. carried
-// is keyed by file. The caller releases the result.
-func (c *change) carry(ctx context.Context, carried map[string][]carrying) (arrow.RecordBatch, error) {
+// continueHistory reads the old rows from the files and returns the new rows with the history continued.
+// pairs is keyed by file. The caller releases the result.
+func (c *change) continueHistory(ctx context.Context, pairs map[string][]rowPair) (arrow.RecordBatch, error) {
 	l := c.table
-	if len(carried) == 0 {
+	if len(pairs) == 0 {
 		c.rows.Retain()
 		return c.rows, nil
 	}
-	now := l.pasts(c.rows)
+	now := l.seenReader(c.rows)
 	all := make([]seen, c.rows.NumRows())
 	for i := range all {
 		all[i] = now(i)
 	}
-	for _, name := range sortedKeys(carried) {
-		rows := carried[name]
-		slices.SortFunc(rows, func(a, b carrying) int { return cmp.Compare(a.old, b.old) })
-		err := l.decodeRows(ctx, name, l.columnsOfPast(), rows, func(i int, old seen) { all[i] = old.then(all[i]) })
+	for _, name := range sortedKeys(pairs) {
+		rows := pairs[name]
+		slices.SortFunc(rows, func(a, b rowPair) int { return cmp.Compare(a.old, b.old) })
+		err := l.decodeRows(ctx, name, l.seenColumns(), rows, func(i int, old seen) { all[i] = old.merge(all[i]) })
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func numbers(all []seen, of func(seen) *int64) arrow.Array {
 
 // decodeRows calls each with [seen] of the given rows of a file, which are in ascending order. It reads
 // only the row groups that contain them.
-func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []carrying,
+func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []string, rows []rowPair,
 	each func(i int, old seen)) error {
 	groups, err := l.groupsOf(name, rows)
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *lakeTable) decodeRows(ctx context.Context, name string, columns []strin
 	}
 	next := 0
 	err = l.decode(ctx, name, columns, groups, func(from int64, some arrow.RecordBatch) error {
-		past := l.pasts(some)
+		past := l.seenReader(some)
 		for ; next < len(rows) && rows[next].old < from+some.NumRows(); next++ {
 			each(rows[next].new, past(int(rows[next].old-from)))
 		}
