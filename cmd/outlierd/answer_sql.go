@@ -18,7 +18,7 @@ import (
 
 const answerVerb = "answer-sql"
 
-// answerCommand is the hidden command of that process.
+// answerCommand returns the hidden command of that process.
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
@@ -28,7 +28,7 @@ func answerCommand(o *options) *cobra.Command {
 
 const downloadVerb = "answer-download"
 
-// downloadCommand is the hidden command of a process that writes the result of SQL on standard input,
+// downloadCommand returns the hidden command of a process that writes the result of SQL on standard input,
 // over a published file, in a format of export. Unlike export, it is confined.
 func downloadCommand(o *options) *cobra.Command {
 	return &cobra.Command{
@@ -42,7 +42,7 @@ func downloadCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The file is opened by a user's browser or spreadsheet, and its texts come from strangers.
+			// A user's browser or spreadsheet opens the file, and its texts are untrusted.
 			_, err = o.exportFrom(c.Context(), args[0],
 				export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
 			return err
@@ -67,7 +67,7 @@ func answerer(ctx context.Context) *exec.Cmd {
 	return c
 }
 
-// itself is the path of this program. On Linux it stays valid when the file was replaced.
+// itself returns the path of this program. On Linux it stays valid after the file was replaced.
 func itself() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
@@ -91,7 +91,7 @@ func seeds(config *job.Config) query.Finder {
 	}
 }
 
-// seedsOnce is seeds for one command, which runs each SQL once.
+// seedsOnce returns a function like that of seeds, for one command: it runs each SQL only once.
 func seedsOnce(config *job.Config) query.Finder {
 	find := seeds(config)
 	if find == nil {

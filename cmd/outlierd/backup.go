@@ -81,7 +81,7 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 
 func (o *options) writeBackup(ctx context.Context, config *job.Config,
 	to string) (m backup.Manifest, place backup.Place, err error) {
-	temp := "" // a folder needs none
+	temp := "" // not needed for a folder
 	if job.BucketAddress(to) != "" {
 		made, err := newTemporary(config, backupFolders)
 		if err != nil {
@@ -104,7 +104,7 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	switch {
 	case address != "":
 		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
-	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may hold a key
+	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may contain a key
 		return nil, usageError{errors.New("a backup is kept in a folder, " +
 			"or at an address like s3://bucket/prefix or az://container/prefix, of letters, " +
 			"digits and . _ - alone; keys and the account come from the environment, " +

@@ -118,7 +118,7 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	return b, nil
 }
 
-// budgetRows is the table of the budget for programs.
+// budgetRows returns the table of the budget for programs.
 func budgetRows(b *forecast.Budget) (rows [][]any) {
 	for i := range b.Caps {
 		c := &b.Caps[i]
@@ -135,10 +135,10 @@ func budgetRows(b *forecast.Budget) (rows [][]any) {
 	return rows
 }
 
-// budgetText is the budget for people.
+// budgetText returns the budget for people.
 func budgetText(b *forecast.Budget, l term.Options) string {
 	p := &planPrinter{zone: l.Zone}
-	shown := amountsToTell(b)
+	shown := shownAmounts(b)
 	columns := []string{"credits"}
 	for _, at := range shown {
 		columns = append(columns, amountColumns[at])
@@ -150,7 +150,7 @@ func budgetText(b *forecast.Budget, l term.Options) string {
 		for _, at := range shown {
 			row = append(row, amount(amounts[at]))
 		}
-		_ = t.Row(row) // a string takes it all
+		_ = t.Row(row) // writing to a string does not fail
 	}
 	for i := range shown {
 		t.AlignRight(i + 1)
@@ -160,8 +160,8 @@ func budgetText(b *forecast.Budget, l term.Options) string {
 	return p.String()
 }
 
-// amountsToTell returns the columns of the budget to show: the fixed ones, and those that have values.
-func amountsToTell(b *forecast.Budget) (shown []int) {
+// shownAmounts returns the indices of the columns to show: the fixed ones, and those that have values.
+func shownAmounts(b *forecast.Budget) (shown []int) {
 	for at, column := range amountColumns {
 		show := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
 		for i := range b.Caps {
@@ -183,7 +183,7 @@ func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 		&c.Adjusted, &c.Refunded}
 }
 
-// over names the scope of a cap.
+// over returns the scope of a cap, for people.
 func over(c *forecast.CapBalance) string {
 	switch {
 	case isOnce(c.Job):
@@ -264,7 +264,7 @@ It works while 'outlierd up' is running.`,
 			return c.FlagErrorFunc()(c, err)
 		}
 		if err := o.prepare(); err != nil {
-			return err // before anything is booked
+			return err // before anything is recorded
 		}
 		if help, err := c.Flags().GetBool("help"); help || err != nil {
 			return c.Help()
@@ -311,7 +311,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	return o.showBudget(ctx)
 }
 
-// signed parses an amount with its sign: + for spent, - for bought.
+// signed parses an amount with a sign: + for credits spent, - for credits bought.
 func signed(text string) (outlier.Credits, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n == 0 || text[0] != '+' && text[0] != '-' {
@@ -360,13 +360,13 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
-// blockText says why calls are blocked, and since when.
+// blockText describes why calls are blocked, and since when.
 func blockText(b serve.Block, zone *time.Location) string {
 	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), b.Since.In(zone).Format("2006-01-02 15:04 MST"))
 }
 
-// lift lifts blocks of calls. A daemon continues at once; another process that holds the state folder
-// notices before its next call.
+// lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state
+// folder notices before its next call.
 func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, error) {
 	daemon, err := o.served(ctx, config)
 	if err != nil {

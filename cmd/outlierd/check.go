@@ -78,12 +78,12 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	if found.Sinks, err = o.checkSinks(ctx, config, readData); err != nil {
 		return err
 	}
-	var away error // what is known of the sinks does not depend on it
+	var away error // the results of the sinks do not depend on it
 	found.Buckets, away = o.checkBuckets(ctx, config, readData)
 	if err := o.printChecked(found); err != nil {
 		return err
 	}
-	return errors.Join(sinksDiffer(found.Sinks), bucketsDiffer(found.Buckets), away)
+	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)
 }
 
 func checkState(ctx context.Context, config *job.Config) (found state.Checked, err error) {
@@ -124,8 +124,8 @@ func (o *options) checkBuckets(ctx context.Context, config *job.Config,
 	return all, nil
 }
 
-// copied are the lines about a bucket.
-func copied(r bucket.Report) (lines []string) {
+// bucketLines returns the lines about a bucket.
+func bucketLines(r bucket.Report) (lines []string) {
 	for _, problem := range r.Problems {
 		lines = append(lines, r.Address+": "+problem)
 	}
@@ -145,8 +145,8 @@ func copied(r bucket.Report) (lines []string) {
 	return []string{said}
 }
 
-// bucketsDiffer returns an error that names the buckets with problems, or nil.
-func bucketsDiffer(all []bucket.Report) error {
+// bucketsError returns an error that names the buckets with problems, or nil.
+func bucketsError(all []bucket.Report) error {
 	for _, r := range all {
 		if len(r.Problems) > 0 {
 			return fmt.Errorf("%s: not what the folder has. The next run uploads what is missing or too short; "+
@@ -171,10 +171,10 @@ func (o *options) printChecked(c checked) error {
 	}
 	var lines []string
 	for _, r := range c.Sinks {
-		lines = append(lines, proved(r)...)
+		lines = append(lines, sinkLines(r)...)
 	}
 	for _, r := range c.Buckets {
-		lines = append(lines, copied(r)...)
+		lines = append(lines, bucketLines(r)...)
 	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(o.world.out, line); err != nil {
@@ -188,8 +188,8 @@ func (o *options) printChecked(c checked) error {
 	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
 }
 
-// proved are the lines about a sink: its problems, or what was verified.
-func proved(r check.Result) []string {
+// sinkLines returns the lines about a sink: its problems, or what was verified.
+func sinkLines(r check.Result) []string {
 	var lines []string
 	for _, problem := range r.Problems {
 		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
@@ -230,7 +230,7 @@ func proved(r check.Result) []string {
 			r.Sink, term.Count(r.Behind, "answer")))
 	}
 	if r.ReadData {
-		lines = append(lines, r.Sink+": "+provedOfOperations(r.Operations))
+		lines = append(lines, r.Sink+": "+operationsLine(r.Operations))
 	}
 	if len(r.Waiting) > 0 {
 		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s",
@@ -239,8 +239,8 @@ func proved(r check.Result) []string {
 	return lines
 }
 
-// provedOfOperations is the line about the tables ops.*.
-func provedOfOperations(o check.Operations) string {
+// operationsLine returns the line about the tables ops.*.
+func operationsLine(o check.Operations) string {
 	if !o.Known {
 		return "ops.* was not compared, because the state has no record of changes since it was published"
 	}
@@ -251,8 +251,8 @@ func provedOfOperations(o check.Operations) string {
 	return said
 }
 
-// sinksDiffer returns an error that names the sinks with problems, and what to do, or nil.
-func sinksDiffer(results []check.Result) error {
+// sinksError returns an error that names the sinks with problems, and what to do, or nil.
+func sinksError(results []check.Result) error {
 	var ahead, away, differ []string
 	for _, r := range results {
 		switch {
@@ -305,7 +305,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	// another process publishes.
 	var all []check.Sink
 	for _, s := range config.Sinks {
-		all = append(all, o.readersFind(ctx, reader, config, s, sinkPath(config, s),
+		all = append(all, o.openPublished(ctx, reader, config, s, sinkPath(config, s),
 			filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
@@ -380,13 +380,14 @@ func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
 		return nil, private, nil
 	}
 	sink, err := openDuckDB(ctx, reader, private)
-	if duckdb.InUse(err) { // by a process that has begun meanwhile
+	if duckdb.InUse(err) { // by a process that was started meanwhile
 		return nil, "", nil
 	}
 	return []check.Sink{withProblem(sink, err)}, "", nil
 }
 
-// sameBytes compares two files; the second may be missing, and either may be something else than a file.
+// sameBytes reports whether two files have the same bytes. The second file may be missing. It reports
+// false for anything but regular files.
 func sameBytes(ctx context.Context, path, with string) (bool, error) {
 	for _, one := range []string{path, with} {
 		if info, err := os.Stat(one); err == nil && !info.Mode().IsRegular() {
@@ -428,29 +429,30 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 	return buffer[:n], err
 }
 
-// readersFind is where readers find the tables of a sink. The rows of a lake are copied into the folder keep, or
-// into the temporary folder if that is empty. See [filesFind] for the others.
-func (o *options) readersFind(
+// openPublished returns the published tables of a sink at path. The rows of a lake are copied to the folder
+// keep, or to a temporary one if that is empty. See [openTables] for other sinks.
+func (o *options) openPublished(
 	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, path, keep string, verify bool,
 ) check.Sink {
 	if s.Lake != nil {
-		return o.inLake(ctx, config, s, cmp.Or(keep, filepath.Join(temporaryFolder(config), s.Kind)))
+		return o.copyLake(ctx, config, s, cmp.Or(keep, filepath.Join(temporaryFolder(config), s.Kind)))
 	}
-	return filesFind(ctx, reader, s.Kind, path, keep, verify)
+	return openTables(ctx, reader, s.Kind, path, keep, verify)
 }
 
-// filesFind is where the tables are in a DuckDB file or, for other kinds of sinks, in a Parquet folder. The
-// Parquet files of this moment are linked into the folder keep, because a publication replaces some of them; keep
-// is empty where no process publishes. verify compares their checksums.
-func filesFind(ctx context.Context, reader *compare.Reader, kind, path, keep string, verify bool) check.Sink {
+// openTables returns the tables in a DuckDB file, or, for other kinds of sinks, in a Parquet folder. The
+// present Parquet files are linked into the folder keep, because a publication replaces some of them;
+// keep is empty if no process publishes. With verify, their checksums are compared.
+func openTables(ctx context.Context, reader *compare.Reader, kind, path, keep string, verify bool) check.Sink {
 	if kind == job.SinkDuckDB {
 		return duckdbFile(ctx, reader, path)
 	}
 	return parquetFolder(ctx, path, keep, verify)
 }
 
-// inLake copies the rows that this state folder has written to a lake into a folder, where they are read.
-func (o *options) inLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
+// copyLake copies the rows that this state folder has written to a lake to a folder, from which they are
+// read.
+func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
 	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
 	found, err := o.exportLake(ctx, config, s, folder)
 	if err != nil {
@@ -472,7 +474,7 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(folder); err != nil { // of an earlier look
+	if err := os.RemoveAll(folder); err != nil { // of an earlier check
 		return nil, err
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -498,7 +500,7 @@ func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink 
 	return sink, err
 }
 
-// withProblem adds the error of reading a sink to it, if there is one.
+// withProblem returns sink with the error of reading it added to its problems.
 func withProblem(sink check.Sink, err error) check.Sink {
 	if err != nil {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())

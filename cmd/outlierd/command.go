@@ -21,9 +21,9 @@ type options struct {
 	logFormat string
 	wide      bool            // print every column of a table, and all of its text
 	zone      *time.Location  // of the job file, once it is read; nil before
-	printed   *countingWriter // standard output, where it is for a program; else nil
-	block     *term.Block     // of the run that is watched at a terminal
-	ended     string          // why the run of a one-off command ended as it did
+	printed   *countingWriter // standard output if it is for a program; else nil
+	block     *term.Block     // progress of a run at a terminal
+	ended     string          // why the run of a one-off command ended
 	outcomes  []outcome       // of the runs that have ended
 }
 

@@ -58,7 +58,7 @@ func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// operationOf is the operation of a one-off command; "" for other commands.
+// operationOf returns the operation of a one-off command; "" for other commands.
 func operationOf(command string) outlier.Operation {
 	switch command {
 	case "search", "start", "read":

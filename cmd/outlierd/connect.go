@@ -61,13 +61,13 @@ installed. Exit code 1 if one of them fails.`,
 	return c
 }
 
-// places are the locations of the tables; "" if the job file has no such sink.
+// places has the locations of the tables; "" for sinks that the job file does not have.
 type places struct {
 	file    string     // the published DuckDB file
 	parquet string     // the folder of the Parquet files
-	bucket  string     // the address that these are copied to
+	bucket  string     // the address of the bucket with copies of them
 	lake    *lakePlace // the lake
-	account string     // that has it, if it is a container of Azure and the environment says so
+	account string     // of Azure, for a container, if the environment has it
 }
 
 func placesOf(config *job.Config, env func(string) (string, bool)) (p places, err error) {
@@ -90,23 +90,23 @@ func placesOf(config *job.Config, env func(string) (string, bool)) (p places, er
 	return p, nil
 }
 
-// current is the Parquet file of the outliers as last seen, and history matches the files of all
-// sightings.
+// current returns the path of the Parquet file of outliers as last seen, and history a pattern for the
+// files of all sightings.
 func (p places) current() string { return filepath.Join(p.parquet, "outliers", "current.parquet") }
 func (p places) history() string {
 	return filepath.ToSlash(globText(p.parquet)) + "/outliers_history/**/*.parquet"
 }
 
-// secret is the SQL by which DuckDB finds credentials for the bucket.
+// secret returns the SQL that lets DuckDB find credentials for the bucket.
 func (p places) secret() string {
 	if !strings.HasPrefix(p.bucket, "az://") {
 		return "create secret (type s3, provider credential_chain)"
 	}
-	account := cmp.Or(p.account, "ACCOUNT") // for people to replace
+	account := cmp.Or(p.account, "ACCOUNT") // a placeholder for the user
 	return "create secret (type azure, provider credential_chain, account_name " + sqlText(account) + ")"
 }
 
-// globText is a path as a pattern that matches it alone.
+// globText returns a pattern that matches only the given path.
 func globText(path string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(path)
 }
@@ -114,23 +114,23 @@ func globText(path string) string {
 // tool is a program that reads the tables.
 type tool struct {
 	name string
-	file func(path string) string // lines for the DuckDB file; nil for a tool that does not read it
+	file func(path string) string // returns lines for the DuckDB file; nil if the tool does not read it
 
-	// lines for the Parquet files; nil for a tool that cannot read them itself.
+	// returns lines for the Parquet files; nil if the tool cannot read them itself.
 	parquet func(places) string
 
-	// bucket are lines for the copy of these in a bucket; nil for a tool without.
+	// bucket returns lines for the copy of these in a bucket; nil if the tool cannot read it.
 	bucket func(places) string
 
-	// lake are lines for Iceberg tables; nil for a tool that does not read them.
+	// lake returns lines for Iceberg tables; nil if the tool does not read them.
 	lake func(*lakePlace) string
 
-	// try is a command line that counts the outliers in the DuckDB file, and tryParquet in the Parquet
-	// files; nil if not supported.
+	// try returns a command line that counts the outliers in the DuckDB file, and tryParquet one for the
+	// Parquet files; nil if not supported.
 	try        func(path string) []string
 	tryParquet func(places) []string
 
-	// tryLake is the same for Iceberg tables, and untried says why there is none.
+	// tryLake is the same for Iceberg tables. untried says why there is no such command.
 	tryLake func(*lakePlace) []string
 	untried string
 }
@@ -265,8 +265,8 @@ var tools = []tool{
 	{name: "trino", lake: trinoLines, untried: "is a server"},
 }
 
-// namesInBucket is Python code that takes the addresses of a table's objects from the manifest. A glob
-// would also match outdated objects.
+// namesInBucket returns Python code that reads the addresses of a table's objects from the manifest. A
+// glob would also match outdated objects.
 func namesInBucket(address, table string) string {
 	return fmt.Sprintf("with fsspec.open(%s) as f:\n"+
 		"    files = [%s + o[\"name\"] for o in json.load(f)[\"tables\"][%s]]",
@@ -294,19 +294,19 @@ func chooseTools(args []string) ([]tool, error) {
 
 // # Quoting
 
-// shellText is a text as a word of a POSIX shell.
+// shellText quotes a text as a word of a POSIX shell.
 func shellText(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// sqlText is a text as a literal of SQL.
+// sqlText quotes a text as a SQL literal.
 func sqlText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// pythonText is a text as a literal of Python.
+// pythonText quotes a text as a Python literal.
 func pythonText(s string) string { return quoted(s) }
 
-// rText is a text as a literal of R.
+// rText quotes a text as an R literal.
 func rText(s string) string { return quoted(s) }
 
-// quoted is a text between double quotes, with the escapes that Python and R have in common.
+// quoted returns a text in double quotes, with the escapes that Python and R have in common.
 func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -467,7 +467,7 @@ func (o *options) showTools(chosen []tool, p places) error {
 	return err
 }
 
-// lines are those of a tool for each sink that it reads.
+// lines returns the lines of a tool for each sink that it reads.
 func (t tool) lines(p places) (parts []string) {
 	if t.file != nil && p.file != "" {
 		parts = append(parts, t.file(p.file))

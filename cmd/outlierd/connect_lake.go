@@ -15,11 +15,11 @@ import (
 
 // lakePlace is a lake as tools open it.
 type lakePlace struct {
-	kind      string   // of the catalog: sqlite, postgres or rest
-	catalog   *url.URL // without a password; a path alone of sqlite
-	warehouse string   // the address of the files, or what a REST catalog calls it
+	kind      string   // kind of the catalog: sqlite, postgres or rest
+	catalog   *url.URL // without a password; for sqlite only a path
+	warehouse string   // the address of the files, or the name of the warehouse in a REST catalog
 	namespace string
-	endpoint  string // of a store that is not Amazon's own; else ""
+	endpoint  string // of a store other than Amazon's; else ""
 	secret    string // the variable with the token or credential of a REST catalog; else ""
 }
 
@@ -65,7 +65,7 @@ func lakePlaceOf(l *job.Lake, env func(string) (string, bool)) *lakePlace {
 
 func (p *lakePlace) inBucket() bool { return strings.HasPrefix(p.warehouse, "s3://") }
 
-// jdbc is the address of a SQL catalog's database for Java.
+// jdbc returns the address of a SQL catalog's database for Java.
 func (p *lakePlace) jdbc() string {
 	if p.kind == "sqlite" {
 		return "jdbc:sqlite:" + p.catalog.Path
@@ -77,15 +77,15 @@ const bestOf = "select title, channel_title, z_score from %s order by z_score de
 
 func (p *lakePlace) best(table string) string { return strings.Replace(bestOf, "%s", table, 1) }
 
-// property is a name with a literal of Python.
+// property is a name with a Python literal.
 type property struct{ name, literal string }
 
 func textProperty(name, value string) property { return property{name, pythonText(value)} }
 
-// fromEnv is a property whose value is in the environment.
+// fromEnv returns a property whose value is read from the environment.
 func fromEnv(name, of string) property { return property{name, "os.environ[" + pythonText(of) + "]"} }
 
-// rest are the settings of a REST catalog.
+// rest returns the settings of a REST catalog.
 func (p *lakePlace) rest() []property {
 	with := []property{textProperty("type", "rest"), textProperty("uri", p.catalog.String())}
 	if p.warehouse != "" {
@@ -100,7 +100,7 @@ func (p *lakePlace) rest() []property {
 	return with
 }
 
-// pythonCatalog are lines that open the catalog with pyiceberg.
+// pythonCatalog returns lines that open the catalog with pyiceberg.
 func (p *lakePlace) pythonCatalog() string {
 	var with []property
 	switch p.kind {
@@ -150,7 +150,7 @@ func tryPolarsLake(p *lakePlace) []string {
 		"print(polars.scan_iceberg("+p.table("outliers")+").select(polars.len()).collect().item())")
 }
 
-// duckdbLake are statements that open the lake with DuckDB, and the table outliers in a query. DuckDB
+// duckdbLake returns statements that open the lake with DuckDB, and the table outliers in a query. DuckDB
 // reads REST catalogs itself, and finds the metadata of a table in a SQL catalog by a query.
 func duckdbLake(p *lakePlace) (statements []string, outliers string) {
 	if p.inBucket() {

@@ -24,7 +24,7 @@ import (
 // daemon make calls and changes. Their output is the same as without a daemon. Each reading is a
 // snapshot, so they read again after each change.
 
-// stateFolder is the state folder of a configuration.
+// stateFolder returns the state folder of a configuration.
 func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
 
 // served returns the daemon that holds the state folder, or nil.
@@ -70,7 +70,7 @@ func (o *options) aloneOrBeside(
 	return p, nil
 }
 
-// A daemon locks the folder before it listens, because it first opens and checks the state.
+// A daemon locks the folder some time before it listens, because it first opens and checks the state.
 const (
 	startTime = 5 * time.Second
 	startPoll = 50 * time.Millisecond
@@ -111,7 +111,7 @@ func (p *program) progress() (engine.Progress, error) {
 	return engine.Progress{}, nil
 }
 
-// change makes a change: in this process, or in the daemon if there is one.
+// change makes a change, in this process or in the daemon if there is one.
 func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error) {
 	if p.daemon == nil {
 		return c.Do(ctx, p.Engine)
@@ -120,7 +120,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 	return result, errors.Join(err, p.refresh(ctx))
 }
 
-// order has the daemon perform a run, and returns when it has ended.
+// order asks the daemon for a run, and returns when it has ended.
 func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{
 		Asked: j.Appointment.Spec.Asked(), Hash: j.Appointment.Spec.Hash, Trigger: j.Appointment.Trigger,
@@ -132,7 +132,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	if j.rest != nil {
 		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
 	}
-	// Readings are snapshots, and while one is open, the daemon's write-ahead log grows.
+	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
 	if err := p.Engine.Store.Close(); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	if err != nil {
 		return nil, errors.Join(err, ended.Err())
 	}
-	if row.Status == runs.Running { // it is the schedule's, which goes on with it
+	if row.Status == runs.Running { // it was scheduled, and the schedule continues it
 		row.Status, row.Error, row.Ended = ended.Status, ended.Why, time.Now()
 	}
 	return row, ended.Err()
@@ -178,15 +178,15 @@ func (p *program) left(ctx context.Context, err error, run string) error {
 type detachedError struct {
 	error
 	daemon string
-	run    string // "" if the daemon had not begun it
+	run    string // "" if the daemon had not started it
 	once   bool   // the command shows rows at its end, and cannot watch the run again
-	again  string // the command that watches the run, or asks again
-	others string // the command that runs what was to be run after it; "" if there was nothing
+	again  string // the command that watches the run, or requests it again
+	others string // the command for the runs after it; "" if there are none
 }
 
 func (e *detachedError) Unwrap() error { return e.error }
 
-// explain says where the run continues, and how to watch or stop it.
+// explain describes where the run continues, and how to watch or stop it.
 func (e *detachedError) explain() string {
 	if e.run == "" {
 		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
@@ -204,7 +204,7 @@ func (e *detachedError) explain() string {
 	return text
 }
 
-// cancelRun has the daemon stop a run.
+// cancelRun asks the daemon to stop a run.
 func (o *options) cancelRun(ctx context.Context, what string) error {
 	config, err := o.loadToRead()
 	if err != nil {
@@ -233,7 +233,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 		"run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
 }
 
-// runUnderWay returns the run in progress of a job, or the run with an id.
+// runUnderWay returns the run in progress of a job, or of a run id.
 func runUnderWay(p *program, what string) (*runs.Run, error) {
 	run, err := p.Engine.Store.Runs.Get(what)
 	if err != nil {

@@ -31,7 +31,7 @@ no cost. A second run buys only what may have changed.`,
 			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
 				return err
 			}
-			talk := o // the rows of its query are the result
+			talk := o // the result is the rows of its query
 			if o.output != "table" {
 				talk = o.aside()
 			}

@@ -204,7 +204,7 @@ func (c *checkup) folders() {
 	}
 }
 
-// existing is a folder, or its nearest parent that exists.
+// existing returns a folder, or its nearest parent that exists.
 func existing(folder string) string {
 	for missing(folder) && filepath.Dir(folder) != folder {
 		folder = filepath.Dir(folder)

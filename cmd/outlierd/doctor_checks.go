@@ -56,9 +56,9 @@ func tryFolder(folder string) (err error) {
 	return nil
 }
 
-// writable finds something in the folder that the program writes to, and this user may not. In the data folder
-// that is the state and the folders of sinks: a published DuckDB file is replaced and not written to, and
-// lost+found or a note is of no concern.
+// writable returns an error if there is something in the folder that the program writes to and this user
+// may not write. In the data folder that is the state and the folders of sinks: a published DuckDB file
+// is replaced, not written to, and other files such as lost+found do not matter.
 func (c *checkup) writable(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (c *checkup) state(ctx context.Context) {
 		c.fail("state", "'outlierd check' says more about damage", "%v", err)
 		return
 	}
-	defer seen.Close() // it was only read
+	defer seen.Close() // read-only, so the error does not matter
 	c.ok("state", "readable")
 	c.budget(seen)
 	c.blocks(seen)
@@ -257,7 +257,7 @@ func (c *checkup) service(ctx context.Context) {
 		c.ok("address", "the built-in simulator, which needs neither a network nor a key")
 		return
 	case config.URL == "" || config.Key.IsZero():
-		return // the job file lacks it, which was said
+		return // missing in the job file, which was reported
 	case limit.Reset.After(time.Now()):
 		c.warn("rate limit", "run doctor again after that", "the next request may be sent at %s, so none was made",
 			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
@@ -367,7 +367,7 @@ func (c *checkup) sinks(ctx context.Context) {
 	}
 }
 
-// lake looks into the tables of a lake. Whether they may be written to is shown by the next run.
+// lake reads the tables of a lake. Whether they can be written is shown by the next run.
 func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
 	err := iceberg.Probe(ctx, c.lakeOf(s, ""))
 	switch {
@@ -380,8 +380,8 @@ func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
 	}
 }
 
-// bucket looks into the bucket that a sink is copied to. Whether it may be written to is shown by
-// the next publication.
+// bucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
+// publication.
 func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	if s.Bucket == "" {
 		return

@@ -43,7 +43,7 @@ type statusError struct{ runs.Status }
 
 func (e statusError) Error() string { return "run ended " + string(e.Status) }
 
-// exitCode is the only place where errors become exit codes.
+// exitCode returns the exit code for an error. No other function maps errors to exit codes.
 func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return exitDone
@@ -80,13 +80,14 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// endedThere reports whether the daemon that worked for this command, or the run, was stopped there.
+// endedThere reports whether the daemon that worked for this command was stopped, or the run was stopped
+// in the daemon.
 func endedThere(err error) bool {
 	_, cancelled := errors.AsType[*engine.CancelledError](err)
 	return cancelled || errors.Is(err, serve.ErrStopped)
 }
 
-// complaint is the message for people about err.
+// complaint returns the message about err for people.
 func complaint(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
@@ -108,9 +109,9 @@ func complaint(ctx context.Context, err error) string {
 		return "outlierd: interrupted; " + onward(err,
 			"everything that was paid for is stored, and the next run continues from here")
 	}
-	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the person asked for no job
+	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the user did not name a job
 	for i, line := range lines {
-		lines[i] = term.Plain(line) // it may quote titles and comments of other people
+		lines[i] = term.Plain(line) // it may quote untrusted titles and comments
 	}
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }
@@ -148,7 +149,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// onward says how to continue what was interrupted, if err has a special way.
+// onward returns how to continue what was interrupted: usual, unless err needs something else.
 func onward(err error, usual string) string {
 	if cut, ok := errors.AsType[*cutShort](err); ok {
 		return cut.onward

@@ -21,7 +21,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// exportFormats are the formats of export, and the extensions of its files.
+// exportFormats has the formats of export, which are also the extensions of its files.
 var exportFormats = []string{"csv", "json", "ndjson", "parquet", "xlsx"}
 
 // export is one export of a query's result.
@@ -31,7 +31,7 @@ type export struct {
 	to     string // the file, or "-"
 	format string
 	force  bool
-	escape bool // texts in CSV that a spreadsheet would take for formulas
+	escape bool // texts in CSV that a spreadsheet would run as formulas
 }
 
 func exportCommand(o *options) *cobra.Command {
@@ -77,7 +77,7 @@ text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 // plainName matches the name of a table, with or without its schema.
 var plainName = regexp.MustCompile(`^\w+(\.\w+)?$`)
 
-// exported is the query that an argument denotes.
+// exported returns the query that an argument denotes.
 func (o *options) exported(arg string) (string, error) {
 	if plainName.MatchString(arg) {
 		return query.Table(arg), nil
@@ -85,7 +85,7 @@ func (o *options) exported(arg string) (string, error) {
 	return o.queryText(arg)
 }
 
-// check refuses what cannot be written, before anything is read.
+// check returns an error for an export that cannot be written, before anything is read.
 func (e *export) check(out io.Writer) error {
 	if e.to == "" {
 		return usageError{errors.New("--to is missing: name the file to write, or - for standard output")}
@@ -153,7 +153,7 @@ func inside(path, folder string) bool {
 	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 }
 
-// resolved is a path with links resolved in the part of it that exists.
+// resolved returns a path with links resolved in the part that exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -174,7 +174,7 @@ func (o *options) export(ctx context.Context, e export) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", e.to, err)
 	}
-	defer os.Remove(file.Name()) // it is gone if all went well
+	defer os.Remove(file.Name()) // after success there is no such file
 	rows, err := o.exportTo(ctx, e, file)
 	if err != nil {
 		return errors.Join(err, file.Close())
@@ -193,8 +193,8 @@ func (o *options) export(ctx context.Context, e export) error {
 		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(info.Size()))
 }
 
-// appear renames the finished file. If a file of that name has appeared meanwhile, it is kept, provided
-// that the file system has hard links.
+// appear renames the finished file. It keeps a file of that name that was created meanwhile, if the file
+// system supports hard links.
 func (e *export) appear(temporary string) error {
 	if !e.force {
 		switch err := os.Link(temporary, e.to); {
@@ -225,7 +225,7 @@ func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int
 }
 
 func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Writer) (rows int64, err error) {
-	folder := filepath.Dir(e.to) // which has room for the result
+	folder := filepath.Dir(e.to) // on a disk with room for the result
 	if e.to == "-" {
 		folder = os.TempDir()
 	}
@@ -264,7 +264,7 @@ func (o *options) exportRows(
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := io.Writer(buffered)
 	if term.Is(w) {
-		out = w // which has to be known as a terminal
+		out = w // it must be recognized as a terminal
 	}
 	var p term.Printer
 	var sheet *term.Sheet
@@ -320,7 +320,7 @@ func (o *options) aboutSheet(sheet *term.Sheet) {
 	}
 }
 
-// cell escapes a text for CSV: with --escape-formulas, so that no spreadsheet runs it.
+// cell returns a text for CSV. With --escape-formulas, spreadsheets do not run it as a formula.
 func (e *export) cell(text string) string {
 	if e.escape && text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
 		return "'" + text

@@ -97,10 +97,10 @@ type forgottenThings struct {
 	Videos     int      `json:"videos"`
 	Channels   int      `json:"channels"`
 	Authors    int      `json:"authors"`
-	Answers    int64    `json:"answers"`    // of the journal that told about one
-	Unreadable int64    `json:"unreadable"` // of these: were erased whole, as they are not JSON
+	Answers    int64    `json:"answers"`    // of the journal with data about one of them
+	Unreadable int64    `json:"unreadable"` // of these, erased as a whole, because they are not JSON
 	Erased     bool     `json:"erased"`
-	Left       []string `json:"left"` // places elsewhere that sinks have filled which the job file no longer lists
+	Left       []string `json:"left"` // other places that sinks have written and the job file no longer lists
 }
 
 // things counts an erasure. There may be more videos than requested, because of channels.
@@ -121,7 +121,7 @@ func (t forgottenThings) String() string {
 		term.Count(t.Authors, "author"), term.Count(t.Answers, "stored answer"))
 }
 
-// remark says what is left elsewhere, and what to do.
+// remark returns what is left elsewhere, and what to do.
 func (t forgottenThings) remark() string {
 	if len(t.Left) == 0 {
 		return ""
@@ -183,10 +183,10 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 	})
 }
 
-// refuseUnlisted refuses tables in the data folder that no sink of the job file writes: they may hold what
-// is to be erased, and a sink that returns to the file would show it again.
+// refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
+// may contain the data to erase, and if the sink returns to the file, it would publish that again.
 func refuseUnlisted(config *job.Config) error {
-	const rebuilding = ".rebuild" // what a killed rebuild leaves, which the next one removes
+	const rebuilding = ".rebuild" // left by a killed rebuild, and removed by the next one
 	own := []string{filepath.Base(stateFolder(config))}
 	for _, s := range config.Sinks {
 		switch s.Kind {
@@ -205,7 +205,7 @@ func refuseUnlisted(config *job.Config) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
-		case errors.Is(err, fs.ErrPermission) && path != data: // such as lost+found: this user has written nothing there
+		case errors.Is(err, fs.ErrPermission) && path != data: // such as lost+found: nothing of this user
 			return fs.SkipDir
 		case err != nil:
 			return err
@@ -233,8 +233,8 @@ func refuseUnlisted(config *job.Config) error {
 		strings.Join(found, " and "))
 }
 
-// leftElsewhere returns the buckets and the lakes that this state has filled and that no sink of the job
-// file writes any more. They may be gone: only their owner knows.
+// leftElsewhere returns the buckets and lakes that this state has written and that no sink of the job
+// file writes any more. They may have been deleted; only their owner knows.
 func leftElsewhere(p *program) ([]string, error) {
 	config := p.Engine.Config
 	left, err := bucket.Written(bucketRecord(config))
@@ -254,7 +254,7 @@ func leftElsewhere(p *program) ([]string, error) {
 			left = append(left, place)
 		}
 	}
-	if listed < 0 && len(lake.Places) == 0 && !lake.Published.IsZero() { // by a version that did not note places
+	if listed < 0 && len(lake.Places) == 0 && !lake.Published.IsZero() { // of an older version, without places
 		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)",
 			lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
 	}
@@ -296,7 +296,7 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e 
 		return err
 	}
 	if rows != nil {
-		named, before := e.Mentions(), p.Engine.Store.Forgotten // also by a process that was killed
+		named, before := e.Mentions(), p.Engine.Store.Forgotten // including an earlier process that was killed
 		rows.erase = &compare.Eraser{
 			Mentions: func(member, text []byte) bool { return named(member, text) || before.Mentions(member, text) },
 			IDs:      e.Texts(), Erased: store.Erased,
@@ -311,7 +311,8 @@ func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, 
 	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...), false)
 }
 
-// withOlderVideos adds videos of the channels that only pruned answers had: the sinks still have them.
+// withOlderVideos adds videos of the channels whose answers are all pruned: only the sinks still have
+// them.
 func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) ([]forgotten.ID, error) {
 	var channels []string
 	for _, id := range ids {
@@ -322,7 +323,7 @@ func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgott
 	if len(channels) == 0 {
 		return ids, nil
 	}
-	for _, s := range p.Engine.Config.Sinks { // all of them: a process that was killed has rebuilt some
+	for _, s := range p.Engine.Config.Sinks { // all of them, because a killed process may have rebuilt some
 		rows, err := o.olderOf(ctx, p, s)
 		if err != nil || rows == nil {
 			return ids, err

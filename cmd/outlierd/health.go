@@ -42,10 +42,10 @@ the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 	}
 }
 
-// askFor is the time limit of a request to the daemon. There may be two requests. Tests set it.
+// askFor is the time limit of a request to the daemon; there may be two requests. Tests change it.
 var askFor = 1400 * time.Millisecond
 
-// alive requests the daemon's health, and returns the address that answered; "" if the daemon does not
+// alive requests the daemon's health. It returns the address that answered; "" if the daemon does not
 // run.
 func (o *options) alive(ctx context.Context) (where string, err error) {
 	data, d := job.DaemonOf(o.config, o.world.env)
@@ -69,7 +69,7 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 	return where, err
 }
 
-// reachable is a local address for a listen address such as 0.0.0.0.
+// reachable returns a local address for a listen address such as 0.0.0.0.
 func reachable(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {

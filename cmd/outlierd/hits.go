@@ -54,7 +54,7 @@ const (
 	orderOfChannels   = "recency desc"
 )
 
-// ask adds the flags to the mapping of a verb.
+// ask adds the values of the flags to the mapping of a verb.
 func (f *pageFlags) ask(into wishes) error {
 	where, err := filters(f.where)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *enrichFlags) ask(into wishes) {
 	}
 }
 
-// askOnce runs a verb that has hits, and prints them.
+// askOnce runs a verb that finds hits, and prints them.
 func (o *options) askOnce(
 	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
 ) error {
@@ -173,7 +173,7 @@ func value(text string) any {
 		return text == "true"
 	case text == "~":
 		return nil
-	case len(text) <= 18 && strings.Trim(text, "0123456789") == "": // the parser says what to make of a number
+	case len(text) <= 18 && strings.Trim(text, "0123456789") == "": // the parser decides what kind of number it is
 		return json.Number(text)
 	}
 	return text

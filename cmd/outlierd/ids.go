@@ -18,7 +18,7 @@ import (
 // A view is what a command shows of channels or videos by id.
 type view struct {
 	table, key string
-	few        string // what is shown to a person
+	few        string // the columns shown to people
 	order      string // of the rows of one id
 }
 
@@ -43,7 +43,7 @@ type dataCommand struct {
 	fresh            string // the maximum age of stored answers that are printed; "" for any
 	parse            func(string) (string, error)
 	show             func() view
-	yes              bool // look for handles without asking
+	yes              bool // search for handles without confirmation
 }
 
 const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,

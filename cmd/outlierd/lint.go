@@ -61,13 +61,13 @@ windows are shorter.`,
 	}
 }
 
-// linted is a job file without mistakes.
+// linted is the output of lint for programs.
 type linted struct {
 	File     string    `json:"file"`
 	Warnings []mistake `json:"warnings"`
-	Prices   []string  `json:"prices"` // of a run of each job, in words
+	Prices   []string  `json:"prices"` // of one run of each job, in words
 
-	Worst outlier.Credits `json:"cycle_at_worst"` // of all scheduled runs of 31 days
+	Worst outlier.Credits `json:"cycle_at_worst"` // of all scheduled runs in 31 days
 }
 
 // adviseOnPages warns about each job whose `pages` cut off hits in its latest runs. It is silent if

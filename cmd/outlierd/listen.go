@@ -26,14 +26,14 @@ import (
 // # HTTP endpoints of up
 //
 // Health says whether a restart may help, so it depends only on the schedule's loop: a restart fixes
-// neither a failed job nor an unreachable service or a full disk. Readiness says what does not work.
-// Both serve probes of containers, which have no token; without the token only the status is shown.
+// neither a failed job nor an unreachable service or a full disk. Readiness says what does not work. Both
+// serve probes of containers, which have no token; without the token only the status is shown.
 
-// stuckAfter is how long the schedule may make no progress. It is longer than a call takes, and than
-// copying a large file for readers.
+// stuckAfter is how long the schedule may make no progress. It is longer than a call, and than copying a
+// large file for readers.
 const stuckAfter = 10 * time.Minute
 
-// stuckFor is for how long the schedule has made no progress since its last heartbeat, or since the
+// stuckFor returns how long the schedule has made no progress: since its last heartbeat, or since the
 // process began to run it.
 func stuckFor(began, beat time.Time) time.Duration {
 	if beat.Before(began) {
@@ -59,9 +59,9 @@ type monitor struct {
 	metrics http.Handler
 	site    *page.Site // nil if none is offered
 	server  *http.Server
-	known   *rate.Limiter // requests that have the token, or a session
-	read    *rate.Limiter // those of them for pages, which share what they read
-	unknown *rate.Limiter // requests that have neither
+	known   *rate.Limiter // requests with the token or a session
+	read    *rate.Limiter // those of them for pages, which share their data
+	unknown *rate.Limiter // requests with neither
 }
 
 func newMonitor(p *program, file string, env func(string) (string, bool)) *monitor {
@@ -116,7 +116,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	return m, nil
 }
 
-// innermost is the error of the operating system: the errors that wrap it repeat the address.
+// innermost returns the error of the operating system: the errors that wrap it repeat the address.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -145,7 +145,7 @@ func (m *monitor) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", m.health)
 	mux.HandleFunc("GET /readyz", m.ready)
 	mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
-	pages := map[string]bool{} // by their patterns, with the style and the scripts that each of them loads
+	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
 	for pattern, page := range m.site.Routes() {
 		mux.HandleFunc(pattern, m.loggedIn(page))
 		pages[pattern] = strings.HasPrefix(pattern, "GET ")
@@ -179,7 +179,7 @@ func (m *monitor) handler() http.Handler {
 func (m *monitor) knows(r *http.Request) bool {
 	token := m.config.Daemon.Token.Reveal()
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of one length, whatever was sent
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of equal length, whatever was sent
 	return token == "" || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
@@ -234,7 +234,7 @@ func (m *monitor) loggedIn(next http.HandlerFunc) http.HandlerFunc {
 type readiness struct {
 	Ready bool   `json:"ready"`
 	File  string `json:"file"`  // the job file as it is now
-	State string `json:"state"` // whether it can be read, and may be added to
+	State string `json:"state"` // whether it can be read and written
 
 	Sinks map[string]string `json:"sinks"`
 }
@@ -258,7 +258,7 @@ func (m *monitor) ready(w http.ResponseWriter, r *http.Request) {
 func (m *monitor) readiness() readiness {
 	_, fileErr := job.Load(m.file, m.env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](fileErr); ok {
-		fileErr = errors.New(mistakes[0].String()) // the first often causes the others
+		fileErr = errors.New(mistakes[0].String()) // the first one often causes the others
 	}
 	state := m.program.Engine.Store
 	stateErr := errors.Join(state.DB.View(func(tx *store.Tx) error {
@@ -274,7 +274,7 @@ func (m *monitor) readiness() readiness {
 	return found
 }
 
-// wordOf is "ok" or the problem.
+// wordOf returns "ok", or the problem.
 func wordOf(err error) string {
 	if err == nil {
 		return "ok"

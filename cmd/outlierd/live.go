@@ -75,7 +75,7 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 	drawing.Go(func() {
 		var status *forecast.Status
 		var looked time.Time
-		seen := "" // the run that was under way then
+		seen := "" // the run in progress at the last reading
 		failed := rate.Sometimes{Interval: unknownEvery}
 		for tick := time.NewTicker(liveRedraw); ; {
 			select {
@@ -104,9 +104,8 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 	return func() { cancel(); drawing.Wait(); o.block.Erase() }
 }
 
-// liveLines is the text of the block. Of more jobs than there is room for it shows the first, and
-// liveLines is the text of the block. If there are too many jobs, it shows the first and counts the
-// others.
+// liveLines returns the text of the block. If there are more jobs than room for them, it shows the first
+// ones and counts the others.
 func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *time.Location, room int) []string {
 	p := &planPrinter{zone: zone}
 	rest := []string{"next     " + p.nextDues(s, now), "budget   " + p.budgetLine(s), "pace     " + paceText(run, now)}
@@ -126,7 +125,7 @@ func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *tim
 	return append(busy, rest...)
 }
 
-// busy is what a job is doing. It shows more about the run of the last call.
+// busy describes what a job is doing, with more details for the run of the last call.
 func (p *planPrinter) busy(j *forecast.JobStatus, run engine.Progress, at time.Time) string {
 	facts := []string{now(j)}
 	if j.Run == run.Run && j.Run != "" {

@@ -161,7 +161,7 @@ func hangups() <-chan os.Signal {
 	return came
 }
 
-// network is the transport of the operating system.
+// network returns the transport of the operating system.
 func network(o outlier.TransportOptions) (http.RoundTripper, error) {
 	return outlier.NewTransport(o)
 }

@@ -27,7 +27,7 @@ import (
 // isOnce reports whether a name is that of a one-off job.
 func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
 
-// shown is the name of a job for people: for a one-off request the command, such as "find-channels".
+// shown returns the name of a job for people: for a one-off request the command, such as "find-channels".
 func shown(name string) string {
 	command, once := strings.CutPrefix(name, job.OnceMark)
 	if !once {
@@ -52,11 +52,11 @@ func (w wishes) yaml() ([]byte, error) {
 type request struct {
 	verb   job.Verb
 	job    wishes
-	again  bool                                 // buy also what was bought lately
-	yes    bool                                 // do not ask whether it may cost that much
-	before func(context.Context, showing) error // looks whether it can be had, before there is a run; nil if it can
-	onward func(showing) (string, error)        // how to go on with what was cut short; nil or "" if by asking again
-	show   func(showing) (string, error)        // the query over the published file that shows what came of it
+	again  bool                                 // buy pages again that were bought recently
+	yes    bool                                 // do not ask for confirmation of the price
+	before func(context.Context, showing) error // checks before the run; nil for no check
+	onward func(showing) (string, error)        // how to continue an interrupted request; nil or "": by repeating it
+	show   func(showing) (string, error)        // returns the query over the published file for the result
 }
 
 // showing is a run whose rows are printed.
@@ -131,8 +131,8 @@ type cutShort struct {
 
 func (e *cutShort) Unwrap() error { return e.error }
 
-// cut says how to continue an interrupted request. Repeating it is enough: pages that arrived come from
-// the journal, and fresh data is not requested.
+// cut returns an error that says how to continue an interrupted request. Repeating it is enough: pages
+// that arrived come from the journal, and fresh data is not requested.
 func (o *options) cut(r request, s showing, failed error) error {
 	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.world.args)}
 	if r.onward == nil {
@@ -146,8 +146,8 @@ func (o *options) cut(r request, s showing, failed error) error {
 	return e
 }
 
-// paused says how to continue after a cap has stopped the request; the summary has already named the
-// cap. The journal is used for six hours only, as for any search.
+// paused returns an error that says how to continue after a cap has stopped the request; the summary has
+// already named the cap. The journal is used for six hours only, as for any search.
 func (o *options) paused(r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
@@ -168,7 +168,7 @@ func (o *options) paused(r request, s showing) error {
 	return nil
 }
 
-// retyped is the command line that continues the request, quoted for a shell, without --again, which
+// retyped returns the command line that continues the request, quoted for a shell, without --again, which
 // would buy pages again.
 func retyped(args []string) string {
 	line := "outlierd"
@@ -203,7 +203,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
 	if !ok {
-		return nil // what else may be wrong the run says
+		return nil // the run reports other errors
 	}
 	if !r.yes {
 		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
@@ -290,7 +290,7 @@ func typed(verb job.Verb, file string, err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// asTyped is the flag for the key at a path: "--where z_score" for search.where.z_score, "--top" for
+// asTyped returns the flag for the key at a path: "--where z_score" for search.where.z_score, "--top" for
 // enrich.details.top.
 func asTyped(verb job.Verb, path string) string {
 	path = strings.TrimPrefix(path, string(verb)+".")

@@ -96,7 +96,7 @@ func mistakesOf(all []yamltree.Mistake) []mistake {
 	return list
 }
 
-// asksForJSON finds -o json among arguments that could not be parsed.
+// asksForJSON reports whether arguments that could not be parsed contain -o json.
 func asksForJSON(args []string) bool {
 	for i, arg := range args {
 		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
@@ -176,7 +176,7 @@ func (o *options) rows(columns []string, rows [][]any) error {
 	return p.Close()
 }
 
-// when is a time as a result value: NULL if zero.
+// when returns a time as a value of a result: NULL if it is zero.
 func when(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -192,7 +192,7 @@ func second(v any) any {
 	return v
 }
 
-// listed is a list of texts as a result value.
+// listed returns a list of texts as a value of a result.
 func listed(texts []string) any {
 	all := []any{}
 	for _, text := range texts {
@@ -201,7 +201,7 @@ func listed(texts []string) any {
 	return all
 }
 
-// filled is a text as a result value: NULL if empty.
+// filled returns a text as a value of a result: NULL if it is empty.
 func filled(text string) any {
 	if text == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// How far back the page Now looks.
+// Periods of the page Now.
 const (
 	lookBack          = 7 * 24 * time.Hour
 	mostTroubles      = 10
@@ -30,7 +30,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not report on its own process.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
-	zone := o.zone // which is written again, to the same, when the job file is read for a new key
+	zone := o.zone // copied, because reading the job file for a new key sets it again
 	recorded := runsOnRecord{store: p.Engine.Store, zone: zone}
 	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status
@@ -84,7 +84,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }
 
-// nowOf is the status for the page, in the words of `status`.
+// nowOf returns the status for the page, in the words of `status`.
 func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
 	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s),
 		Blocked: len(s.Refused) > 0}

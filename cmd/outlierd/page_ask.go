@@ -26,7 +26,7 @@ func catalog() (all []page.Table) {
 	return all
 }
 
-// questions are those of the job file, followed by common ones.
+// questions returns the questions of the job file, followed by common ones.
 func questions(config *job.Config) (all []page.Question) {
 	for _, q := range config.Questions {
 		all = append(all, page.Question{Name: q.Name, SQL: q.SQL})

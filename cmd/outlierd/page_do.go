@@ -21,8 +21,8 @@ import (
 // actions are the actions of a page: the same as the commands of these names.
 type actions struct{ p *program }
 
-// An act has both halves of an action. Both refuse what cannot be done; an offer changes nothing, and
-// is made in the schedule's turn.
+// An act is one kind of action. offer describes it without changing anything, in the schedule's turn, and
+// do performs it. Both return an error if the action is impossible.
 type act struct {
 	offer func(actions, context.Context, page.Action) (*page.Offer, error)
 	do    func(actions, context.Context, page.Action) (*page.Done, error)

@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// runsOnRecord provides the pages of runs. It reads only the store, which also answers while the
+// runsOnRecord provides the pages of runs. It reads only the store, which is available even while the
 // schedule makes a call.
 type runsOnRecord struct {
 	store *state.Store
@@ -74,7 +74,7 @@ func (c runsOnRecord) row(r *runs.Run) page.Run {
 	return row
 }
 
-// run is one run with its searches and calls.
+// run returns one run with its searches and calls.
 func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error) {
 	row, err := c.store.Runs.Get(id)
 	if err == nil && row == nil {
@@ -140,7 +140,7 @@ func searchShown(s *searchDetails) page.Search {
 func (c runsOnRecord) call(l *ledger.Call, search string) page.Call {
 	left := l.SentAt
 	if left.IsZero() {
-		left = l.AnsweredAt // when it was given up
+		left = l.AnsweredAt // when it was cancelled
 	}
 	call := page.Call{
 		Operation: string(l.Op), About: cmp.Or(l.Entity, search), Asked: left.Add(-l.Waited), Sent: l.SentAt, Answered: l.AnsweredAt,

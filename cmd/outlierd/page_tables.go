@@ -12,8 +12,8 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// publishedTables provides the pages of outliers, videos and channels. It opens the file for each
-// query, so that the newest publication answers.
+// publishedTables provides the pages of outliers, videos and channels. It opens the file for each query,
+// so every query reads the newest publication.
 type publishedTables struct {
 	path string // of the DuckDB file; "" if the job file has no such sink
 	zone *time.Location
@@ -22,7 +22,7 @@ type publishedTables struct {
 // Limits of the page of one video or channel.
 const (
 	mostSightings = 500 // in a chart
-	mostSparks    = 30  // in a line of a list
+	mostSparks    = 30  // in the small chart of a list row
 	mostSearches  = 20
 )
 
@@ -51,7 +51,7 @@ func (t publishedTables) found(ctx context.Context, f page.Filter) (*page.Found,
 	found := &page.Found{}
 	err := t.ask(ctx, t.each(wanted(f).SQL(), func(row cells) {
 		found.Total = *row.whole(0)
-		if row.values[1] != nil { // else there are no rows on this page
+		if row.values[1] != nil { // else the page has no rows
 			found.Outliers = append(found.Outliers, outlierOf(row))
 		}
 	}))
@@ -65,7 +65,7 @@ func (t publishedTables) found(ctx context.Context, f page.Filter) (*page.Found,
 	return found, err
 }
 
-// outlierOf is a row of [query.Outliers.SQL].
+// outlierOf converts a row of [query.Outliers.SQL].
 func outlierOf(row cells) page.Outlier {
 	o := page.Outlier{
 		ID: row.text(1), Title: row.text(2), Link: watched(row.text(3)), ChannelID: row.text(4), Channel: row.text(5),
@@ -115,7 +115,7 @@ func wanted(f page.Filter) query.Outliers {
 	return o
 }
 
-// video is what the tables have of a video.
+// video returns the data of a video.
 func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.Video, error) {
 	v := &page.Video{ID: f.ID}
 	known := false
@@ -160,7 +160,7 @@ func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.V
 	return v, err
 }
 
-// channel is what the tables have of a channel.
+// channel returns the data of a channel.
 func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*page.Channel, error) {
 	c := &page.Channel{ID: f.ID}
 	known := false
@@ -168,7 +168,7 @@ func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*pa
 		t.each(query.Channel(f.ID), func(row cells) {
 			known = true
 			c.Title, c.Description, c.Last = row.text(0), row.text(2), row.at(7)
-			c.Handle = strings.TrimPrefix(row.text(1), "@") // the service has it with or without
+			c.Handle = strings.TrimPrefix(row.text(1), "@") // the service writes it with or without
 			c.Subscribers, c.Videos, c.Median, c.Outliers = row.whole(3), row.whole(4), row.whole(5), row.whole(6)
 		}),
 		t.each(query.Subscribers(f.ID, mostSightings), func(row cells) { c.Curve = append(c.Curve, row.point()) }),
@@ -190,7 +190,7 @@ func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*pa
 	return c, err
 }
 
-// watched is the address of a video, or "" if its id has an unknown form.
+// watched returns the address of a video, or "" if its id has an unknown form.
 func watched(link string) string {
 	if !strings.HasPrefix(link, "https://") {
 		return ""
@@ -198,7 +198,7 @@ func watched(link string) string {
 	return link
 }
 
-// cells are a row of an answer. NULL is "" as a text, and nil as a number.
+// cells is a row of a result. NULL is "" as a text, and nil as a number.
 type cells struct {
 	values []any
 	zone   *time.Location
@@ -235,14 +235,14 @@ func (c cells) decimal(i int) *float64 {
 	return nil
 }
 
-// point is a row of a time and a number.
+// point converts a row of a time and a number.
 func (c cells) point() page.Point {
 	at, _ := c.values[0].(time.Time)
 	n, _ := c.values[1].(int64)
 	return page.Point{At: at.In(c.zone), N: n}
 }
 
-// line is a row of [query.Lines] of a video that is watched at link.
+// line converts a row of [query.Lines]. The video is watched at link.
 func (c cells) line(link string) page.Line {
 	ms, _ := c.values[1].(int64)
 	s := ms / 1000

@@ -102,7 +102,7 @@ the latest one, all of them, or none.`,
 	}
 }
 
-// canPause refuses a job that is not in the file, or has no schedule.
+// canPause returns an error if a job is not in the file or has no schedule.
 func canPause(config *job.Config, name string) error {
 	spec := config.Job(name)
 	switch {
@@ -132,7 +132,7 @@ func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error
 	return at, nil
 }
 
-// pauseText says that a schedule is paused, until when and why.
+// pauseText reports that a schedule is paused, until when and why.
 func pauseText(p *runs.Pause, zone *time.Location) string {
 	said := "paused until resumed"
 	if !p.Until.IsZero() {

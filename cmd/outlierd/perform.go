@@ -25,9 +25,9 @@ import (
 type jobRun struct {
 	Appointment engine.Appointment
 	old         *runs.Run // the unfinished run to continue; nil for a new run
-	whole       bool      // the job's unfinished runs are dealt with before this run
+	whole       bool      // the job's unfinished runs are continued or closed before this run
 	afresh      bool      // an unfinished run is not continued
-	leftOver    bool      // old was left by the last process; a due time of its job may continue it first
+	leftOver    bool      // old was left by the last process; a run for a due time may continue it first
 	after       bool      // the jobs that come after this one run, too
 
 	rest *engine.Rest // the pages of an earlier run to buy; nil for an ordinary run
@@ -38,7 +38,7 @@ func (j *jobRun) scheduled() bool {
 	return !j.Appointment.Due.IsZero() || j.Appointment.Trigger == engine.CatchUp
 }
 
-// idle says why there is nothing to run, which is not a failure.
+// idle is the reason why there is nothing to run. It is not a failure.
 type idle string
 
 func (why idle) Error() string { return string(why) }
@@ -109,7 +109,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 			if ctx.Err() != nil || errors.Is(err, serve.ErrStopped) {
 				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
 			}
-			if err != nil && everybodys(err) {
+			if err != nil && affectsAllJobs(err) {
 				break
 			}
 			followers, err := following(p, next, row)
@@ -130,7 +130,7 @@ func (o *options) interrupted(failed error, todo []jobRun) error {
 	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.resumeCommand(todo)}
 }
 
-// resumeCommand is the command that continues what is left.
+// resumeCommand returns the command that continues the remaining runs.
 func (o *options) resumeCommand(todo []jobRun) string {
 	var names []string
 	for _, j := range todo {
@@ -155,7 +155,7 @@ func (o *options) resumeCommand(todo []jobRun) string {
 	return line
 }
 
-// typed is a command as typed here: with the job file, if it is not the default.
+// typed returns a command as the user would type it: with the job file, if it is not the default.
 func (o *options) typed(command string) string {
 	line := "outlierd "
 	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
@@ -164,9 +164,9 @@ func (o *options) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// following are the runs that come after one. Those of a scheduled run are due even if the rest of its
-// run fails. Those of a run by hand follow if it succeeded or was partial; they are due at its start,
-// so that each is made only once for it.
+// following returns the runs of jobs that come after a run. After a scheduled run they are due even if
+// the rest of that run fails. After a run by hand they follow if it succeeded or was partial; they are
+// due at its start, so that each is made only once for it.
 func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
@@ -183,7 +183,7 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	case !row.Status.EndedWell():
 		return nil, nil
 	}
-	due := row.Started.Truncate(time.Microsecond) // as it is on record
+	due := row.Started.Truncate(time.Microsecond) // as stored
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
 			next = append(next, jobRun{
@@ -194,9 +194,9 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	return next, nil
 }
 
-// everybodys reports whether an error is not specific to the job: the next job would fail in the same
+// affectsAllJobs reports whether an error is not specific to the job: the next job would fail in the same
 // way.
-func everybodys(err error) bool {
+func affectsAllJobs(err error) bool {
 	if _, short := errors.AsType[*store.LowSpaceError](err); short {
 		return true
 	}
@@ -323,9 +323,9 @@ func overtaken(p *program, j jobRun) (bool, error) {
 	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err
 }
 
-// unfold are the runs that it takes to perform a due time or a job by hand: what the job
-// has unfinished goes on before. By hand the job's own unfinished run is what is performed.
-// A due time that has had its run meanwhile gives none.
+// unfold returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
+// of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
+// that has had its run meanwhile.
 func unfold(p *program, j jobRun) (todo []jobRun, err error) {
 	done, err := p.Engine.Store.Runs.Performed(j.Appointment.Spec.Name, j.Appointment.Due)
 	if done || err != nil {
@@ -365,12 +365,12 @@ func (o *options) listDisplaced(p *program, j jobRun) error {
 	return err
 }
 
-// superseded says that a new run closes an unfinished one.
+// superseded returns the message that a new run closes an unfinished one.
 func superseded(p *program, old *runs.Run) string {
 	return fmt.Sprintf("%s: %s is superseded by a new run", old.Job, nameOfRun(p, old))
 }
 
-// nameOfRun is an unfinished run as people read of it.
+// nameOfRun returns the name of an unfinished run for people.
 func nameOfRun(p *program, run *runs.Run) string {
 	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
 	if flags := facts.Flags(run); flags != "" {

@@ -173,7 +173,7 @@ func (p *planPrinter) job(f *forecast.Job) {
 	p.line("")
 }
 
-// limitedText says that `pages` was too small in earlier runs.
+// limitedText returns the message that `pages` was too small in earlier runs.
 func limitedText(l *forecast.Limited) string {
 	rows := "the last run"
 	if l.Runs > 1 {
@@ -187,7 +187,7 @@ func limitedText(l *forecast.Limited) string {
 		total, term.Clip(l.Search, 40))
 }
 
-// limitedHint says how many pages would have been enough, if known.
+// limitedHint returns how many pages would have been enough, if known.
 func limitedHint(l *forecast.Limited) string {
 	if l.Total >= saturated {
 		return "more pages or narrower filters miss less"
@@ -195,7 +195,7 @@ func limitedHint(l *forecast.Limited) string {
 	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, term.Count(l.Credits, "credit"))
 }
 
-// when says when a job runs next, and how often in this cycle.
+// when describes when a job runs next, and how often in this cycle.
 func (p *planPrinter) when(f *forecast.Job) string {
 	switch {
 	case f.Disabled:
@@ -225,7 +225,7 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	return paused + fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 
-// pausedBy says that the job is paused, or the one that it comes after.
+// pausedBy returns the message that the job, or the one that it comes after, is paused.
 func (p *planPrinter) pausedBy(job string, pause *runs.Pause) string {
 	said := pauseText(pause, p.zone)
 	if pause.Job != job {
@@ -239,8 +239,8 @@ func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {
 		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
-// basis says what the expected cost of a run is based on. For a job of channels or videos the calls are
-// known.
+// basis describes what the expected cost of a run is based on. For a job of channels or videos the calls
+// are known exactly.
 func basis(f *forecast.Job) string {
 	switch {
 	case f.Calls+f.Fresh > 0:
@@ -282,7 +282,7 @@ func (p *planPrinter) turns(f *forecast.Job) string {
 // searchPlansMost is the maximum number of searches listed one by one.
 const searchPlansMost = 12
 
-// searchPlans has a line for each search, and one that counts the rest.
+// searchPlans returns a line for each search, up to a maximum, and one that counts the rest.
 func searchPlans(all []forecast.Search) []string {
 	var lines []string
 	for i := range min(len(all), searchPlansMost) {
@@ -319,7 +319,7 @@ func searchPlans(all []forecast.Search) []string {
 	return lines
 }
 
-// asked names a search, with its for_each value if that adds something.
+// asked returns the name of a search, with its for_each value if that adds something.
 func asked(s *forecast.Search) string {
 	words := strings.Join(slices.Concat(s.Queries, s.Seeds), ", ")
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", verbs[s.Op], words))
@@ -382,13 +382,13 @@ func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 	}
 }
 
-// needs says what scheduled runs are expected to spend in the rest of the cycle.
+// needs describes what scheduled runs are expected to spend in the rest of the cycle.
 func (p *planPrinter) needs(c *forecast.Cycle) string {
 	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
 		c.Projected, p.day(c.To))
 }
 
-// pagingPlan says what `from` is assumed to count at an endpoint.
+// pagingPlan describes what `from` is assumed to count at an endpoint.
 func pagingPlan(f forecast.Paging, zone *time.Location) string {
 	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
 	switch {

@@ -29,7 +29,7 @@ func (p *program) forecasts() *forecast.Reader {
 	return r
 }
 
-// priceList has a line per job: its name and the maximum cost of a run.
+// priceList returns a line per job: its name and the maximum cost of a run.
 func priceList(ctx context.Context, r *forecast.Reader) string {
 	var b strings.Builder
 	for i := range r.Facts.Config.Jobs {
@@ -54,12 +54,12 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 	}
 	f, err := r.Forecast(ctx, spec.Name)
 	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
-		return line // the run itself says what is wrong
+		return line // the run reports the error
 	}
 	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
 }
 
-// planLine is the worst case of a run that starts now, in credits, requests and time.
+// planLine returns the worst case of a run that starts now, in credits, requests and time.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	cost, err := r.WorstCase(ctx, spec)
 	if err != nil {
@@ -72,7 +72,7 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	return line
 }
 
-// laterLine is the worst case of a later run. Its SQL may find more by then.
+// laterLine returns the worst case of a later run, whose SQL may find more by then.
 func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	cost, assumed, err := r.WorstCaseLater(ctx, spec)
 	if err != nil {
@@ -111,7 +111,7 @@ func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text
 	return text
 }
 
-// available is the number of credits for a cycle without the reserve; nil for no cap.
+// available returns the number of credits for a cycle without the reserve; nil for no cap.
 func available(config *job.Config) *outlier.Credits {
 	month := config.Budget.PerMonth
 	if month != nil && config.Budget.Reserve != nil {
@@ -133,7 +133,7 @@ func costText(r *forecast.Reader, cost plan.Cost) string {
 // leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
 const leastConfirmed outlier.Credits = 20
 
-// confirmOver is the price above which a run needs confirmation, and the setting that it comes from;
+// confirmOver returns the price above which a run needs confirmation, and the setting that it comes from;
 // nil means never. The default applies only at a terminal, so that scripts without --yes keep working.
 func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
 	budget := config.Budget
@@ -198,14 +198,14 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
+		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
 			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Appointment.Spec.Name), most))
 		}
 	}
 	return dear, nil
 }
 
-// mayCost is the maximum cost of a run by hand.
+// mayCost returns the maximum cost of a run by hand.
 func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
 	if j.rest != nil {
 		return j.rest.MayCost, nil

@@ -75,11 +75,11 @@ func progressAttrs(p engine.Progress) []any {
 	return attrs
 }
 
-// screen is the size of the terminal; 0 columns without a terminal. It is read each time, because a
-// window may be resized.
+// screen returns the size of the terminal; 0 columns without one. It reads the size each time, because
+// the window may be resized.
 func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
-// progressLines is the text of the block: searches, data calls, credits and pace. If there are more
+// progressLines returns the text of the block: searches, data calls, credits and pace. If there are more
 // searches than fit, it shows those around the current one and counts the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
 	name := term.Pad(term.Clip(shown(p.Job), 40), 40)
@@ -87,7 +87,7 @@ func progressLines(p engine.Progress, now time.Time, room int) []string {
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))
 	if len(p.Searches) > room {
-		room = max(1, room-1) // for how many more there are
+		room = max(1, room-1) // one line for the number of the others
 	}
 	first, last := around(p.Searches, room)
 	for _, s := range p.Searches[first:last] {
@@ -110,7 +110,8 @@ func open(all []runs.Step) (n int) {
 	return n
 }
 
-// eta is a lower bound while searches are open: calls about their hits are added later.
+// eta returns a lower bound of the remaining time while searches are open: calls about their hits are
+// added later.
 func eta(p engine.Progress, now time.Time) string {
 	switch {
 	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
@@ -121,7 +122,7 @@ func eta(p engine.Progress, now time.Time) string {
 	return "≥ " + term.Clock(left(p, now))
 }
 
-// left is the duration of the known calls. It is at least the time until the next call or poll.
+// left returns how long the known calls take. It is at least the time until the next call or poll.
 func left(p engine.Progress, now time.Time) time.Duration {
 	d := p.Left
 	if d > 0 {
@@ -164,7 +165,7 @@ func searchLine(s runs.Step, pages int) string {
 	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, hits, s.NewHits)
 }
 
-// endedAs is the mark for how a search ended: done, cut off or failed.
+// endedAs returns the mark for how a search ended: completed, cut off or failed.
 func endedAs(stop string) string {
 	switch stop {
 	case "refused", "unreadable":

@@ -29,10 +29,10 @@ file and needs as much free space. Stop a running daemon first.`,
 
 // prunedNow is the output of prune for programs.
 type prunedNow struct {
-	Answers int64 `json:"answers"` // that lost their bodies now
-	UpTo    int64 `json:"up_to"`   // the last answer of which the journal has no body
+	Answers int64 `json:"answers"` // whose bodies were removed now
+	UpTo    int64 `json:"up_to"`   // the last answer without a body in the journal
 	Bytes   int64 `json:"bytes"`   // of the state's file
-	Free    int64 `json:"free"`    // of these, which nothing uses
+	Free    int64 `json:"free"`    // of these, unused
 }
 
 func (o *options) prune(ctx context.Context, compact bool) error {

@@ -17,8 +17,8 @@ import (
 // answers.
 type older struct {
 	upTo   int64     // the last answer that was pruned
-	lacks  int64     // the last answer whose rows are missing all the same; 0 if none are
-	from   *job.Sink // nil leaves the rows out
+	lacks  int64     // the last answer whose rows are missing even so; 0 if none are
+	from   *job.Sink // nil omits the rows
 	reader *compare.Reader
 	source compare.Source
 
@@ -36,7 +36,7 @@ func (r *older) copying() compare.CopyOptions {
 	return compare.CopyOptions{From: r.source, UpTo: r.upTo, Erase: r.erase}
 }
 
-// lostError refuses to rebuild a sink that would lose rows.
+// lostError is the error for a rebuild that would lose rows.
 type lostError struct {
 	sink   string
 	pruned int64
@@ -83,7 +83,7 @@ func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []jo
 	return nil, lost
 }
 
-// others are the other sinks.
+// others returns the other sinks.
 func others(config *job.Config, s job.Sink) []job.Sink {
 	return slices.DeleteFunc(slices.Clone(config.Sinks), func(o job.Sink) bool { return o.Kind == s.Kind })
 }
@@ -106,7 +106,7 @@ func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned 
 	}
 	config := p.Engine.Config
 	r := &older{upTo: pruned, lacks: known.Lacks, from: &s, reader: compare.Open(temporaryFolder(config))}
-	place := o.readersFind(ctx, r.reader, config, s, sinkPath(config, s), "", false)
+	place := o.openPublished(ctx, r.reader, config, s, sinkPath(config, s), "", false)
 	if len(place.Problems) > 0 {
 		return nil, errors.Join(errors.New(place.Problems[0]), r.Close())
 	}
@@ -150,7 +150,7 @@ func (r *older) end(ctx context.Context, kind string, into sinks.Sink, published
 	if r == nil || r.from == nil {
 		return nil
 	}
-	made := filesFind(ctx, r.reader, kind, published, "", false) // a lake is filled from a Parquet folder
+	made := openTables(ctx, r.reader, kind, published, "", false) // a lake is filled from a Parquet folder
 	if len(made.Problems) > 0 {
 		return errors.New(made.Problems[0])
 	}
@@ -161,7 +161,7 @@ func (r *older) end(ctx context.Context, kind string, into sinks.Sink, published
 	if err := r.reader.Carry(ctx, r.copying(), made.Source, adopter); err != nil {
 		return err
 	}
-	if err := r.reader.Close(); err != nil { // it has the file open that is replaced now
+	if err := r.reader.Close(); err != nil { // it has the file open that is about to be replaced
 		return err
 	}
 	return into.Publish(ctx, nil)

@@ -79,13 +79,13 @@ func (o *options) planPublished(
 		return show(p, func(f *forecast.Forecast) {
 			f.Cycle.Held, f.Cycle.Projected = f.Cycle.Held+held, f.Cycle.Projected+held
 			for i := range f.Jobs {
-				f.Jobs[i].Changes = nil // against runs that are not known here
+				f.Jobs[i].Changes = nil // compared with runs that are unknown here
 			}
 		})
 	})
 }
 
-// budgetPublished is the budget without the state: the published ledger, with the caps of the job file.
+// budgetPublished returns the budget without the state: the published ledger, with the caps of the job file.
 func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *forecast.Budget, err error) {
 	amounts, err := publishedAmounts(ctx, config)
 	if err != nil {

@@ -51,7 +51,7 @@ It works while another instance is running.`,
 				return o.showQueue(c.Context(), p, name, all)
 			})
 			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
-				err = usageError{fmt.Errorf("%w%s", mistyped, meantBelow(c, name))}
+				err = usageError{fmt.Errorf("%w%s", mistyped, suggestBelow(c, name))}
 			}
 			return err
 		},
@@ -95,7 +95,7 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 	return o.queueTotals(p, name, now)
 }
 
-// waitingRow is a queued call as a row.
+// waitingRow converts a queued call to a row.
 func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
 	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
 		w.Since.In(zone)}
@@ -140,7 +140,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	return rows.Close()
 }
 
-// jobs are the jobs that need a call, in order of their requests, by their current names.
+// jobs returns the current names of the jobs that need a call, in the order of their requests.
 func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
 		names = append(names, cmp.Or(now[name], name))
@@ -194,7 +194,7 @@ func clearedText(name string, done serve.Cleared) string {
 	return said
 }
 
-// cancelCalls has a daemon cancel the calls of a job, or does it beside another process.
+// cancelCalls cancels the calls of a job, through the daemon if there is one.
 func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
 	daemon, err := o.served(ctx, config)
 	if err != nil {

@@ -51,10 +51,10 @@ Use it if a sink is damaged, or to fill columns that a newer version of outlierd
 // rebuilt is the output of rebuild for programs.
 type rebuilt struct {
 	Sink    string  `json:"sink"`
-	Answers int64   `json:"answers"` // of the journal that the sink holds
+	Answers int64   `json:"answers"` // of the journal that the sink has
 	Seconds float64 `json:"seconds"`
 
-	Copied int64  `json:"copied"` // the last answer whose rows were copied, as it is pruned; 0 if none was
+	Copied int64  `json:"copied"` // the last answer whose rows were copied, because it is pruned; 0 if none were
 	From   string `json:"from"`   // the sink that they were copied from
 
 	Rows map[string]int64 `json:"rows"` // by table
@@ -117,16 +117,16 @@ func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
 	switch {
 	case err == nil:
 		return nil
-	case s.Lake != nil && !errors.Is(err, iceberg.ErrRebuild): // it may be away, with more answers than the journal
+	case s.Lake != nil && !errors.Is(err, iceberg.ErrRebuild): // unreachable, maybe with more answers
 		return err
 	}
 	p.Engine.Log.Warn("old sink unreadable", "sink", s.Kind, "err", err)
 	return nil
 }
 
-// ofLostState refuses to erase from a sink with answers of a state that was lost: it would be rebuilt
-// without them. 'outlierd rebuild' does that, after its user has read that they go. A sink that cannot be
-// read has nothing to lose.
+// ofLostState returns an error if a sink to erase from has answers of a state that was lost: the rebuild
+// would lose them. 'outlierd rebuild' does that after a warning. A sink that cannot be read has nothing
+// to lose.
 func (o *options) ofLostState(ctx context.Context, p *program, s job.Sink) error {
 	restores, err := p.Engine.Store.Restores()
 	if err != nil || len(restores) == 0 {
@@ -171,7 +171,7 @@ func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, with
 	return done, errors.Join(err, rows.Close())
 }
 
-// rebuildSink builds a new sink and replaces the old one by it. rows has what the journal has pruned.
+// rebuildSink builds a new sink and replaces the old one by it. rows has the rows of pruned answers.
 func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows *older) (*rebuilt, error) {
 	memory, err := o.duckdbMemory()
 	if err != nil {
@@ -201,7 +201,7 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	err = rows.recorded(p.Engine.Store.Runs, s.Kind, func() error {
 		if s.Kind == job.SinkParquet {
 			err := parquet.Rebuild(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
-			if err == nil && s.Bucket != "" { // where the old objects go at once: they may hold what is forgotten
+			if err == nil && s.Bucket != "" { // the old objects are removed at once: they may contain erased data
 				err = bucket.NewCopy(path, o.bucketOf(config, s)).Update(ctx, 0)
 			}
 			return err
@@ -239,12 +239,12 @@ func (p *program) rebuildLake(ctx context.Context, o *options, s job.Sink, fill 
 		temp.Close())
 }
 
-// rowsIn counts the rows that readers of a sink find, by table.
+// rowsIn counts the published rows of a sink, by table.
 func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink,
 	path string) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	place := o.readersFind(ctx, reader, config, s, path, "", false)
+	place := o.openPublished(ctx, reader, config, s, path, "", false)
 	if len(place.Problems) > 0 {
 		return nil, fmt.Errorf("read %s again: %s", path, place.Problems[0])
 	}

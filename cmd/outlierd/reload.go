@@ -37,14 +37,14 @@ const mostMistakes = 10
 // A reloader applies edits of the job file.
 type reloader struct {
 	load   func() (*job.Config, error)              // reads the file
-	check  func(context.Context, *job.Config) error // finds what reading it does not
-	apply  func(context.Context, *job.Config) error // goes on with it
-	report func(refused error)                      // learns again and again why the file is refused; nil if it is used
+	check  func(context.Context, *job.Config) error // finds mistakes that reading does not
+	apply  func(context.Context, *job.Config) error // uses the new file
+	report func(refused error)                      // called at each check; nil if the file is used
 	log    *slog.Logger
 
 	used    *job.Config
-	inUse   *atomic.Pointer[job.Config] // it again, for other goroutines
-	refused string                      // the state of the file that the log says is refused; "" for none
+	inUse   *atomic.Pointer[job.Config] // the same for other goroutines
+	refused string                      // the state of the file whose refusal was logged last; "" for none
 }
 
 // serve reads the file on every hangup, and when it has changed, until ctx ends.
@@ -90,7 +90,7 @@ func (r *reloader) look(ctx context.Context) {
 	}
 }
 
-// changed says when the file will be read, if it differs from the one in use.
+// changed returns when the file will be read, if it differs from the one in use.
 func (r *reloader) changed() string {
 	used := r.inUse.Load()
 	config, err := r.load()
@@ -111,11 +111,11 @@ func stateOf(config *job.Config, err error) string {
 	return config.Fingerprint
 }
 
-// take applies a file that is new and has no mistakes.
+// take applies a file that has changed and has no mistakes.
 func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint {
-		r.refused = "" // an edit was taken back
+		r.refused = "" // an edit was reverted
 		r.report(nil)
 		return
 	}
@@ -162,7 +162,7 @@ func (r *reloader) refuse(err error) {
 	}
 }
 
-// whyRefused is the reason on one line; "" for none.
+// whyRefused returns the reason on one line; "" for nil.
 func whyRefused(err error) string {
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return mistakes[0].String() + more(len(mistakes)-1)
@@ -173,7 +173,7 @@ func whyRefused(err error) string {
 	return err.Error()
 }
 
-// tell logs the changed settings; the engine logs changed jobs.
+// tell logs the changed settings. The engine logs changed jobs.
 func (r *reloader) tell(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
 	if names := differing(startSettings, r.used, config); len(names) > 0 {
@@ -235,7 +235,7 @@ func fixed(used, config *job.Config) error {
 
 // runningNotifier runs the notifier of the job file in use.
 type runningNotifier struct {
-	now  *notifier // nil where the file has no target
+	now  *notifier // nil if the file has no target
 	stop func()
 }
 

@@ -52,7 +52,7 @@ answers before you rebuild a sink.`,
 			if err := refuseOwn(config, to); err != nil {
 				return err
 			}
-			writing, err := soleReplay(to)
+			writing, err := lockReplay(to)
 			if err != nil {
 				return err
 			}
@@ -69,9 +69,9 @@ answers before you rebuild a sink.`,
 	return c
 }
 
-// soleReplay keeps other replays out of the folder of to until the returned file is closed: two to the same
-// name would write the same temporary files. Nothing is locked where the file system has no locks.
-func soleReplay(to string) (*os.File, error) {
+// lockReplay locks the folder of to against other replays until the returned file is closed: two replays
+// to the same name would write the same temporary files. On a file system without locks it locks nothing.
+func lockReplay(to string) (*os.File, error) {
 	file, err := os.Open(filepath.Dir(to))
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ type replayed struct {
 	Run        string           `json:"run_id"`
 	To         string           `json:"to"`
 	Answers    int              `json:"answers"`
-	Pruned     int              `json:"pruned"`     // answers that the journal has no body of any more
+	Pruned     int              `json:"pruned"`     // answers without a body in the journal
 	Unreadable []string         `json:"unreadable"` // answers that could not be decoded, and why
 	Rows       map[string]int64 `json:"rows"`       // by table
 }
@@ -111,7 +111,7 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 		}
 		return sink.Publish(ctx, nil)
 	}
-	if err := o.writeAnew(ctx, p.Engine.Config, to, fill); err != nil {
+	if err := o.writeCopy(ctx, p.Engine.Config, to, fill); err != nil {
 		return fmt.Errorf("replay run %s to %s: %w", row.ID, to, err)
 	}
 	done.Pruned = len(ids) - done.Answers
@@ -125,9 +125,8 @@ func (o *options) replay(ctx context.Context, p *program, prefix, to string) err
 	return o.printReplayed(done)
 }
 
-// writeAnew writes a new DuckDB file or a folder of Parquet files, which gets its name when it is
-// complete.
-func (o *options) writeAnew(ctx context.Context, config *job.Config, to string,
+// writeCopy writes a new DuckDB file or a folder of Parquet files. It gets its name when it is complete.
+func (o *options) writeCopy(ctx context.Context, config *job.Config, to string,
 	fill func(sinks.Sink, string) error) (err error) {
 	if !isDuckDB(to) {
 		return parquet.Rebuild(parquet.Options{Dir: to, Tables: schema.Tables()}, fill)

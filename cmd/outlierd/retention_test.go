@@ -73,7 +73,7 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	reader := compare.Open(filepath.Join(p.dir, "sort"))
 	defer reader.Close()
 	ctx := context.Background()
-	a, b := filesFind(ctx, reader, wantKind, want, "", false), filesFind(ctx, reader, haveKind, have, "", false)
+	a, b := openTables(ctx, reader, wantKind, want, "", false), openTables(ctx, reader, haveKind, have, "", false)
 	if len(a.Problems)+len(b.Problems) > 0 {
 		p.Fatal(a.Problems, b.Problems)
 	}

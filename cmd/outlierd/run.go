@@ -303,7 +303,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		return nil, err
 	}
 	if rest.Nothing() {
-		if p.daemon == nil { // what bought it may have been killed at its very end
+		if p.daemon == nil { // the process that bought it may have been killed at its very end
 			if err := p.Engine.Publish(ctx); err != nil {
 				return nil, err
 			}
@@ -320,7 +320,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 // agedAfter is the age after which the order of the service's results has probably changed.
 const agedAfter = 24 * time.Hour
 
-// beforeRest says what the rest of a run costs at most.
+// beforeRest describes what the rest of a run costs at most.
 func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
 	line := fmt.Sprintf("%s: the rest of the run of %s: %s", shown(spec.Name),
 		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))

@@ -122,7 +122,7 @@ func runValues(r *runs.Run, now map[string]string) []any {
 // distinguish it from all others of one process.
 const shortID = len("01a204a9-80a2-7f39")
 
-// listRunsShort is the list for people, with abbreviated ids.
+// listRunsShort prints the list for people, with abbreviated ids.
 func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string, limit int) error {
 	rows, err := o.printer([]string{"run", "job", "status", "started_at", "took", "hits", "new", "credits", "error"})
 	if err != nil {
@@ -219,7 +219,7 @@ type runDetails struct {
 	Job      string           `json:"job"`
 	Status   runs.Status      `json:"status"`
 	Trigger  string           `json:"trigger"`
-	Flags    string           `json:"flags,omitempty"` // of the command that began it
+	Flags    string           `json:"flags,omitempty"` // of the command that started it
 	Due      time.Time        `json:"due_at,omitzero"`
 	Started  time.Time        `json:"started_at"`
 	Ended    time.Time        `json:"ended_at,omitzero"`
@@ -234,7 +234,7 @@ type runDetails struct {
 	Refunded outlier.Credits  `json:"refunded"`
 	Missing  int64            `json:"missing"`
 	Failures int64            `json:"failures"`
-	Queued   int              `json:"queued"` // data calls of its job that wait now
+	Queued   int              `json:"queued"` // data calls of its job that are queued now
 	Waited   float64          `json:"waited_s"`
 	Rows     map[string]int64 `json:"rows"` // by table; null where the process was killed
 	Searches []searchDetails  `json:"searches"`
@@ -254,7 +254,7 @@ type searchDetails struct {
 	Scan    string            `json:"scan_id,omitempty"`
 	Began   time.Time         `json:"began_at,omitzero"`
 	Pages   int               `json:"pages"`
-	Reused  int               `json:"reused"` // of Pages, those that the journal had
+	Reused  int               `json:"reused"` // of Pages, those taken from the journal
 	Hits    int               `json:"hits"`
 	NewHits int               `json:"new_hits"`
 	Seen    int               `json:"seen"`
@@ -368,7 +368,7 @@ func (o *options) printRun(p *program, d *runDetails) error {
 	return err
 }
 
-// timing says what started a run, when, and how long it took.
+// timing describes what started a run, when, and how long it took.
 func (d *runDetails) timing(p *planPrinter) []string {
 	by := d.Trigger
 	if by == runs.Manual {
@@ -388,7 +388,7 @@ func (d *runDetails) timing(p *planPrinter) []string {
 	return append(facts, "waited "+term.Duration(d.row.Waited)+" for the rate limit")
 }
 
-// why says why a run stopped, if its status does not.
+// why returns why a run stopped, if its status does not say so.
 func (d *runDetails) why() string {
 	switch {
 	case d.Error != "":

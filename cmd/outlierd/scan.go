@@ -115,7 +115,7 @@ func (o *options) startable(ctx context.Context, s showing) error {
 		term.Count(cost.Credits, "credit")), "Start it?")
 }
 
-// afterwards says how to continue after an interrupted scan: a scan that was started is not started
+// afterwards returns how to continue after an interrupted scan: a scan that was started is not started
 // again.
 func afterwards(s showing) (string, error) {
 	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
@@ -184,7 +184,7 @@ func scanID(text string) (string, error) {
 	return text, nil
 }
 
-// absent says how to find the right scan if the service does not have this one.
+// absent returns an error that says how to find the right scan if the service does not have this one.
 func absent(err error, id, remedy string) error {
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.NotFound {
 		return fmt.Errorf("the service has no scan %s; %s: %w", id, remedy, err)
@@ -257,9 +257,9 @@ sent, name the start with --intent: then the time is not compared.`,
 	return c
 }
 
-// adopted says how to read an adopted scan. Only the run that intended it waits for it and reads it
-// within its budget. If another run has started since, or the job has left the file, the scan is read
-// by hand.
+// adopted returns how to read an adopted scan. Only the run that started it waits for it and reads it
+// within its budget. If another run has started since, or the job was removed from the file, the scan is
+// read by hand.
 func adopted(p *program, scan *runs.Scan) (string, error) {
 	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
 		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
@@ -295,7 +295,7 @@ func awaited(store *state.Store) ([]runs.Scan, error) {
 		"and 'outlierd scan read ID' reads any scan of the service")
 }
 
-// resolving lists the commands that resolve each possible start as never started.
+// resolving returns the commands that resolve each unconfirmed start as never started.
 func resolving(waiting []runs.Scan) string {
 	var commands []string
 	for _, scan := range waiting {
@@ -337,7 +337,8 @@ If the service has the scan, use 'scan adopt'.`,
 	return c
 }
 
-// resolvedText says that the scan was not created, and whether its credits are available again.
+// resolvedText returns the message that the scan was not created, and whether its credits are available
+// again.
 func resolvedText(intent int64, refunded serve.Refunded) string {
 	price := term.Count(refunded.Credits, "credit") + " are available again"
 	if refunded.Credits == 0 {

@@ -61,7 +61,7 @@ extra of their rows.`,
 	}
 }
 
-// tableRows has a row for each column of each table.
+// tableRows returns a row for each column of each table.
 func tableRows() (rows [][]any) {
 	for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
 		for _, c := range t.All() {

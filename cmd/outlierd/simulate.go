@@ -40,7 +40,7 @@ It reports what it charged and refunded:
 			}
 			service := simulator.New(simulator.Options{
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
-				CachePeriod: max(cached, 1), // 0 means the usual one
+				CachePeriod: max(cached, 1), // 0 would mean the default
 			})
 			return o.serve(c.Context(), listen, service)
 		},
@@ -66,7 +66,7 @@ func (o *options) serve(ctx context.Context, address string, handler http.Handle
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(o.world.err, "", log.LstdFlags),
 	}
-	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve reports it
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	defer stopped()
 	url := "http://" + listener.Addr().String()
 	if err := o.done(map[string]any{"url": url}, "simulating the service at %s\n", url); err != nil {

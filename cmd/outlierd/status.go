@@ -54,7 +54,7 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if folder := stateFolder(p.Engine.Config); !missing(folder) { // else the state is a temporary one
+	if folder := stateFolder(p.Engine.Config); !missing(folder) { // otherwise the state is temporary
 		if s.Disk, err = diskOf(p.Engine.Store.DB); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 	return o.rows(statusColumns, statusRows(s))
 }
 
-// diskOf returns the disk of a state if it has too little space to buy anything.
+// diskOf returns the disk of a state if it has too little space for paid calls.
 func diskOf(db *store.Store) (*forecast.Disk, error) {
 	err := db.Room()
 	if low, is := errors.AsType[*store.LowSpaceError](err); is {
@@ -151,7 +151,7 @@ func statusRows(s *forecast.Status) (rows [][]any) {
 	return rows
 }
 
-// statusText is the status for people.
+// statusText returns the status for people.
 func statusText(s *forecast.Status, l term.Options) (string, error) {
 	p := &planPrinter{zone: l.Zone}
 	p.line("%s", term.Clip(p.at(s.At)+" · "+p.process(s.Process), l.Screen))
@@ -183,7 +183,7 @@ func statusText(s *forecast.Status, l term.Options) (string, error) {
 	return p.String(), nil
 }
 
-// notable lists the problems that need attention first, one line each.
+// notable returns the problems that need attention first, one line each.
 func notable(s *forecast.Status) (lines []string) {
 	if h := s.Process; h != nil {
 		switch {
@@ -206,7 +206,7 @@ func notable(s *forecast.Status) (lines []string) {
 	return lines
 }
 
-// process says which process works with the folder.
+// process describes which process works with the folder.
 func (p *planPrinter) process(h *forecast.Process) string {
 	switch {
 	case h == nil:
@@ -228,7 +228,7 @@ func (p *planPrinter) jobTable(s *forecast.Status, l term.Options) error {
 	return t.End()
 }
 
-// lastRun says how the last run of a job ended, and how many runs in a row ended in this way.
+// lastRun describes how the last run of a job ended, and how many runs in a row ended in this way.
 func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
 	last := j.Last
 	if last == nil {
@@ -251,7 +251,7 @@ func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
 	return text
 }
 
-// nextDue says when a job is due, and whether it is overdue.
+// nextDue describes when a job is due, and whether it is overdue.
 func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	switch {
 	case j.Disabled:
@@ -272,7 +272,7 @@ func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	return p.short(j.Due, at)
 }
 
-// now says what a job is doing, and how many of its calls are queued.
+// now describes what a job is doing, and how many of its calls are queued.
 func now(j *forecast.JobStatus) string {
 	var parts []string
 	if j.Doing != forecast.JobIdle {
@@ -296,7 +296,7 @@ func (p *planPrinter) short(t, now time.Time) string {
 // fact is a line below the jobs.
 type fact struct {
 	name, text string
-	notice     bool // it is marked, and has no name
+	notice     bool // it is marked as a problem, and has no name
 }
 
 // standing returns the lines below the jobs.
@@ -329,7 +329,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	return facts
 }
 
-// budgetLine says what is left of the cycle and of today.
+// budgetLine describes what is left of the cycle and of today.
 func (p *planPrinter) budgetLine(s *forecast.Status) string {
 	var parts []string
 	for i := range s.Budget {
@@ -372,7 +372,7 @@ func (p *planPrinter) queueLine(s *forecast.Status) string {
 	return fmt.Sprintf("%s, done at %s at the earliest", strings.Join(parts, " and "), p.at(s.Queue.Done))
 }
 
-// sinkLine says how far a sink is behind, and why.
+// sinkLine describes how far a sink is behind, and why.
 func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	name := s.Sink
 	if s.Bucket != "" {
@@ -396,7 +396,7 @@ func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	return text
 }
 
-// journalLine says which answers are complete.
+// journalLine describes which answers are complete.
 func (p *planPrinter) journalLine(j *forecast.JournalStatus, at time.Time) string {
 	text := "nothing is pruned"
 	if j.Pruned > 0 {

@@ -19,13 +19,13 @@ import (
 // outcome is the summary of a run that has ended.
 type outcome struct {
 	row     *runs.Run
-	since   time.Time             // when it was begun, or gone on with
+	since   time.Time             // when it was started or continued
 	queued  int                   // data calls left
-	unknown outlier.Credits       // of the row's, which may have been spent
-	fresh   map[time.Duration]int // data calls that were not made; see [engine.Progress]
+	unknown outlier.Credits       // part of the row's credits, whose outcome is unknown
+	fresh   map[time.Duration]int // skipped data calls; see [engine.Progress]
 	ends    []engine.Ending       // of its searches
-	why     string                // it ended so; "" if nothing has to be said
-	rest    *engine.Rest          // what its searches left, if that can be bought; else nil
+	why     string                // reason of the end; "" if there is nothing to say
+	rest    *engine.Rest          // what its searches have left, if that can be bought; else nil
 
 	distinct map[string]int64 // keys of its rows, by table; see [runs.Runs.Distinct]
 }
@@ -132,7 +132,7 @@ func endedEmpty(row *runs.Run) bool {
 	return false
 }
 
-// found says what a run found and cost, with unknown credits apart. A run without searches has no hits
+// found describes what a run found and cost, with unknown credits apart. A run without searches has no hits
 // to count.
 func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	var facts []string
@@ -150,7 +150,7 @@ func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	return facts
 }
 
-// undone says what a run requested and did not get.
+// undone describes what a run requested and did not get.
 func undone(row *runs.Run, queued int) []string {
 	var facts []string
 	if row.Missing > 0 {
@@ -222,7 +222,7 @@ func relative(path string) string {
 // saturated is the maximum of the service's count of hits: there may be more.
 const saturated = 10_000
 
-// sentence says how a search ended; "" for an ordinary end.
+// sentence describes how a search ended; "" for an ordinary end.
 func sentence(e *engine.Ending) string {
 	switch {
 	case e.Joined != "":
@@ -256,7 +256,7 @@ func sentence(e *engine.Ending) string {
 	return ""
 }
 
-// startedBy says what started a scan, and when.
+// startedBy describes what started a scan, and when.
 func startedBy(name string, at time.Time) string {
 	who := "by job " + name
 	if isOnce(name) {
@@ -265,7 +265,7 @@ func startedBy(name string, at time.Time) string {
 	return fmt.Sprintf("started %s on %s", who, at.Format("2006-01-02 15:04 MST"))
 }
 
-// hitsOf says how many hits a search has found, and of how many, if known.
+// hitsOf describes how many hits a search has found, and of how many, if known.
 func hitsOf(e *engine.Ending) string {
 	switch {
 	case e.Of < 0:
@@ -276,7 +276,7 @@ func hitsOf(e *engine.Ending) string {
 	return fmt.Sprintf("%d of %s", e.Hits, term.Count(e.Of, "hit"))
 }
 
-// seenOf says how many distinct hits a search has seen, and of how many.
+// seenOf describes how many distinct hits a search has seen, and of how many.
 func seenOf(e *engine.Ending) string {
 	if e.Total >= saturated {
 		return fmt.Sprintf("%d of %d hits or more", e.Seen, e.Total)
@@ -324,7 +324,7 @@ func endLines(all []engine.Ending) []string {
 	return append(lines, rest)
 }
 
-// spared says what the run did not have to buy.
+// spared describes what the run did not have to buy.
 func spared(all []engine.Ending) []string {
 	pages, fresh, kept := 0, 0, outlier.Credits(0)
 	for _, e := range all {
@@ -350,7 +350,7 @@ func spared(all []engine.Ending) []string {
 	return facts
 }
 
-// pagings says what the service's `from` was assumed to count, for searches of several pages.
+// pagings describes what the service's `from` was assumed to count, for searches of several pages.
 func pagings(all []engine.Ending) []string {
 	var lines []string
 	for _, e := range all {
@@ -365,7 +365,7 @@ func pagings(all []engine.Ending) []string {
 	return lines
 }
 
-// restLine is the command that buys the rest of several searches; a single search has it in its own
+// restLine returns the command that buys the rest of several searches; a single search has it in its own
 // line.
 func restLine(end outcome) []string {
 	left := slices.DeleteFunc(slices.Clone(end.ends), func(e engine.Ending) bool { return e.Rest == "" })
@@ -394,7 +394,7 @@ func (o *options) offerRest(p *program, end *outcome) error {
 		if end.ends[i].Leaves() {
 			name := end.row.Job + " "
 			if isOnce(end.row.Job) {
-				name = "" // which no person typed
+				name = "" // it is not the name of a job in the file
 			}
 			end.ends[i].Rest = o.typed("run " + name + spec.Flags)
 		}

@@ -14,12 +14,12 @@ import (
 // The environment of a service of type notify: see sd_notify(3) and sd_watchdog_enabled(3). Messages
 // are lines of the form NAME=value, sent as datagrams.
 const (
-	notifyVariable      = "NOTIFY_SOCKET" // a path, or an abstract name after @
-	watchdogVariable    = "WATCHDOG_USEC" // after how many microseconds of silence the service is restarted
-	watchdogPIDVariable = "WATCHDOG_PID"  // the process that the above is meant for; any without it
+	notifyVariable      = "NOTIFY_SOCKET" // a path, or @ and an abstract name
+	watchdogVariable    = "WATCHDOG_USEC" // microseconds without a message after which the service is restarted
+	watchdogPIDVariable = "WATCHDOG_PID"  // the process whose messages are expected; if it is not set, any process
 )
 
-// keeping is what people see in the status of the service while all is well.
+// keeping is the service's status text while everything works.
 const keeping = "STATUS=Running the schedules"
 
 // sendFor limits the wait for a service manager that does not read its socket.
@@ -28,8 +28,8 @@ const sendFor = time.Second
 // systemd is the service manager that started this process. If there is none, nothing is sent.
 type systemd struct {
 	socket net.Conn      // nil without a service manager
-	every  time.Duration // how often its watchdog hears that the schedule goes on; 0 without one
-	began  time.Time     // when this process began to keep the schedule
+	every  time.Duration // interval of watchdog messages; 0 without a watchdog
+	began  time.Time     // when this process began to run the schedule
 	log    *slog.Logger
 }
 

@@ -35,7 +35,7 @@ func newTemporary(config *job.Config, pattern string) (t *temporary, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, whole.Close()) }()
-	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // for as long as the new folder is not locked
+	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // until the new folder is locked
 		return nil, fmt.Errorf("lock %s: %w", above, err)
 	}
 	if err := errors.Join(removeLeft(above, checkFolders), removeLeft(above, backupFolders)); err != nil {
@@ -59,11 +59,11 @@ func (t *temporary) Close() error {
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
-// temporaryFolder is where DuckDB spills data that does not fit into memory, and where temporary tables
-// are built.
+// temporaryFolder returns the folder to which DuckDB spills data that does not fit into memory, and in
+// which temporary tables are built.
 func temporaryFolder(config *job.Config) string { return filepath.Join(stateFolder(config), "tmp") }
 
-// removeLeft removes what killed processes have left in a folder.
+// removeLeft removes leftovers of killed processes from a folder.
 func removeLeft(folder, pattern string) error {
 	names, err := filepath.Glob(filepath.Join(folder, pattern))
 	for _, name := range names {

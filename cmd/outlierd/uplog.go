@@ -15,8 +15,8 @@ import (
 // be bought and SIGTERM would not end the process. So a goroutine writes the log, and when that is
 // blocked, lines are dropped and counted.
 
-// Limits of the lines that wait to be written, and of the time to wait for that: when there are too
-// many, and when the process ends.
+// Limits of the queued lines, and of the time to wait: for room in the queue, and at the end of the
+// process.
 const (
 	logLines    = 4096
 	logPatience = time.Second
@@ -26,7 +26,7 @@ const (
 type bufferedLog struct {
 	w       io.Writer
 	lines   chan []byte
-	dropped atomic.Int64 // lines since the last one that was written
+	dropped atomic.Int64 // lines dropped since the last one that was written
 	closing chan struct{}
 	done    chan struct{}
 }
@@ -62,7 +62,7 @@ func (l *bufferedLog) Write(line []byte) (int, error) {
 func (l *bufferedLog) serve(log *slog.Logger) {
 	defer close(l.done)
 	write := func(line []byte) {
-		_, _ = l.w.Write(line) // without a log, there is no place to report it
+		_, _ = l.w.Write(line) // there is nowhere to report the error
 		if n := l.dropped.Swap(0); n > 0 {
 			log.Warn("log lines dropped, because standard error was not read", "lines", n)
 		}

@@ -37,7 +37,7 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// unfitting says what is wrong with the arguments of a command.
+// unfitting returns what is wrong with the arguments of a command.
 func unfitting(c *cobra.Command, args []string) string {
 	_, wanted, _ := strings.Cut(c.Use, " ")
 	switch most := len(strings.Fields(wanted)); {
@@ -47,7 +47,7 @@ func unfitting(c *cobra.Command, args []string) string {
 		return fmt.Sprintf("'%s' takes no arguments, got %q", c.CommandPath(), args[0])
 	case len(args) == 0:
 		return fmt.Sprintf("'%s' needs %s", c.CommandPath(), wanted)
-	case len(args) > most && meantBelow(c, args[0]) != "":
+	case len(args) > most && suggestBelow(c, args[0]) != "":
 		return unknownCommand(c, args[0])
 	case len(args) > most:
 		return fmt.Sprintf("'%s' takes %s, got %s; quote an argument of several words", c.CommandPath(), wanted,
@@ -56,13 +56,14 @@ func unfitting(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("'%s' takes %s, got %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 }
 
-// unknownCommand refuses a command that c does not have.
+// unknownCommand returns the error for a command that c does not have.
 func unknownCommand(c *cobra.Command, typed string) string {
-	return fmt.Sprintf("'%s' has no command %q%s", c.CommandPath(), typed, meantBelow(c, typed))
+	return fmt.Sprintf("'%s' has no command %q%s", c.CommandPath(), typed, suggestBelow(c, typed))
 }
 
-// meantBelow suggests subcommands that typed is a prefix or a misspelling of, or "".
-func meantBelow(c *cobra.Command, typed string) string {
+// suggestBelow returns a suggestion of subcommands that typed may mean: it is a prefix or a misspelling of
+// them. "" if there are none.
+func suggestBelow(c *cobra.Command, typed string) string {
 	known, meant := commandsBelow(c), []string(nil)
 	for _, name := range known {
 		if typed != "" && strings.HasPrefix(name, strings.ToLower(typed)) {
@@ -90,7 +91,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// commandsBelow are the names of the subcommands of c.
+// commandsBelow returns the names of the subcommands of c.
 func commandsBelow(c *cobra.Command) (names []string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -100,7 +101,7 @@ func commandsBelow(c *cobra.Command) (names []string) {
 	return names
 }
 
-// didYouMean ends a message with the most similar known word, if there is one.
+// didYouMean returns the end of a message that suggests the most similar known word; "" if there is none.
 func didYouMean(typed string, known []string) string {
 	if meant := yamltree.Nearest(typed, known); meant != "" {
 		return "; did you mean " + meant + "?"
@@ -108,7 +109,7 @@ func didYouMean(typed string, known []string) string {
 	return ""
 }
 
-// noJob refuses an unknown job name; why explains it.
+// noJob returns the error for an unknown job name; why explains it.
 func noJob(config *job.Config, name, why string) error {
 	var known []string
 	for i := range config.Jobs {
@@ -117,7 +118,7 @@ func noJob(config *job.Config, name, why string) error {
 	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, didYouMean(name, known))}
 }
 
-// badFlag is the error of an invalid flag.
+// badFlag returns the error of an invalid flag.
 func badFlag(c *cobra.Command, err error) error {
 	said := err.Error()
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {

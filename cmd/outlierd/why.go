@@ -66,11 +66,11 @@ func anyID(text string) (string, error) {
 // origin is everything recorded about why an id is in the tables.
 type origin struct {
 	ID        string        `json:"id"`
-	Title     string        `json:"title,omitempty"`         // as the published tables have it
+	Title     string        `json:"title,omitempty"`         // from the published tables
 	Channel   string        `json:"channel_title,omitempty"` // of a video
 	Sightings []sighting    `json:"sightings"`
-	Calls     []call        `json:"calls"`   // about it or its channel
-	Waiting   []waitingCall `json:"waiting"` // calls that are still wanted
+	Calls     []call        `json:"calls"`   // calls about it or its channel
+	Waiting   []waitingCall `json:"waiting"` // queued calls
 	Waited    float64       `json:"waited_s"`
 }
 
@@ -80,21 +80,21 @@ type sighting struct {
 	Run      string          `json:"run"`
 	Trigger  string          `json:"trigger"`
 	Started  time.Time       `json:"started_at"`
-	First    bool            `json:"first"` // the run that saw it first
+	First    bool            `json:"first"` // whether this run saw it first
 	Op       string          `json:"operation"`
 	Queries  []string        `json:"queries,omitempty"`
 	Seeds    []string        `json:"seeds,omitempty"`
 	Item     string          `json:"item,omitempty"`
 	Window   string          `json:"window,omitempty"`
-	Filters  string          `json:"filters,omitempty"` // as the job file writes them
+	Filters  string          `json:"filters,omitempty"` // in the words of the job file
 	Sort     string          `json:"sort,omitempty"`
 	Scan     string          `json:"scan_id,omitempty"`
 	Page     int             `json:"page"` // from 1
 	Rank     int             `json:"rank"` // from 1
 	Hits     int             `json:"hits"` // of the page
 	Credits  outlier.Credits `json:"credits"`
-	Unknown  outlier.Credits `json:"unknown,omitempty"` // of Credits, for answers that were lost
-	Attempts []call          `json:"attempts"`          // none if the journal had the page already
+	Unknown  outlier.Credits `json:"unknown,omitempty"` // part of Credits, for lost answers
+	Attempts []call          `json:"attempts"`          // none if the page came from the journal
 }
 
 // call is one attempt on the wire.
@@ -108,12 +108,12 @@ type call struct {
 	Credits   outlier.Credits `json:"credits"`
 	SentAt    time.Time       `json:"sent_at,omitzero"`
 	Answered  time.Time       `json:"answered_at,omitzero"`
-	Waited    float64         `json:"waited_s"` // for the pace
+	Waited    float64         `json:"waited_s"` // for the rate limit
 	Status    int             `json:"http_status,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	Response  int64           `json:"response_id,omitempty"`
 	Explained bool            `json:"explained,omitempty"` // response_id is a later answer to the same request
-	Empty     bool            `json:"empty,omitempty"`     // it was answered, with nothing in the answer
+	Empty     bool            `json:"empty,omitempty"`     // the answer had no data
 }
 
 type waitingCall struct {
@@ -147,7 +147,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 // name adds the title from the published file, if there is one.
 func (w *origin) name(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); err != nil {
-		return nil // without it the record tells all the rest
+		return nil // the records have everything else
 	}
 	title, channel, err := query.TitleOf(ctx, path, w.ID)
 	w.Title, w.Channel = term.Raw(title), term.Raw(channel)
@@ -268,7 +268,7 @@ func (p *planPrinter) sighting(b *sighting, first bool) {
 	}
 }
 
-// titled is a title with its channel, on one line.
+// titled returns a title with the title of its channel, on one line.
 func titled(title, channel string) string {
 	if channel == "" {
 		return term.Clip(title, 80)
@@ -276,7 +276,7 @@ func titled(title, channel string) string {
 	return term.Clip(title, 60) + " · " + term.Clip(channel, 24)
 }
 
-// narrowed is what distinguishes a search from another one for the same words.
+// narrowed returns what distinguishes a search from another one for the same words.
 func narrowed(b *sighting) string {
 	var parts []string
 	if b.Filters != "" {
@@ -288,7 +288,7 @@ func narrowed(b *sighting) string {
 	return strings.Join(parts, " · ")
 }
 
-// priceOf says what a page cost.
+// priceOf returns the price of a page, for people.
 func priceOf(b *sighting) string {
 	if len(b.Attempts) == 0 {
 		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))

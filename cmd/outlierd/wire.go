@@ -41,15 +41,15 @@ import (
 type program struct {
 	Engine  *engine.Engine
 	targets notify.Health    // of notifications
-	watcher *notify.Watcher  // puts what happens in the outbox; nil where the job file has no target
-	metrics *metrics.Metrics // nil where the job file has no daemon.listen
-	tracer  *trace.Tracer    // sends traces of runs; nil where the environment names no collector
+	watcher *notify.Watcher  // puts events in the outbox; nil if the job file has no target
+	metrics *metrics.Metrics // nil if the job file has no daemon.listen
+	tracer  *trace.Tracer    // sends traces of runs; nil if the environment names no collector
 	closers []func() error
 
-	daemon *serve.Client                   // holds the state folder, which is only looked at here; nil if this process does
-	seen   atomic.Pointer[engine.Progress] // of the run that the daemon performs for this process; nil before the first
+	daemon *serve.Client                   // of the process that holds the state folder; nil if this one does
+	seen   atomic.Pointer[engine.Progress] // of the daemon's run for this process; nil at first
 	server *serve.Server                   // answers other commands; nil in all commands but up
-	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil in all commands but up
+	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil except in up
 }
 
 // open opens the program for a configuration. The state comes first: it takes the lock, without which
@@ -93,9 +93,10 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ahead reports the first sink that has answers which the journal does not have. If the state folder
-// was created beside such a sink, it is removed again: it would look as if nothing had been spent. The
-// engine tries again to read a sink that does not answer.
+// ahead returns an error for the first sink that has answers which the journal does not have.
+// [program.open] then removes a state folder that it has just created beside such a sink: it would look
+// as if nothing had been spent. A sink that does not answer is not an error here; the engine reads it
+// later.
 func (p *program) ahead(ctx context.Context) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
@@ -124,7 +125,7 @@ func (p *program) discard(cause error, folder string) error {
 func (o *options) rekey(address string) (outlier.Key, error) {
 	config, err := o.load()
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		err = errors.New(mistakes[0].String()) // of a log line's length, and the first often causes the others
+		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
 	}
 	if err != nil {
 		return outlier.Key{}, err
@@ -194,7 +195,7 @@ func wants(spec *job.Spec, op outlier.Operation) bool {
 		func(e job.Enrich) bool { return e.Op == op })
 }
 
-// published is the file that readers open; "" without a duckdb sink.
+// published returns the path of the file that readers open; "" without a duckdb sink.
 func published(config *job.Config) string {
 	i := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == job.SinkDuckDB })
 	if i < 0 {
@@ -267,7 +268,7 @@ func (p *program) Close() error {
 	return errors.Join(errs...)
 }
 
-// duckdbMemory is the maximum memory for DuckDB's buffers, if set in the environment.
+// duckdbMemory returns the maximum memory for DuckDB's buffers, if set in the environment.
 func (o *options) duckdbMemory() (int64, error) {
 	text, _ := o.world.env(duckdb.MemoryVariable)
 	if text == "" {
@@ -279,11 +280,11 @@ func (o *options) duckdbMemory() (int64, error) {
 // addSinks opens the sinks, so that readers find all tables before the first call. A sink that cannot
 // be opened now is opened when it is used, and the engine then reports the error.
 func (p *program) addSinks(ctx context.Context, o *options, folder string, memory int64) {
-	config := p.Engine.Config // of which a reload changes none of this
+	config := p.Engine.Config // a reload changes none of the settings used here
 	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
 			if err := p.Engine.Store.DB.InPlace(); err != nil {
-				return nil, err // opening would create the folder, in the way of the state that is put back
+				return nil, err // opening would create the folder, which prevents restoring the state
 			}
 			if s.Lake != nil {
 				return p.openLake(ctx, o, s)
@@ -297,12 +298,12 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 		sink = p.metrics.Sink(sink)
 		p.closers = append(p.closers, sink.Close)
 		p.Engine.Sinks = append(p.Engine.Sinks, sink)
-		_, _ = sink.Watermark(ctx) // the engine asks again
+		_, _ = sink.Watermark(ctx) // the engine reads it again
 	}
 }
 
-// sinkPath is where a sink of the configuration puts what readers open; of a lake, the folder or the bucket
-// of its files.
+// sinkPath returns the path of a sink that readers open; for a lake, its bucket or folder, or its
+// namespace.
 func sinkPath(config *job.Config, s job.Sink) string {
 	if s.Lake != nil {
 		return cmp.Or(s.Lake.Warehouse, "namespace "+s.Lake.Namespace)
@@ -310,7 +311,7 @@ func sinkPath(config *job.Config, s job.Sink) string {
 	return filepath.Join(config.Data, s.Path)
 }
 
-// openLake opens the tables of a lake, in which this state folder is one of perhaps several writers.
+// openLake opens the tables of a lake, to which other state folders may write too.
 func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.Sink, error) {
 	instance, err := p.Engine.Store.NamedInstance()
 	if err != nil {
@@ -326,18 +327,18 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.S
 	return sink, nil
 }
 
-// lakeOf is where the tables of a lake are, and who writes them.
+// lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
 func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
 	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
 		Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
 }
 
-// bucketOf are the options of the bucket that a sink is copied to.
+// bucketOf returns the options of the bucket that a sink is copied to.
 func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
 	return bucket.Options{Address: s.Bucket, Record: bucketRecord(config), Env: o.world.env}
 }
 
-// bucketRecord is the file that records what was copied to buckets.
+// bucketRecord returns the path of the file that records what was copied to buckets.
 func bucketRecord(config *job.Config) string {
 	return filepath.Join(stateFolder(config), "bucket.json")
 }
@@ -424,7 +425,7 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 // logger writes to standard error: text for people, JSON for machines.
 func (o *options) logger() (*slog.Logger, error) { return o.loggerTo(o.block.Above(o.world.err)) }
 
-// loggerTo is a logger that writes what is meant for standard error to w.
+// loggerTo returns a logger that writes to w what is meant for standard error.
 func (o *options) loggerTo(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -459,8 +460,8 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// glance lets work read the records, also beside a running instance. Nothing is sent or changed. If no
-// job has run, the records are empty.
+// glance opens the records for work to read, even beside a running instance. Nothing is sent or changed.
+// If no job has run, the records are empty.
 func (o *options) glance(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -474,7 +475,7 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	return work(p)
 }
 
-// readOnly is a program that only reads the records.
+// readOnly returns a program that only reads the records.
 func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Logger) (*program, error) {
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
 	folder := stateFolder(config)
@@ -488,8 +489,8 @@ func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Lo
 	return p, nil
 }
 
-// glanceOr is glance, with a query over the published tables if the state belongs to another user or is
-// missing.
+// glanceOr is glance, but runs a query over the published tables instead if the state belongs to another
+// user or is missing.
 func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
 	look := func() error { return o.glance(ctx, config, work) }
 	return o.orPublished(config, look, func() error { return o.ask(ctx, config, query) })
@@ -537,7 +538,7 @@ func (p *program) temporaryStore(ctx context.Context) (folder string, err error)
 	return folder, nil
 }
 
-// formerly gives jobs their recorded names where no run has applied a rename yet, and returns the
+// formerly sets the recorded names of jobs whose renames no run has applied yet, and returns their
 // current names by the former ones.
 func (p *program) formerly() (now map[string]string, err error) {
 	now = map[string]string{}
@@ -568,7 +569,7 @@ func (p *program) formerly() (now map[string]string, err error) {
 	return now, nil
 }
 
-// stateOptions are the options of the state for a configuration.
+// stateOptions returns the options of the state for a configuration.
 func stateOptions(config *job.Config) state.Options {
 	return state.Options{
 		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,

@@ -126,7 +126,7 @@ func answersIn(ctx context.Context, folder string, o state.Options) (answers int
 	return answers, errors.Join(err, seen.Close())
 }
 
-// sum is the size and the SHA-256 of a file.
+// sum returns the size and the SHA-256 of a file.
 func sum(path string) (bytes int64, sum string, err error) {
 	file, err := os.Open(path)
 	if err != nil {

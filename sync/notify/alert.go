@@ -81,7 +81,7 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 	return a.Store.Update(func(tx *store.Tx) error { return a.record(tx, alert, fresh, first) })
 }
 
-// subject is the key of an alert's definition in the database.
+// subject returns the key of an alert's definition in the database.
 func subject(alert job.Alert) string { return "alert/" + alert.Name }
 
 // definition identifies the SQL and the key of an alert: if either changes, its rows are new.

@@ -28,7 +28,7 @@ type Watcher struct {
 	refused atomic.Pointer[string] // why an edit of the job file is not used; nil or "" if it is
 }
 
-// NewWatcher is a watcher for the targets of a job file, nil if it has none.
+// NewWatcher returns a watcher for the targets of a job file, nil if it has none.
 func NewWatcher(config *job.Config, log *slog.Logger) *Watcher {
 	if len(config.Targets) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func NewWatcher(config *job.Config, log *slog.Logger) *Watcher {
 		outbox: Outbox{targets: config.Targets, redact: config.Service.Key.Redact, log: log}}
 }
 
-// targetsOf are the targets of a job's events.
+// targetsOf returns the targets of a job's events.
 func (w *Watcher) targetsOf(name string) []string {
 	if spec := w.config.Job(name); spec != nil {
 		return spec.Notify

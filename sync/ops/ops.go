@@ -97,7 +97,7 @@ func Seen(db *store.Store, since int64) (News, error) {
 	return news, nil
 }
 
-// version is the number of the last change.
+// version returns the number of the last change.
 func version(tx *store.Tx) (version int64, err error) {
 	err = tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&version)
 	if errors.Is(err, sql.ErrNoRows) {

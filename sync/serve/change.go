@@ -106,7 +106,7 @@ func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
 	return lifted, nil
 }
 
-// Blocks are blocks of the ledger, without the key's fingerprint.
+// Blocks returns blocks of the ledger, without the key's fingerprint.
 func Blocks(all []ledger.Block) (blocks []Block) {
 	for _, b := range all {
 		blocks = append(blocks, Block{b.Kind, b.Reason, b.Since})

@@ -174,7 +174,7 @@ func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 	}
 }
 
-// Err is why the run failed; nil if it did not.
+// Err returns why the run failed; nil if it did not.
 func (e *Ended) Err() error { return received(e.Error) }
 
 // Close stops watching.

@@ -19,7 +19,7 @@ type Mistake struct {
 	Excerpt      string // the line before, the line, and a caret below the column
 }
 
-// String is the mistake without its excerpt: "jobs.yaml:7:12: message; hint".
+// String returns the mistake without its excerpt: "jobs.yaml:7:12: message; hint".
 func (m Mistake) String() string {
 	text := fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message)
 	if m.Hint != "" {
@@ -43,7 +43,7 @@ func (ms Mistakes) Error() string {
 	return b.String()
 }
 
-// sorted are the mistakes in the order of their positions, without duplicates.
+// sorted returns the mistakes in the order of their positions, without duplicates.
 func (ms Mistakes) sorted() Mistakes {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
@@ -53,7 +53,7 @@ func (ms Mistakes) sorted() Mistakes {
 	return slices.Compact(ms)
 }
 
-// Join is the mistakes of several files, in the order of their positions.
+// Join returns the mistakes of several files, in the order of their positions.
 func Join(files ...*File) Mistakes {
 	var all Mistakes
 	for _, f := range files {
@@ -62,7 +62,7 @@ func Join(files ...*File) Mistakes {
 	return all.sorted()
 }
 
-// Mistake is a mistake of f at a position, for callers that find it later.
+// Mistake returns a mistake of f at a position, for callers that find it later.
 func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
 	return Mistake{

@@ -1,6 +1,6 @@
 package yamltree
 
-// Nearest is the candidate most similar to word, or "" if none is near: about a third of the
+// Nearest returns the candidate most similar to word, or "" if none is near: about a third of the
 // letters may differ. Of equally near ones it is the first.
 func Nearest(word string, candidates []string) string {
 	letters := []rune(word)

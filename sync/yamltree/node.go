@@ -80,7 +80,7 @@ func (f *File) Scalar(word string) *Node {
 	return &Node{Kind: Text, Raw: word, Text: word, Line: 1, Column: 1, file: f}
 }
 
-// Get is the value of a key of a mapping, or nil.
+// Get returns the value of a key of a mapping, or nil.
 func (n *Node) Get(key string) *Node {
 	if n == nil {
 		return nil
@@ -167,7 +167,7 @@ func (n *Node) Head() *Node {
 // Messages must not show such a value.
 func (n *Node) FromOutside() bool { return n.Raw != n.Text }
 
-// Shown is the value as a message shows it: as written, quoted if it is text, and at
+// Shown returns the value as a message shows it: as written, quoted if it is text, and at
 // most 60 characters of it.
 func (n *Node) Shown() string {
 	switch n.Kind {

@@ -186,7 +186,7 @@ func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
 	return fmt.Sprintf("must be %s, got %s", wants, n.Shown())
 }
 
-// hint is the remedy for common mistakes. The value that it suggests is a valid one.
+// hint returns the remedy for common mistakes. The value that it suggests is a valid one.
 func (c *checker) hint(e *jsonschema.ValidationError, n *Node, wants string) string {
 	switch k := e.ErrorKind.(type) {
 	case *fault.Enum:
@@ -237,7 +237,7 @@ func (n *Node) find(location []string) *Node {
 	return n
 }
 
-// at is the piece of the schema at a place: a URL with a JSON pointer.
+// at returns the piece of the schema at a place: a URL with a JSON pointer.
 func (s *Schema) at(place string) map[string]any {
 	_, pointer, _ := strings.Cut(place, "#")
 	found := s.doc

@@ -107,7 +107,7 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 	}
 }
 
-// lookup is the value of what stands between the braces.
+// lookup returns the value of what stands between the braces.
 func (v Variables) lookup(inside string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
@@ -179,7 +179,7 @@ func (v Variables) file(name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
 
-// ReadFile is the text of a regular file of at most the given number of bytes. Errors contain
+// ReadFile returns the text of a regular file of at most the given number of bytes. Errors contain
 // name in place of its path. Devices and pipes are refused, as reading one may never end. A file that does not
 // exist is an [fs.ErrNotExist].
 func ReadFile(path, name string, most int) (string, error) {
@@ -215,7 +215,7 @@ func reason(err error) error {
 	return err
 }
 
-// Escape is a text as a pattern that stands for exactly this text.
+// Escape returns a text as a pattern that stands for exactly this text.
 func Escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // Fill is a pattern with values: pairs of names and values are filled in at once, so

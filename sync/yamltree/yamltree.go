@@ -50,7 +50,7 @@ func (f *File) Warnings() Mistakes { return f.warnings.sorted() }
 // Forget drops all mistakes found so far.
 func (f *File) Forget() { f.found = nil }
 
-// clean is src as text with plain line ends and without a byte order mark.
+// clean returns src as text with plain line ends and without a byte order mark.
 func clean(src []byte) string {
 	if len(src) > MaxBytes {
 		src = nil

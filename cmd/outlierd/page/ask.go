@@ -152,18 +152,18 @@ func (v askView) As(form string) string {
 	return "/ask?" + url.Values{"sql": {v.SQL}, "as": {form}}.Encode()
 }
 
-// File is the address for downloading the whole result.
+// File returns the address for downloading the whole result.
 func (v askView) File(format string) string {
 	return "/ask/result/" + format + "?" + url.Values{"sql": {v.SQL}}.Encode()
 }
 
-// Address is the address that runs a question.
+// Address returns the address that runs a question.
 func (q Question) Address() string { return "/ask?" + url.Values{"sql": {q.SQL}}.Encode() }
 
-// Count is the number of rows shown.
+// Count returns the number of rows shown.
 func (v askView) Count() int64 { return int64(len(v.Rows)) }
 
-// Drawn is the chart of a result: a line if it has a time and a number in order of time, otherwise bars
+// Drawn returns the chart of a result: a line if it has a time and a number in order of time, otherwise bars
 // for its first numeric column; nil if there is nothing to draw.
 func (v askView) Drawn() *drawing {
 	number := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Number })

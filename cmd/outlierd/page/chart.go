@@ -40,7 +40,7 @@ func newChart(points []Point) *chart {
 	return c
 }
 
-// height is the distance of a value from the top of a field of that height. If all values are equal, it
+// height returns the distance of a value from the top of a field of that height. If all values are equal, it
 // is the middle.
 func height(n, least, most int64, field float64) int64 {
 	if least == most {
@@ -49,7 +49,7 @@ func height(n, least, most int64, field float64) int64 {
 	return int64(field * (1 - float64(n-least)/float64(most-least)))
 }
 
-// Day is the time of a point, to the minute.
+// Day returns the time of a point, to the minute.
 func (p Point) Day() string { return p.At.Format("2006-01-02 15:04") }
 
 // sparkline returns the points of a small line through values, evenly spaced in a field of 100 by 20;

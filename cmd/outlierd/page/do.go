@@ -87,7 +87,7 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 		return
 	case session == "":
 		s.write(w, http.StatusUnauthorized, "login.html",
-			loginView{Token: s.logins.token != "", To: cameFor(r), Acting: true})
+			loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answering)

@@ -124,7 +124,7 @@ func known(choices []choice, value string) bool {
 	return false
 }
 
-// address is the address of another page with the same filter.
+// address returns the address of another page with the same filter.
 func (f Filter) address(page int) string {
 	form := url.Values{}
 	for name, value := range map[string]string{

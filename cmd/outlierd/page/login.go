@@ -98,7 +98,7 @@ func (l *logins) session(r *http.Request) string {
 	return cookie.Value
 }
 
-// formMark is the value that the forms of a session contain, which protects against forgery by other
+// formMark returns the value that the forms of a session contain, which protects against forgery by other
 // sites.
 func formMark(session string) string {
 	sum := hmac.New(sha256.New, []byte(session))
@@ -137,12 +137,12 @@ type loginView struct {
 // Login shows the login page instead of the requested page.
 func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
 	guarded(func(w http.ResponseWriter, r *http.Request) {
-		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: cameFor(r)})
+		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: requestedPage(r)})
 	})(w, r)
 }
 
-// cameFor is the page that was requested.
-func cameFor(r *http.Request) string {
+// requestedPage returns the page that was requested.
+func requestedPage(r *http.Request) string {
 	if r.Method != http.MethodGet {
 		return "/"
 	}

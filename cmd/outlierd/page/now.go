@@ -59,7 +59,7 @@ type Fact struct {
 // Meter shows how much of something is used.
 type Meter struct{ Used, Of int64 }
 
-// Length is the used part, in thousandths.
+// Length returns the used part, in thousandths.
 func (m Meter) Length() int64 {
 	if m.Of <= 0 {
 		return 0
@@ -85,10 +85,10 @@ func (c *Cycle) Line() string {
 	return line
 }
 
-// Now is the number of credits left.
+// Now returns the number of credits left.
 func (c *Cycle) Now() int64 { return c.Left[len(c.Left)-1].N }
 
-// Even is the number of credits that would be left with even spending.
+// Even returns the number of credits that would be left with even spending.
 func (c *Cycle) Even() int64 {
 	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
 	return c.Max - int64(float64(c.Max)*gone)
@@ -101,7 +101,7 @@ func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
 // lookAhead is the length of the time line of the jobs.
 const lookAhead = 24 * time.Hour
 
-// Place is the position of the job's next due time on the time line, in thousandths; negative if it is
+// Place returns the position of the job's next due time on the time line, in thousandths; negative if it is
 // outside.
 func (n *Now) Place(j Job) int64 {
 	if j.DueAt.IsZero() || j.DueAt.Sub(n.Time) > lookAhead {

@@ -74,7 +74,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 // head is the data of a page's head.
 type head struct{ Title, Section string }
 
-// newHead is the head of a page with its own title in a section of the site.
+// newHead returns the head of a page with its own title in a section of the site.
 func newHead(title, section string) head { return head{title, section} }
 
 // Site serves the pages. It reads nothing between requests.
@@ -106,7 +106,7 @@ func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Sit
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 }
 
-// Routes are the handlers of the pages by [http.ServeMux] pattern. The caller controls access. A nil
+// Routes returns the handlers of the pages by [http.ServeMux] pattern. The caller controls access. A nil
 // site has none.
 func (s *Site) Routes() map[string]http.HandlerFunc {
 	if s == nil {
@@ -129,7 +129,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	return routes
 }
 
-// Open are the handlers that need no login, such as the login page itself.
+// Open returns the handlers that need no login, such as the login page itself.
 func (s *Site) Open() map[string]http.HandlerFunc {
 	if s == nil {
 		return nil

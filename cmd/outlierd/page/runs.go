@@ -57,7 +57,7 @@ type Search struct {
 	Stop string // why no further page was taken
 }
 
-// PerNew is the cost of a new hit; "" without new hits.
+// PerNew returns the cost of a new hit; "" without new hits.
 func (s Search) PerNew() string {
 	if s.New == 0 {
 		return ""
@@ -116,7 +116,7 @@ type runsView struct {
 	Filter RunFilter
 }
 
-// Older is the address of the next older runs, or "".
+// Older returns the address of the next older runs, or "".
 func (v runsView) Older() string {
 	if !v.More || len(v.Runs.Runs) == 0 {
 		return ""
@@ -124,7 +124,7 @@ func (v runsView) Older() string {
 	return v.address(v.Runs.Runs[len(v.Runs.Runs)-1].ID)
 }
 
-// Newest is the address of the first page; "" on that page.
+// Newest returns the address of the first page; "" on that page.
 func (v runsView) Newest() string {
 	if v.Filter.Before == "" {
 		return ""
@@ -173,7 +173,7 @@ type runView struct {
 func (v runView) First() int64 { return int64(v.first) + 1 }
 func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
 
-// All is the number of calls.
+// All returns the number of calls.
 func (v runView) All() int64 { return int64(len(v.Calls)) }
 
 // Previous and Next are the addresses of the neighbouring calls, or "".

@@ -84,7 +84,7 @@ type ChannelFilter struct {
 // LinesPerPage is the number of transcript lines per page.
 const LinesPerPage = 500
 
-// Length is the duration of the video.
+// Length returns the duration of the video.
 func (v *Video) Length() string {
 	if v.Seconds == nil {
 		return ""
@@ -139,7 +139,7 @@ func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "channel.html", view)
 }
 
-// pageOf is the page number in a form; default 1.
+// pageOf returns the page number in a form; default 1.
 func pageOf(form url.Values) (int, error) {
 	number := strings.TrimSpace(form.Get("page"))
 	if number == "" {
@@ -201,7 +201,7 @@ func (v channelView) Next() string {
 	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
 }
 
-// paged is the address of a page; the first page has no number.
+// paged returns the address of a page; the first page has no number.
 func paged(path string, form url.Values, page int) string {
 	if page > 1 {
 		form.Set("page", strconv.Itoa(page))

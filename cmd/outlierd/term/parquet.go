@@ -82,7 +82,7 @@ func (p *parquetPrinter) record() (arrow.RecordBatch, error) {
 	return b.NewRecordBatch(), nil
 }
 
-// kind is the type of a column, derived from its values on the first page.
+// kind returns the type of a column, derived from its values on the first page.
 func (p *parquetPrinter) kind(column int) arrow.DataType {
 	var kind arrow.DataType
 	for _, row := range p.page {
@@ -101,7 +101,7 @@ func (p *parquetPrinter) kind(column int) arrow.DataType {
 	return kind
 }
 
-// typeOf is the type of a value, nil for NULL.
+// typeOf returns the type of a value, nil for NULL.
 func typeOf(v any) arrow.DataType {
 	switch v := v.(type) {
 	case nil:

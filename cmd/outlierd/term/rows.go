@@ -148,7 +148,7 @@ func (p *jsonPrinter) Close() error {
 	return err
 }
 
-// Raw is a value as text, empty for NULL.
+// Raw returns a value as text, empty for NULL.
 func Raw(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -33,7 +33,7 @@ func Plain(s string) string {
 // direction of the text after it.
 func isUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// Width is the number of terminal columns that a text without control characters occupies.
+// Width returns the number of terminal columns that a text without control characters occupies.
 func Width(s string) int { return text.StringWidthWithoutEscSequences(s) }
 
 // Clip makes a text safe for a terminal and shortens it to at most the given number of columns.
