@@ -72,6 +72,10 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 
 // look reads the file if it has changed and is stable.
 func (r *reloader) look(ctx context.Context) {
+	if r.used.Unchanged() {
+		r.take(ctx, r.used, nil)
+		return
+	}
 	first, err := r.load()
 	before := stateOf(first, err)
 	if before == r.used.Fingerprint || before == r.refused {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"outlierd/sync/yamltree"
 )
@@ -22,6 +23,13 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 // expanded, that is a warning, and the value is empty.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 	return load(path, env, true)
+}
+
+// Unchanged reports whether the file certainly has the content that was loaded. It does not parse the file, which takes
+// a hundred times as long. It returns false for every file with a ${file:…}, because its content depends on other files.
+func (c *Config) Unchanged() bool {
+	src, err := yamltree.ReadFile(c.Path, c.Path, yamltree.MaxBytes)
+	return err == nil && src == string(c.src) && !strings.Contains(src, "${file:")
 }
 
 func load(path string, env func(string) (string, bool), reading bool) (*Config, error) {
