@@ -17,16 +17,20 @@ func TestCheckBesideADaemon(t *testing.T) {
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(strings.Replace(keptJobs, "  tea: {", "  tea: {every: 6h, ", 1))
 	w.mustRun("run", "coffee")
+	runs, rows := 2, 60_000
+	if *long {
+		runs, rows = 3, 200_000
+	}
 	// A large table, so that the check of the state takes as long as a run.
-	large := `CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i, randomblob(300) AS x FROM n;
-		CREATE INDEX large_x ON large (x)`
+	large := fmt.Sprintf(`CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT i, randomblob(300) AS x FROM n; CREATE INDEX large_x ON large (x)`, rows)
 	if err := sqliteExec(filepath.Join(w.dir, "data", "state", "state.db"), large); err != nil {
 		t.Fatal(err)
 	}
 	stop := w.daemon()
 	ended := make(chan error)
 	go func() {
-		for range 2 {
+		for range runs {
 			cmd, out := w.command(t.Context(), "run", "tea", "--again")
 			if err := cmd.Run(); err != nil {
 				ended <- fmt.Errorf("%w: %s", err, out)

@@ -22,7 +22,10 @@ import (
 	"outlierd/sync/state"
 )
 
-var keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
+var (
+	keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
+	keepingSeed  = flag.Uint64("keeping-seed", 0, "the seed of the commands that are killed without -keeping-steps, and of the steps; 0 means one by chance")
+)
 
 // keptJobs are two jobs, the second of which is run after the backup.
 const keptJobs = `
@@ -118,26 +121,34 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 			},
 		},
 	}
-	plays := map[string]func(t *testing.T){
-		"prune": func(t *testing.T) {
-			pruned.killKeeping(t, keepingCommand{args: []string{"prune", "--compact"}, after: whole})
+	plays := map[string]func(t *testing.T, random *rand.Rand){
+		"prune": func(t *testing.T, random *rand.Rand) {
+			pruned.killKeeping(t, random, keepingCommand{args: []string{"prune", "--compact"}, after: whole})
 		},
 	}
 	for name, c := range commands {
-		plays[name] = func(t *testing.T) { base.killKeeping(t, c) }
+		plays[name] = func(t *testing.T, random *rand.Rand) { base.killKeeping(t, random, c) }
 	}
 	for _, name := range []string{"rebuild", "forget", "check"} {
-		plays[name+" of a pruned journal"] = func(t *testing.T) { pruned.killKeeping(t, commands[name]) }
+		plays[name+" of a pruned journal"] = func(t *testing.T, random *rand.Rand) {
+			pruned.killKeeping(t, random, commands[name])
+		}
 	}
 	names := slices.Sorted(maps.Keys(plays))
+	seed := *keepingSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
 	if !*keepingSteps {
-		rand.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
+		t.Logf("commands and steps by -keeping-seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		random.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
 		names = names[:2]
 	}
-	for _, name := range names {
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plays[name](t)
+			plays[name](t, rand.New(rand.NewPCG(seed, uint64(i+1))))
 		})
 	}
 }
@@ -159,13 +170,13 @@ func (w *testWorld) prune() {
 }
 
 // killKeeping runs a command once without a kill, and then with kills.
-func (w *testWorld) killKeeping(t *testing.T, c keepingCommand) {
+func (w *testWorld) killKeeping(t *testing.T, random *rand.Rand, c keepingCommand) {
 	calm := w.copied(t, c)
 	steps := calm.killAtStep(0, c.args)
 	if *keepingSteps { // otherwise the result is checked only after a kill
 		c.after(calm)
 	}
-	kills := rand.Perm(steps)
+	kills := random.Perm(steps)
 	if !*keepingSteps {
 		kills = kills[:1] // a different one in every test run
 	}
