@@ -33,6 +33,7 @@ func TestHangingCollectorDelaysNothing(t *testing.T) {
 	w.write(`
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+sinks: [{parquet: parquet}]
 budget: {per_month: 1000}
 jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 `)

@@ -31,6 +31,7 @@ func TestUnreadLogStopsNothing(t *testing.T) {
 			w.write(`
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+sinks: [{parquet: parquet}]
 budget: {per_month: 1000}
 jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 `)
@@ -54,14 +55,14 @@ jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
 				t.Fatal(err)
 			}
 			const runs = 12 // enough for their log lines to fill the pipe
-			for until := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-				ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",tea,ok")
-				if ended >= runs {
-					break
-				}
+			for until := time.Now().Add(time.Minute); w.service.Books().Total.Calls <= runs; time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(until) {
-					t.Fatalf("%d runs ended within a minute, want %d", ended, runs)
+					t.Fatalf("%d calls were made within a minute, want one of each of %d runs",
+						w.service.Books().Total.Calls, runs+1)
 				}
+			}
+			if ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",tea,ok"); ended < runs {
+				t.Errorf("%d runs ended, want %d", ended, runs)
 			}
 			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
 				t.Errorf("the stop took %s and ended with %s, want exit code 0 in time", took, d.cmd.ProcessState)
