@@ -10,12 +10,12 @@ import (
 	"outlierd/excerpt"
 )
 
-// Mistake is one thing that is wrong with the file, and where.
+// Mistake is one error in the file, with its position.
 type Mistake struct {
 	File         string
 	Line, Column int    // of the offending key or value, from 1; columns count characters
 	Message      string // begins with the path of the key: "jobs.coffee.search.pages: …"
-	Hint         string // the remedy, if there is one to name: "did you mean schedule?"
+	Hint         string // what to do, if known: "did you mean schedule?"
 	Excerpt      string // the line before, the line, and a caret below the column
 }
 
@@ -28,11 +28,11 @@ func (m Mistake) String() string {
 	return text
 }
 
-// Mistakes are all mistakes of a file in the order of their positions. There is at
-// least one in every Mistakes that is returned as an error.
+// Mistakes has all mistakes of a file in the order of their positions. Returned as an error, it has at
+// least one.
 type Mistakes []Mistake
 
-// Error prints every mistake together with its excerpt.
+// Error returns all mistakes with their excerpts.
 func (ms Mistakes) Error() string {
 	var b strings.Builder
 	for _, m := range ms {
@@ -62,7 +62,7 @@ func Join(files ...*File) Mistakes {
 	return all.sorted()
 }
 
-// Mistake returns a mistake of f at a position, for callers that find it later.
+// Mistake returns a mistake of f at a position, for callers that find it later. It does not add it to f.
 func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
 	return Mistake{
@@ -77,20 +77,20 @@ func (f *File) Report(line, column int, message, hint string) {
 	f.found = append(f.found, f.Mistake(line, column, message, hint))
 }
 
-// Refuse reports a mistake in n's value, and marks n as wrong, so that it is reported only
-// once.
+// Refuse reports a mistake in n's value, and marks n as wrong, so that only one mistake is reported for
+// it.
 func (n *Node) Refuse(format string, args ...any) {
 	n.RefuseWithHint("", format, args...)
 }
 
-// RefuseWithHint is [Node.Refuse] with the remedy.
+// RefuseWithHint is [Node.Refuse] with a hint.
 func (n *Node) RefuseWithHint(hint, format string, args ...any) {
 	n.Wrong = true
 	n.file.Report(n.Line, n.Column, n.path.prefix()+fmt.Sprintf(format, args...), hint)
 }
 
-// RefuseQuoting reports words that may quote n's value. If the value came from outside
-// the file it may be a secret, and the words are not shown.
+// RefuseQuoting is [Node.Refuse] with a message that may quote n's value. If the value came from outside
+// the file, it may be a secret, and the message is not shown.
 func (n *Node) RefuseQuoting(words string) {
 	if n.FromOutside() {
 		words = "the value of " + n.Shown() + " is not valid here"
@@ -104,17 +104,16 @@ func (n *Node) Missing(key, hint string) {
 	at.file.Report(at.Line, at.Column, n.path.prefix()+key+" is missing", hint)
 }
 
-// Warn reports what is allowed in n but probably not intended.
+// Warn reports something in n that is allowed but probably not intended.
 func (n *Node) Warn(hint, format string, args ...any) {
 	message := n.path.prefix() + fmt.Sprintf(format, args...)
 	n.file.warnings = append(n.file.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
 }
 
-// excerptWidth is how many characters of a long line are shown around a caret, the mark of a
-// cut included.
+// excerptWidth is the maximum number of characters of a line in an excerpt, including the mark of a cut.
 const excerptWidth = 101
 
-// excerpt shows a line, the line before it unless that is blank, and a caret:
+// excerpt returns a line, the line before it unless that is blank, and a caret:
 //
 //	6 |   search:
 //	7 |     pages: none
@@ -124,7 +123,7 @@ func (f *File) excerpt(line, column int) string {
 		return ""
 	}
 	skip := 0
-	if column >= excerptWidth { // the mark has no caret
+	if column >= excerptWidth { // the caret must not point at the mark of the cut
 		skip = column - excerptWidth*3/4
 	}
 	var b strings.Builder
@@ -138,7 +137,7 @@ func (f *File) excerpt(line, column int) string {
 	return b.String()
 }
 
-// stretch is the part of a line that begins skip characters into it.
+// stretch returns the part of a line that begins skip characters into it.
 func stretch(line string, skip int) string {
 	for ; skip > 0 && line != ""; skip-- {
 		_, size := utf8.DecodeRuneInString(line)

@@ -1,10 +1,10 @@
 package yamltree
 
-// Nearest returns the candidate most similar to word, or "" if none is near: about a third of the
-// letters may differ. Of equally near ones it is the first.
+// Nearest returns the candidate most similar to word, or "" if none is similar enough: about a third of
+// the letters may differ. Of equally similar ones it returns the first.
 func Nearest(word string, candidates []string) string {
 	letters := []rune(word)
-	if len(letters) > 64 { // no typing mistake is that long
+	if len(letters) > 64 { // too long for a typing mistake
 		return ""
 	}
 	best, fewest := "", (len(letters)+1)/3+1
@@ -16,8 +16,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean suggests the candidate nearest to word, which is n's value or a part of it. It is
-// "" if none is near, or if the value came from outside the file.
+// DidYouMean returns a hint with the candidate most similar to word, which is n's value or a part of it.
+// It returns "" if none is similar, or if the value came from outside the file.
 func (n *Node) DidYouMean(word string, candidates []string) string {
 	if n.FromOutside() {
 		return ""
@@ -28,7 +28,7 @@ func (n *Node) DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// distance is the restricted Damerau-Levenshtein distance of a and b: how many letters are
+// distance returns the restricted Damerau-Levenshtein distance of a and b: the number of letters that are
 // added, missing, wrong, or swapped with their neighbour.
 func distance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)

@@ -9,7 +9,7 @@ import (
 	"outlierd/excerpt"
 )
 
-// Kind is what a YAML value is, in the words of a message.
+// Kind is the kind of a YAML value, in the words of messages.
 type Kind string
 
 // The kinds of values.
@@ -17,47 +17,46 @@ const (
 	Null     Kind = "nothing"
 	Boolean  Kind = "true or false"
 	Whole    Kind = "a whole number"
-	Number   Kind = "a number" // any other spelling of one: 1.5, 1e9, 0x10, 1_000
+	Number   Kind = "a number" // any other spelling of a number: 1.5, 1e9, 0x10, 1_000
 	Text     Kind = "text"
 	List     Kind = "a list"
 	Mapping  Kind = "a mapping"
-	Template Kind = "a template" // a text with ${name} that is filled in later; see [Fill]
+	Template Kind = "a template" // a text with ${name} that is expanded later; see [Fill]
 )
 
-// A Node is one value of the file. Its methods that only read work on a nil node, which
-// is an absent value, so that a chain of keys needs no checks in between.
+// A Node is one value of the file. Its reading methods work on a nil node, which is an absent value, so a
+// chain of keys needs no checks in between.
 //
-// The parser has a tree of its own, but a value is more than its syntax: an alias that is
-// used twice means two values, each with its own path, its own filled-in text and its own
-// mistake. Merges, duplicate keys and keys that begin with x- are settled while the tree is
-// built, so that nothing that reads it meets them.
+// The parser has a tree of its own, but that represents syntax: an alias that is used twice is two
+// values, each with its own path, expanded text and mistakes. Merges, duplicate keys and keys that begin
+// with x- are resolved while the tree of nodes is built, so its readers need not handle them.
 type Node struct {
 	Kind         Kind
-	Raw          string // of a scalar as written, ${…} and all: the only form that messages show
-	Text         string // of a scalar with ${…} filled in
+	Raw          string // of a scalar as written, with ${…}: the only form that messages show
+	Text         string // of a scalar with ${…} expanded
 	Line, Column int
 
-	Key     *Node   // the key whose value it is; nil for the root and for members of a list
+	Key     *Node   // the key whose value it is; nil for the root and for items of a list
 	Entries []Entry // of a mapping, in the order of the file
 	Items   []*Node // of a list
 
-	Pattern  string   // of a template: its text in the form that [Fill] takes
-	Names    []string // of a template: the names that it has to be filled in with, in order
-	Unfilled string   // why ${…} could not be filled in; of a template, if nothing fills it in later
+	Pattern  string   // of a template: its text in the form for [Fill]
+	Names    []string // of a template: the names to fill in, in order
+	Unfilled string   // why ${…} could not be expanded; for a template, if nothing fills it in later
 
-	Used    bool // a template that is filled in later
-	Wrong   bool // a mistake was reported: the value is not to be read
-	Ignored bool // wrong with all that is below, as its key is unknown
+	Used    bool // a template that is expanded later
+	Wrong   bool // a mistake was reported: the value must not be read
+	Ignored bool // the node and everything below it are ignored, because its key is unknown
 
 	path  path
-	plain bool // a scalar without quotes, whose kind follows from its text
+	plain bool // a scalar without quotes, so its text determines its kind
 	file  *File
 }
 
 // Entry is a key of a mapping with its value.
 type Entry struct{ Key, Value *Node }
 
-// path names a node: "jobs.coffee.search". Members of a list have the list's path.
+// path is the path of a node in messages: "jobs.coffee.search". Items of a list have the list's path.
 type path string
 
 func (p path) key(k string) path {
@@ -67,7 +66,7 @@ func (p path) key(k string) path {
 	return p + "." + path(k)
 }
 
-// prefix is the path as a message begins with it.
+// prefix returns the path as the beginning of a message.
 func (p path) prefix() string {
 	if p == "" {
 		return ""
@@ -75,7 +74,7 @@ func (p path) prefix() string {
 	return string(p) + ": "
 }
 
-// Scalar is a text that is written nowhere in the file. Its place is the beginning.
+// Scalar returns a node for a text that is not in the file. Its position is the beginning of the file.
 func (f *File) Scalar(word string) *Node {
 	return &Node{Kind: Text, Raw: word, Text: word, Line: 1, Column: 1, file: f}
 }
@@ -93,7 +92,7 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Keys are the keys of a mapping, in the order of the file.
+// Keys returns the keys of a mapping, in the order of the file.
 func (n *Node) Keys() []string {
 	if n == nil {
 		return nil
@@ -105,7 +104,7 @@ func (n *Node) Keys() []string {
 	return names
 }
 
-// Children are the values of a mapping or the members of a list.
+// Children yields the values of a mapping or the items of a list.
 func (n *Node) Children() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for _, e := range n.Entries {
@@ -121,12 +120,12 @@ func (n *Node) Children() iter.Seq[*Node] {
 	}
 }
 
-// Has reports whether n holds a value of one of the kinds, and is not wrong.
+// Has reports whether n is a value of one of the kinds, and not marked as wrong.
 func (n *Node) Has(kinds ...Kind) bool {
 	return n != nil && !n.Wrong && slices.Contains(kinds, n.Kind)
 }
 
-// TextOr is the text of a scalar that is not wrong, or else otherwise.
+// TextOr returns the text of a scalar, or otherwise if n is no scalar or marked as wrong.
 func (n *Node) TextOr(otherwise string) string {
 	if n.Has(Text, Whole, Number, Boolean) {
 		return n.Text
@@ -134,7 +133,7 @@ func (n *Node) TextOr(otherwise string) string {
 	return otherwise
 }
 
-// Members are the items of a list, or the one text or number in place of a list.
+// Members returns the items of a list, or the single text or number in place of a list.
 func (n *Node) Members() []*Node {
 	switch {
 	case n.Has(List):
@@ -145,8 +144,7 @@ func (n *Node) Members() []*Node {
 	return nil
 }
 
-// Scalars are the members of a list, or the one value in place of one, true and false
-// included.
+// Scalars returns the items of a list, or the single value in place of one, including true and false.
 func (n *Node) Scalars() []*Node {
 	if n.Has(Boolean) {
 		return []*Node{n}
@@ -154,8 +152,8 @@ func (n *Node) Scalars() []*Node {
 	return n.Members()
 }
 
-// Head is what a message points at if it is about n as a whole, or about a key that n
-// lacks: n's own key, or n if it has none.
+// Head returns the node whose position is reported for a message about n as a whole, or about a key that
+// n lacks: n's own key, or n if it has none.
 func (n *Node) Head() *Node {
 	if n.Key != nil {
 		return n.Key
@@ -163,12 +161,12 @@ func (n *Node) Head() *Node {
 	return n
 }
 
-// FromOutside reports whether a variable or a file gave the value, in whole or in part.
-// Messages must not show such a value.
+// FromOutside reports whether the value, or a part of it, came from a variable or a file. Messages must
+// not show such a value.
 func (n *Node) FromOutside() bool { return n.Raw != n.Text }
 
-// Shown returns the value as a message shows it: as written, quoted if it is text, and at
-// most 60 characters of it.
+// Shown returns the value for messages: as written, in quotes if it is text, and at most 60 characters of
+// it.
 func (n *Node) Shown() string {
 	switch n.Kind {
 	case Null, List, Mapping:
@@ -187,8 +185,8 @@ var (
 		`(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)$`)
 )
 
-// KindOf is what a word without quotes is (YAML 1.2, core schema). Only numbers in digits
-// are whole numbers; other spellings are recognized so that they can be refused.
+// KindOf returns the kind of a word without quotes (YAML 1.2, core schema). Only numbers in digits are
+// whole numbers; other spellings are recognized so that they can be refused.
 func KindOf(word string) Kind {
 	switch word {
 	case "", "~", "null", "Null", "NULL":

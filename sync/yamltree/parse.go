@@ -13,16 +13,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of a file. The parser needs time and memory that grow faster than
-// its input, and an alias repeats what it names: a few lines can mean a billion nodes.
+// Limits of a file. The parser needs time and memory that grow faster than its input, and an alias
+// repeats what it refers to: a few lines can mean a billion nodes.
 const (
-	MaxBytes  = 1 << 20 // more is not read
+	MaxBytes  = 1 << 20 // larger files are not read
 	maxTokens = 50_000
 	maxNodes  = 100_000
 	maxDepth  = 64
 )
 
-// Parse turns the text into a tree, or reports why it cannot. An empty file is nil.
+// Parse parses the text into a tree, and returns its root. It returns nil for an empty file, and after a
+// mistake that it has reported.
 func (f *File) Parse() *Node {
 	if !f.readable() {
 		return nil
@@ -53,7 +54,7 @@ func (f *File) Parse() *Node {
 	return root
 }
 
-// readable reports whether the text is short enough, and UTF-8.
+// readable reports whether the text is not too long, and valid UTF-8.
 func (f *File) readable() bool {
 	switch {
 	case len(f.src) > MaxBytes:
@@ -72,8 +73,8 @@ func (f *File) readable() bool {
 	return false
 }
 
-// bounded checks size and depth by the tokens, since a tree of too many or too deep nodes must
-// not be built.
+// bounded checks the limits of size and depth by the tokens, because a tree with too many or too deep
+// nodes must not be built.
 func (f *File) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
 		message := fmt.Sprintf("the file has more than %d words and signs", maxTokens)
@@ -82,7 +83,7 @@ func (f *File) bounded(tokens token.Tokens) bool {
 				"own data folder")
 		return false
 	}
-	var columns []int // where the block collections that are open begin
+	var columns []int // where the open block collections begin
 	flow, line := 0, 0
 	for _, t := range tokens {
 		switch t.Type {
@@ -130,15 +131,15 @@ func (f *File) syntax(err error) {
 	f.Report(at.Line, at.Column, "not YAML: "+message, hint)
 }
 
-// reader builds nodes out of the parser's tree: aliases and merges are resolved, and
-// keys that begin with x- are dropped once their anchors are known.
+// reader builds nodes from the parser's tree. It resolves aliases and merges, and drops keys that begin
+// with x- once their anchors are known.
 type reader struct {
 	file    *File
 	anchors map[string]ast.Node
 	open    []string // the aliases that are being resolved
-	left    int      // how many nodes may still be built
+	left    int      // number of nodes that may still be built
 
-	line    int // whose characters are in letters: a line may have thousands of values
+	line    int // the line in letters, cached because a line may have thousands of values
 	letters []rune
 }
 
@@ -178,7 +179,7 @@ func (r *reader) node(from ast.Node, at path, depth int) *Node {
 	return n
 }
 
-// place is an empty node with its position.
+// place returns an empty node with its position.
 func (r *reader) place(from ast.Node, at path) *Node {
 	t := from.GetToken()
 	if m, ok := from.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
@@ -190,8 +191,8 @@ func (r *reader) place(from ast.Node, at path) *Node {
 	return &Node{Kind: Null, path: at, Line: t.Position.Line, Column: r.column(t), file: r.file}
 }
 
-// column is where a token begins. Blanks after a plain word shift the position that
-// the lexer gives it, so the column is confirmed by the line itself.
+// column returns the column at which a token begins. Blanks after an unquoted word shift the position
+// from the lexer, so the column is checked against the line itself.
 func (r *reader) column(t *token.Token) int {
 	first, _, _ := strings.Cut(t.Value, " ")
 	if t.Type != token.StringType || t.Position.Line > len(r.file.lines) || first == "" {
@@ -212,7 +213,7 @@ func (r *reader) column(t *token.Token) int {
 func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 	n.Kind = Mapping
 	var merged []*Node
-	lines := map[string]int{} // where each key was first seen
+	lines := map[string]int{} // lines of the first occurrence of each key
 	for _, v := range values {
 		if v.Key.IsMergeKey() {
 			merged = append(merged, r.node(v.Value, n.path, depth+1))
@@ -227,7 +228,7 @@ func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 		value := r.node(v.Value, key.path, depth+1)
 		value.Key = key
 		if value.Kind == Null && value.Raw == "" {
-			value.Line, value.Column = key.Line, key.Column // nothing has no place of its own
+			value.Line, value.Column = key.Line, key.Column // an absent value has no position of its own
 		}
 		if first, twice := lines[key.Text]; twice {
 			key.Refuse("duplicate key, first in line %d", first)

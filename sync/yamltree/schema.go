@@ -17,26 +17,26 @@ import (
 	fault "github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// A Schema is a JSON Schema that judges the shape of files: their keys, types and words.
+// A Schema is a JSON Schema that checks the shape of files: their keys, types and words.
 //
-// It has to be written so that one mistake is one error: without oneOf and anyOf, with
-// lists of types and keywords that apply to one type each. Besides the standard's keywords,
-// its titles are part of messages: the title of a value completes the sentence "must be …".
-// A key whose schema is `not: {}` is one of a later version.
+// It must be written so that one mistake causes one error: without oneOf and anyOf, with lists of types
+// and keywords that apply to one type each. Besides the standard's keywords, its titles are part of
+// messages: the title of a value completes the sentence "must be …". A key whose schema is `not: {}`
+// belongs to a later version.
 type Schema struct {
-	doc   any // the schema as data, for the words of messages
+	doc   any // the schema as data, for messages
 	parts map[string]*jsonschema.Schema
 }
 
-// Advice names remedies that do not follow from the schema alone. Each function returns ""
-// if it knows none. A place is a URL of the schema; see [Schema.Keys].
+// Advice returns hints that do not follow from the schema alone. Each function returns "" if it has none.
+// A place is a URL of the schema; see [Schema.Keys].
 type Advice struct {
 	Unknown func(n *Node, key, place string) string // for a key that n must not have
 	Value   func(n *Node, wants string) string      // for a value of the wrong form
 }
 
-// CompileSchema compiles the text of a schema: as a whole (the part "") and the parts that are
-// named by JSON pointers. It panics if the text is not a schema.
+// CompileSchema compiles the text of a schema: the whole schema (part "") and the given parts, which are
+// JSON pointers. It panics if the text is not a schema.
 func CompileSchema(name string, text []byte, parts ...string) *Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -55,9 +55,8 @@ func CompileSchema(name string, text []byte, parts ...string) *Schema {
 	return s
 }
 
-// Check validates a tree against one part of the schema. It marks the values that it refuses as
-// wrong, so that later steps do not report them again. It also reports which ${…} could not be
-// filled in.
+// Check validates a tree against one part of the schema. It marks invalid values as wrong, so that later
+// steps do not report them again. It also reports each ${…} that could not be expanded.
 func (s *Schema) Check(root *Node, part string, advice Advice) {
 	err := s.parts[part].Validate(root.value())
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
@@ -69,7 +68,7 @@ func (s *Schema) Check(root *Node, part string, advice Advice) {
 	root.unexpanded()
 }
 
-// unexpanded reports what ${…} could not be filled in, except below unknown keys.
+// unexpanded reports each ${…} that could not be expanded, except below unknown keys.
 func (n *Node) unexpanded() {
 	switch {
 	case n == nil || n.Ignored || n.Kind == Template:
@@ -82,8 +81,8 @@ func (n *Node) unexpanded() {
 	}
 }
 
-// value is n in the types of encoding/json. Numbers that are not written as whole
-// numbers in digits become a fraction, which every "integer" of the schema refuses.
+// value returns n in the types of encoding/json. A number that is not a whole number in digits becomes a
+// fraction, which every "integer" of the schema refuses.
 func (n *Node) value() any {
 	switch n.Kind {
 	case Mapping:
@@ -111,7 +110,7 @@ func (n *Node) value() any {
 	return n.Text
 }
 
-// checker reports what is wrong with one tree.
+// checker reports the mistakes of one tree.
 type checker struct {
 	schema *Schema
 	root   *Node
@@ -157,23 +156,23 @@ func (c *checker) leaf(e *jsonschema.ValidationError) {
 	}
 }
 
-// name reports a key that is no name. The library reuses the memory of this error's
-// InstanceLocation, so the place is taken from the schema's side: what has names for
-// keys stands at the top of the file.
+// name reports a key that is not a valid name. The library reuses the memory of this error's
+// InstanceLocation, so the mapping is found by its place in the schema: mappings whose keys are names are
+// at the top of the file.
 func (c *checker) name(key, place string) {
 	_, pointer, _ := strings.Cut(place, "#/properties/")
 	named, _, _ := strings.Cut(pointer, "/")
 	c.root.Get(named).Get(key).Key.Refuse("must be %s, got %q", c.schema.title(place), key)
 }
 
-// unknown reports a key that the piece of the schema at a place does not have.
+// unknown reports a key that the part of the schema at a place does not have.
 func (c *checker) unknown(n *Node, name, place string) {
 	value := n.Get(name)
 	value.Wrong, value.Ignored = true, true
 	value.Key.RefuseWithHint(c.advice.Unknown(n, name, place), "unknown key")
 }
 
-// complaint is what is wrong with n, whose schema has the title wants.
+// complaint returns what is wrong with n, whose schema has the title wants.
 func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
 	switch k := k.(type) {
 	case *fault.Minimum:
@@ -186,7 +185,7 @@ func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
 	return fmt.Sprintf("must be %s, got %s", wants, n.Shown())
 }
 
-// hint returns the remedy for common mistakes. The value that it suggests is a valid one.
+// hint returns what to do about a common mistake. A value that it suggests is valid.
 func (c *checker) hint(e *jsonschema.ValidationError, n *Node, wants string) string {
 	switch k := e.ErrorKind.(type) {
 	case *fault.Enum:
@@ -211,7 +210,7 @@ func (c *checker) hint(e *jsonschema.ValidationError, n *Node, wants string) str
 	return ""
 }
 
-// bounded reports whether the piece of the schema at a place takes the number.
+// bounded reports whether the part of the schema at a place accepts the number.
 func (s *Schema) bounded(place, digits string) bool {
 	x, err := strconv.ParseFloat(digits, 64)
 	least, most := math.Inf(-1), math.Inf(1)
@@ -225,7 +224,7 @@ func (s *Schema) bounded(place, digits string) bool {
 	return err == nil && least <= x && x <= most
 }
 
-// find follows a location of the schema's errors down from n.
+// find returns the node at a location of the schema's errors, starting from n.
 func (n *Node) find(location []string) *Node {
 	for _, step := range location {
 		if i, err := strconv.Atoi(step); err == nil && n.Kind == List {
@@ -237,7 +236,7 @@ func (n *Node) find(location []string) *Node {
 	return n
 }
 
-// at returns the piece of the schema at a place: a URL with a JSON pointer.
+// at returns the part of the schema at a place: a URL with a JSON pointer.
 func (s *Schema) at(place string) map[string]any {
 	_, pointer, _ := strings.Cut(place, "#")
 	found := s.doc
@@ -255,15 +254,14 @@ func (s *Schema) at(place string) map[string]any {
 	return m
 }
 
-// title says what a value at a place has to be.
+// title returns what a value at a place must be.
 func (s *Schema) title(place string) string {
 	title, _ := s.at(place)["title"].(string)
 	return title
 }
 
-// Keys are the keys that may stand in a mapping at a place, which is a URL of the schema
-// with a JSON pointer, such as "#/definitions/job". Keys of later versions and those that
-// take nothing but ~ are left out.
+// Keys returns the keys allowed in a mapping at a place, which is a URL of the schema with a JSON
+// pointer, such as "#/definitions/job". It omits keys of later versions and those that accept only ~.
 func (s *Schema) Keys(place string) []string {
 	all, _ := s.at(place)["properties"].(map[string]any)
 	var keys []string

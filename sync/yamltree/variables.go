@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// maxSecret bounds what ${file:…} reads.
+// maxSecret is the maximum size of a file for ${file:…}, in bytes.
 const maxSecret = 64 << 10
 
-// Variables fills in ${NAME}, ${NAME:-default}, ${file:path} and ${file:path:-default}.
-// A variable that is set to nothing counts as not set, as in a shell's ":-". A default
-// is plain text up to the next brace. $${ stands for ${ itself.
+// Variables expands ${NAME}, ${NAME:-default}, ${file:path} and ${file:path:-default}. An empty variable
+// counts as not set, like with a shell's ":-". A default is plain text up to the next brace. $${ is a
+// literal ${.
 type Variables struct {
 	Env func(string) (string, bool)
-	Dir string // what the paths of files are relative to
+	Dir string // the folder to which paths of files are relative
 }
 
-// Expand fills in every value of n and below. With templates, a text with variables that are
-// not set becomes a [Template], which the caller fills in later. What cannot be filled in is
-// noted in its node: [Schema.Check] reports it unless its key is unknown.
+// Expand expands n and every value below it. With templates, a text with variables that are not set
+// becomes a [Template], which the caller fills in later. Errors are recorded in the nodes: [Schema.Check]
+// reports them unless the key is unknown.
 func (v Variables) Expand(n *Node, templates bool) {
 	switch {
 	case n == nil:
@@ -60,8 +60,8 @@ func (v Variables) scalar(n *Node, templates bool) {
 	}
 }
 
-// fill replaces every reference in s. Its errors name variables and files, never
-// their contents.
+// fill replaces every reference in s. Its errors contain names of variables and files, but never their
+// values.
 func (v Variables) fill(s string) (string, error) {
 	return replace(s, func(literal string) string { return literal }, v.lookup)
 }
@@ -107,7 +107,7 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 	}
 }
 
-// lookup returns the value of what stands between the braces.
+// lookup returns the value for the text between the braces.
 func (v Variables) lookup(inside string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
@@ -131,7 +131,7 @@ func IsName(word string) bool { return variableName.MatchString(word) }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// NotSetError names a variable that is not set.
+// NotSetError is the name of a variable that is not set.
 type NotSetError string
 
 func (name NotSetError) Error() string {
@@ -139,10 +139,10 @@ func (name NotSetError) Error() string {
 		string(name), string(name))
 }
 
-// Is makes it an [fs.ErrNotExist], as a file that does not exist is.
+// Is reports that it is an [fs.ErrNotExist], like the error for a missing file.
 func (name NotSetError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// absent is the error of something else that is missing, so that a default holds.
+// absent is the error for something else that is missing, so that a default is used.
 type absent string
 
 func (a absent) Error() string        { return string(a) }
@@ -164,8 +164,8 @@ func (v Variables) variable(name string) (string, error) {
 	return value, nil
 }
 
-// file is the text of a small regular file less one newline at its end: the form in
-// which secrets are mounted.
+// file returns the text of a small regular file without one trailing newline: the form in which secrets
+// are mounted.
 func (v Variables) file(name string) (string, error) {
 	full := name
 	if !filepath.IsAbs(full) {
@@ -179,9 +179,9 @@ func (v Variables) file(name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
 
-// ReadFile returns the text of a regular file of at most the given number of bytes. Errors contain
-// name in place of its path. Devices and pipes are refused, as reading one may never end. A file that does not
-// exist is an [fs.ErrNotExist].
+// ReadFile returns the text of a regular file of at most the given number of bytes. Errors contain name
+// in place of its path. Devices and pipes are refused, because reading one may block forever. For a
+// missing file the error is an [fs.ErrNotExist].
 func ReadFile(path, name string, most int) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -207,7 +207,7 @@ func ReadFile(path, name string, most int) (string, error) {
 	return string(value), nil
 }
 
-// reason is why a file operation failed, without the path that it names again.
+// reason returns why a file operation failed, without the path, which the caller adds.
 func reason(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -215,11 +215,11 @@ func reason(err error) error {
 	return err
 }
 
-// Escape returns a text as a pattern that stands for exactly this text.
+// Escape returns a pattern that stands for exactly this text.
 func Escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// Fill is a pattern with values: pairs of names and values are filled in at once, so
-// that nothing in a value is taken for a template.
+// Fill returns a pattern with its values, which are pairs of name and value. All are filled in at once,
+// so that nothing in a value counts as a template.
 func Fill(pattern string, values []string) string {
 	if !strings.Contains(pattern, "$") {
 		return pattern

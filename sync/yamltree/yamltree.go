@@ -19,7 +19,7 @@ import (
 	"unicode"
 )
 
-// File is the text of a file, and what is wrong with it.
+// File is the text of a file, with its mistakes.
 type File struct {
 	found    Mistakes
 	warnings Mistakes
@@ -27,11 +27,11 @@ type File struct {
 	name  string
 	src   []byte
 	lines []string // as written, without line ends
-	shown []string // the same, fit for a terminal and without secrets
+	shown []string // the same, safe for a terminal and without secrets
 }
 
-// New is the file of that name with the text src. hide returns lines as excerpts may show
-// them: as many as it gets, without secrets.
+// New returns a File with a name and the text src. hide returns the lines as excerpts may show them: the
+// same number of lines, without secrets.
 func New(name string, src []byte, hide func(lines []string) []string) *File {
 	f := &File{name: name, src: src, lines: strings.Split(clean(src), "\n")}
 	f.shown = hide(f.lines)
@@ -41,16 +41,16 @@ func New(name string, src []byte, hide func(lines []string) []string) *File {
 	return f
 }
 
-// Mistakes are those found so far, in the order of the file, or nil.
+// Mistakes returns the mistakes found so far, in the order of the file, or nil.
 func (f *File) Mistakes() Mistakes { return f.found.sorted() }
 
-// Warnings are what is allowed but probably not intended, in the order of the file.
+// Warnings returns what is allowed but probably not intended, in the order of the file.
 func (f *File) Warnings() Mistakes { return f.warnings.sorted() }
 
 // Forget drops all mistakes found so far.
 func (f *File) Forget() { f.found = nil }
 
-// clean returns src as text with plain line ends and without a byte order mark.
+// clean returns src with plain line ends and without a byte order mark.
 func clean(src []byte) string {
 	if len(src) > MaxBytes {
 		src = nil
@@ -59,8 +59,8 @@ func clean(src []byte) string {
 	return strings.ReplaceAll(text, "\r\n", "\n")
 }
 
-// visible keeps control characters of the file from the reader's terminal. Every
-// character stays one character, so that carets stay where they belong.
+// visible replaces control characters, which must not reach the reader's terminal. Every character stays
+// one character, so that carets are at the right column.
 func visible(r rune) rune {
 	switch {
 	case r == '\t':

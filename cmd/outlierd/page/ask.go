@@ -34,7 +34,7 @@ type Result struct {
 type Column struct {
 	Name   string
 	Number bool // its cells are numbers
-	Time   bool // its cells are times as time.RFC3339 has them, or dates
+	Time   bool // its cells are dates, or times in the format of time.RFC3339
 }
 
 // MostRows is the maximum number of rows shown.
@@ -52,8 +52,8 @@ var formats = map[string]string{
 }
 
 const (
-	longestSQL  = 8000             // bytes, as it stands in an address
-	downloading = 60 * time.Second // for how long a download may take
+	longestSQL  = 8000             // bytes, because it is part of an address
+	downloading = 60 * time.Second // time limit of a download
 )
 
 // askSQL runs a query and shows its result.
@@ -134,7 +134,7 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
-	_, _ = io.Copy(w, file) // it fails if the client has closed the connection
+	_, _ = io.Copy(w, file) // fails only if the client has closed the connection
 }
 
 // askView is the data of the page Ask.

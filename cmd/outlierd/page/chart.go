@@ -9,7 +9,7 @@ import (
 
 // Point is a value at a time.
 type Point struct {
-	At time.Time // in the zone that people read
+	At time.Time // in the time zone of the page
 	N  int64
 }
 

@@ -16,8 +16,8 @@ const (
 	CancelRun = "cancel"
 	PauseJob  = "pause"
 	ResumeJob = "resume"
-	ClearJob  = "clear"   // its queued calls
-	Lift      = "lift"    // what refuses calls
+	ClearJob  = "clear"   // cancel its queued calls
+	Lift      = "lift"    // lift the blocks of calls
 	Adopt     = "adopt"   // a scan
 	Resolve   = "resolve" // the start of a scan that was not confirmed: there is no such scan
 )
@@ -28,27 +28,27 @@ type Action struct {
 	Job    string
 	Run    string // id
 	Scan   string // its id at the service
-	Intent int64  // of a start that was not confirmed
-	Until  string // when a pause ends; "" if a person ends it
-	Why    string // it is paused
-	Seen   string // [Offer.Seen] of the offer that was agreed to
+	Intent int64  // of an unconfirmed start
+	Until  string // when a pause ends; "" for no end
+	Why    string // reason of a pause
+	Seen   string // [Offer.Seen] of the confirmed offer
 }
 
 // Offer describes an action before it is confirmed.
 type Offer struct {
 	Title  string
-	Says   []string // what will happen and what it costs at most, a sentence each
+	Says   []string // what will happen and its maximum cost, in sentences
 	Button string
-	Seen   string // what the sentences rest on, such as a job as the file has it; the action is refused once it has changed
+	Seen   string // identifies what the sentences depend on; if that changes, the action is refused
 }
 
 // Done is the result of an action.
 type Done struct {
-	Message string // "" if the page that it leads to says it
-	To      string // the path of the page to go on with
+	Message string // "" if the next page says it
+	To      string // path of the next page
 }
 
-// acting is how long a request waits for an action, which may have to wait for a call in progress.
+// acting is the time limit of an action, which may have to wait for a call in progress.
 const acting = 25 * time.Second
 
 // actionOf reads an action from a form.

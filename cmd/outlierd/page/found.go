@@ -11,13 +11,13 @@ import (
 
 // Filter selects outliers. The zero value selects all, newest first.
 type Filter struct {
-	Query, Job, Channel, Kind, Language string // "" is any; a channel is known by its id, its handle or words of its title
+	Query, Job, Channel, Kind, Language string // "" for any; a channel is an id, a handle or words of its title
 
-	Ratio float64 // the least views, as a multiple of the channel's average
-	Days  int     // since the video was published; 0 is any
+	Ratio float64 // minimum of views, as a multiple of the channel's average
+	Days  int     // maximum number of days since publication; 0 for any
 	Order string  // one of [orders]
 	Page  int     // of [PerPage] outliers, from 1
-	Map   bool    // the first [MostDots] are wanted in the place of a page
+	Map   bool    // show the first [MostDots] on the map instead of a page
 }
 
 // PerPage is the number of outliers per page.
@@ -36,7 +36,7 @@ type choice struct{ Value, Text string }
 type Outlier struct {
 	ID        string
 	Title     string
-	Link      string // where it is watched
+	Link      string // address of the video
 	Channel   string
 	ChannelID string
 	Kind      string
@@ -46,14 +46,14 @@ type Outlier struct {
 	Ratio     *float64 // views as a multiple of the channel's average
 	Score     *float64 // standard deviations above the channel's average
 	Age       float64  // days since it was published; 0 if unknown
-	Published string   // times as the daemon tells them
+	Published string   // formatted times
 	Found     string
 }
 
 // Found is a page of outliers from the published tables.
 type Found struct {
 	Outliers []Outlier
-	Total    int64 // that the filter lets through, on all pages
+	Total    int64 // matching outliers, on all pages
 }
 
 // found shows the outliers that match the form.
@@ -195,7 +195,7 @@ func whole(n *int64) string {
 func thousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "\u202f" + digits[i:] // a narrow space, at which no line breaks
+		digits = digits[:i] + "\u202f" + digits[i:] // a narrow no-break space
 	}
 	return digits
 }

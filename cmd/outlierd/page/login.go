@@ -25,17 +25,17 @@ import (
 const (
 	ticketLife  = time.Minute
 	sessionLife = 12 * time.Hour
-	mostKnown   = 100 // tickets, and as many sessions
+	mostKnown   = 100 // maximum number of tickets, and of sessions
 	cookieName  = "outlierd"
 
-	guessEvery = 12 * time.Second // after the first few
+	guessEvery = 12 * time.Second // interval of further attempts, after the first few
 	guesses    = 5
 )
 
 // logins holds the tickets and sessions of a site.
 type logins struct {
 	token string        // daemon.token; empty if there is none
-	tries *rate.Limiter // of tokens, and of tickets that are not good
+	tries *rate.Limiter // limits attempts with tokens and invalid tickets
 
 	mu                sync.Mutex
 	tickets, sessions secrets
@@ -126,12 +126,12 @@ func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.session
 // loginView is the data of the login page.
 type loginView struct {
 	Known  bool   // the browser is logged in
-	New    bool   // since now
-	Token  bool   // one can be typed
-	To     string // the page that was wanted
+	New    bool   // with this request
+	Token  bool   // the form accepts a token
+	To     string // the requested page
 	Form   string // of the session
-	Wrong  string // with what was tried
-	Acting bool   // a login is needed to change something, and not to look
+	Wrong  string // what was wrong with the last attempt
+	Acting bool   // a login is needed for changes, but not for viewing
 }
 
 // Login shows the login page instead of the requested page.

@@ -20,7 +20,7 @@ type mapView struct {
 	Dots    []dot
 	Ages    []tick // from the left
 	Ratios  []tick // from the bottom
-	Unknown int    // outliers whose age or ratio is not known
+	Unknown int    // outliers with unknown age or ratio
 }
 
 type dot struct {

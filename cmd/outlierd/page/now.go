@@ -9,39 +9,39 @@ import (
 
 // Now is the overall status, in the words of `outlierd status`.
 type Now struct {
-	At            string    // the time of it, with the zone's name
+	At            string    // time of the status, with the name of the zone
 	Time          time.Time // the same
-	Process       string    // who works, and since when
-	Notices       []string  // what a person has to know before all else
+	Process       string    // the running process, and since when
+	Notices       []string  // problems, the most important first
 	Jobs          []Job
-	Blocked       bool           // something refuses calls that a person can lift
-	Scans         []Scan         // whose starts were not confirmed
+	Blocked       bool           // calls are blocked, and a user can lift the block
+	Scans         []Scan         // with unconfirmed starts
 	Facts         []Fact         // budget, pace, queue, sinks and the like
-	Cycle         *Cycle         // nil without a cap on it
-	Troubles      []Run          // of the last seven days: runs that did not end well, newest first
+	Cycle         *Cycle         // nil without a cap of the cycle
+	Troubles      []Run          // of the last seven days: runs that did not succeed, newest first
 	Notifications []Notification // of the last seven days, newest first
 }
 
 // Notification is a notification that was sent, or waits to be.
 type Notification struct {
 	At, Title, Text string
-	Targets         string // their names
-	Waits           bool   // one of them has not taken it yet
+	Targets         string // names of the targets
+	Waits           bool   // a target has not accepted it yet
 }
 
 // Job is a row of [Now].
 type Job struct {
 	Name  string
 	Run   string    // its last run, or "" before the first
-	Last  string    // how that ended
+	Last  string    // how it ended
 	Due   string    // when it is due next
 	DueAt time.Time // the same; zero if it is not
 	Doing string
-	Why   string // it waits; "" if it does not
+	Why   string // why it waits; "" if it does not
 
-	Working           string // the run that is under way; "" without one
-	Queued            bool   // it has calls that wait
-	Scheduled, Paused bool   // by itself, and not with one that it comes after
+	Working           string // the run in progress; "" for none
+	Queued            bool   // it has queued calls
+	Scheduled, Paused bool   // it has a schedule of its own, and that is paused
 }
 
 // Scan is the start of a scan that the service did not confirm.
@@ -71,7 +71,7 @@ func (m Meter) Length() int64 {
 type Cycle struct {
 	From, To time.Time
 	Max      int64
-	Left     []Point // in the order of their times; the last is what is left now
+	Left     []Point // in order of time; the last one is now
 }
 
 // Line plots the credits left in a field of 1000 by 100, starting with all credits of the cycle. Even
@@ -98,7 +98,7 @@ func (c *Cycle) Even() int64 {
 func (c *Cycle) Begin() string { return c.From.Format(time.DateOnly) }
 func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
 
-// lookAhead is the length of the time line of the jobs.
+// lookAhead is the period that the time line of the jobs shows.
 const lookAhead = 24 * time.Hour
 
 // Place returns the position of the job's next due time on the time line, in thousandths; negative if it is
@@ -111,8 +111,8 @@ func (n *Now) Place(j Job) int64 {
 }
 
 const (
-	shared   = time.Second     // for how long requests share one look
-	patience = 2 * time.Second // how long a request waits for one, before it is shown the last one
+	shared   = time.Second     // how long requests share one reading
+	patience = 2 * time.Second // how long a request waits for a reading before it gets the last one
 )
 
 // now shows the status.

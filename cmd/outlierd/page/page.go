@@ -22,7 +22,7 @@ import (
 
 // Sources provides the data of a site. Each function may be called concurrently.
 type Sources struct {
-	Now   func(context.Context) (*Now, error) // may take as long as a call of the service takes
+	Now   func(context.Context) (*Now, error) // may take as long as a call to the service
 	Found func(context.Context, Filter) (*Found, error)
 	Runs  func(context.Context, RunFilter) (*Runs, error)
 	Run   func(ctx context.Context, id string) (*RunDetails, error)
@@ -30,7 +30,7 @@ type Sources struct {
 	Video   func(context.Context, VideoFilter) (*Video, error)
 	Channel func(context.Context, ChannelFilter) (*Channel, error)
 
-	Tables    []Table // that can be asked
+	Tables    []Table // that can be queried
 	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
@@ -45,12 +45,12 @@ type Sources struct {
 var (
 	ErrNothingPublished = errors.New("there is no published DuckDB file yet; " +
 		"the first run that ends publishes one, if the job file has a duckdb sink")
-	ErrUnknown = errors.New("nothing is known") // wrapped by what says about what
+	ErrUnknown = errors.New("nothing is known") // wrapped by an error that names the entity
 )
 
 const (
-	waiting   = 15 * time.Second // how long a request waits for its turn to ask the published tables
-	answering = 10 * time.Second // and then for their answer
+	waiting   = 15 * time.Second // how long a request waits for its turn to query the tables
+	answering = 10 * time.Second // and then for the result
 )
 
 //go:embed *.html
@@ -79,7 +79,7 @@ func newHead(title, section string) head { return head{title, section} }
 
 // Site serves the pages. It reads nothing between requests.
 type Site struct {
-	ctx    context.Context // of the looks: a look serves more than the request that began it
+	ctx    context.Context // context of readings, since one reading may serve several requests
 	from   Sources
 	logins *logins
 	log    *slog.Logger
@@ -88,15 +88,15 @@ type Site struct {
 	// users, and for downloads.
 	reading, asking, downloads chan struct{}
 
-	pages singleflight.Group // the questions of pages that are under way, by the addresses of those
+	pages singleflight.Group // running queries of pages, by the pages' addresses
 
 	mu      sync.Mutex
-	last    *Now          // nil before the first look
-	began   time.Time     // to look
-	looked  time.Time     // it had been looked
-	acted   time.Time     // the last action ended: what was looked at before is old
-	err     error         // of the newest look
-	looking chan struct{} // closed at the end of the look under way; nil without one
+	last    *Now          // nil before the first reading
+	began   time.Time     // start of the last reading
+	looked  time.Time     // end of the last reading
+	acted   time.Time     // end of the last action: earlier readings are out of date
+	err     error         // of the last reading
+	looking chan struct{} // closed at the end of the current reading; nil if there is none
 }
 
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
@@ -144,15 +144,15 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 	}
 }
 
-// policy allows only files of the page's own origin. Titles are text of strangers and must never become
-// a script or a style.
+// policy allows only files of the page's own origin. Titles are untrusted text and must never become a
+// script or a style.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // mostSent is the maximum size of a form, in bytes.
 const mostSent = 64 << 10
 
-// Guard sets headers that forbid everything that no page needs.
+// Guard sets headers that forbid everything that the pages do not need.
 func Guard(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")
@@ -210,7 +210,7 @@ func ask(ctx context.Context, turn chan struct{}, question func(context.Context)
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	if err := question(ctx); err != nil {
-		return cmp.Or(ctx.Err(), err) // an interruption has words of its own
+		return cmp.Or(ctx.Err(), err) // an interruption has its own message
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func ask(ctx context.Context, turn chan struct{}, question func(context.Context)
 // reference to the log.
 func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err error) {
 	switch {
-	case r.Context().Err() != nil: // the client has left
+	case r.Context().Err() != nil: // the client has disconnected
 	case errors.Is(err, ErrUnknown):
 		s.say(w, http.StatusNotFound, err.Error()+".")
 	case errors.Is(err, ErrNothingPublished):

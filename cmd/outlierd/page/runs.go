@@ -12,8 +12,8 @@ import (
 
 // RunFilter selects runs. The zero value selects all, newest first.
 type RunFilter struct {
-	Job, Status string // "" is any
-	Before      string // id of a run; only those that began before it are wanted
+	Job, Status string // "" for any
+	Before      string // id of a run; only earlier runs are wanted
 }
 
 // RunsPerPage is the number of runs per page.
@@ -21,11 +21,11 @@ const RunsPerPage = 50
 
 // Run is a row of [Runs].
 type Run struct {
-	ID, Short string // its id, and the beginning of it that people read
+	ID, Short string // the id, and its abbreviation for people
 	Job       string
 	Status    string
 	Started   string
-	Took      string // "" while it is under way
+	Took      string // "" while it is in progress
 
 	Hits, New, Credits int64
 
@@ -35,14 +35,14 @@ type Run struct {
 // Runs is a page of runs.
 type Runs struct {
 	Runs     []Run
-	Statuses []string // that a filter can name
-	More     bool     // there are older ones
+	Statuses []string // statuses to filter by
+	More     bool     // there are older runs
 }
 
 // RunDetails is everything recorded about a run.
 type RunDetails struct {
 	Run
-	Summary  []string // what began it, what it brought and cost, and why it stopped, a sentence each
+	Summary  []string // what started it, its result and cost, and why it stopped, in sentences
 	Searches []Search
 	Calls    []Call // oldest first
 }
@@ -52,7 +52,7 @@ type Search struct {
 	Name, Operation string
 
 	Pages, Hits, New, Credits int64
-	Total, Left               *int64 // hits that the service counts, and pages that are left; nil if unknown
+	Total, Left               *int64 // hits counted by the service, and remaining pages; nil if unknown
 
 	Stop string // why no further page was taken
 }
@@ -67,14 +67,14 @@ func (s Search) PerNew() string {
 
 // Call is one attempt at a call of a run.
 type Call struct {
-	Operation, About string // About is the id that it asked for, or the search that it belongs to
+	Operation, About string // About is the requested id, or the search that it belongs to
 	At               string // when it was sent
 
-	Asked, Sent, Answered time.Time // it wanted to leave, left, and had its answer; Sent is zero if it never left
+	Asked, Sent, Answered time.Time // when it was queued, sent and answered; Sent is zero if it was never sent
 
 	Credits int64
-	Status  string // in the words of HTTP or of the ledger
-	Bad     bool   // it brought nothing that was asked for
+	Status  string // HTTP status or outcome in the ledger
+	Bad     bool   // it did not return what was requested
 }
 
 // Waited and Took are the times that a call waited for the pace and for its answer.
@@ -166,7 +166,7 @@ type runView struct {
 	*RunDetails
 	Shown []bar
 	page  int
-	first int // calls before those that are shown
+	first int // number of calls before the page
 }
 
 // First and Last are the numbers of the first and last call shown.
@@ -232,7 +232,7 @@ func waterfall(calls []Call) []bar {
 		b.From = min(place(c.Sent), 998)
 		b.WaitAt = min(b.WaitAt, b.From)
 		b.WaitFor = b.From - b.WaitAt
-		b.For = max(2, place(cmp.Or(c.Answered, end))-b.From) // one that took no time is seen, too
+		b.For = max(2, place(cmp.Or(c.Answered, end))-b.From) // even a call of no duration must be visible
 	}
 	return bars
 }

@@ -11,22 +11,22 @@ import (
 
 // Video is what the tables have about a video. Unknown numbers are nil.
 type Video struct {
-	ID, Title, Link    string // Link is where it is watched; "" if the id is in another form than known
+	ID, Title, Link    string // Link is the address of the video; "" if the id has an unknown form
 	Channel, ChannelID string
 	Kind, Language     string
 
-	Seconds                *int64 // its length
-	Views, Likes, Remarks  *int64 // Remarks is how many comments it has
+	Seconds                *int64 // duration
+	Views, Likes, Remarks  *int64 // Remarks is the number of comments
 	Ratio, Score           *float64
-	Published, First, Last string // when it was published, and first and last seen
+	Published, First, Last string // times of publication and of the first and last sighting
 
 	Description string
-	Curve       []Point // its views over time
+	Curve       []Point // views over time
 	Sightings   []Sighting
 	Changes     []Change
 	Comments    []Comment
 	Lines       []Line
-	LineCount   int64 // that were asked for, on all pages
+	LineCount   int64 // matching lines, on all pages
 }
 
 // Sighting is a hit of a search.
@@ -51,7 +51,7 @@ type Line struct{ At, Link, Text string }
 // VideoFilter selects a video and lines of its transcript.
 type VideoFilter struct {
 	ID    string
-	Words string // that lines have; "" for all lines
+	Words string // words that the lines contain; "" for all lines
 	Page  int    // of [LinesPerPage] lines, from 1
 }
 
@@ -59,10 +59,10 @@ type VideoFilter struct {
 type Channel struct {
 	ID, Title, Handle, Description, Last string
 
-	// Median is that of the views of its videos. Outliers are those among the sampled videos.
+	// Median is the median of the views of its videos. Outliers are those among the sampled videos.
 	Subscribers, Videos, Median, Outliers *int64
 
-	Curve       []Point // its subscribers over time
+	Curve       []Point // subscribers over time
 	Uploads     []Upload
 	UploadCount int64 // on all pages
 }
