@@ -38,8 +38,8 @@ type Manifest struct {
 const (
 	formatVersion  = 1
 	manifestName   = "backup.json"
-	mostOfManifest = 64 << 10 // bytes that are read at most
-	tempName       = ".look-" // begins the names of folders in which a copy is made
+	mostOfManifest = 64 << 10 // maximum number of bytes to read
+	tempName       = ".look-" // prefix of the names of folders in which a copy is made
 )
 
 // ours matches the file names that backups create beside the manifest, complete or partial.
@@ -229,7 +229,7 @@ func Restore(ctx context.Context, from Place, to string, o state.Options,
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	made := to + ".restore"
-	if err := os.RemoveAll(made); err != nil { // of a restore that was killed
+	if err := os.RemoveAll(made); err != nil { // left by a restore that was killed
 		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()

@@ -77,7 +77,7 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, err
 	}
 	file, err := os.Open(f.path(name))
 	if err != nil {
-		return nil, "", err // in place of a file that is nil
+		return nil, "", err // not a nil *os.File, which would be a non-nil interface value
 	}
 	return file, "", nil
 }

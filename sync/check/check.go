@@ -33,13 +33,13 @@ type Sink struct {
 type Result struct {
 	Sink     string           `json:"sink"`
 	Path     string           `json:"path"`
-	Answers  int64            `json:"answers"` // the last one that it holds
-	Behind   int64            `json:"behind"`  // answers of the journal that it does not hold yet
-	Ahead    bool             `json:"ahead"`   // it holds answers that the journal does not have, which a rebuild would lose
+	Answers  int64            `json:"answers"` // the last one that it has
+	Behind   int64            `json:"behind"`  // answers of the journal that it does not have yet
+	Ahead    bool             `json:"ahead"`   // it has answers that the journal lacks, which a rebuild would lose
 	Away     bool             `json:"away"`    // it could not be reached, so nothing is known about its rows
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
-	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
+	Waiting  []string         `json:"waiting"` // tables not compared, because of unpublished rows
 	Added    []string         `json:"added"`   // columns that are NULL in rows stored before the column was added
 	Problems []string         `json:"problems"`
 
@@ -48,14 +48,14 @@ type Result struct {
 	Pruned     int64      `json:"pruned"`
 	Operations Operations `json:"operations"`
 
-	Same string `json:"same"` // these rows are those of the sink that is read there; "" if they were not compared
+	Same string `json:"same"` // the rows are those of the sink at that path; "" if they were not compared
 }
 
 // Operations is the result for the operations tables of a sink, if rows are compared.
 type Operations struct {
-	Rows  int64 `json:"rows"`  // are those of the state
-	Later int64 `json:"later"` // numbers of rows that have changed or come later, which were not compared
-	Known bool  `json:"known"` // the state has a record of what changed later; else nothing was compared
+	Rows  int64 `json:"rows"`  // that match the state
+	Later int64 `json:"later"` // number of rows that were changed or added later, which were not compared
+	Known bool  `json:"known"` // the state has a record of later changes; else nothing was compared
 }
 
 func (r *Result) problem(format string, args ...any) {

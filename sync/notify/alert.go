@@ -24,7 +24,7 @@ type Alerts struct {
 	// Ask runs a query and returns the first column of its result, as text.
 	Ask func(ctx context.Context, sql string) ([]string, error)
 
-	failed map[string]string // the last failure that was logged, by the alert's name
+	failed map[string]string // last logged failure, by the alert's name
 }
 
 // Evaluate runs every alert once. If one fails, that is logged, and the others still run. A failure
@@ -72,7 +72,7 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 	}
 	fresh := slices.DeleteFunc(rows, func(r keyed) bool {
 		known := seen[r.hash]
-		seen[r.hash] = true // of several rows with one key the first counts
+		seen[r.hash] = true // of several rows with one key, the first one counts
 		return known
 	})
 	if len(fresh) == 0 && !first {
@@ -87,9 +87,9 @@ func subject(alert job.Alert) string { return "alert/" + alert.Name }
 // definition identifies the SQL and the key of an alert: if either changes, its rows are new.
 func definition(alert job.Alert) string { return idOf(append([]string{alert.SQL}, alert.Key...)...) }
 
-// seen returns which of an alert's rows were seen before, by the hash of their key. There are none
-// the first time that an alert runs, and after a change of its SQL or its key. The cost depends on
-// the rows of the result, and not on how many were ever seen.
+// seen returns which of an alert's rows were seen before, by the hash of their key. There are none when
+// the alert runs for the first time, or after its SQL or its key has changed. The cost depends on the
+// rows of the result, not on the number of rows ever seen.
 func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
 	hashes = map[string]bool{}
 	asked := make([]string, 0, len(rows))
@@ -196,11 +196,11 @@ func readRow(text string, key []string) (keyed, error) {
 	return k, nil
 }
 
-// notFinite finds what DuckDB writes for numbers that JSON does not have, such as the quotient by 0, and
-// whole texts, in which the same words are only words.
+// notFinite matches what DuckDB writes for numbers that JSON does not have, such as the quotient by 0. It
+// also matches whole texts, so that the same words within a text are left alone.
 var notFinite = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|NaN|-?Infinity`)
 
-// quoted is a match of notFinite in JSON, with numbers as the texts that `outlierd sql` shows.
+// quoted returns a match of notFinite as JSON: numbers become the texts that `outlierd sql` shows.
 func quoted(match string) string {
 	switch match {
 	case "NaN":

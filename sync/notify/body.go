@@ -21,14 +21,14 @@ type message struct {
 	headers     map[string]string
 }
 
-// Longest texts that the formats take, in characters.
+// Maximum lengths of texts in the formats, in characters.
 const (
 	maxSlack   = 30_000
 	maxDiscord = 2000
 	maxNtfy    = 1300 // an ntfy server cuts off at 4,096 bytes, and a character has up to three
 )
 
-// write makes the body of a webhook's request.
+// write returns the body of a webhook's request.
 func write(t *job.Target, e Event) (message, error) {
 	switch t.As {
 	case job.AsSlack:
@@ -60,7 +60,7 @@ func write(t *job.Target, e Event) (message, error) {
 
 func nothing(s string) string { return s }
 
-// wantsJSON reports whether a template is for a body of JSON.
+// wantsJSON reports whether a template is one of a JSON body.
 func wantsJSON(body string) bool {
 	body = strings.TrimSpace(body)
 	return strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")
@@ -86,10 +86,10 @@ func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
 	return text, nil
 }
 
-// mention matches what chats read as a mention: @everyone, @here, @name.
+// mention matches what chats interpret as a mention: @everyone, @here, @name.
 var mention = regexp.MustCompile(`@(\w)`)
 
-// unmentioned breaks mentions by a zero-width space.
+// unmentioned prevents mentions by inserting a zero-width space.
 func unmentioned(s string) string { return mention.ReplaceAllString(s, "@\u200b$1") }
 
 // escapeSlack escapes as Slack's documentation says. Slack's mentions, such as <!channel>, and its

@@ -41,7 +41,7 @@ func (s *Sender) command(ctx context.Context, t *job.Target, e Event) error {
 	c.WaitDelay = time.Second
 	err = c.Run()
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it ended with 0, and left another program running
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left another program running
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: killed after %d s", t.Command[0], int(timeout.Seconds()))

@@ -21,14 +21,14 @@ import (
 // accepted it and before that is recorded.
 type Deliverer struct {
 	Store   *store.Store
-	Ledger  *ledger.Ledger // whose time tells which events are old
+	Ledger  *ledger.Ledger // its time determines which events are old
 	Targets []job.Target
 	Sender  *Sender
 	Log     *slog.Logger
 	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing twice
 
 	mu    sync.Mutex
-	taken map[int64]bool // events that were accepted, which could not be recorded yet
+	taken map[int64]bool // events that were accepted, but could not be recorded yet
 }
 
 // Health records which targets fail. A line is logged when a target begins to fail, and one when it
@@ -97,7 +97,8 @@ func (d *Deliverer) Flush(ctx context.Context) {
 	all.Wait()
 }
 
-// doubtful is after how many failed attempts, about an hour, an event may itself be the reason.
+// doubtful is the number of failed attempts, about an hour, after which the event itself may be the
+// reason.
 const doubtful = 6
 
 // pass sends the waiting events of a target until none is left or the target itself fails. It
@@ -263,7 +264,7 @@ func backoff(tries int) time.Duration {
 	return min(time.Minute<<min(tries, 16), maxBackoff)
 }
 
-// sleep reports whether it slept to the end.
+// sleep sleeps for d, and reports false if ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

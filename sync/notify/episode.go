@@ -53,7 +53,7 @@ type condition struct {
 	over     string // the title of the event of its end
 }
 
-// subject returns the key of its last state in the database.
+// subject returns the key of the condition's last state in the database.
 func (c condition) subject() string {
 	if c.of == "" {
 		return string(c.kind)

@@ -14,8 +14,8 @@ import (
 	"outlierd/excerpt"
 )
 
-// Kind is what an event is about. Its text is a word of `events` in the job file, but for
-// those that no target chooses.
+// Kind is the kind of an event. Its text is a word of `events` in the job file, except for kinds that
+// targets cannot choose.
 type Kind string
 
 // The kinds of events.
@@ -38,12 +38,12 @@ const (
 	Test    Kind = "test"    // `outlierd notify test`
 )
 
-// Kinds are those that `events` in the job file can name.
+// Kinds has the kinds that `events` in the job file can name.
 var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPaused, UnknownOutcome,
 	KeyRefused, DiskLow, SchemaDrift, SinkBehind, FileRefused}
 
-// Version is that of the JSON form of an event. It changes when a member is renamed,
-// removed or given another meaning, and not when one is added.
+// Version is the version of the JSON form of an event. It changes when a member is renamed, removed or
+// given another meaning, but not when one is added.
 const Version = 1
 
 // Event is one notification. Webhooks and commands receive its JSON form.
@@ -68,7 +68,7 @@ type Row struct {
 	Values map[string]any `json:"values"`         // all columns, as JSON has them
 }
 
-// Bounds of an event: what is longer is cut.
+// Limits of an event. Longer values are truncated.
 const (
 	MaxRows  = 20
 	maxTitle = 200  // characters

@@ -37,9 +37,9 @@ func sendMail(ctx context.Context, m *job.Mail, e Event) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Host, err)
 	}
-	defer func() { _ = client.CloseWithSMTPClient(server) }() // says QUIT; the mail is sent or is not
+	defer func() { _ = client.CloseWithSMTPClient(server) }() // the mail was sent or refused by then
 	err = client.SendWithSMTPClient(server, whole)
-	if err == nil || whole.IsDelivered() { // some servers hang up once they have accepted the mail
+	if err == nil || whole.IsDelivered() { // some servers disconnect after they have accepted the mail
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", m.Host, err)
@@ -96,7 +96,7 @@ func mailOptions(m *job.Mail) []mail.Option {
 	}
 	if m.User != "" {
 		auth := mail.SMTPAuthAutoDiscover
-		if m.TLS == job.MailPlain { // on loopback, as the job file's rules have it
+		if m.TLS == job.MailPlain { // only on loopback, by the rules of the job file
 			auth = mail.SMTPAuthPlainNoEnc
 		}
 		options = append(options, mail.WithSMTPAuth(auth),
@@ -105,11 +105,12 @@ func mailOptions(m *job.Mail) []mail.Option {
 	return options
 }
 
-// mostOfMail is how many bytes a mail server may send in one attempt. A dialogue has a few thousand.
+// mostOfMail is the maximum number of bytes that a mail server may send in one attempt. A normal dialogue
+// has a few thousand.
 const mostOfMail = 1 << 20
 
-// dialBounded connects to a server that has not yet shown a certificate, and may be anything: the
-// mail library would keep a line in memory however long it is.
+// dialBounded connects to a server that has not shown a certificate yet and may be anything. It limits
+// the bytes read, because the mail library reads lines of any length into memory.
 func dialBounded(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {

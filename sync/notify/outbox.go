@@ -16,25 +16,25 @@ import (
 	"outlierd/sync/store"
 )
 
-// The outbox is bounded. Events that a target has not accepted for so long, and the oldest beyond so
-// many, are dropped, which is logged. Delivered events are kept for a while, so that they are not
-// written again.
+// The outbox is limited: events that a target has not accepted for too long, and the oldest ones beyond a
+// maximum, are dropped and logged. Delivered events are kept for a while, so that they are not written
+// again.
 const (
 	keepWaiting   = 7 * 24 * time.Hour
 	keepDelivered = 30 * 24 * time.Hour
 	mostWaiting   = 1000 // per target
 )
 
-// An Outbox keeps events until their targets have accepted them. It writes them in the transaction
-// that records what they are about, so that neither is there without the other.
+// An Outbox stores events until their targets have accepted them. It writes them in the transaction that
+// records their cause, so that neither exists without the other.
 type Outbox struct {
 	targets []job.Target
 	redact  func(string) string
 	log     *slog.Logger
 }
 
-// put writes events for those of the named targets that want them. An event whose id is already there
-// is not written again.
+// put writes events for those of the named targets that want them. It does not write an event again whose
+// id is already there.
 func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
 	for i := range o.targets {
 		t := &o.targets[i]
@@ -62,7 +62,7 @@ func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
 	return nil
 }
 
-// write reports whether the event was not there yet.
+// write writes an event, and reports whether it was new.
 func (o *Outbox) write(tx *store.Tx, target string, e Event) (written bool, err error) {
 	payload, err := json.Marshal(e.clean(o.redact))
 	if err != nil {
@@ -89,7 +89,7 @@ func (o *Outbox) bound(tx *store.Tx, target string) error {
 	return nil
 }
 
-// wants reports whether a target is sent events of a kind.
+// wants reports whether a target receives events of a kind.
 func wants(t *job.Target, k Kind) bool {
 	switch {
 	case t.Kind == job.TargetHealthchecks:
@@ -111,17 +111,17 @@ func idOf(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// waiting is an event on its way to a target.
+// waiting is an event that a target has not accepted yet.
 type waiting struct {
 	id    int64
 	event Event
-	left  []string // of a mail that was accepted for some recipients: the others
+	left  []string // remaining recipients of a mail that was accepted for some
 	tries int
 	next  time.Time
 }
 
-// nextFor returns the oldest event of a target that is due now, or else the one that is due first; nil
-// if none waits. An event that was never tried is due. So is one that would wait for longer than any
+// nextFor returns the oldest event of a target that is due now, or else the one that is due first; nil if
+// there is none. An event that was never tried is due. So is one that would wait for longer than any
 // back-off: the clock was ahead when it was recorded.
 func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 	var w waiting

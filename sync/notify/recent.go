@@ -15,12 +15,12 @@ const mostRecent = 1000
 type Notification struct {
 	Event
 	Targets string // their names
-	Waits   bool   // one of them has not accepted it yet
+	Waits   bool   // a target has not accepted it yet
 }
 
-// Recent returns the newest events since a time, at most so many, newest first, without those of runs
-// that started or succeeded. It reads the last [mostRecent] rows of the outbox, so that its cost does
-// not depend on how many events there were in a month.
+// Recent returns the newest events since a time, at most most of them, newest first. It omits those of
+// runs that started or succeeded. It reads only the last [mostRecent] rows of the outbox, so its cost
+// does not depend on the number of events in a month.
 func Recent(db *store.Store, since time.Time, most int) (all []Notification, err error) {
 	type row struct {
 		payload, targets string

@@ -27,12 +27,12 @@ import (
 type Sender struct {
 	Transport http.RoundTripper // to webhooks and Healthchecks
 	UserAgent string
-	Redact    func(string) string                       // takes the service's key out of a text
-	Dir       string                                    // where commands are started
-	Env       func(name string) (value string, ok bool) // of commands: PATH and the like
+	Redact    func(string) string                       // removes the service's key from a text
+	Dir       string                                    // working directory of commands
+	Env       func(name string) (value string, ok bool) // environment for commands: PATH and the like
 }
 
-// timeout is how long one attempt may take, whatever the kind of target.
+// timeout is the time limit of one attempt, for all kinds of targets.
 const timeout = 20 * time.Second
 
 // RefusedError is the error of a target that answered a request with a refusal. It may accept other
@@ -40,7 +40,7 @@ const timeout = 20 * time.Second
 type RefusedError struct {
 	Host   string
 	Status int    // of HTTP
-	Answer string // the beginning of the answer, in one line
+	Answer string // beginning of the answer, on one line
 	After  time.Duration
 }
 
@@ -112,7 +112,7 @@ func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL.Reveal(), bytes.NewReader(m.body))
 	if err != nil {
-		return errors.New("the address cannot be used") // whose error would quote it
+		return errors.New("the address cannot be used") // the error of net/http would quote it
 	}
 	for name, value := range m.headers {
 		r.Header.Set(name, value)
@@ -135,7 +135,7 @@ func (s *Sender) do(r *http.Request, host string) error {
 	answer, err := client.Do(r)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // the rest of its text is the address, which is a secret
+			err = wrapped.Err // the rest of the message is the address, which is a secret
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %d s", int(timeout.Seconds()))
@@ -159,7 +159,7 @@ func (s *Sender) do(r *http.Request, host string) error {
 	}
 }
 
-// maxBackoff bounds the time between two attempts.
+// maxBackoff is the maximum time between two attempts.
 const maxBackoff = 6 * time.Hour
 
 // headerText encodes a text as the value of a header; ASCII is unchanged.

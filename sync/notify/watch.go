@@ -25,7 +25,7 @@ type Watcher struct {
 	outbox Outbox
 	log    *slog.Logger
 
-	refused atomic.Pointer[string] // why an edit of the job file is not used; nil or "" if it is
+	refused atomic.Pointer[string] // why an edit of the job file is not used; nil or "" if it is used
 }
 
 // NewWatcher returns a watcher for the targets of a job file, nil if it has none.
@@ -200,7 +200,8 @@ func (w *Watcher) check(tx *store.Tx, c condition) error {
 // behindAfter is how long a sink may be disabled before targets are notified.
 const behindAfter = 5 * time.Minute
 
-// lowShare: the budget is low when less than one in so many of a cycle's credits is left.
+// lowShare is the fraction below which the budget is low: less than one in lowShare of a cycle's credits
+// is left.
 const lowShare = 5
 
 // conditions returns the current conditions.
@@ -235,7 +236,7 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	return append(append(all, w.file()), sinks...), nil
 }
 
-// file holds while the job file on disk is refused. It ends when a process uses the file.
+// file returns the condition that the job file on disk is refused. It ends when a process uses the file.
 func (w *Watcher) file() condition {
 	c := condition{
 		kind:  FileRefused,
@@ -247,7 +248,7 @@ func (w *Watcher) file() condition {
 	return c
 }
 
-// sinks has a condition for each sink.
+// sinks returns a condition for each sink.
 func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
 	for _, sink := range w.config.Sinks {
 		now, err := s.Runs.Sink(sink.Kind)
@@ -267,7 +268,7 @@ func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
 	return all, nil
 }
 
-// budgetLow leads to one event in a billing cycle.
+// budgetLow returns the condition that few credits are left. It has one event per billing cycle.
 func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	c := condition{kind: BudgetLow, lasting: true, title: "The budget is running low"}
 	most := w.config.Budget.PerMonth
@@ -283,8 +284,8 @@ func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	return c, err
 }
 
-// drift leads to an event for each new difference. Differences that were known when the job file first
-// had a target lead to none.
+// drift returns the condition of new differences in answers. Each has one event, except those that were
+// known when the job file first had a target.
 func (w *Watcher) drift(s *state.Store) (condition, error) {
 	known, err := s.Journal.Drift()
 	c := condition{

@@ -22,8 +22,8 @@ import (
 type Table struct {
 	Name    string
 	Source  string // the table of the state that triggers changes
-	From    string // the rows
-	ID      string // the number of a row, which is that of the source's row
+	From    string // FROM clause of the query for the rows
+	ID      string // the number of a row, equal to that of the source's row
 	Columns []Column
 }
 
@@ -37,10 +37,10 @@ type Column struct {
 // Col returns a column with that name, computed by an SQL expression.
 func Col(name, sql string, as func(any) (any, error)) Column { return Column{name, sql, as} }
 
-// News are the rows of the operations tables that have changed since a version.
+// News has the rows of the operations tables that have changed since a version.
 type News struct {
 	Version int64 // the version of the tables that includes the changes
-	All     bool  // all rows count as changed, as the changes are no longer recorded
+	All     bool  // all rows count as changed, because the changes are no longer recorded
 
 	changed map[string][]int64 // numbers of the changed rows by source, unless All
 }
@@ -64,7 +64,7 @@ func Since(db *store.Store, since int64) (News, error) {
 	return Seen(db, since)
 }
 
-// Seen is [Since] for a state opened read-only.
+// Seen returns the same as [Since], for a state opened read-only.
 func Seen(db *store.Store, since int64) (News, error) {
 	news := News{changed: map[string][]int64{}}
 	err := db.View(func(tx *store.Tx) (err error) {

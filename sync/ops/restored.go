@@ -8,34 +8,34 @@ import (
 	"outlierd/sync/store"
 )
 
-// # A state that was restored from a backup
+// # States restored from a backup
 //
-// It continues from an older version than that of the state that was lost, which sinks may have seen.
-// So its next version is one that the lost state never had, and the versions in between are known to
-// be of that one.
+// A restored state continues from an older version than that of the lost state, which sinks may have
+// seen. So its next version is one that the lost state never had. The versions in between are known to
+// belong to the lost state.
 
-// Skipped are the versions that a restored state skipped.
+// Skipped has the versions that a restored state skipped.
 type Skipped struct {
 	After   int64 `json:"after"`   // the version of the backup
-	Until   int64 `json:"until"`   // that of the restored state
+	Until   int64 `json:"until"`   // the first version of the restored state
 	Answers int64 `json:"answers"` // the last answer in the backup
 
-	// Sinks are those that were found without answers of the lost state, see [Accept]. Later ones are of the
-	// restored state.
+	// Sinks has the sinks that were found without answers of the lost state, see [Accept]. Their later
+	// versions are of the restored state.
 	Sinks []string `json:"sinks,omitempty"`
 }
 
-// has reports whether a version is of the lost state.
+// has reports whether a version belongs to the lost state.
 func (s *Skipped) has(version int64) bool { return s.After < version && version < s.Until }
 
 // skippedKey is the key in meta of all [Skipped].
 const skippedKey = "ops versions skipped"
 
-// leastSkipped is how many versions are skipped if the clock is behind them.
+// leastSkipped is the number of versions that are skipped if the clock is behind them.
 const leastSkipped = 1 << 32
 
-// Skip skips the versions of the lost state, in a state that was restored and whose journal ends at
-// answers. The next version is the time in microseconds: no state ever has as many changes.
+// Skip skips the versions of the lost state, in a restored state whose journal ends at answers. The next
+// version is the time in microseconds: no state ever has as many changes.
 func Skip(tx *store.Tx, answers int64) error {
 	all, err := readSkipped(tx)
 	if err != nil {
@@ -72,7 +72,7 @@ func writeSkipped(tx *store.Tx, all Restores) error {
 	return tx.SetMeta(skippedKey, string(text))
 }
 
-// Accept records, before anything is written to a sink, that it has no answers of a state that was lost.
+// Accept records, before anything is written to a sink, that the sink has no answers of a lost state.
 func Accept(tx *store.Tx, sink string) error {
 	all, err := readSkipped(tx)
 	if err != nil {
@@ -86,10 +86,10 @@ func Accept(tx *store.Tx, sink string) error {
 	return writeSkipped(tx, all)
 }
 
-// Restores are the skipped versions of all times that a state was restored.
+// Restores has the skipped versions of all restores of a state.
 type Restores []Skipped
 
-// ReadRestores returns them; none if the state never was.
+// ReadRestores returns the restores of a state; none if it was never restored.
 func ReadRestores(db *store.Store) (all Restores, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		all, err = readSkipped(tx)
@@ -101,10 +101,9 @@ func ReadRestores(db *store.Store) (all Restores, err error) {
 	return all, nil
 }
 
-// LostWith returns the restore before which a sink was filled by the state that was lost. The sink has
-// answers after those of the backup, and a version of the lost state; or a version of the backup, although it
-// was not yet accepted: the lost state wrote these answers and did not publish them. LostWith returns nil if
-// there is no such restore.
+// LostWith returns the restore before which the lost state has filled a sink; nil if there is none. Such
+// a sink has answers after those of the backup, and a version of the lost state; or a version of the
+// backup although it was not accepted yet: the lost state wrote these answers and did not publish them.
 func (r Restores) LostWith(sink string, version, mark int64) *Skipped {
 	for i := range r {
 		unpublished := version <= r[i].After && !slices.Contains(r[i].Sinks, sink)
@@ -115,7 +114,7 @@ func (r Restores) LostWith(sink string, version, mark int64) *Skipped {
 	return nil
 }
 
-// Accepted reports whether [Accept] has nothing to record of a sink.
+// Accepted reports whether [Accept] has nothing to record for a sink.
 func (r Restores) Accepted(sink string) bool {
 	return !slices.ContainsFunc(r, func(s Skipped) bool { return !slices.Contains(s.Sinks, sink) })
 }

@@ -29,40 +29,40 @@ import (
 	"outlierd/sync/plan"
 )
 
-// Use is what one key is used for.
+// Use describes the use of one key.
 type Use struct {
 	Config *job.Config
-	Finds  map[string]int // how many ids the SQL of a job finds, by job
+	Finds  map[string]int // number of ids that the SQL of a job finds, by job
 	From   time.Time
 	Days   int
 
-	Service Service // what it is asked about there
+	Service Service // the service's answers for this use
 }
 
-// Month is what a key does in the days of a [Use], beginning with an empty data folder.
+// Month has the results of the days of a [Use] that begins with an empty data folder.
 type Month struct {
 	Runs, Searches float64
 	Calls          map[outlier.Operation]float64
 	Credits        float64
-	Rows           map[string]float64 // that each table has in the end
-	Publications   float64            // how often readers are shown something new
-	Shown          map[string]float64 // in how many of them a table has new rows
-	Written        map[string]float64 // files of Parquet, by table
+	Rows           map[string]float64 // of each table at the end
+	Publications   float64
+	Shown          map[string]float64 // publications in which a table has new rows, by table
+	Written        map[string]float64 // Parquet files, by table
 	Bytes          Bytes
-	Files          float64  // of Parquet
-	Bucket         Requests // of the copy of the Parquet files
+	Files          float64  // Parquet files at the end
+	Bucket         Requests // for the copy of the Parquet files
 	Lake           Lake
 	CPU            float64 // seconds
 
-	rewritten      map[string]float64 // times that the rows of the end are written in another file
+	rewritten      map[string]float64 // how often the final rows are rewritten in another file
 	merged, single map[string]float64 // runs that leave several files of a table, and files of runs that leave one
 }
 
-// Bytes are the sizes on disk at the end.
+// Bytes has the sizes on disk at the end.
 type Bytes struct{ State, DuckDB, Parquet float64 }
 
-// Requests are those to a bucket.
-type Requests struct{ Put, Delete, Sent float64 } // Sent is in bytes
+// Requests counts requests to a bucket. Sent is in bytes.
+type Requests struct{ Put, Delete, Sent float64 }
 
 // Lake counts what is sent to a lake.
 type Lake struct {
@@ -70,8 +70,8 @@ type Lake struct {
 	Put, Get, Delete float64            // to its bucket
 }
 
-// Count computes a month of a use. It returns an error for what it cannot count: scans, searches without an
-// end, and more calls than the pace allows.
+// Count computes the month of a use. It returns an error for what it does not support: scans, searches
+// without an end, and more calls than the pace allows.
 func Count(u Use, cost Cost) (*Month, error) {
 	month := &Month{
 		Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
@@ -104,18 +104,19 @@ func Count(u Use, cost Cost) (*Month, error) {
 	return month, nil
 }
 
-// A demand is the calls of one operation that the runs of a job make.
+// A demand has the calls of one operation that the runs of a job make.
 type demand struct {
 	op           outlier.Operation
 	runs         float64
 	first, later float64 // calls of the first run, and of each later one
-	entities     float64 // about how many different entities that is, over all runs
+	entities     float64 // approximate number of different entities, over all runs
 	paid         bool
 }
 
 func (d *demand) calls() float64 { return d.first + (d.runs-1)*d.later }
 
-// demands returns the demands of a job with so many runs. It adds runs, searches and credits to the month.
+// demands returns the demands of a job with the given number of runs. It adds runs, searches and credits
+// to the month.
 func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) {
 	if spec.Scan != nil || spec.Pages == job.AllPages {
 		return nil, fmt.Errorf("job %s: scans, and searches without an end, are not counted", spec.Name)
@@ -130,7 +131,7 @@ func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) 
 	month.Searches += n * float64(len(p.Steps))
 	month.Credits += n * float64(cost.Credits)
 	var all []demand
-	fresh := min(1, u.Service.New*apart) // the share of the best hits that no earlier run had
+	fresh := min(1, u.Service.New*apart) // share of the best hits that no earlier run had
 	pages := float64(most)
 	if pages > 0 {
 		op := plan.PagedBy(p.Steps[0].Query.Op())
@@ -161,10 +162,10 @@ func (u *Use) demands(spec *job.Spec, runs int, month *Month) ([]demand, error) 
 	return all, nil
 }
 
-// plan plans a run of the job. Its SQL finds made-up ids, as many as the use says.
+// plan returns the plan of a run of the job. Its SQL finds made-up ids, as many as the use says.
 func (u *Use) plan(spec *job.Spec) (*plan.Plan, error) {
 	reader := &facts.Reader{Config: u.Config, IDs: func(context.Context, string, string) (ids []string, err error) {
-		form := "%011d" // of a video
+		form := "%011d" // id of a video
 		if len(spec.Fetch) > 0 && aboutChannels(spec.Fetch[0].Op) {
 			form = "UC%022d"
 		}
@@ -197,7 +198,7 @@ func withinPace(month *Month, u Use) error {
 	return nil
 }
 
-// perMinute is how many calls are published at a time: those of a minute.
+// perMinute is the number of calls that are published at a time: those of a minute.
 const perMinute = 10
 
 // show adds the publications of a job: those of its first run, which fills the tables, and those of the others.
@@ -208,18 +209,18 @@ func (month *Month) show(wants []demand, s *Service) {
 	})
 }
 
-// showRuns adds the publications of so many runs, and in how many of them each table has new rows. A run
-// publishes at its first call, each minute, when its pages are loaded, and at its end. size is the size of the
-// tables at that time, as a share of their size at the end. of returns how many calls each run makes, and
-// about how many new entities all runs have.
+// showRuns adds the publications of the given number of runs, and the publications in which each table
+// has new rows. A run publishes at its first call, each minute, when its pages are loaded, and at its
+// end. size is the size of the tables at that time, as a share of their size at the end. of returns the
+// number of calls of each run, and the approximate number of new entities in all runs.
 func (month *Month) showRuns(runs, size float64, wants []demand, s *Service, of func(*demand) (calls, fresh float64)) {
 	pages, data := 0.0, 0.0
 	for i := range wants {
 		d := &wants[i]
 		calls, fresh := of(d)
-		times := runs * min(1, calls) * max(1, calls/perMinute+0.3) // the calls of a kind follow each other
+		times := runs * min(1, calls) * max(1, calls/perMinute+0.3) // calls of one kind follow each other
 		if d.paid {
-			times = runs * min(calls, 2) // with the first page, and once all are in
+			times = runs * min(calls, 2) // with the first page, and after all pages
 			pages += calls
 		} else {
 			data += calls
@@ -230,7 +231,7 @@ func (month *Month) showRuns(runs, size float64, wants []demand, s *Service, of 
 				continue
 			}
 			news := times
-			if table == schema.Missing || table.Kind == schema.Changes { // which have new things alone
+			if table == schema.Missing || table.Kind == schema.Changes { // which have only new rows
 				news = min(times, fresh*rows)
 			}
 			month.Shown[table.Name] += news
@@ -296,13 +297,13 @@ func (month *Month) store(s *Service, cost Cost, days float64) {
 			month.Bucket.Sent += month.rewritten[table] * bytes
 			continue
 		}
-		closed := min(days-1, month.merged[table])               // a day with several becomes one once it is over
-		month.Files += closed + month.single[table] + times/days // and there are the parts of the last day
+		closed := min(days-1, month.merged[table])               // several files of a day become one after the day
+		month.Files += closed + month.single[table] + times/days // plus the parts of the last day
 		month.Written[table] = times + closed
 		month.Bucket.Sent += 2 * bytes
 	}
 	month.Bucket.Put = sum(month.Written)
-	month.Bucket.Delete = max(0, month.Bucket.Put-month.Files) // all but what is there in the end
+	month.Bucket.Delete = max(0, month.Bucket.Put-month.Files) // all except the final ones
 	month.Bucket.Put += month.Publications                     // the manifest
 	month.Bucket.Sent += month.Publications * manifestPerFile * month.Files / 2
 	// A batch is a commit of each table with new rows, and two of the table with the writer's positions:
@@ -314,7 +315,7 @@ func (month *Month) store(s *Service, cost Cost, days float64) {
 	month.CPU = sum(month.Calls) * cost.CPUPerCall
 }
 
-// manifestPerFile is how many bytes the manifest of a bucket has for each file: see docs/buckets.md.
+// manifestPerFile is the number of bytes per file in the manifest of a bucket: see docs/buckets.md.
 const manifestPerFile = 230
 
 // rewritten reports whether new rows of a table are written by replacing its file.

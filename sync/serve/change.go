@@ -51,7 +51,7 @@ type ResetCursors struct {
 
 func (ResetCursors) path() string { return "/cursors/reset" }
 
-// Deleted is how many cursors a job had.
+// Deleted is the number of cursors that a job had.
 type Deleted struct {
 	Cursors int `json:"cursors"`
 }
@@ -106,7 +106,7 @@ func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
 	return lifted, nil
 }
 
-// Blocks returns blocks of the ledger, without the key's fingerprint.
+// Blocks converts blocks of the ledger. It omits the key's fingerprint.
 func Blocks(all []ledger.Block) (blocks []Block) {
 	for _, b := range all {
 		blocks = append(blocks, Block{b.Kind, b.Reason, b.Since})
@@ -121,7 +121,7 @@ type ClearQueue struct {
 
 func (ClearQueue) path() string { return "/queue/clear" }
 
-// Cleared is how many calls were cancelled, and how many stay for other jobs.
+// Cleared is the number of calls that were cancelled, and that stay for other jobs.
 type Cleared struct {
 	Dropped int `json:"dropped"`
 	Kept    int `json:"kept"`
@@ -180,7 +180,7 @@ func (c PollScan) Do(ctx context.Context, e *engine.Engine) (Polled, error) {
 // AdoptScan links a start that was not confirmed to a scan of the service.
 type AdoptScan struct {
 	Scan   string `json:"scan_id"`
-	Intent int64  `json:"intent,omitempty"` // 0 for the one that fits
+	Intent int64  `json:"intent,omitempty"` // 0 for the only one that matches
 }
 
 func (AdoptScan) path() string { return "/scans/adopt" }

@@ -24,10 +24,11 @@ var ErrNoDaemon = errors.New("no daemon listens")
 // ErrOtherVersion is the error of [Client.Understands] for a daemon with another version of the interface.
 var ErrOtherVersion = errors.New("another version")
 
-// answerTime is how long a daemon may take to describe itself. It can do so at any time.
+// answerTime is the time limit for a daemon to describe itself, which it can do at any time.
 const answerTime = 10 * time.Second
 
-// longestLine bounds one line from a daemon, in bytes. The longest is the progress of a run with many searches.
+// longestLine is the maximum size of one line from a daemon, in bytes. The longest is the progress of a
+// run with many searches.
 const longestLine = 16 << 20
 
 // Client talks to the daemon that holds a state folder.
@@ -76,7 +77,7 @@ func (c *Client) Understands(program string) error {
 		ErrOtherVersion, c.Name(), c.Program, c.Interface, program, Version)
 }
 
-// Send lets the daemon make a change, and returns its result.
+// Send asks the daemon to make a change, and returns its result.
 func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
 	body, err := c.post(ctx, "/v1"+change.path(), change)
 	if err != nil {
@@ -108,15 +109,15 @@ func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
 // Watch follows a run of the daemon. Closing it does not end the run.
 type Watch struct {
 	Run    string
-	Joined bool // the run was under way
+	Joined bool // the run was already in progress
 
 	client *Client
 	body   io.ReadCloser
 	lines  *bufio.Scanner
 }
 
-// Order lets the daemon start a run, or joins one that is running. It returns once the run is recorded
-// in the state.
+// Order asks the daemon to start a run, or joins one that is in progress. It returns once the run is
+// recorded in the state.
 func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
 	body, err := c.post(ctx, "/v1/runs", o)
 	if err != nil {
@@ -207,7 +208,7 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 	answer, err := c.http.Do(r)
 	if err != nil {
 		if outer, is := errors.AsType[*url.Error](err); is {
-			err = outer.Err // which names an internal address
+			err = outer.Err // without the internal address
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 			err = fmt.Errorf("the daemon ended before it answered (%w); "+

@@ -24,13 +24,13 @@ var (
 	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
 
-// Failure is an error in an answer to a command. Its kinds carry what decides about exit codes and
-// remedies, so that commands treat it like an error of their own.
+// Failure is an error in an answer to a command. Its kinds have what determines exit codes and remedies,
+// so that commands handle it like an error of their own.
 type Failure struct {
 	Message string   `json:"message"`
 	Kinds   []string `json:"kinds,omitempty"` // such as "long_wait" or "service:unauthorized"
 
-	causes []error // one for each kind
+	causes []error // one per kind
 }
 
 func (f *Failure) Error() string { return f.Message }
@@ -61,7 +61,7 @@ var kinds = []kind{
 	sentinel("other_jobs", ErrOtherJobs),
 }
 
-// typed is a kind of errors of one type, of which one detail matters.
+// typed returns a kind for errors of one type with one relevant detail.
 func typed[E error](name string, detail func(E) string, err func(string) E) kind {
 	return kind{
 		name: name,
@@ -76,7 +76,7 @@ func typed[E error](name string, detail func(E) string, err func(string) E) kind
 	}
 }
 
-// plain is a kind of errors of one type, of which only the message matters.
+// plain returns a kind for errors of one type without details.
 func plain[E error](name string, any E) kind {
 	return typed(name, func(E) string { return "" }, func(string) E { return any })
 }
@@ -99,7 +99,7 @@ func failureOf(err error) *Failure {
 	return f
 }
 
-// received decodes an error: it gets the causes that its kinds name.
+// received decodes an error. It wraps the errors that its kinds stand for.
 func received(f *Failure) error {
 	if f == nil {
 		return nil

@@ -15,28 +15,28 @@ import (
 // Order requests a run: POST /v1/runs.
 type Order struct {
 	job.Asked
-	Hash    string         `json:"hash"`    // of the job as the command has read it; see [job.Spec]
+	Hash    string         `json:"hash"`    // of the job in the command's file; see [job.Spec]
 	Trigger engine.Trigger `json:"trigger"` // manual, or after for a job that comes after another
 	Due     time.Time      `json:"due,omitzero"`
 
-	Continues  string `json:"continues,omitempty"` // the unfinished run that goes on; "" for a new one
-	Rest       string `json:"rest,omitempty"`      // the run whose rest is bought
-	Afresh     bool   `json:"afresh,omitempty"`    // nothing unfinished is continued
+	Continues  string `json:"continues,omitempty"` // the unfinished run to continue; "" for a new one
+	Rest       string `json:"rest,omitempty"`      // the run whose rest to buy
+	Afresh     bool   `json:"afresh,omitempty"`    // do not continue an unfinished run
 	UseReserve bool   `json:"use_reserve,omitempty"`
 }
 
-// Event is one line of the answer to an order. Each has a run, and one of the others.
+// Event is one line of the answer to an order. It has the run, and one of the other fields.
 type Event struct {
 	Run      string    `json:"run"`
-	Joined   bool      `json:"joined,omitempty"` // in the first one: the run was already running
+	Joined   bool      `json:"joined,omitempty"` // in the first event: the run was already in progress
 	Progress *Progress `json:"progress,omitempty"`
-	Ended    *Ended    `json:"ended,omitempty"` // the last one
+	Ended    *Ended    `json:"ended,omitempty"` // the last event
 }
 
-// Ended says how a run ended, or why there is no need to wait any longer: a scheduled run is continued
-// after an outage, say. The state has the run's record.
+// Ended says how a run ended, or why there is no reason to wait any longer, for example because a
+// scheduled run will be continued after an outage. The run's record is in the state.
 type Ended struct {
-	Status runs.Status `json:"status,omitempty"` // "" if there is no record of it
+	Status runs.Status `json:"status,omitempty"` // "" if the run is not recorded
 	Why    string      `json:"why,omitempty"`    // the reason for the status
 	Error  *Failure    `json:"error,omitempty"`
 }
@@ -46,7 +46,7 @@ type Progress struct {
 	Job      string                    `json:"job"`
 	Started  time.Time                 `json:"started"`
 	Searches []search                  `json:"searches,omitempty"`
-	Pages    int                       `json:"pages"` // of each search at most; -1 if only the budget bounds it
+	Pages    int                       `json:"pages"` // maximum per search; -1 if only the budget limits it
 	Calls    map[outlier.Operation]int `json:"calls,omitempty"`
 	Done     int                       `json:"done"`
 	Queued   int                       `json:"queued"`
@@ -74,7 +74,8 @@ type search struct {
 	Stop    string            `json:"stop,omitempty"`
 }
 
-// fresh is how many calls were not made because there is an answer younger than so many seconds.
+// fresh is the number of calls that were skipped because there is an answer younger than the given number
+// of seconds.
 type fresh struct {
 	Seconds float64 `json:"seconds"`
 	Calls   int     `json:"calls"`
@@ -110,7 +111,7 @@ func progressOf(p engine.Progress) *Progress {
 	return out
 }
 
-// ofEngine decodes the progress as an engine of this process would report it.
+// ofEngine decodes the progress to the form of this process's engine.
 func (p *Progress) ofEngine(run string) engine.Progress {
 	out := engine.Progress{
 		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,

@@ -21,13 +21,13 @@ const Version = 1
 
 // About describes the daemon: GET /v1.
 type About struct {
-	Interface int       `json:"interface"` // its Version
+	Interface int       `json:"interface"` // its [Version]
 	Program   string    `json:"version"`
 	PID       int       `json:"pid"`
 	Config    string    `json:"config"` // path of the job file
 	Started   time.Time `json:"started"`
 	State     string    `json:"state"`             // starting, serving or stopping
-	Refused   string    `json:"refused,omitempty"` // why the job file as it is on disk is not the one in use
+	Refused   string    `json:"refused,omitempty"` // why the job file on disk is not in use
 	// Changed says when the job file is read again if it differs from the one in use: [ReadSoon] or
 	// [ReadOnSignal].
 	Changed string `json:"changed,omitempty"`
@@ -35,7 +35,7 @@ type About struct {
 
 // Ticket logs one browser in to the page of a daemon, once and within a minute: POST /v1/login.
 type Ticket struct {
-	Path string `json:"path"` // of the page, with a secret
+	Path string `json:"path"` // path of the page, with a secret
 }
 
 // When a job file that has changed is read again.

@@ -28,10 +28,10 @@ import (
 // in an endless loop, a client that hangs, a program with another protocol.
 const (
 	mostConnections = 64
-	mostBody        = 1 << 20 // bytes
+	mostBody        = 1 << 20 // maximum size of a request, in bytes
 	mostHeader      = 16 << 10
 	requestTime     = 10 * time.Second
-	closeTime       = 2 * time.Second // for answers in progress when the daemon stops
+	closeTime       = 2 * time.Second // time for answers in progress when the daemon stops
 
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
@@ -46,9 +46,9 @@ type Server struct {
 	about  About
 	http   http.Server
 
-	stopping chan struct{} // closed when the engine takes no more orders
+	stopping chan struct{} // closed when the engine accepts no more orders
 
-	patience    time.Duration // for a request to arrive, and for each piece of an answer to leave
+	patience    time.Duration // time limit for a request to arrive, and for each write of an answer
 	admitted    *rate.Limiter
 	connections atomic.Int32
 	refused     atomic.Pointer[string]        // why the job file on disk is not used
@@ -80,7 +80,8 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 	return s
 }
 
-// routes are the paths of the interface. All that change the state are a [Change], except runs.
+// routes returns the handlers of the interface. Every route that changes the state is a [Change], except
+// runs.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1", s.who)
@@ -112,12 +113,12 @@ func (s *Server) Serve(l net.Listener) error {
 // Refused sets why the job file on disk is not used; "" if it is.
 func (s *Server) Refused(why string) { s.refused.Store(&why) }
 
-// Compare lets the server say how the job file on disk compares with the one in use: see
-// [About.Changed]. The function is called by several goroutines.
+// Compare sets the function that says how the job file on disk compares with the one in use: see
+// [About.Changed]. Several goroutines call it.
 func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
 
-// LogIn lets the server give tickets that log a browser in to the page of the daemon: see
-// [Ticket]. The function is called by several goroutines.
+// LogIn sets the function that creates tickets, which log a browser in to the page of the daemon: see
+// [Ticket]. Several goroutines call it.
 func (s *Server) LogIn(ticket func() (path string)) { s.ticket.Store(&ticket) }
 
 // Stop refuses new orders. Clients that follow a run still receive its end.
@@ -146,7 +147,7 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// admit refuses more requests than a person or a script makes.
+// admit limits the rate of requests. Neither people nor scripts need as many.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.admitted.Allow() {
@@ -176,7 +177,7 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, about)
 }
 
-// login gives a ticket to any client of the socket, which only the daemon's user can reach.
+// login sends a ticket to any client of the socket, which only the daemon's user can reach.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &Nothing{})
 	ticket := s.ticket.Load()
@@ -249,7 +250,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return control.SetReadDeadline(time.Time{}) // or the request would be cancelled at the deadline
 }
 
-// between calls f between two calls of the engine, once the engine takes orders.
+// between calls f between two calls of the engine, once the engine accepts orders.
 func (s *Server) between(ctx context.Context, f func(context.Context) error) error {
 	return s.serving(ctx, func() error { return s.engine.Between(ctx, f) })
 }
@@ -429,7 +430,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordere
 		case <-ticker.C:
 			p, err := o.Progress()
 			if err != nil {
-				continue // the run goes on, and its end is still sent
+				continue // the run continues, and its end is still sent
 			}
 			progress := progressOf(p)
 			text, err := json.Marshal(progress)
@@ -443,7 +444,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordere
 	}
 }
 
-// cancel lets a run end at its next safe point.
+// cancel ends a run at its next safe point.
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &Nothing{})
 	if err == nil {

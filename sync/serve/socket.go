@@ -67,7 +67,7 @@ func bind(dir string) (l *net.UnixListener, file fs.FileInfo, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // by a path that may no longer be valid
+	l.SetUnlinkOnClose(false) // its path may no longer be valid
 	err = os.Chmod(path, 0o600)
 	if err == nil {
 		file, err = os.Lstat(path)
@@ -90,7 +90,7 @@ type socket struct {
 	log    *slog.Logger
 	warned bool // the last attempt to create the file again failed
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	l      *net.UnixListener
 	file   fs.FileInfo
 	closed bool
@@ -147,7 +147,7 @@ func (s *socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	file, err := os.Lstat(Socket(s.dir)) // before its number can be used again
+	file, err := os.Lstat(Socket(s.dir)) // before its inode number can be reused
 	own := err == nil && os.SameFile(file, s.file)
 	err = s.l.Close()
 	if own {

@@ -42,14 +42,14 @@ const (
 	mostWaiting = 256        // runs whose traces are queued; more are dropped
 	batch       = 512        // spans that are sent at once
 	logEvery    = time.Hour  // how often dropped traces are logged
-	name        = "outlierd" // of the service, unless OTEL_SERVICE_NAME says otherwise
+	name        = "outlierd" // name of the service, unless OTEL_SERVICE_NAME is set
 )
 
 // Options configure a tracer.
 type Options struct {
 	Env     func(string) (string, bool) // the environment; OTEL_* variables configure the exporter
 	Version string
-	Redact  func(string) string // takes secrets out of errors
+	Redact  func(string) string // removes secrets from errors
 	Log     *slog.Logger
 }
 
@@ -145,7 +145,7 @@ func (t *Tracer) serve(ctx context.Context) {
 		}
 	}
 	if s != nil {
-		_ = s.exporter.Shutdown(ctx) // it holds nothing back
+		_ = s.exporter.Shutdown(ctx) // it buffers nothing
 	}
 }
 
@@ -174,7 +174,7 @@ type sender struct {
 }
 
 func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // such as a partial success
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // for example for a partial success
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 		otlptracehttp.WithProxy(unredirected))
 	if err != nil {
@@ -193,10 +193,10 @@ func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 	return s, nil
 }
 
-// unredirected chooses the proxy of a request, as the environment says. It refuses requests that follow
-// a redirect: those would carry the headers of OTEL_EXPORTER_OTLP_HEADERS, such as a token, to any host,
-// and what answers there may be a login page. The exporter's HTTP client cannot be given a rule of its
-// own without losing the certificates and times that variables set.
+// unredirected returns the proxy for a request according to the environment. It refuses requests that
+// follow a redirect: those would send the headers of OTEL_EXPORTER_OTLP_HEADERS, such as a token, to any
+// host, and the answer might be a login page. The exporter's HTTP client cannot be replaced without
+// losing the certificates and timeouts of other variables.
 func unredirected(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the collector redirects; redirects are not followed, because they could leak its token")
@@ -224,7 +224,7 @@ func (s *sender) ForceFlush(ctx context.Context) error {
 	return s.err
 }
 
-// send makes the spans of a run from its records.
+// send sends the spans of a run, from its records.
 func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 	run, err := t.store.Runs.Get(e.run)
 	if err != nil || run == nil || run.Status.Open() && !e.superseded {
@@ -282,7 +282,7 @@ func (t *Tracer) ofRun(r *runs.Run) []attribute.KeyValue {
 	}
 }
 
-// sendStep makes the span of a search that has made calls, from the first to the last of them.
+// sendStep sends the span of a search that has made calls, from the first to the last of them.
 func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *runs.Step, calls []ledger.Call) {
 	if len(calls) == 0 {
 		return
@@ -304,7 +304,7 @@ func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *r
 	span.End(otrace.WithTimestamp(last))
 }
 
-// sendCalls makes the spans of requests that were sent.
+// sendCalls sends the spans of requests that were sent.
 func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls []ledger.Call) {
 	for i := range calls {
 		c := &calls[i]
