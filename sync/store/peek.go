@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // OlderError is the error of a state written by an earlier version of the program, which must be
@@ -99,9 +101,19 @@ func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// immutable returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
+// log. SQLite would create files beside it, and opens it there only if it is said to be immutable.
+func (s *Store) immutable() string {
+	_, err := os.Lstat(s.Path() + "-wal")
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(unix.Access(s.dir, unix.W_OK), unix.EROFS) {
+		return "1"
+	}
+	return "0"
+}
+
 // attach opens a connection in addition to those of other processes.
 func (s *Store) attach(ctx context.Context, mode string) error {
-	return s.dial(ctx, url.Values{"mode": {mode}, "_pragma": {
+	return s.dial(ctx, url.Values{"mode": {mode}, "immutable": {s.immutable()}, "_pragma": {
 		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)",
 		"synchronous(full)",
 	}})
