@@ -51,7 +51,7 @@ func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsPolledAgainAfterAFailedPoll, although no answer has told yet when the scan began.
+// TestAdoptedScanIsPolledAgainAfterAFailedPoll, although no answer has said yet when the scan began.
 func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {

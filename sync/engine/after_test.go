@@ -106,7 +106,7 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 	})
 }
 
-// TestAfterFiresOnlyOnSuccess, also of a parent that found nothing.
+// TestAfterFiresOnlyOnSuccess, including that of a parent that found nothing.
 func TestAfterFiresOnlyOnSuccess(t *testing.T) {
 	t.Parallel()
 	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)

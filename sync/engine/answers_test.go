@@ -26,8 +26,8 @@ jobs:
 
 func oneCall(op outlier.Operation) string { return strings.Replace(oneCallFile, "%s", string(op), 1) }
 
-// TestRefusedDataCallIsMadeOnce: the same request would be refused again. A refusal in either of the
-// documented shapes, also with HTTP 200, is reported, remembered for a while, and not queued again.
+// TestRefusedDataCallIsMadeOnce: the same request would be refused again. A refusal in any of the
+// documented shapes, even with HTTP 200, is reported, remembered for a while, and not queued again.
 func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	bodies := []string{
@@ -105,7 +105,7 @@ func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	for _, c := range []struct {
 		op     outlier.Operation
-		bodies []string // ID stands for what was asked about
+		bodies []string // ID stands for the requested id
 	}{
 		{outlier.OpChannelVideos, []string{`{}`, `{"id":"ID"}`, `{"id":"ID","item":null}`, `{"id":"ID","item":[]}`, `{"id":"ID","item":{"kind":"channel"}}`,
 			`{"item":{"id":"UCother"}}`, `{"id":"UCother","item":{"id":"ID"}}`, `{"item":{"id":"ID","new":` + nested + `}}`}},
@@ -135,7 +135,7 @@ func answering(wire http.RoundTripper, body string) http.RoundTripper {
 	})
 }
 
-// reasons are why the queued calls about the hits failed.
+// reasons returns why the queued calls about the hits failed.
 func (w *workshop) reasons() (all []string) {
 	w.inspect(func(e *Engine) {
 		for entry, err := range e.Store.Journal.After(0) {
@@ -155,7 +155,7 @@ func (w *workshop) reasons() (all []string) {
 	return all
 }
 
-// withAnswers runs the only job while each data call is answered with a body, and then with the real
+// withAnswers runs the only job twice: first each data call is answered with a body, then by the real
 // service.
 func (w *workshop) withAnswers(op outlier.Operation, body string) {
 	well := w.wire
@@ -236,7 +236,7 @@ func TestAbsenceIsRemembered(t *testing.T) {
 	}
 }
 
-// sinceFile searches from its cursor on.
+// sinceFile has a job that searches from its cursor on.
 const sinceFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -244,7 +244,7 @@ jobs:
   one: {search: {query: [home espresso], where: {published_at: since last success}, pages: 2}, enrich: {details: {top: 40}}}
 `
 
-// hits is a page of so many hits with the given id; %d in it stands for the place.
+// hits returns a page of n hits with the given id; %d in it stands for the position of the hit.
 func hits(n int, id, more string, total int) string {
 	var all []string
 	for i := range n {
@@ -253,7 +253,7 @@ func hits(n int, id, more string, total int) string {
 	return fmt.Sprintf(`{"pagination":{"total":%d,"from":0,"size":40},"hits":[%s]}`, total, strings.Join(all, ","))
 }
 
-// searching answers searches with a body, and everything else with nothing.
+// searching answers searches with a body, and other calls without data.
 func searching(asked *int, body string) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		*asked++
@@ -265,15 +265,15 @@ func searching(asked *int, body string) http.RoundTripper {
 	})
 }
 
-// TestHitsThatCannotBeStoredMakeTheRunPartial: the run reports how many of how many, keeps its cursor,
-// and stores the others.
+// TestHitsThatCannotBeStoredMakeTheRunPartial: the run reports their number and the total, keeps its
+// cursor, and stores the other hits.
 func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	good := hits(3, `"goodgood%d"`, "", 4)
 	for _, c := range []struct {
 		name, body string
-		says       string // of the hits; "" if all are stored
+		says       string // message about the hits; "" if all are stored
 	}{
 		{"ids null", hits(5, `null`, "", 5), "5 of 5 hits"},
 		{"ids absent", strings.ReplaceAll(hits(5, `null`, "", 5), `"id":null,`, ""), "5 of 5 hits"},
@@ -337,7 +337,7 @@ func TestMalformedIDsAreStoredAndNotRequested(t *testing.T) {
 }
 
 // TestUnreadablePageIsNotBoughtAgain: a recent page is taken from the journal whether or not it can be
-// read, and the run is never ok. A person can buy it again.
+// read, and the run is never ok. A user can buy it again.
 func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -26,8 +26,8 @@ jobs:
     budget: {per_run: 8}
 `
 
-// backfill runs the first job over dates so many days ago, or continues an interrupted backfill; ctx
-// may interrupt it.
+// backfill runs the first job over dates in the past, or continues an interrupted backfill; ctx may
+// interrupt it.
 func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *runs.Run, steps []runs.Step) {
 	w.Helper()
 	spec := w.backfillSpec(most)
@@ -50,7 +50,7 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *run
 
 func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
 	w.Helper()
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // of the bubble
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // when the bubble's clock starts
 	spec, err := w.config.Jobs[0].Backfill(began.AddDate(0, -4, 9).Format(time.DateOnly), began.AddDate(0, 1, 0).Format(time.DateOnly), "month", most)
 	if err != nil {
 		w.Fatal(err)
@@ -58,7 +58,7 @@ func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
 	return &spec
 }
 
-// became lists how the searches of a run ended, in order.
+// became returns how the searches of a run ended, in order.
 func became(steps []runs.Step) (all []string) {
 	for _, s := range steps {
 		all = append(all, fmt.Sprintf("%s %s %d %s", s.Item, s.Window, s.Pages, s.Stop))
@@ -66,7 +66,7 @@ func became(steps []runs.Step) (all []string) {
 	return all
 }
 
-// TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice; the cursor stays.
+// TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice. The cursor does not move.
 func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
@@ -109,7 +109,7 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 	})
 }
 
-// TestBackfillLeavesTodayToTheJob, also if the job has never run.
+// TestBackfillLeavesTodayToTheJob, even if the job has never run.
 func TestBackfillLeavesTodayToTheJob(t *testing.T) {
 	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {

@@ -31,7 +31,7 @@ func (w *workshop) glance() *forecast.Budget {
 	return b
 }
 
-// TestPlanKnowsWhatAChangedCalendarHolds before a process has opened the state with it.
+// TestPlanKnowsWhatAChangedCalendarHolds before a process has opened the state with the new calendar.
 func TestPlanKnowsWhatAChangedCalendarHolds(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -48,8 +48,8 @@ func (w *workshop) succeeds(e *Engine) *runs.Run {
 	return row
 }
 
-// TestRestOfARunIsBoughtOnce: each page of the list is asked for once, whatever `from` counts,
-// and cursor and forecast stay as they were.
+// TestRestOfARunIsBoughtOnce: each page of the list is requested once, whatever `from` counts, and cursor
+// and forecast do not change.
 func TestRestOfARunIsBoughtOnce(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
@@ -106,7 +106,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 	}
 }
 
-// searchesOf are the searches of a run, by an engine that is open.
+// searchesOf returns the searches of a run.
 func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	w.Helper()
 	steps, err := e.Store.Runs.Steps(row.ID)
@@ -131,7 +131,7 @@ func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 				ctx, cancel := context.WithCancel(w.ctx)
 				l.change = func(page int) {
 					if page == stopAt {
-						cancel() // with this page under way, which still arrives
+						cancel() // while this page is being requested; it still arrives
 					}
 				}
 				cut, err := w.buyRest(ctx, e, first)
@@ -183,8 +183,8 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 	})
 }
 
-// TestCapOfTheJobCutsTheRest: it is continued when the cap has room, or later as a run of its own.
-// Pages are taken breadth first.
+// TestCapOfTheJobCutsTheRest: it is continued when the cap has room again, or later as a run of its own.
+// The first pages of all searches are bought before second pages.
 func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("watch: {search: {query: [finance]", "watch: {budget: {per_run: 4}, for_each: {q: [a, b]}, search: {query: [\"${q}\"]").Replace(restFile)
@@ -226,7 +226,7 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
-		for bad, unread := range []int{1, 40} { // of page one, and of page two
+		for bad, unread := range []int{1, 40} { // a hit of page one, and one of page two
 			t.Run(fmt.Sprintf("items %t, %d unreadable", items, unread), func(t *testing.T) {
 				bare(t, strings.Replace(restFile, "pages: 1", fmt.Sprint("pages: ", bad+1), 1), func(w *workshop) {
 					l := &listing{counts: true, items: items, spoiled: 40*bad + 1, spoils: unread}
@@ -269,7 +269,7 @@ func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 	}
 }
 
-// TestRestOfASearchWithoutATotalIsAsManyPagesAgain: there is no other bound.
+// TestRestOfASearchWithoutATotalIsAsManyPagesAgain: there is no other limit.
 func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {

@@ -24,13 +24,13 @@ import (
 
 var calendarSeed = flag.Uint64("calendar", 0, "the seed of the schedules, restarts and the year that are played in time zones; 0 means one by chance")
 
-// calendarDays contain each change of the clocks of a year, and some twice.
+// calendarDays is a period that contains each clock change of a year, and some of them twice.
 const calendarDays = 400
 
-// TestCalendarIsFollowedInEveryTimeZone: over 400 days with changes of the clocks, and with restarts
-// and edits of the job file at random moments, the jobs of random cron expressions have runs for
-// exactly the instants that a walk through all minutes finds. One time zone is played by chance, and
-// each with -long: those whose clocks change at the same times count as one.
+// TestCalendarIsFollowedInEveryTimeZone: over 400 days with clock changes, and with restarts and edits of
+// the job file at random times, jobs with random cron expressions have runs for exactly the due times
+// that an enumeration of all minutes finds. It uses one random time zone, or all of them with -long:
+// zones whose clocks change at the same times count as one.
 func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 	t.Parallel()
 	seed := *calendarSeed
@@ -49,7 +49,7 @@ func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				name := fnv.New64a()
-				name.Write([]byte(zone.String())) // a hash takes everything
+				name.Write([]byte(zone.String())) // writing to a hash does not fail
 				c := &calendar{random: rand.New(rand.NewPCG(seed, name.Sum64())), zone: zone}
 				c.play(t, began)
 			})
@@ -57,8 +57,8 @@ func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 	}
 }
 
-// changingZones are time zones whose clocks change in the days from a time on, in random order, and
-// one of those that agree on when.
+// changingZones returns time zones whose clocks change in the days after from, in random order: one for
+// each set of times at which they change.
 func changingZones(t *testing.T, random *rand.Rand, from time.Time) (zones []*time.Location) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -89,7 +89,7 @@ func changingZones(t *testing.T, random *rand.Rand, from time.Time) (zones []*ti
 	return zones
 }
 
-// calendar is a job file by chance, in a time zone, with a job for each rule of catch_up.
+// calendar is a random job file in a time zone, with a job for each rule of catch_up.
 type calendar struct {
 	random *rand.Rand
 	zone   *time.Location
@@ -116,8 +116,8 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 	end := from.AddDate(0, 0, calendarDays)
 	for time.Now().Before(end) {
 		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, day))}
-		// Most changes of the clocks meet a process, which is up for little time else: to idle for a
-		// day takes a thousand steps.
+		// The process is up for most clock changes and rarely otherwise, because a day of idling takes a
+		// thousand steps.
 		next := up.to.Add(c.some(time.Minute, 6*time.Hour, 30*day))
 		if _, change := up.from.In(c.zone).ZoneBounds(); !change.IsZero() && change.Before(next) && c.random.IntN(4) > 0 {
 			if next = change.Add(-c.some(4 * time.Hour)); next.Before(up.to) {
@@ -148,8 +148,8 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 	}
 }
 
-// edits are states of the job file that a process is given at a random moment of the time that it is
-// up, half of them at the beginning of a minute, as due instants are. Its schedules stay the same.
+// edits returns versions of the job file that a process loads at random times while it is up, half of
+// them at the beginning of a minute, like due times. The schedules stay the same.
 func (c *calendar) edits(up span, file string) map[time.Duration]string {
 	at := up.from.Add(c.some(up.to.Sub(up.from)))
 	if c.random.IntN(2) == 0 {
@@ -162,13 +162,13 @@ func (c *calendar) edits(up span, file string) map[time.Duration]string {
 	return map[time.Duration]string{at.Sub(up.from): file + edit}
 }
 
-// some is up to one of the given lengths.
+// some returns a random duration up to one of the given ones.
 func (c *calendar) some(most ...time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(most[c.random.IntN(len(most))])))
 }
 
-// expected are the instants that have a run: those at which the process was up, and of those that
-// had passed when it started what the rule says.
+// expected returns the due times that must have a run: those while the process was up, and of those
+// missed before a start, the ones that the rule selects.
 func (c *calendar) expected(rule job.CatchUp, dues []time.Time) (kept []time.Time) {
 	if rule == job.CatchUpAll {
 		return dues
@@ -193,10 +193,10 @@ func (c *calendar) expected(rule job.CatchUp, dues []time.Time) (kept []time.Tim
 	return kept
 }
 
-// cron is an expression, as the values of its fields; nil stands for *.
+// cron is a cron expression, as the values of its fields; nil stands for *.
 type cron struct{ minutes, hours, days, months, weekdays []int }
 
-// someCron is an expression of no more than some hundred instants, most of them in the hours at
+// someCron returns a random expression with at most some hundred due times, most of them in the hours in
 // which clocks change.
 func (c *calendar) someCron(from time.Time) cron {
 	pick := func(fields ...[]int) []int { return fields[c.random.IntN(len(fields))] }
@@ -226,7 +226,7 @@ func (x cron) String() string {
 	return strings.Join(fields, " ")
 }
 
-// shows reports whether the expression names what a clock shows.
+// shows reports whether the expression matches a wall clock time.
 func (x cron) shows(at time.Time) bool {
 	in := func(values []int, v int) bool { return values == nil || slices.Contains(values, v) }
 	day, weekday := in(x.days, at.Day()), in(x.weekdays, int(at.Weekday()))
@@ -234,11 +234,12 @@ func (x cron) shows(at time.Time) bool {
 	return in(x.minutes, at.Minute()) && in(x.hours, at.Hour()) && in(x.months, int(at.Month())) && (day && weekday || either)
 }
 
-// instants walks through all minutes. An expression that names hours follows what a clock shows for
-// the first time, together with what it skips just then; one of every hour follows time itself.
+// instants enumerates all minutes and returns the due times. An expression that names hours is due at the
+// first occurrence of a wall clock time, and for skipped times at the moment of the change. One for every
+// hour follows elapsed time.
 func (x cron) instants(from, to time.Time, zone *time.Location) (dues []time.Time) {
 	var offset int
-	var change time.Time                    // until when the offset holds
+	var change time.Time                    // when the offset changes next
 	shown := func(at time.Time) time.Time { // as if it were UTC
 		if !at.Before(change) {
 			_, offset = at.In(zone).Zone()

@@ -26,7 +26,7 @@ jobs:
   one: {search: {query: [home espresso]}, reuse_for: 1m}
 `
 
-// slow is a service whose clock is behind this machine's, as if this machine's was set forward.
+// slow is a service whose clock is behind the local one, as if the local clock had been set forward.
 type slow struct {
 	http.RoundTripper
 	by time.Duration
@@ -40,7 +40,7 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// asking runs a test in which the time is requested from the service, as outside of tests.
+// asking runs a test in which the engine requests the time from the service, as it does in production.
 func asking(t *testing.T, file string, test func(w *workshop)) {
 	t.Helper()
 	bare(t, file, func(w *workshop) {
@@ -49,8 +49,8 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// TestClockThatJumpsForwardAddsNoBudget: a day or a month later by this machine's clock, nothing is
-// bought while the service's day is the same.
+// TestClockThatJumpsForwardAddsNoBudget: when the local clock jumps by a day or a month, nothing is
+// bought as long as the service is still in the same day.
 func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -69,8 +69,8 @@ func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	})
 }
 
-// TestSpendingBookedInTheFutureCountsNow: after the clock was set forward and corrected, exactly what
-// was spent counts.
+// TestSpendingBookedInTheFutureCountsNow: after the clock was set forward and corrected, exactly the
+// credits spent are counted.
 func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
@@ -78,11 +78,11 @@ func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 		file := strings.NewReplacer("per_month: 2", "per_month: "+most, "per_day: 2", "per_day: "+most).Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
 			w.dir = data
-			time.Sleep(40 * 24 * time.Hour) // this machine's clock stands in February
+			time.Sleep(40 * 24 * time.Hour) // the local clock is in February
 			w.wire = undated{w.service.Transport()}
 			w.mustRun(runs.OK)
 		})
-		asking(t, file, func(w *workshop) { // and was set right: all clocks begin in January
+		asking(t, file, func(w *workshop) { // the clock was corrected: all clocks begin in January
 			w.dir = data
 			if row := w.mustRun(ends); row.Credits != map[runs.Status]outlier.Credits{runs.OK: 2}[ends] {
 				t.Errorf("%d credits were spent under a cap of %s, of which 2 are dated in the future",
@@ -103,7 +103,7 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestTimeIsRequestedOnceBeforeAProcessBuys, and not at all if an answer already had it.
+// TestTimeIsRequestedOnceBeforeAProcessBuys, and not at all if an answer already had the time.
 func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
@@ -123,7 +123,7 @@ func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = e.Client.Do(w.ctx, request, e.Store.Ledger.Meter(ledger.Purchase{})) // there is no such video, says the service
+			_, _ = e.Client.Do(w.ctx, request, e.Store.Ledger.Meter(ledger.Purchase{})) // the service has no such video
 			time.Sleep(time.Hour)
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 2 {
 				t.Errorf("run %+v, error %v", row, err)
@@ -138,7 +138,7 @@ func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 	})
 }
 
-// journaled counts the answers about an entity.
+// journaled counts the answers about an entity in the journal.
 func (w *workshop) journaled(entity string) (n int, err error) {
 	w.inspect(func(e *Engine) {
 		for entry, failed := range e.Store.Journal.After(0) {
@@ -153,7 +153,7 @@ func (w *workshop) journaled(entity string) (n int, err error) {
 	return n, err
 }
 
-// shifted is a service whose clock is off, in all its answers.
+// shifted is a service whose clock is off by a fixed time in all its answers.
 type shifted struct {
 	http.RoundTripper
 	by time.Duration
@@ -167,8 +167,8 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestWindowsAndBookingsUseTheSameClock: also where one page is all that a process buys, and
-// however far the service's clock is from this machine's.
+// TestWindowsAndBookingsUseTheSameClock, even if a process buys a single page, and however far the
+// service's clock is from the local one.
 func TestWindowsAndBookingsUseTheSameClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
@@ -195,7 +195,7 @@ func TestWindowsAndBookingsUseTheSameClock(t *testing.T) {
 	}
 }
 
-// steps are those of the newest run.
+// latestSteps returns the searches of the newest run.
 func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	w.Helper()
 	rows, err := e.Store.Runs.List("", 1)
@@ -209,8 +209,8 @@ func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	return steps
 }
 
-// TestLocalClockAloneOpensNoBudget: if the service tells no time, a person has to confirm the local
-// clock for the day. A running process measures the time itself.
+// TestLocalClockAloneOpensNoBudget: if the service reports no time, a user must confirm the local clock
+// for the day. A running process measures the time itself.
 func TestLocalClockAloneOpensNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -237,7 +237,7 @@ func TestLocalClockAloneOpensNoBudget(t *testing.T) {
 	})
 }
 
-// resume is `outlierd budget resume`.
+// resume does what `outlierd budget resume` does.
 func (w *workshop) resume() {
 	w.Helper()
 	key, err := outlier.NewKey(testKey)
@@ -250,8 +250,8 @@ func (w *workshop) resume() {
 	}
 }
 
-// TestOneWrongDateIsIgnored: one in the future, whose budget is unused, and one in the past, which may
-// have some left.
+// TestOneWrongDateIsIgnored: one in the future, with an unused budget, and one in the past, which may
+// have some budget left.
 func TestOneWrongDateIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{
@@ -283,7 +283,7 @@ func TestOneWrongDateIsIgnored(t *testing.T) {
 	}
 }
 
-// TestDatesOfGatewaysAreIgnored: a gateway before the service has a clock of its own.
+// TestDatesOfGatewaysAreIgnored: a gateway in front of the service has its own clock.
 func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, gateway := range []struct {
@@ -302,7 +302,7 @@ func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 					Header: http.Header{"Date": {time.Now().Add(-40 * day).UTC().Format(http.TimeFormat)}},
 				}, nil
 			})
-			_, _ = w.run() // which fails for as long as a gateway stands there, or takes this machine's clock for right
+			_, _ = w.run() // fails while the gateway is there, or while the local clock is not confirmed
 			w.wire = w.service.Transport()
 			_, _ = w.run()
 			w.inspect(func(e *Engine) {
@@ -316,8 +316,8 @@ func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 	}
 }
 
-// TestNothingIsBoughtWhileTheServiceContradictsItsTime, until a person has confirmed this machine's
-// clock: nobody can say which period it is.
+// TestNothingIsBoughtWhileTheServiceContradictsItsTime, until a user confirms the local clock: the
+// current period is unknown.
 func TestNothingIsBoughtWhileTheServiceContradictsItsTime(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -339,8 +339,8 @@ func TestNothingIsBoughtWhileTheServiceContradictsItsTime(t *testing.T) {
 	})
 }
 
-// TestDatesOfAWrongClockAreNotBought: a run that could not ask for the time when it began
-// buys nothing under a window of another time than it turns out to be.
+// TestDatesOfAWrongClockAreNotBought: a run that could not request the time when it began buys nothing
+// with a window that turns out to be of another time.
 func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
@@ -359,7 +359,7 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 			if bought {
 				return
 			}
-			w.mustRun(runs.OK) // which begins anew
+			w.mustRun(runs.OK) // a new run
 			w.inspect(func(e *Engine) {
 				if want := time.Now().Add(off).AddDate(0, 0, -90).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
 					t.Errorf("the window is %s, want %s", w.latestSteps(e)[0].Window, want)
@@ -369,8 +369,8 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheTimeIsRequestedStartsNoRun: what is due then is for the next start, whose windows
-// end at a time that is known.
+// TestStopWhileTheTimeIsRequestedStartsNoRun: a due job runs after the next start, with windows that end
+// at a known time.
 func TestStopWhileTheTimeIsRequestedStartsNoRun(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
@@ -390,7 +390,7 @@ func TestStopWhileTheTimeIsRequestedStartsNoRun(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsADayAddsNoBudgetOfTheDay where the month has room.
+// TestClockThatJumpsADayAddsNoBudgetOfTheDay although the month has room.
 func TestClockThatJumpsADayAddsNoBudgetOfTheDay(t *testing.T) {
 	t.Parallel()
 	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
@@ -403,7 +403,7 @@ func TestClockThatJumpsADayAddsNoBudgetOfTheDay(t *testing.T) {
 	})
 }
 
-// TestCapOfAJobUsesTheServicesClock, too, where no other cap goes by the cycle.
+// TestCapOfAJobUsesTheServicesClock, even if no other cap depends on the cycle.
 func TestCapOfAJobUsesTheServicesClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
@@ -417,8 +417,8 @@ func TestCapOfAJobUsesTheServicesClock(t *testing.T) {
 	})
 }
 
-// TestTimeIsKnownBeforeAnythingIsBought: the question has no share of the quota to
-// wait for, as looks at scans have.
+// TestTimeIsKnownBeforeAnythingIsBought: the request for the time does not wait for a share of the quota,
+// as scan polls do.
 func TestTimeIsKnownBeforeAnythingIsBought(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"10/min", "10/10m"} {
@@ -461,8 +461,8 @@ jobs:
 	})
 }
 
-// TestRepairedClockLosesNoVideos: a service clock that was 30 days ahead and is right again
-// leaves no cursor in the future. What was published since the search is looked for.
+// TestRepairedClockLosesNoVideos: a service clock that was 30 days ahead and is corrected leaves no
+// cursor in the future. Videos published since the last search are found.
 func TestRepairedClockLosesNoVideos(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", `[home espresso], where: {published_at: "since last success, overlap 2d, first 90d"}`,
@@ -477,7 +477,7 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 			searched := time.Now()
 			w.wire = w.service.Transport() // repaired
 			time.Sleep(time.Hour)
-			w.inspect(func(e *Engine) { // another job buys, or this one by hand
+			w.inspect(func(e *Engine) { // another job buys, or a user runs this one
 				idle := &worker{engine: e}
 				if err := idle.ensureTime(w.ctx); err != nil {
 					t.Fatal(err)

@@ -23,10 +23,10 @@ import (
 	"outlierd/sync/state"
 )
 
-// A bubble's clock cannot be set, but each bubble begins in the year 2000 again: a
-// process in the next one finds a record that may be of its future or of its distant
-// past. So the machine's clock jumps between processes, while that of the service goes
-// on. What a process does whose clock is set while it runs is not shown here.
+// A bubble's clock cannot be set, but each bubble begins in the year 2000: a process in the next one
+// finds records that may be in its future or its distant past. So the local clock jumps between
+// processes, while the service's clock continues. The test does not cover a clock that is set while a
+// process runs.
 
 const jumpingFile = `
 version: 1
@@ -49,8 +49,7 @@ jobs:
 
 var jumpSeeds = flag.Int("jumps", 0, "how many seeds TestMachineClockJumpsBetweenProcesses plays; 0 plays one by chance")
 
-// jumps is a data folder that one process after the other works with, each on a machine
-// whose clock shows something else.
+// jumps is a data folder used by one process after another, each on a machine with a different clock.
 type jumps struct {
 	*testing.T
 	dir    string
@@ -58,12 +57,13 @@ type jumps struct {
 	truth  time.Time // the service's time at which the next process starts
 	did    []string
 
-	dues    map[string]string          // of runs, as they were first seen
+	dues    map[string]string          // of runs, as first seen
 	charged map[string]outlier.Credits // by the service's day
-	scans   map[string]int             // started, by the service's day
+	scans   map[string]int             // number started, by the service's day
 }
 
-// process is one life: its clock is ahead of the service's by so much.
+// process is the time from a start to a stop or a kill. Its clock is ahead of the service's by a fixed
+// time.
 type process struct {
 	*workshop
 	j            *jumps
@@ -99,7 +99,7 @@ func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
 	}
 }
 
-// live is one process, from its start to a stop or a kill.
+// live runs one process, from its start to a stop or a kill.
 func (j *jumps) live(ahead time.Duration) {
 	synctest.Test(j.T, func(t *testing.T) {
 		w := newWorkshop(t, jumpingFile)
@@ -124,10 +124,10 @@ func (j *jumps) live(ahead time.Duration) {
 
 func stamp(t time.Time) string { return t.UTC().Format("01-02 15:04") }
 
-// served is what the service's clock shows.
+// served returns the service's time.
 func (p *process) served() time.Time { return time.Now().Add(-p.ahead) }
 
-// serve keeps the schedule for a while, or until the process is killed.
+// serve runs the schedule for a while, or until the process is killed.
 func (p *process) serve(lasts time.Duration) {
 	until, cancel := contextFor(p.workshop, lasts)
 	defer cancel()
@@ -171,14 +171,14 @@ func (p *process) serve(lasts time.Duration) {
 	p.settle()
 }
 
-// snapshot is what the disk holds in the moment of a kill.
+// snapshot is the content of the disk at a kill.
 type snapshot struct {
 	*process
-	dir   string // "" until then
+	dir   string // "" before the kill
 	leave context.CancelCauseFunc
 }
 
-// take ends the process if this is the moment.
+// take ends the process if this is the point of the kill.
 func (s *snapshot) take(now moment) bool {
 	if s.dir != "" || s.calls != s.end || s.when != now {
 		return s.dir != ""
@@ -191,7 +191,7 @@ func (s *snapshot) take(now moment) bool {
 	return true
 }
 
-// restore undoes what was written after the kill.
+// restore discards what was written after the kill.
 func (s *snapshot) restore() {
 	if s.dir == "" {
 		return
@@ -201,7 +201,7 @@ func (s *snapshot) restore() {
 	}
 }
 
-// settle says of a scan whose start was lost what became of it.
+// settle resolves a scan whose start was lost, by what the service knows about it.
 func (p *process) settle() {
 	p.wire = p.service.Transport()
 	p.inspect(func(e *Engine) {
@@ -229,7 +229,7 @@ func (p *process) settle() {
 	})
 }
 
-// judge holds the record against what the service knows.
+// judge compares the records with what the service knows.
 func (p *process) judge() {
 	p.inspect(func(e *Engine) {
 		rows, err := e.Store.Runs.List("", 0)
@@ -242,8 +242,8 @@ func (p *process) judge() {
 	})
 }
 
-// instants: each that passed has one run, which is what it was; and so has each that
-// comes after one.
+// instants checks that each due time that passed has one run, which does not change, and so has each run
+// that comes after another one.
 func (p *process) instants(rows []runs.Run) {
 	has := map[string]int{}
 	var fired []time.Time
@@ -279,8 +279,8 @@ func (p *process) instants(rows []runs.Run) {
 	}
 }
 
-// bought: what an earlier process has bought under another clock is not taken for new. A
-// run takes pages from the journal that another one has bought within the hour.
+// bought checks that pages bought by an earlier process under another clock do not count as new. A run
+// takes pages from the journal that another run has bought within the hour.
 func (p *process) bought(e *Engine, rows []runs.Run) {
 	for _, run := range rows {
 		if run.Job != "news" || run.Started.Before(p.began.Add(time.Hour)) || run.Started.After(p.ended) || run.Due.IsZero() {
@@ -303,8 +303,8 @@ func (p *process) bought(e *Engine, rows []runs.Run) {
 	}
 }
 
-// books: each purchase is booked on the service's day, no day holds more than its cap,
-// and the ledger has what was charged, beyond which there is only what is unknown.
+// books checks that each purchase is booked on the service's day, that no day exceeds its cap, and that
+// the ledger has what was charged, and beyond that only unknown credits.
 func (p *process) books(e *Engine) {
 	columns := state.OpsColumns("ops.credits")
 	at := func(name string) int { return slices.Index(columns, name) }
@@ -345,7 +345,7 @@ func (p *process) books(e *Engine) {
 	}
 }
 
-// marks are all watermarks.
+// marks returns all watermarks.
 func (p *process) marks(e *Engine) (all []runs.Watermark) {
 	for _, name := range []string{"news", "kin", "topics"} {
 		marks, err := e.Store.Runs.Watermarks(name)

@@ -22,7 +22,7 @@ import (
 // histories is how many histories TestEveryDueInstantIsAccountedFor plays.
 var histories = flag.Int("histories", 0, "how many histories of outages, kills and restarts to play; 0 plays one by chance")
 
-// duesFile has a job for each rule of catch_up, with a chain behind one of them.
+// duesFile has a job for each rule of catch_up, and a chain of jobs that come after one of them.
 const duesFile = `
 version: 1
 service: {url: "sim://", limit: 20/min, paging: page}
@@ -34,27 +34,27 @@ jobs:
   grandchild: {after: child, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
 `
 
-// prompt is how soon a run has to begin that nothing keeps back but the pages of others,
-// and the pauses of a call that fails.
+// prompt is the maximum delay of a run that waits only for pages of other runs and for pauses after
+// failed calls.
 const prompt = 15 * time.Minute
 
-// span is a stretch of time.
+// span is a period of time.
 type span struct{ from, to time.Time }
 
-// A history is what is drawn by chance: when the network is away, and when the process is
-// up. It ends well.
+// A history has random times at which the network is unreachable and at which the process is up. In the
+// end everything works.
 type history struct {
 	*workshop
 	dice    *rand.Rand
 	outages []span
-	ill     []span // in which all that is free fails
+	ill     []span // in which all free calls fail
 	ups     []span
-	dues    map[string]time.Time // of each run, as it was on record first
+	dues    map[string]time.Time // of each run, as first stored
 }
 
 func (h *history) some(d time.Duration) time.Duration { return time.Duration(h.dice.Int64N(int64(d))) }
 
-// RoundTrip is the network.
+// RoundTrip implements [http.RoundTripper]: it is the network.
 func (h *history) RoundTrip(r *http.Request) (*http.Response, error) {
 	now := time.Now()
 	within := func(s span) bool { return !now.Before(s.from) && now.Before(s.to) }
@@ -68,13 +68,13 @@ func (h *history) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.service.Transport().RoundTrip(r)
 }
 
-// live serves until the given time, or until the process is killed at one of its calls.
+// live runs the schedule until the given time, or until the process is killed at one of its calls.
 func (h *history) live(until time.Time) {
 	ctx, cancel := context.WithCancelCause(h.ctx)
 	defer cancel(nil)
 	timed, stop := context.WithDeadline(ctx, until)
 	defer stop()
-	last, killed := h.dice.IntN(60), false // that or the end of the time
+	last, killed := h.dice.IntN(60), false // the call at which the process is killed, unless the time ends first
 	image := filepath.Join(h.dir, "image")
 	kill := func() (*http.Response, error) {
 		if err := os.CopyFS(image, os.DirFS(h.data())); err != nil {
@@ -92,7 +92,7 @@ func (h *history) live(until time.Time) {
 		if !answered {
 			return kill()
 		}
-		_, _ = h.RoundTrip(r) // the service has done its work, and the answer is lost
+		_, _ = h.RoundTrip(r) // the service has processed the request, and the answer is lost
 		return kill()
 	})
 	from := time.Now()
@@ -123,7 +123,7 @@ func (h *history) runs() (rows []runs.Run) {
 	return rows
 }
 
-// play lives through some days, and through some hours in which all is well.
+// play runs some random days, and then some hours in which everything works.
 func (h *history) play(days int) {
 	h.inspect(func(e *Engine) { h.see(e, "latest", "all", "none", "child", "grandchild") })
 	begin := time.Now()
@@ -147,7 +147,7 @@ func (h *history) play(days int) {
 	h.ups = append(h.ups, span{from, time.Now()})
 }
 
-// up is the stretch in which the process was up at a time; zero if it was not.
+// up returns the period around a time in which the process was up; zero if it was not.
 func (h *history) up(at time.Time) span {
 	for _, s := range h.ups {
 		if !at.Before(s.from) && at.Before(s.to) {
@@ -157,7 +157,7 @@ func (h *history) up(at time.Time) span {
 	return span{}
 }
 
-// check holds every due instant against what is on record.
+// check compares every due time with the records.
 func (h *history) check() {
 	rows, end := h.runs(), time.Now()
 	record := map[string]runs.Run{}
@@ -194,7 +194,7 @@ func (h *history) check() {
 	}
 }
 
-// saysWhy checks that a run has searched, or that its record says why not.
+// saysWhy checks that a run has searched, or that its record has a reason.
 func (h *history) saysWhy(run *runs.Run) {
 	switch run.Status {
 	case runs.OK, runs.Partial, runs.OKEmpty:
@@ -221,14 +221,14 @@ func (h *history) saysWhy(run *runs.Run) {
 	}
 }
 
-// late reports whether the process was not up for long enough when a job was due.
+// late reports whether the process was not up long enough after a due time.
 func (h *history) late(spec *job.Spec, due time.Time) bool {
 	s := h.up(due)
 	return s.to.Sub(due) < prompt
 }
 
-// checkCaughtUp looks for the run of the instant that had passed last when a process
-// started, if that was up for long enough.
+// checkCaughtUp checks that the last due time missed before a start has a run, if the process was up long
+// enough.
 func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Time) (runs.Run, bool)) {
 	var last time.Time
 	for due := spec.Next(h.ups[0].from, time.UTC); !due.After(s.from); due = spec.Next(due, time.UTC) {
@@ -247,7 +247,7 @@ func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Tim
 	}
 }
 
-// checkFollows checks that a job has one run for each search of its parent, and no other.
+// checkFollows checks that a job has exactly one run for each run of its parent that searched.
 func (h *history) checkFollows(spec *job.Spec, rows []runs.Run, at func(string, time.Time) (runs.Run, bool)) {
 	for _, run := range rows {
 		_, followed := at(spec.Name, run.Due)
@@ -261,8 +261,9 @@ func (h *history) checkFollows(spec *job.Spec, rows []runs.Run, at func(string, 
 	}
 }
 
-// TestEveryDueInstantIsAccountedFor: over outages, kills and restarts it has exactly one
-// run that searched, or a record that says why not; and each search is followed once.
+// TestEveryDueInstantIsAccountedFor: over outages, kills and restarts, each due time has exactly one run
+// that searched, or a record with the reason why not; and each run that searched is followed once by the
+// job after it.
 func TestEveryDueInstantIsAccountedFor(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seedsToPlay(t, *histories, 1, 200) {

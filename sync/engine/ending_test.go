@@ -17,11 +17,11 @@ import (
 	"outlierd/sync/runs"
 )
 
-// logText is an ending as it is logged, and whether it is a cut.
+// logText returns an ending as it is logged, and whether the search was cut off.
 func logText(e Ending) string {
 	var words []string
 	attrs := e.Attrs()
-	for i := 2; i < len(attrs); i += 2 { // what it looks for is known
+	for i := 2; i < len(attrs); i += 2 { // the name of the search is known
 		words = append(words, fmt.Sprintf("%v=%v", attrs[i], attrs[i+1]))
 	}
 	said := strings.Join(words, " ")
@@ -33,8 +33,8 @@ func logText(e Ending) string {
 	return said
 }
 
-// ended returns how the searches of a run ended, with so many pages each, so many credits, and no page
-// in the journal.
+// ended returns how the searches of a run ended, given the pages per search and the room in credits,
+// without pages in the journal.
 func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
 	return e.endingsIn(plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
@@ -90,7 +90,7 @@ func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, logText(got[0]), test.want)
 		}
 	}
-	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
+	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a refusal by a cap has its own message
 		if got := ended(5, 0, runs.Step{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Stop: stop, Left: -1}); got != nil {
 			t.Errorf("the start of a scan is reported as a search: %+v", got)
 		}
@@ -124,7 +124,8 @@ jobs:
 	})
 }
 
-// TestSavingsAreThePriceOfThePages that the service has and the job wants, at the prices of the file.
+// TestSavingsAreThePriceOfThePages that the service has and the job would have bought, at the prices of
+// the file.
 func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	t.Parallel()
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
@@ -215,7 +216,7 @@ func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 			`msg="run finished" job=much status=paused_budget pages=2 hits=80 credits=4 searches_cut=1 credits_left=6`,
 		}},
 		"share": {strings.Replace(endingsFile, "2300", "2300, pace: even", 1), []string{
-			`level=INFO msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`, // the share had one page
+			`level=INFO msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`, // the budget share was one page
 			`level=INFO msg="search cut" job=much search="home espresso" pages=1 hits=40 of=200 pages_left=4 credits_left=8`,
 			`level=INFO msg="run finished" job=much status=ok pages=1 hits=40 credits=2 searches_cut=1 credits_left=8`,
 		}},
@@ -246,7 +247,7 @@ func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 	}
 }
 
-// steady removes from a log what differs from run to run, and what is not tested here.
+// steady removes from a log what differs between runs, and what is not tested here.
 func steady(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case "time", "run", "requests", "took", "new", "err":

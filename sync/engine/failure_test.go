@@ -89,8 +89,8 @@ func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 	})
 }
 
-// TestWrongAddressStopsAtOnce: a mistyped address is called once, for the time, and the data folder
-// accepts the right one later.
+// TestWrongAddressStopsAtOnce: a wrong address gets a single call, which requests the time. The data
+// folder accepts the right address later.
 func TestWrongAddressStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	watch := "\n  rivals: {channels: {id: [UC1234567890abcdefghijkl], fetch: [channel_videos]}}\n"
@@ -119,7 +119,7 @@ func TestWrongAddressStopsAtOnce(t *testing.T) {
 }
 
 // TestForeignServerIsCalledOnce: if the service has answered before, a 404 page of another server is a
-// failure, and holds the price of one attempt.
+// failure, and the price of one attempt is held.
 func TestForeignServerIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -162,7 +162,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 	})
 }
 
-// TestPriceOfALostAnswerIsHeld: it may have been charged.
+// TestPriceOfALostAnswerIsHeld: the request may have been charged.
 func TestPriceOfALostAnswerIsHeld(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
@@ -191,7 +191,7 @@ func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
 	})
 }
 
-// TestRunsAreContinuedAfterFailures: each fault ends a run with one clear message. When it is over the
+// TestRunsAreContinuedAfterFailures: each fault ends a run with one clear message. After the fault, the
 // same run is continued, and no page is bought twice.
 func TestRunsAreContinuedAfterFailures(t *testing.T) {
 	t.Parallel()
@@ -221,7 +221,7 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 				if row.Credits != test.held {
 					t.Errorf("%d credits are held, want %d", row.Credits, test.held)
 				}
-				if test.fault == simulator.Unauthorized || test.fault == simulator.HTMLPage { // one was enough; forget the others
+				if test.fault == simulator.Unauthorized || test.fault == simulator.HTMLPage { // one fault is enough; remove the others
 					w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
 					w.wire = w.service.Transport()
 				}
@@ -230,7 +230,7 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d",
 						next.ID, next.Credits, row.ID, test.held+4)
 				}
-				if spent := w.service.Books().Total.Spent(); spent > next.Credits { // of the service that is there now
+				if spent := w.service.Books().Total.Spent(); spent > next.Credits { // of the new service
 					t.Errorf("the service charged %d credits, the run holds %d", spent, next.Credits)
 				}
 			})
@@ -264,7 +264,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	})
 }
 
-// TestOneCallADayTriesWhetherThereAreCreditsAgain, without a person.
+// TestOneCallADayTriesWhetherThereAreCreditsAgain, without a user.
 func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// altering lets a test change the bodies of answers.
+// altering returns a transport that changes the bodies of answers.
 func altering(wire http.RoundTripper, change func(path string, body []byte) []byte) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -34,8 +34,8 @@ func altering(wire http.RoundTripper, change func(path string, body []byte) []by
 	})
 }
 
-// TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced and a title of many
-// megabytes is cut, in both sinks; the other hits are as they came, and the journal has all.
+// TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced and a title of many megabytes is cut,
+// in both sinks. The other hits do not change, and the journal has everything.
 func TestOneBadValueCostsNoPage(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}}}\n"

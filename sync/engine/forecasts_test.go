@@ -6,7 +6,7 @@ import (
 	"outlierd/sync/forecast"
 )
 
-// forecasts returns a Reader as commands have it.
+// forecasts returns a Reader like that of commands.
 func forecasts(e *Engine) *forecast.Reader {
 	return &forecast.Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
 }

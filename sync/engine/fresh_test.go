@@ -16,8 +16,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// namingFile has a job that names channels, one that keeps what it has for a week, and one
-// of videos.
+// namingFile has a job that names channels, one that considers answers fresh for a week, and one of
+// videos.
 const namingFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -28,8 +28,8 @@ jobs:
   saved: {every: 8h, videos: {id: [%s], fetch: [details, transcript]}}
 `
 
-// naming lets the workshop use namingFile, with two channels and a video that the service
-// has, or only one of its jobs.
+// naming sets namingFile as the job file, or only one of its jobs, with two channels and a video that the
+// service has.
 func (w *workshop) naming(only string) {
 	w.Helper()
 	w.use(`{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {search: {query: espresso}}}}`)
@@ -66,8 +66,8 @@ func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operati
 	return since
 }
 
-// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue, here every eight hours, unless the job says how old
-// an answer may be. What never changes is fetched once.
+// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue, here every eight hours, unless the job sets a maximum
+// age of answers. Data that never changes is fetched once.
 func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]map[outlier.Operation]int{
@@ -86,8 +86,8 @@ func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	}
 }
 
-// TestAnswersSinceTheDueTimeAreFresh, or since the start of a manual run: a run that was killed makes
-// only the remaining calls, and not those that another job made meanwhile.
+// TestAnswersSinceTheDueTimeAreFresh, or since the start of a manual run: after a kill, a run makes only
+// the remaining calls, without those that another job has made in between.
 func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -121,19 +121,19 @@ func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 		}
 		run("rivals", time.Time{}, false, 2)
 		time.Sleep(time.Minute)
-		run("rivals", time.Time{}, false, 2) // a person wants it now
+		run("rivals", time.Time{}, false, 2) // a user wants it now
 
 		due := time.Now()
 		time.Sleep(10 * time.Minute)         // the run is late
-		run("weekly", due, false, 0)         // has all of this week
-		run("rivals", due, true, 1)          // asks once, and is killed
-		time.Sleep(20 * time.Minute)         // nothing of it is forgotten
-		run("rivals", time.Time{}, false, 1) // which goes on
+		run("weekly", due, false, 0)         // has fresh answers of this week
+		run("rivals", due, true, 1)          // makes one call, and is killed
+		time.Sleep(20 * time.Minute)         // its answers stay fresh
+		run("rivals", time.Time{}, false, 1) // continues
 
 		due = time.Now()
 		time.Sleep(time.Minute)
 		run("rivals", time.Time{}, false, 2)
-		run("rivals", due, false, 0) // an instant that has passed is made up for already
+		run("rivals", due, false, 0) // the later run covers the due time that has passed
 	})
 }
 
@@ -183,7 +183,7 @@ jobs:
 		}
 		skipped(true, map[time.Duration]int{}) // after a page and three calls
 		time.Sleep(time.Minute)
-		skipped(false, map[time.Duration]int{}) // what it has asked for itself was not skipped
+		skipped(false, map[time.Duration]int{}) // its own calls were not skipped
 		time.Sleep(2 * time.Minute)
 		skipped(false, map[time.Duration]int{day: 3, 3 * day: 4, 36500 * day: 2})
 		time.Sleep(25 * time.Hour)
@@ -194,8 +194,8 @@ jobs:
 	})
 }
 
-// stopAfter asks for a stop during the call after so many: once the service has it, so that
-// what is stopped is certain to have made the call.
+// stopAfter calls stop during the call after the given number, once the service has received it, so that
+// the call is certain to be made.
 func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		answer, err := wire.RoundTrip(r)

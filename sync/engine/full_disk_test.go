@@ -17,8 +17,8 @@ jobs:
 `
 
 // TestScheduledPagesWaitForDiskSpace: a run that is due while the disk is full does not fail until the
-// next day. It buys its page within minutes of the room that somebody makes, and the log has a line
-// for each try and no more.
+// next day. It buys its page within minutes after space was freed, and the log has exactly one line per
+// attempt.
 func TestScheduledPagesWaitForDiskSpace(t *testing.T) {
 	t.Parallel()
 	bare(t, dailyFile, func(w *workshop) {

@@ -13,11 +13,11 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRemovedDataIsRemovedFromBothSinks: the comments of a video that has none any more, and the note
-// that there is no transcript when there is one. A sink that is rebuilt shows the same.
+// TestRemovedDataIsRemovedFromBothSinks: the comments of a video that has none any more, and the row that
+// says that a transcript is missing once there is one. A rebuilt sink has the same rows.
 func TestRemovedDataIsRemovedFromBothSinks(t *testing.T) {
 	t.Parallel()
-	const id, other = "dQw4w9WgXcQ", "9bZkp7q19f0" // of which nothing changes
+	const id, other = "dQw4w9WgXcQ", "9bZkp7q19f0" // does not change
 	item := func(id, inside string) *http.Response {
 		return page(http.StatusOK, "application/json", `{"ids":["`+id+`"],"items":[{"id":"`+id+`",`+inside+`}]}`)
 	}
@@ -62,7 +62,7 @@ func TestRemovedDataIsRemovedFromBothSinks(t *testing.T) {
 		few := "[" + other + "one " + other + "two"
 		check("at first", few+" "+id+"one "+id+"two]", "[2 2]", "["+other+" "+id+"]")
 		changed = true
-		time.Sleep(60 * day) // when a transcript that was missing is asked for again
+		time.Sleep(60 * day) // when a missing transcript is requested again
 		w.mustRun(runs.OK)
 		check("later", few+"]", "[0 2]", "["+other+"]")
 		for _, lost := range []string{"outliers.duckdb", "state/warehouse.duckdb", "parquet"} {

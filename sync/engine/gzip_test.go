@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestBytesAfterGzipCostNoAnswer: a proxy may add a line break, or its own words, to what it passes on.
+// TestBytesAfterGzipCostNoAnswer: a proxy may append a line break or other text to an answer.
 func TestBytesAfterGzipCostNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"\n", strings.Repeat("\x00", 512), "<!-- seen by the proxy -->"} {
@@ -27,7 +27,7 @@ func TestBytesAfterGzipCostNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerOverTheLimitIsNamedWithIt, by the run that fails and in the log.
+// TestAnswerOverTheLimitIsNamedWithIt, in the run that fails and in the log.
 func TestAnswerOverTheLimitIsNamedWithIt(t *testing.T) {
 	t.Parallel()
 	single(t, strings.Replace(oneCallFile, "%s", "details", 1), func(w *workshop) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// beats runs the schedule for a while and returns how long it noted no time at most.
+// beats runs the schedule for a while and returns the longest time without a heartbeat.
 func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 	w.Helper()
 	agenda, err := e.Agenda(time.Now())
@@ -27,8 +27,8 @@ func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 	return longest
 }
 
-// TestHeartbeatContinuesDuringWaits: for the next due time, for the rate limit, and
-// for a service that answers nothing of use.
+// TestHeartbeatContinuesDuringWaits: for the next due time, for the rate limit, and for a service that
+// returns no usable answer.
 func TestHeartbeatContinuesDuringWaits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,9 +12,9 @@ jobs:
   spread: {every: 6h, jitter: 1h, catch_up: none, reuse_for: 1m, search: {query: [home espresso]}}
 `
 
-// TestJitterDelaysRunsAndNotTheirDueTimes: each run is due at its nominal time and begins later, by
-// what the job says, though the process is started anew several times in between; and what is only
-// delayed is not missed.
+// TestJitterDelaysRunsAndNotTheirDueTimes: each run has its nominal due time and begins later, by the
+// job's jitter, even if the process is restarted several times in between. A delayed run does not count
+// as missed.
 func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 	t.Parallel()
 	bare(t, jitterFile, func(w *workshop) {

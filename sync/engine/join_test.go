@@ -16,7 +16,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// sameFile has two jobs that scan for the same, in another order, and read it differently.
+// sameFile has two jobs whose scans differ only in the order of queries, and which read them differently.
 const sameFile = `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -30,7 +30,7 @@ jobs:
     scan: {query: [aeropress, moka pot], deadline: 6h, read: {where: {z_score: 3..}, pages: 1}}
 `
 
-// runOf performs a job for a while, or to its end.
+// runOf runs a job for a while, or to its end.
 func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *runs.Run, err error) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -48,8 +48,8 @@ func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (ro
 	return row, err
 }
 
-// TestRunsThatWantTheSameScanShareIt: it is started once and looked at once for all; each
-// sets aside what reading costs it, and reads with its own filters.
+// TestRunsThatWantTheSameScanShareIt: it is started once and polled once for all. Each run reserves its
+// own price of reading, and reads with its own filters.
 func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -91,7 +91,8 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 	})
 }
 
-// TestJoiningRunReservesThePriceOfReading: it starts only if that fits, and may cost no more.
+// TestJoiningRunReservesThePriceOfReading: the run starts only if that fits into the budget, and may cost
+// no more.
 func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -108,7 +109,7 @@ func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 				t.Errorf("it joins %+v (%v), want the scan of the first job", scans, err)
 			}
 		})
-		full := new(outlier.Credits(57)) // 50 are spent and 6 set aside
+		full := new(outlier.Credits(57)) // 50 are spent and 6 reserved
 		w.config.Budget.PerDay = full
 		if row, _ := w.runOf("second", time.Hour, job.Overrides{}); row.Status != runs.PausedBudget || !strings.Contains(row.Error, "reading the scan may cost 2") {
 			t.Errorf("without room for reading the run ended as %s: %s", row.Status, row.Error)
@@ -133,8 +134,8 @@ func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 	})
 }
 
-// TestScanIsJoinedWhenTheRunBegins and not when its turn comes: by then it may have been
-// read, and the run's cap has no room for another.
+// TestScanIsJoinedWhenTheRunBegins, not later when its search is due: by then the scan may have been
+// read, and the run's cap has no room for another one.
 func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -192,7 +193,7 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 	})
 }
 
-// TestOnlyAPersonBuysASecondScan, and not while a start is unconfirmed.
+// TestOnlyAPersonBuysASecondScan, and not even a person while a start is unconfirmed.
 func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
@@ -250,8 +251,8 @@ jobs:
     scan: {query: [moka pot], read: {where: {type: "${kind}"}, pages: 2}}
 `
 
-// TestValuesThatOnlyFilterTheReadingShareOneScan: for_each under read asks for the same scan
-// each time, and reads it once for each value.
+// TestValuesThatOnlyFilterTheReadingShareOneScan: with for_each used only in read, each value needs the
+// same scan. It is started once and read once for each value.
 func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	t.Parallel()
 	bare(t, sharedScanFile, func(w *workshop) {
@@ -288,7 +289,7 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.plan.Reads[0] = plan.Read{Query: outlier.UncheckedQuery(outlier.OpSearch, "sortBy=luck")} // as a version with other rules may have left it
+			r.plan.Reads[0] = plan.Read{Query: outlier.UncheckedQuery(outlier.OpSearch, "sortBy=luck")} // as a version with other rules may have stored it
 			_, err = r.search(w.ctx)
 			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
 				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)

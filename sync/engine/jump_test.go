@@ -16,10 +16,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Times that were recorded while the clock was wrong.
+// Tests of times that were recorded while the clock was wrong.
 
-// TestClockThatWasSetForwardEndsNoScan: it was paid for, and its deadline has not passed
-// at the service.
+// TestClockThatWasSetForwardEndsNoScan: the scan was paid for, and by the service's clock its deadline
+// has not passed.
 func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
@@ -32,7 +32,7 @@ func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 			}
 		})
 		time.Sleep(40 * day)                               // the clock is set forward
-		w.wire = shifted{w.service.Transport(), -40 * day} // and only minutes have passed
+		w.wire = shifted{w.service.Transport(), -40 * day} // only minutes have passed
 		if row := w.mustRun(runs.OK); row.Credits != 56 || row.Pages != 3 {
 			t.Errorf("%d credits and %d pages, want the scan to be read", row.Credits, row.Pages)
 		}
@@ -42,8 +42,8 @@ func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a job for an instant far ahead, nor a scan
-// for its next poll, nor paid calls for the end of a refusal.
+// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a job for a due time far in the future, nor a
+// scan for its next poll, nor paid calls for the end of a block.
 func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -70,7 +70,7 @@ func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsIsLoggedOnce, and a steady clock is not, however long a turn takes.
+// TestClockThatJumpsIsLoggedOnce, and a steady clock is not, however long a turn of the loop takes.
 func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -84,7 +84,7 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	}{
 		{0, 0, ""},
 		{time.Minute, time.Minute, ""},
-		{3 * day, 3 * day, ""}, // the clocks of Berlin change; no machine's does
+		{3 * day, 3 * day, ""}, // the clocks of Berlin change, which no machine's clock does
 		{time.Minute + 20*time.Second, time.Minute, ""}, // corrected by a little
 		{8*time.Hour + time.Minute, time.Minute, "msg=\"clock set forward, or the machine slept\" by=8h0m0s from=2026-03-31T14:03:20.000+02:00 to=2026-03-31T22:03:20.000+02:00"},
 		{time.Minute, time.Minute, ""},
@@ -100,7 +100,7 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestSuspendedDaemonRunsEachJobOnce: for hours, and for a year. What follows is on time.
+// TestSuspendedDaemonRunsEachJobOnce after hours or a year of suspension. Later runs are on time.
 func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
@@ -140,7 +140,7 @@ func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 		}
 		time.Sleep(90 * time.Minute)
 		count(map[string]int{"hourly schedule": 1})
-		for _, still := range []time.Duration{5*time.Hour + 15*time.Minute, 366 * day} { // until 6:45, and a year later
+		for _, still := range []time.Duration{5*time.Hour + 15*time.Minute, 366 * day} { // until 6:45, and for a year
 			err := e.Between(ctx, func(context.Context) error {
 				time.Sleep(still)
 				return nil

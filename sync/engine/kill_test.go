@@ -15,17 +15,17 @@ import (
 type moment string
 
 const (
-	beforePace   moment = "before its turn"    // nothing is on record
+	beforePace   moment = "before its turn"    // nothing is stored
 	beforeDial   moment = "before it connects" // its price is reserved, and nothing was sent
 	beforeSend   moment = "before it is sent"  // recorded as sent, and the service does not receive it
-	beforeAnswer moment = "before its answer"  // the service has done its work, and the answer is lost
+	beforeAnswer moment = "before its answer"  // the service has processed it, and the answer is lost
 )
 
 // errKilled stands for the end of a process.
 var errKilled = errors.New("killed")
 
 // kill runs the only job and ends the process at its n-th call, from 0: the next process has only what
-// the disk held at that moment. It reports false if the run ended before that call.
+// was on the disk at that moment. It returns false if the run ended before that call.
 func (w *workshop) kill(n int, when moment) (hit bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(w.ctx)
@@ -71,7 +71,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	return hit
 }
 
-// turnstile reports every call that waits for its turn.
+// turnstile is a pacer that reports every call that waits for its turn.
 type turnstile struct {
 	outlier.Pacer
 	tell func()

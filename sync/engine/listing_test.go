@@ -24,9 +24,9 @@ type listing struct {
 	items  bool           // `from` counts items
 	counts bool           // answers have a total
 	change func(page int) // called before each page but the first
-	named  int            // videos that were ever in the list
+	named  int            // number of videos that were ever in the list
 
-	spoiled, spoils int // place, from 1, of the first hit without an id, and the number of such hits
+	spoiled, spoils int // position, from 1, of the first hit without an id, and the number of such hits
 
 	asked []int // `from`, by page
 	most  int   // the largest total in an answer
@@ -40,7 +40,7 @@ func (l *listing) arrive(n int) {
 	}
 }
 
-// vanish removes n videos from a place on.
+// vanish removes n videos from a position on.
 func (l *listing) vanish(at, n int) {
 	at = min(at, len(l.ids))
 	l.ids = slices.Delete(l.ids, at, min(at+n, len(l.ids)))
@@ -113,8 +113,8 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	return steps[0], ends[0]
 }
 
-// TestNewVideoBetweenPagesDoesNotChangePaging: with 41 hits, the second page then has one hit
-// of the first page and a new one. The next search, of 200 hits, still finds them all.
+// TestNewVideoBetweenPagesDoesNotChangePaging: with 41 hits, the second page then has one hit of the
+// first page and a new one. The next search, of 200 hits, still finds all of them.
 func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
 	t.Parallel()
 	bare(t, listingFile, func(w *workshop) {
@@ -169,10 +169,10 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 	}
 }
 
-// TestSearchIsCompleteDespiteChangesBetweenPages: whatever arrives and vanishes between pages, and
-// whatever was believed, a search that ends with "no more hits" has seen at least as many hits as the
-// largest total. If videos only arrive or only vanish, it has seen all that were there the whole time.
-// If nothing changes, it finds all.
+// TestSearchIsCompleteDespiteChangesBetweenPages: whatever is added and removed between pages, and
+// whatever paging was recorded, a search that ends with "no more hits" has seen at least as many hits as
+// the largest total. If videos are only added or only removed, it has seen all that were in the list the
+// whole time. If nothing changes, it finds all.
 func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
 	t.Parallel()
 	const plays = 100

@@ -106,7 +106,7 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := w.service.Books().Total.Calls
-		time.Sleep(7 * time.Hour) // an answer of the last hours would not be bought again
+		time.Sleep(7 * time.Hour) // recent answers would be reused
 		w.mustRun(runs.OK)
 		if got := w.count("select count(*) from outliers_history"); got != 160 {
 			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
@@ -137,8 +137,8 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	})
 }
 
-// TestSinkIsWrittenAfterTheJournalIsDurable: after a kill at any write of a sink, the state has all
-// that the sink was given.
+// TestSinkIsWrittenAfterTheJournalIsDurable: after a kill at any write of a sink, the state has
+// everything that the sink was given.
 func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -220,7 +220,7 @@ func (s *slowToPublish) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.fakeSink.Publish(ctx, ops)
 }
 
-// TestPublicationsTakeAtMostATwentiethOfTheTime of a run, however large the file.
+// TestPublicationsTakeAtMostATwentiethOfTheTime of a run, however large the file is.
 func TestPublicationsTakeAtMostATwentiethOfTheTime(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -240,7 +240,7 @@ jobs:
 		if len(sink.began) < 4 {
 			t.Fatalf("%d publications, want several while the run goes on", len(sink.began))
 		}
-		for i, began := range sink.began[1 : len(sink.began)-1] { // the last one ends the run
+		for i, began := range sink.began[1 : len(sink.began)-1] { // the last one is at the end of the run
 			if between := began.Sub(sink.ended[i]); between < 20*sink.takes {
 				t.Errorf("publication %d began %v after the last one, which took %v", i+1, between, sink.takes)
 			}

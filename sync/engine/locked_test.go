@@ -31,8 +31,8 @@ func (w *workshop) lockState() (unlock func()) {
 	}
 }
 
-// lockAt locks the state when the first answer to op comes, calls then, and returns what
-// unlocks it.
+// lockAt locks the state when the first answer to op arrives, then calls then, and returns a function
+// that unlocks the state.
 func (w *workshop) lockAt(op string, then func()) (unlock func()) {
 	var locked func()
 	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -143,7 +143,7 @@ func TestReceivedAnswerSurvivesAStop(t *testing.T) {
 	}
 }
 
-// stepsOf are the steps of a run.
+// stepsOf returns the steps of a run.
 func (w *workshop) stepsOf(run string) []runs.Step {
 	w.Helper()
 	e, stop := w.open()

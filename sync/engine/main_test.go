@@ -20,8 +20,8 @@ import (
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
 
-// seedsToPlay returns the seeds 0 to asked if a flag gives that number. Otherwise it returns a random
-// few of the seeds that the commands of CONTRIBUTING.md play.
+// seedsToPlay returns the seeds from 0 on if a flag gives their number. Otherwise it returns a few random
+// ones of the seeds in the commands of CONTRIBUTING.md.
 func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	t.Helper()
 	var seeds []uint64
@@ -39,15 +39,15 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blank is a data folder in which nothing has happened, by path: the state and both files of
-// the DuckDB sink. To copy them is much faster than to make them.
+// blank has the files of an unused data folder, by path: the state and both files of the DuckDB sink.
+// Copying them is much faster than creating them.
 var blank = map[string][]byte{
 	"state/state.db":         nil,
 	"state/warehouse.duckdb": nil,
 	"outliers.duckdb":        nil,
 }
 
-// TestMain makes what tests share outside of any bubble of virtual time.
+// TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
 	err := shareCompressor()
 	if err == nil {
@@ -59,26 +59,26 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// sharedZstd compresses with one encoder. Arrow keeps encoders in a pool, and an encoder
-// holds a channel, which no other bubble may use than the one that made it.
+// sharedZstd compresses with one encoder. Arrow pools encoders, and an encoder has a channel, which only
+// the bubble that created it may use.
 type sharedZstd struct {
 	compress.Codec
 	encoder *zstd.Encoder
 }
 
-// EncodeLevel implements [compress.Codec], at the level that the encoder was made with.
+// EncodeLevel implements [compress.Codec], at the level of the encoder.
 func (c sharedZstd) EncodeLevel(dst, src []byte, _ int) []byte {
 	return c.encoder.EncodeAll(src, dst[:0])
 }
 
-// shareCompressor gives Arrow an encoder that was made outside of any bubble, and lets it
-// make its one decoder there.
+// shareCompressor gives Arrow an encoder that was created outside of any bubble, and makes Arrow create
+// its only decoder there.
 func shareCompressor() error {
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
 		return err
 	}
-	// As Arrow makes them for the level of the Parquet sink.
+	// With Arrow's options for the level of the Parquet sink.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(1)), zstd.WithZeroFrames(true),
 		zstd.WithAllLitEntropyCompression(true))
 	if err != nil {
@@ -122,8 +122,8 @@ func makeBlank() (err error) {
 	return nil
 }
 
-// prepare lays the blank files into a data folder without a state. A folder without sinks
-// gets the state alone.
+// prepare copies the blank files to a data folder without a state. A folder without sinks gets only the
+// state.
 func prepare(data string, sinks bool) error {
 	if _, err := os.Stat(filepath.Join(data, "state", "state.db")); !errors.Is(err, os.ErrNotExist) {
 		return err
