@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/ledger"
 )
 
-// moneyFile has six jobs that want about three times the available credits.
+// moneyFile has six jobs that need about three times the available credits.
 const moneyFile = `
 version: 1
 service: {url: "sim://", limit: 60/min}
@@ -37,10 +37,10 @@ jobs:
   formats: {schedule: "15 4 * * *", trending_formats: {type: video}}
 `
 
-// TestMonthOfMoney: six jobs want more, or less, than the available credits, a price rises, and a
-// person lifts a refusal for lack of credits a day later. Every job runs, none uses the reserve, and
-// from the tenth day on the projected end is right. Either one of the two budgets or
-// TestMonthOfTheDesign is run, at random, and all with -long.
+// TestMonthOfMoney: six jobs need more, or less, than the available credits, a price rises, and a user
+// lifts the block for lack of credits a day later. Every job runs, none uses the reserve, and from the
+// tenth day on the projected spending is right. One of the two budgets or TestMonthOfTheDesign is run, at
+// random, and all with -long.
 func TestMonthOfMoney(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -100,9 +100,8 @@ func monthOf(t *testing.T, most outlier.Credits) {
 	})
 }
 
-// pricesFollow checks that every row of the ledger, as readers have it, has the price of
-// its time: of a search 2 credits, and 3 from the time on at which it was raised. All
-// that was kept adds up to what the cycle holds.
+// pricesFollow checks that every row of the published ledger has the price of its time: 2 credits for a
+// search, and 3 after the price was raised. The sum is what the cycle holds.
 func (w *workshop) pricesFollow(raised time.Time, held outlier.Credits) {
 	w.Helper()
 	w.toReaders()
@@ -123,7 +122,7 @@ func (w *workshop) pricesFollow(raised time.Time, held outlier.Credits) {
 	}
 }
 
-// resumed lifts the refusal for lack of credits, which must stand.
+// resumed lifts the block for lack of credits, which must exist.
 func (w *workshop) resumed() {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -152,7 +151,7 @@ func (w *workshop) foreseen() (f *forecast.Forecast, held outlier.Credits) {
 	return f, held
 }
 
-// cameRound checks that every search of every job took pages in so many runs at least.
+// cameRound checks that every search of every job took pages in at least the given number of runs.
 func (w *workshop) cameRound(times int) {
 	w.Helper()
 	taken := map[string]int{}

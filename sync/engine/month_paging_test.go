@@ -15,24 +15,23 @@ import (
 	"outlierd/sync/runs"
 )
 
-// What is compared of a video, and of each time it was seen: everything but what tells
-// which answer it was and when it came.
+// The columns of a video and of its sightings that are compared: all but those that identify the answer
+// and its time.
 const (
 	outlierRows = "select * exclude (_run_id, _response_id, observed_at, first_seen_at, last_seen_at, times_seen, previous_seen_at, previous_view_count) from outliers order by video_id"
 	timesSeen   = "select video_id, times_seen from outliers order by video_id"
 	sightings   = "select * exclude (_run_id, _response_id, observed_at, scan_id), scan_id is not null from outliers_history order by all"
 )
 
-// counting puts a service in the place of the old one at which the design's searches have
-// pages, and whose `from` counts pages or items.
+// counting replaces the service by one in which the design's searches have several pages, and whose
+// `from` counts pages or items.
 func (w *workshop) counting(items bool) {
 	time.Sleep(time.Until(simulator.Epoch))
 	w.single = true
 	w.renew(simulator.Options{Seed: 4, Freeze: true, PagingItems: items})
 }
 
-// performed runs jobs by hand, one after another, as they are but for what is overridden,
-// and says how each ended.
+// performed runs jobs by hand, one after another, with overrides, and returns how each ended.
 func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.Status {
 	w.Helper()
 	ended := map[string]runs.Status{}
@@ -55,12 +54,12 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.S
 	return ended
 }
 
-// TestResultsDoNotDependOnWhatFromCounts: a service that counts pages and one that counts
-// items give the same tables, and finding out costs one request.
+// TestResultsDoNotDependOnWhatFromCounts: a service that counts pages and one that counts items lead to
+// the same tables, and finding out costs one request.
 //
-// That request belongs to whichever search takes the first page two. The caps of coffee
-// and of the scan hold the pages that the jobs want and nothing else, so both are raised
-// here by that one page; what happens where nobody raises them is the next test's.
+// That request belongs to the search that takes the first page two. The caps of coffee and of the scan
+// have room for exactly the pages that the jobs want, so both are raised here by one page. The next test
+// shows what happens without that.
 func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -95,16 +94,16 @@ func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
 	}
 }
 
-// TestPageSpentOnLearningPagingIsRecovered: where a cap has no room for the request that
-// finds out, the run that made it ends a page short, at its own cap. No other does, and
-// the next run of each job ends well. (The other jobs of the design take no page two.)
+// TestPageSpentOnLearningPagingIsRecovered: if a cap has no room for the request that finds out, the run
+// that made it ends one page early, at its own cap. No other run does, and the next run of each job
+// succeeds. (The other jobs of the design take no page two.)
 //
-// What differs in the end is what that page alone would have brought. The hits of a
-// search are found again by the next run, whose window did not move, so that they were
-// seen once less. Another scan of the same words is another scan: what nothing else finds
-// of the page of the first one stays away, until somebody reads on with `scan read`.
+// The results differ only by what that page would have returned. The next run of a search, whose window
+// did not move, finds its hits, so they have one sighting less. Another scan of the same words has other
+// results: hits of the first scan that nothing else finds stay missing until someone continues it with
+// `scan read`.
 //
-// One of the two jobs is first by chance, and each in turn with -long.
+// One of the two jobs is first, at random, and each in turn with -long.
 func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -122,7 +121,7 @@ func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 					w.counting(items)
 					w.bare = true
 					for i := range w.config.Jobs {
-						w.config.Jobs[i].Enrich = nil // as if the file asked for pages alone
+						w.config.Jobs[i].Enrich = nil // as if the file had only pages
 					}
 					want := map[string]runs.Status{"coffee": runs.OK, "niche-scan": runs.OK}
 					if items {
@@ -131,7 +130,7 @@ func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the first runs ended (-want +got):\n%s", items, diff)
 					}
-					time.Sleep(25 * time.Hour) // an answer of the last hours would not be bought again, and a live scan be joined
+					time.Sleep(25 * time.Hour) // recent answers would be reused, and a live scan joined
 					want[jobs[0]] = runs.OK
 					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the next runs ended (-want +got):\n%s", items, diff)
@@ -158,7 +157,7 @@ func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 	}
 }
 
-// toReaders lets readers see what a workshop without sinks has done.
+// toReaders publishes what a workshop without sinks has done.
 func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
@@ -173,7 +172,7 @@ func (w *workshop) toReaders() {
 	})
 }
 
-// without are the rows of all that are not among others, as often as they are not.
+// without returns all rows without the others, counting duplicates.
 func without(all, others []string) (rest []string) {
 	left := map[string]int{}
 	for _, row := range others {

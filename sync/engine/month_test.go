@@ -20,11 +20,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// day is a day without a change of the clocks.
+// day is a day without a clock change.
 const day = 24 * time.Hour
 
-// design is the job file that shows all that there is, as it stands but for the phrases
-// that are replaced by those after them.
+// design returns the job file that shows all features, with some phrases replaced by others.
 func design(t *testing.T, replaced ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../job/testdata/design.yaml")
@@ -41,31 +40,31 @@ func design(t *testing.T, replaced ...string) string {
 	return file
 }
 
-// wide has coffee's searches find more than a page, and each of them something else. The
-// simulator's library is small: what the design itself asks for is never more than a few
-// videos, and the same for all topics.
+// wide makes coffee's searches find more than a page, each with different results. The simulator's
+// library is small: the searches of the design itself find only a few videos, the same ones for all
+// topics.
 var wide = []string{
 	"[home espresso, moka pot, latte art]", "[home espresso, sourdough, cycling]",
 	"overlap 14d, first 30d", "overlap 500d, first 500d",
 	"view_count: 50000..", "view_count: 1000..",
 }
 
-// played is what a stretch of time left behind: the runs, oldest first, their searches,
-// and what SQL answered when.
+// played has the results of a period: the runs, oldest first, their searches, and the results of SQL with
+// their times.
 type played struct {
 	runs  []runs.Run
 	steps map[string][]runs.Step // by run
 	found []finding
 }
 
-// finding is an answer of SQL.
+// finding is a result of SQL.
 type finding struct {
 	at  time.Time
 	sql string
 	ids []string
 }
 
-// attend serves as [workshop.serve] does, and takes notes.
+// attend is [workshop.serve] and also records results in p.
 func (w *workshop) attend(d time.Duration, p *played) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, d)
@@ -94,8 +93,8 @@ func (w *workshop) attend(d time.Duration, p *played) {
 	}
 }
 
-// play runs the jobs of the design for some days from now on: its schedules as `up` keeps
-// them, and its scan once, by hand, while `up` is stopped.
+// play runs the jobs of the design for some days: its schedules like `up`, and its scan once, by hand,
+// while `up` is stopped.
 func (w *workshop) play(days int) *played {
 	w.Helper()
 	w.inspect(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
@@ -111,12 +110,12 @@ func (w *workshop) play(days int) *played {
 	return &p
 }
 
-// designIsPlayed decides by chance, once for all tests, which of the two plays that take longest is played.
+// designIsPlayed decides at random, once for all tests, which of the two longest tests is run.
 var designIsPlayed = sync.OnceValue(func() bool { return rand.IntN(2) == 0 })
 
-// TestMonthOfTheDesign: every job of the design ends well, whatever its kind, and the
-// books are those of the service. By chance one of the two weeks is played or TestMonthOfMoney, and
-// all and the month itself with -long.
+// TestMonthOfTheDesign: every job of the design succeeds, whatever its kind, and the ledger agrees with
+// the service. One of the two weeks or TestMonthOfMoney is run, at random, and all of them and the whole
+// month with -long.
 func TestMonthOfTheDesign(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -135,7 +134,7 @@ func TestMonthOfTheDesign(t *testing.T) {
 		from    int // January
 		days    int
 		both    bool // sinks
-		paged   bool // there is more than a page
+		paged   bool // searches have more than one page
 		ended   map[string]int
 		overlap int
 		first   int
@@ -143,7 +142,7 @@ func TestMonthOfTheDesign(t *testing.T) {
 		{name: "a month", file: design(t), seed: 24, from: 1, days: 31, ended: month, overlap: 14, first: 30},
 		{name: "a week in which there is little", file: design(t), seed: 36, from: 2, days: 5, ended: inFiveDays, overlap: 14, first: 30},
 		{name: "a week in which there is much", seed: 1, from: 2, days: 5, both: true, paged: true, ended: inFiveDays, overlap: 500, first: 500,
-			// stop_when is judged from page two on, so that it can end no search of two pages.
+			// stop_when is evaluated from page two on, so it cannot end a search of two pages early.
 			file: design(t, append(wide, "    pages: 2 ", "    pages: 3 ", "per_run: 12", "per_run: 20")...)},
 	} {
 		if i != 1+week && !*long {
@@ -181,8 +180,8 @@ func TestMonthOfTheDesign(t *testing.T) {
 	}
 }
 
-// deserves is how a run must have ended, by what there was for it: nothing only if the
-// service had nothing for any of its searches, or SQL no seed that is due.
+// deserves returns how a run must have ended: it is empty only if the service had nothing for any of its
+// searches, or SQL found no seed that is due.
 func (p *played) deserves(i int) runs.Status {
 	run := p.runs[i]
 	switch run.Job {
@@ -206,7 +205,7 @@ func (p *played) deserves(i int) runs.Status {
 	return runs.OKEmpty
 }
 
-// answer is what the SQL with these words found when a run began.
+// answer returns the result of the SQL with these words when a run began.
 func (p *played) answer(run runs.Run, words string) (ids []string) {
 	for _, f := range p.found {
 		if strings.Contains(f.sql, words) && !f.at.After(run.Started.Add(time.Second)) {
@@ -245,8 +244,8 @@ func (p *played) ends() (second, known int) {
 	return second, known
 }
 
-// windowsFollow checks that every search of coffee looks back from the run before it, so
-// that what it calls nothing is nothing in the right window.
+// windowsFollow checks that the window of every search of coffee begins at the run before it, so that an
+// empty result is one of the right window.
 func (w *workshop) windowsFollow(p *played, first, overlap int) {
 	w.Helper()
 	from, back := time.Time{}, first
@@ -267,7 +266,7 @@ func (w *workshop) windowsFollow(p *played, first, overlap int) {
 	}
 }
 
-// booksAgree holds the ledger that is published against the books of the service.
+// booksAgree compares the published ledger with what the service has charged.
 func (w *workshop) booksAgree() {
 	w.Helper()
 	books := w.service.Books()
@@ -285,7 +284,7 @@ func (w *workshop) booksAgree() {
 	}
 }
 
-// sinksAgree holds the rows of each sink against those of the other, by key and answer.
+// sinksAgree compares the rows of both sinks, by key and answer.
 func (w *workshop) sinksAgree() {
 	w.Helper()
 	for _, table := range append(schema.Tables(), schema.OpsTables()...) {

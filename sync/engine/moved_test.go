@@ -11,9 +11,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestNothingIsBoughtWhileTheStateIsMoved: the state folder is moved away for nine hours, and another
-// one is in its place for some of them. Meanwhile nothing is bought. When it is back, the run that
-// was due buys its page within minutes.
+// TestNothingIsBoughtWhileTheStateIsMoved: the state folder is moved away for nine hours, and for some of
+// them there is another one in its place. Meanwhile nothing is bought. When it is back, the run that was
+// due buys its page within minutes.
 func TestNothingIsBoughtWhileTheStateIsMoved(t *testing.T) {
 	t.Parallel()
 	bare(t, dailyFile, func(w *workshop) {

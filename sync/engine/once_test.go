@@ -106,7 +106,7 @@ jobs:
 	})
 }
 
-// TestFreshHitsKeepTheirRank: they count among the top, and no other hit takes their place.
+// TestFreshHitsKeepTheirRank: they count among the top hits, and no other hit takes their place.
 func TestFreshHitsKeepTheirRank(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -130,8 +130,8 @@ jobs:
 	})
 }
 
-// TestOnlyMatchingHitsAreEnriched: enrich.where decides first, then the best of each
-// value of for_each, then the best of all. The others keep their rows.
+// TestOnlyMatchingHitsAreEnriched: enrich.where is applied first, then the limit per value of for_each,
+// then the limit for all. The other hits keep their rows.
 func TestOnlyMatchingHitsAreEnriched(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -204,8 +204,8 @@ func TestNothingIsEnrichedWithoutEnrich(t *testing.T) {
 	})
 }
 
-// TestPagesCountPerSearchAndTheRestPerRun: so many pages for each combination of values,
-// and so many hits and credits for all of them.
+// TestPagesCountPerSearchAndTheRestPerRun: pages are limited for each combination of values, and hits and
+// credits for all of them together.
 func TestPagesCountPerSearchAndTheRestPerRun(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -238,7 +238,7 @@ jobs:
 			row := w.mustRun(runs.PausedBudget)
 			for i, step := range w.steps(row) {
 				want := []int{2, 1, 1, 1}[i]
-				if step.Pages != want || want == 1 && step.Left != 1 { // the first came to its end
+				if step.Pages != want || want == 1 && step.Left != 1 { // the first one was complete
 					t.Errorf("%s: %d pages and %d left, want %d of 2", step.Item, step.Pages, step.Left, want)
 				}
 			}

@@ -24,7 +24,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// busyFile has a run on a schedule that takes many pages and then makes calls about its hits.
+// busyFile has a scheduled job that takes many pages and then makes calls about its hits.
 const busyFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -38,7 +38,7 @@ jobs:
   other: {search: {query: [moka pot], pages: 2}, enrich: {transcript: {top: 15}}}
 `
 
-// keeping keeps the schedule until the test returns, or stops it earlier.
+// keeping runs the schedule until the test returns or calls stop.
 func (w *workshop) keeping(test func(e *Engine, stop func())) {
 	w.Helper()
 	e, closeAll := w.open()
@@ -68,7 +68,7 @@ func (w *workshop) serving(e *Engine, test func(stop func())) {
 	test(stop)
 }
 
-// order asks for a run of a job by hand, and waits until it has begun.
+// order orders a run of a job by hand, and waits until it has started.
 func (w *workshop) order(e *Engine, o Order) *Ordered {
 	w.Helper()
 	o.Trigger = Manual
@@ -89,7 +89,7 @@ func (w *workshop) ends(o *Ordered, want runs.Status) *runs.Run {
 	return row
 }
 
-// once is a one-off search.
+// once returns the job of a one-off search.
 func (w *workshop) once(query string, pages int) *job.Spec {
 	w.Helper()
 	spec, err := w.config.Once(job.VerbSearch, fmt.Appendf(nil, `{"search": {"query": [%q], "pages": %d}}`, query, pages))
@@ -110,7 +110,7 @@ func (w *workshop) last(e *Engine, name string) runs.Run {
 	return rows[0]
 }
 
-// sent notes when which calls leave, and lets each take a while.
+// sent records when calls are sent, and delays each of them.
 type sent struct {
 	mu    sync.Mutex
 	calls []string
@@ -127,14 +127,14 @@ func (s *sent) over(wire http.RoundTripper, latency time.Duration) http.RoundTri
 	})
 }
 
-// soFar are the calls that have left, and when.
+// soFar returns the calls that were sent, and when.
 func (s *sent) soFar() (calls []string, times []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls), slices.Clone(s.times)
 }
 
-// TestOrderIsServedByAnIdleSchedule at once.
+// TestOrderIsServedByAnIdleSchedule immediately.
 func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
@@ -166,8 +166,8 @@ func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	})
 }
 
-// TestOrderTakesTheNextSlot with its pages and its data calls, whatever the schedule does. The
-// scheduled run has the same results and price as without the order.
+// TestOrderTakesTheNextSlot for its pages and its data calls, whatever the schedule does. The scheduled
+// run has the same results and price as without the order.
 func TestOrderTakesTheNextSlot(t *testing.T) {
 	t.Parallel()
 	const latency = 2 * time.Second
@@ -235,7 +235,7 @@ func TestOrderTakesTheNextSlot(t *testing.T) {
 	}
 }
 
-// TestOrderBringsTheSameAsARunAlone, into the published tables.
+// TestOrderBringsTheSameAsARunAlone in the published tables.
 func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 	t.Parallel()
 	tables := []string{"select video_id, z_score from outliers order by all", "select video_id from transcripts order by all"}
@@ -263,8 +263,7 @@ func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 	}
 }
 
-// TestOrderDuringALongWaitEndsAtOnce, as a run without a daemon does, and the schedule goes on
-// waiting.
+// TestOrderDuringALongWaitEndsAtOnce, like a run without a daemon, and the schedule continues to wait.
 func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -364,7 +363,7 @@ func TestOrderDoesNotWaitForARetry(t *testing.T) {
 	})
 }
 
-// TestStopEndsOrders as it ends other runs; they can be continued.
+// TestStopEndsOrders like other runs; they can be continued.
 func TestStopEndsOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -378,7 +377,7 @@ func TestStopEndsOrders(t *testing.T) {
 			if before, err = o.Result(); !errors.Is(err, context.Canceled) || before.Status != runs.Interrupted || before.Pages != 1 {
 				t.Errorf("the order ended as %+v with %v", before, err)
 			}
-			o.Cancel() // which comes too late
+			o.Cancel() // too late
 		})
 		w.keeping(func(e *Engine, stop func()) {
 			o := w.order(e, Order{Spec: w.config.Job("other")})
@@ -453,7 +452,7 @@ func TestStopRefusesOrdersThatHaveNotStarted(t *testing.T) {
 	})
 }
 
-// TestCancelledRunCanBeContinued, wherever it was cancelled, and buys nothing twice.
+// TestCancelledRunCanBeContinued, wherever it was cancelled, and nothing is bought twice.
 func TestCancelledRunCanBeContinued(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{
@@ -596,7 +595,7 @@ func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
 	})
 }
 
-// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, as a scheduled run does.
+// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, like a scheduled run.
 func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -620,8 +619,8 @@ func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	})
 }
 
-// TestOrderOfAJobThatLeavesTheFileIsRefused at once and without a call, while it waits for the pace or
-// for another run. One-off orders and changed jobs are started.
+// TestOrderOfAJobThatLeavesTheFileIsRefused, immediately and without a call, while it waits for the pace
+// or for another run. One-off orders and changed jobs are started.
 func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -654,7 +653,7 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 					time.Sleep(time.Hour + time.Minute)
 					asked := c.order(w)
 					asked.Trigger = Manual
-					if asked.Afresh { // it is there before the reload
+					if asked.Afresh { // it exists before the reload
 						go func() {
 							time.Sleep(5 * time.Second)
 							if err := w.reload(w.ctx, e, c.edit(busyFile)); err != nil {
@@ -705,7 +704,7 @@ func TestOptionsOfAnOrderApplyToItsRunOnly(t *testing.T) {
 	})
 }
 
-// TestOneOffOrdersLeaveEachOtherAlone, also two of one kind.
+// TestOneOffOrdersLeaveEachOtherAlone, even two of one kind.
 func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -727,7 +726,8 @@ func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	})
 }
 
-// TestRestIsBoughtOnceForSeveralOrders: the second joins the first, and for the third nothing is left.
+// TestRestIsBoughtOnceForSeveralOrders: the second order joins the first, and nothing is left for the
+// third.
 func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -837,7 +837,7 @@ func TestClientsMayFollowARunningOrder(t *testing.T) {
 	})
 }
 
-// TestOrderFailsAsARunAlone does with a refused key, and the next one tries again.
+// TestOrderFailsAsARunAlone with a refused key, and the next one tries again.
 func TestOrderFailsAsARunAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -875,13 +875,13 @@ func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
 			if !isSinksDown(err) || !errors.Is(err, errBroken) || w.spent() > 0 {
 				t.Errorf("%d credits, and the order returned %v", w.spent(), err)
 			}
-			time.Sleep(time.Minute + time.Second) // when it is not tried again by itself for minutes
+			time.Sleep(time.Minute + time.Second) // it is not retried automatically for minutes
 			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
 		})
 	})
 }
 
-// TestOrderIsRefusedWhileTheStateIsOlderThanASink, in which case no run begins.
+// TestOrderIsRefusedWhileTheStateIsOlderThanASink, because then no run starts.
 func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
@@ -909,11 +909,11 @@ func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
 		w.asks = true
 		time.Sleep(59*time.Minute + 30*time.Second)
 		w.keeping(func(e *Engine, _ func()) {
-			w.order(e, Order{Spec: w.config.Job("other")}) // which fills the window
+			w.order(e, Order{Spec: w.config.Job("other")}) // it uses up the window
 			time.Sleep(time.Second)
 		})
 		w.keeping(func(e *Engine, _ func()) {
-			time.Sleep(29 * time.Second) // now a run is due, too
+			time.Sleep(29 * time.Second) // now a scheduled run is due too
 			begun := time.Now()
 			done := make(chan *Ordered)
 			go func() { done <- w.order(e, Order{Spec: w.config.Job("short")}) }()

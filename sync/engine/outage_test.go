@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// fiveFile is five jobs that search every morning.
+// fiveFile returns a file with five jobs that search every morning.
 func fiveFile() string {
 	file := "\nversion: 1\nservice: {url: \"sim://\", limit: 10/min}\njobs:\n"
 	for _, topic := range []string{"home espresso", "moka pot", "latte art", "cold brew", "pour over"} {
@@ -23,7 +23,7 @@ func fiveFile() string {
 	return file
 }
 
-// away makes the network unreachable from a time on, for a while.
+// away makes the network unreachable for a while from a given time.
 func (w *workshop) away(from time.Time, d time.Duration) {
 	well := w.wire
 	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -34,7 +34,7 @@ func (w *workshop) away(from time.Time, d time.Duration) {
 	})
 }
 
-// TestOutageDuringEnrichmentSkipsNoSearch: every job searches on the next day, too.
+// TestOutageDuringEnrichmentSkipsNoSearch: every job also searches on the next day.
 func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	t.Parallel()
 	bare(t, fiveFile(), func(w *workshop) {
@@ -60,7 +60,7 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	})
 }
 
-// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan, also after a restart.
+// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan, even after a restart.
 func TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan(t *testing.T) {
 	t.Parallel()
 	const file = `

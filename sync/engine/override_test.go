@@ -29,7 +29,7 @@ jobs:
     enrich: {details: {top: 2}}
 `
 
-// overridden runs the first job in another way so many times, and returns the last record.
+// overridden runs the first job with overrides the given number of times, and returns the last record.
 func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 	w.Helper()
 	spec, err := w.config.Jobs[0].With(o)
@@ -47,12 +47,12 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 	return row
 }
 
-// lessons are what earlier runs teach later ones.
+// lessons is what later runs know from earlier ones.
 type lessons struct {
 	Watermarks []runs.Watermark
 	Paging     journal.Paging
 	Forecast   forecast.Job
-	Turns      []time.Time // when its searches had theirs
+	Turns      []time.Time // when its searches had their turns
 }
 
 func (w *workshop) lessons() (m lessons) {
@@ -82,8 +82,8 @@ func (w *workshop) lessons() (m lessons) {
 	return m
 }
 
-// TestOverriddenRunsDoNotAffectLaterRuns: cursor, paging and forecast stay the same, before the job's
-// first run and after it.
+// TestOverriddenRunsDoNotAffectLaterRuns: cursor, paging and forecast do not change, whether or not the
+// job has run before.
 func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]job.Overrides{
@@ -98,7 +98,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 				check := func() {
 					t.Helper()
 					before := w.lessons()
-					w.overridden(11, o) // more than expectations rest on
+					w.overridden(11, o) // more runs than expectations are based on
 					if diff := cmp.Diff(before, w.lessons(), cmp.AllowUnexported(forecast.Job{}), cmp.FilterPath(
 						func(p cmp.Path) bool { return p.Last().String() == ".Changes" }, cmp.Ignore())); diff != "" {
 						t.Errorf("overridden runs have changed (-before +after):\n%s", diff)
@@ -109,7 +109,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 				if window := w.steps(row)[0].Window; !strings.HasPrefix(window, days(-30)) {
 					t.Errorf("the first run of the job searches %s, want its first 30 days", window)
 				}
-				if name != "pages" && name != "again" { // which the journal has now
+				if name != "pages" && name != "again" { // whose pages are in the journal now
 					check()
 				}
 			})
@@ -132,7 +132,7 @@ func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	})
 }
 
-// TestOverriddenRunKnowsItsOwnPaging: it wastes one page on learning it, and not a second one.
+// TestOverriddenRunKnowsItsOwnPaging: it wastes only one page on learning it.
 func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
@@ -186,7 +186,7 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.inspect(func(e *Engine) { // a person's, cut short
+		w.inspect(func(e *Engine) { // a user's run, interrupted
 			e.Afresh = true
 			ctx, cancel := contextFor(w, time.Second)
 			defer cancel()
@@ -214,7 +214,7 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 	})
 }
 
-// cut runs spec by hand for a second, in which the service does not answer.
+// cut runs spec by hand for a second, during which the service does not answer.
 func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 	w.Helper()
 	well := w.wire

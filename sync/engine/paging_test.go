@@ -23,7 +23,7 @@ jobs:
   one: {search: {query: [home espresso], where: {z_score: 4..}, pages: all}, budget: {per_run: 60}}
 `
 
-// library is how many hits there are for pagesFile.
+// library returns the number of hits for pagesFile.
 func (w *workshop) library() int {
 	w.Helper()
 	row := w.mustRun(runs.OK)
@@ -42,9 +42,9 @@ func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		quirks simulator.Quirk
-		size   int  // of its pages
-		vain   int  // requests that bring nothing
-		part   bool // of the hits can be had at all
+		size   int  // size of its pages
+		vain   int  // requests without new hits
+		part   bool // only a part of the hits can be found
 	}{
 		{"total null", simulator.TotalNull, 40, 0, false},
 		{"total growing", simulator.TotalGrows, 40, 1, false},
@@ -96,7 +96,7 @@ func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 	}
 }
 
-// steps are the searches of a run.
+// steps returns the searches of a run.
 func (w *workshop) steps(row *runs.Run) (steps []runs.Step) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -108,7 +108,7 @@ func (w *workshop) steps(row *runs.Run) (steps []runs.Step) {
 	return steps
 }
 
-// distinct is how many different hits a run has found.
+// distinct returns the number of different hits of a run.
 func (w *workshop) distinct(row *runs.Run) (n int) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -121,7 +121,7 @@ func (w *workshop) distinct(row *runs.Run) (n int) {
 	return n
 }
 
-// TestWhatFromCountsIsLearnedOnceAndRemembered for each endpoint, also by the next process.
+// TestWhatFromCountsIsLearnedOnceAndRemembered for each endpoint, and by the next process.
 func TestWhatFromCountsIsLearnedOnceAndRemembered(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -137,7 +137,7 @@ jobs:
 				for run, want := range []int{3, 3} {
 					before := w.calls(outlier.OpSearch)
 					if items && run == 0 {
-						want++ // the one that told
+						want++ // the page that showed it
 					}
 					row := w.mustRun(runs.OK)
 					if got := w.calls(outlier.OpSearch) - before; got != want || w.distinct(row) != 120 || row.Hits != 120 || row.Pages != 3 {
@@ -181,7 +181,7 @@ jobs:
 	}
 }
 
-// TestInconclusivePagingIsNotRecorded: a service that repeats its page counts neither way, and the
+// TestInconclusivePagingIsNotRecorded: a service that repeats its page counts in neither way, and the
 // next search tests again.
 func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 	t.Parallel()
@@ -196,8 +196,8 @@ func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 	})
 }
 
-// TestKillWhileLearningPagingWastesNoSecondRequest: what was learned and where the search stands
-// are one transaction with the answer.
+// TestKillWhileLearningPagingWastesNoSecondRequest: what was learned and the position of the search are
+// stored in one transaction with the answer.
 func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -217,7 +217,7 @@ func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120",
 							row.Pages, row.Hits, w.distinct(row))
 					}
-					if spent := w.spent(); spent != 8 { // an answer that was lost is free the second time
+					if spent := w.spent(); spent != 8 { // a lost answer is free the second time
 						t.Errorf("%d credits, want 8: three pages and the one that showed what from counts", spent)
 					}
 				})
@@ -226,8 +226,8 @@ func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 	}
 }
 
-// TestOffsetsFollowTheReceivedHits: where `from` counts items, the page after one that is
-// shorter than was asked for begins behind its last hit, or what lies between is lost.
+// TestOffsetsFollowTheReceivedHits: if `from` counts items, the page after a short one begins after its
+// last hit, so that no hits are skipped.
 func TestOffsetsFollowTheReceivedHits(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("pages: all", "pages: 4", "where: {z_score: 4..}, ", "").Replace(pagesFile)
@@ -243,7 +243,7 @@ func TestOffsetsFollowTheReceivedHits(t *testing.T) {
 			}
 			from = append(from, params.Get("from"))
 		}
-		if want := []string{"0", "1", "20", "40", "60"}; !slices.Equal(from, want) { // the second one tells
+		if want := []string{"0", "1", "20", "40", "60"}; !slices.Equal(from, want) { // the second page shows the paging
 			t.Errorf("pages were asked for from %q, want %q", from, want)
 		}
 		if n := w.distinct(row); n != 80 || row.Hits != 80 {

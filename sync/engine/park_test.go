@@ -14,8 +14,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// blocking answers the first call of one kind with a refusal that asks for a quarter of
-// an hour.
+// blocking refuses the first call of one kind, and asks for a wait of a quarter of an hour.
 func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 	refused := false
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -59,7 +58,7 @@ func TestLongWaitEndsTheManualRun(t *testing.T) {
 	}
 }
 
-// TestDaemonWaitsOutALongWait without a person.
+// TestDaemonWaitsOutALongWait without a user.
 func TestDaemonWaitsOutALongWait(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -70,7 +69,7 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/")
-		time.AfterFunc(time.Hour+2*time.Minute, func() { // of a quarter of an hour
+		time.AfterFunc(time.Hour+2*time.Minute, func() { // in the quarter of an hour
 			seen, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
 			if err != nil {
 				t.Error(err)
@@ -91,8 +90,8 @@ jobs:
 	})
 }
 
-// TestRunsAfterAnUnfinishedOneCountInFull: the rest of an unfinished run is no estimate of later runs,
-// which matters most before the first run has ended.
+// TestRunsAfterAnUnfinishedOneCountInFull: the cost of the rest of an unfinished run does not apply to
+// later runs. This matters most before the first run has ended.
 func TestRunsAfterAnUnfinishedOneCountInFull(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -22,7 +22,7 @@ jobs:
   children: {after: all, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
 `
 
-// pauseJobs pauses jobs until a time; zero for a pause that only a person ends.
+// pauseJobs pauses jobs until a time; zero for a pause without an end.
 func (w *workshop) pauseJobs(until time.Time, names ...string) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -36,7 +36,7 @@ func (w *workshop) pauseJobs(until time.Time, names ...string) {
 	})
 }
 
-// hours are the hours for which each job has runs, in their order.
+// hours returns the hours for which each job has runs, in order.
 func hours(rows []runs.Run) map[string][]int {
 	all := map[string][]int{}
 	for _, run := range rows {
@@ -48,8 +48,8 @@ func hours(rows []runs.Run) map[string][]int {
 	return all
 }
 
-// TestPausedJobsCatchUp when the pause expires, over several starts: due times during the pause are
-// late. A child is paused by its parent's pause, and by its own.
+// TestPausedJobsCatchUp when the pause expires, with several starts: due times during the pause are late.
+// A child is paused by its parent's pause, and by its own.
 func TestPausedJobsCatchUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func TestPausedJobsCatchUp(t *testing.T) {
 	}
 }
 
-// TestPauseWithoutAnEndHoldsUntilAPersonEndsIt; a run by hand is made all the same.
+// TestPauseWithoutAnEndHoldsUntilAPersonEndsIt, but runs by hand are allowed.
 func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {
@@ -110,7 +110,7 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	})
 }
 
-// TestUnfinishedRunOfAPausedJobIsFinished, also after a stop.
+// TestUnfinishedRunOfAPausedJobIsFinished, even after a stop.
 func TestUnfinishedRunOfAPausedJobIsFinished(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 2/min}\njobs: {slow: {every: 1h, search: {query: [home espresso], pages: 6}}}\n"
@@ -140,8 +140,8 @@ func TestPauseFollowsARenamedJob(t *testing.T) {
 	})
 }
 
-// TestPauseDuringAClockChange: the hour that comes twice is one instant of a job with fixed hours
-// and two of an hourly one, whether or not they are paused at the time.
+// TestPauseDuringAClockChange: the hour that occurs twice has one due time for a job with fixed hours and
+// two for an hourly one, whether or not they are paused at the time.
 func TestPauseDuringAClockChange(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -61,7 +61,7 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 	})
 }
 
-// TestPollThatWaitsForThePaceDelaysNoOther: while a poll waits for a slot, other clients can read and
+// TestPollThatWaitsForThePaceDelaysNoOther: while a poll waits for a slot, clients can still read and
 // cancel, and a stop ends it.
 func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,8 @@ jobs:
     budget: {per_run: 60}
 `
 
-// TestForecastOfAManualRunLeavesOthersOut: it makes only its own calls, whatever the value of others.
+// TestForecastOfAManualRunLeavesOthersOut: the run makes only its own calls, whatever the value of
+// others.
 func TestForecastOfAManualRunLeavesOthersOut(t *testing.T) {
 	const file = `
 version: 1
@@ -32,7 +33,7 @@ jobs:
 		defer stop()
 		ctx, cancel := contextFor(w, 10*time.Second)
 		defer cancel()
-		_, _ = e.Run(ctx, w.config.Job("other"), Manual, time.Time{}) // which is cut short
+		_, _ = e.Run(ctx, w.config.Job("other"), Manual, time.Time{}) // interrupted
 		var left time.Duration
 		at := time.Now().Add(70 * time.Second)
 		time.AfterFunc(70*time.Second, func() {
@@ -52,8 +53,8 @@ jobs:
 	})
 }
 
-// TestForecastOfTheEndIsWithinATenth of the time left, from the first calls of a run of more than 300
-// calls on.
+// TestForecastOfTheEndIsWithinATenth of the remaining time, from the first calls of a run of more than
+// 300 calls on.
 func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")

@@ -19,7 +19,7 @@ jobs:
   often: {every: 4h, reuse_for: 1m, search: {query: [home espresso]}}
 `
 
-// kept lists the answers that the journal has in full.
+// kept returns which answers the journal has in full.
 func (w *workshop) kept() (k journal.Kept) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -31,7 +31,7 @@ func (w *workshop) kept() (k journal.Kept) {
 	return k
 }
 
-// TestScheduleKeepsWholeAnswersOfADay: those that are older are pruned within minutes, also after a restart.
+// TestScheduleKeepsWholeAnswersOfADay: older answers are pruned within minutes, even after a restart.
 func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
@@ -98,7 +98,7 @@ func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	})
 }
 
-// TestClockThatIsAheadPrunesNothing: neither before the service has told the time nor after.
+// TestClockThatIsAheadPrunesNothing, neither before the service has reported the time nor after.
 func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 	t.Parallel()
 	asking(t, keptFile, func(w *workshop) {
@@ -110,7 +110,7 @@ func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 		if k := w.kept(); k.Pruned != 0 || len(rows) < 3 {
 			t.Errorf("pruned up to answer %d, with %d runs", k.Pruned, len(rows))
 		}
-		// Once a day has passed at the service, too, the first answers are old.
+		// Once a day has passed by the service's clock, the first answers are old.
 		w.serveInto(18*time.Hour, sink)
 		if k := w.kept(); k.Pruned == 0 {
 			t.Error("nothing is pruned a day later")
@@ -118,7 +118,8 @@ func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 	})
 }
 
-// TestAnswersAreKeptAsLongAsTheyAreUsedAgain: a page that a job may take from the journal is not bought twice.
+// TestAnswersAreKeptAsLongAsTheyAreUsedAgain: a page that a job may take from the journal is not bought
+// twice.
 func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(keptFile, "reuse_for: 1m", "reuse_for: 3d", 1)
@@ -137,8 +138,8 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 	})
 }
 
-// TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes three days, over two processes. The answer that
-// told its id, and all after it, are kept until its results are read.
+// TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes three days and two processes. The answer with
+// its id, and all later ones, are kept until its results are read.
 func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")

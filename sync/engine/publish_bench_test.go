@@ -24,10 +24,10 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// BenchmarkPublishOperations publishes the operations tables after a run of one page, on
-// a state with a million attempts. Beside it stands how long a publication takes for which
-// there is no news of them, as the copy that readers of DuckDB get costs in proportion
-// to the data; and how long the first one took, of all rows.
+// BenchmarkPublishOperations publishes the operations tables after a run of one page, with a state of a
+// million attempts. It also reports the time of a publication without changes of these tables, because
+// the copy for DuckDB's readers costs in proportion to the data, and the time of the first publication,
+// of all rows.
 func BenchmarkPublishOperations(b *testing.B) {
 	for _, kind := range []string{"duckdb", "parquet"} {
 		b.Run(kind, func(b *testing.B) {
@@ -89,7 +89,7 @@ func publishOnce(b *testing.B, l *load.Loader) {
 	}
 }
 
-// publishWithoutNews publishes an answer that has no rows.
+// publishWithoutNews publishes an answer without rows.
 func publishWithoutNews(b *testing.B, sink sinks.Sink) time.Duration {
 	b.Helper()
 	mark, err := sink.Watermark(b.Context())
@@ -153,7 +153,7 @@ jobs:
 	}
 }
 
-// processorTime is what the process has used so far.
+// processorTime returns the CPU time of the process.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -163,7 +163,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peak is the most memory that the process has held, in megabytes.
+// peak returns the maximum memory of the process so far, in megabytes.
 func peak(b *testing.B) float64 {
 	b.Helper()
 	if runtime.GOOS != "linux" {

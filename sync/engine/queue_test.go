@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// mixedFile has runs to come whose calls go before some of what is queued and after others.
+// mixedFile has scheduled runs whose calls precede some queued calls and follow others.
 const mixedFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -53,8 +53,8 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 	}
 }
 
-// TestQueueOfAJobIsPartOfTheWholeQueue: its calls have the same times and reasons as among all others,
-// although those are only counted.
+// TestQueueOfAJobIsPartOfTheWholeQueue: its calls have the same times and reasons as in the list of all
+// calls, although the other calls are only counted.
 func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -118,8 +118,8 @@ func TestListingTheBeginningOfTheQueueReadsNoMore(t *testing.T) {
 	})
 }
 
-// TestQueueingGoesOnAfterAKill: a run is stopped after a part of its calls was queued. When it
-// goes on the others are queued as well, and each is made once.
+// TestQueueingGoesOnAfterAKill: a run is stopped after a part of its calls was queued. When it is
+// continued, the others are queued as well, and each call is made once.
 func TestQueueingGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -153,7 +153,7 @@ jobs:
 	})
 }
 
-// TestAnswerRenewsFreshness: details are good for a day. What was fetched anew yesterday is
+// TestAnswerRenewsFreshness: details are fresh for a day. Details that were fetched again yesterday are
 // not fetched again within a day of that.
 func TestAnswerRenewsFreshness(t *testing.T) {
 	t.Parallel()

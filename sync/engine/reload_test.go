@@ -56,8 +56,8 @@ func TestStartReportsChangesOfTheFile(t *testing.T) {
 	})
 }
 
-// reloads serves for a while, and gives the engine another state of the file at each of the given
-// times after the beginning.
+// reloads runs the schedule for a while, and loads another version of the file at each of the given times
+// after the start.
 func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []runs.Run {
 	w.Helper()
 	e, stop := w.open()
@@ -85,7 +85,7 @@ func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []ru
 	return rows
 }
 
-// reload gives an engine another state of the file.
+// reload loads another version of the file into an engine.
 func (w *workshop) reload(ctx context.Context, e *Engine, file string) error {
 	none := func(string) (string, bool) { return "", false }
 	config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(file), none)
@@ -187,7 +187,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 		ctx, cancel := contextFor(w, 4*time.Hour)
 		defer cancel()
 		go func() {
-			time.Sleep(time.Minute) // in virtual time: the schedule is kept by then
+			time.Sleep(time.Minute) // in virtual time: the schedule is running by then
 			failed := errors.New("no space")
 			other := *w.config
 			other.Jobs = nil
@@ -203,8 +203,8 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	})
 }
 
-// TestReloadsAtRandomMomentsKeepDueInstants: whatever the moments, and however often, each instant that
-// a plain enumeration of the schedules in force names has its run, once.
+// TestReloadsAtRandomMomentsKeepDueInstants: with any number of reloads at any time, each due time of the
+// schedules in force, according to a plain enumeration, has exactly one run.
 func TestReloadsAtRandomMomentsKeepDueInstants(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\ntimezone: Europe/Berlin\njobs:\n" +
@@ -229,7 +229,7 @@ func TestReloadsAtRandomMomentsKeepDueInstants(t *testing.T) {
 		}
 		slices.Sort(inForce)
 		inForce = append(slices.Compact(inForce), 2*day)
-		// What a schedule names after the last run, and may begin before the next file, is due.
+		// A due time after the last run that may begin before the next file is loaded counts.
 		var want []time.Time
 		last := begun
 		for i, at := range inForce[:len(inForce)-1] {

@@ -48,7 +48,7 @@ jobs:
 	})
 }
 
-// TestPaidScanIsContinuedAtAnyAge: it cost fifty credits.
+// TestPaidScanIsContinuedAtAnyAge, because it cost fifty credits.
 func TestPaidScanIsContinuedAtAnyAge(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -184,7 +184,7 @@ func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 			if calls++; calls <= 2 {
 				return old.Transport().RoundTrip(r)
 			}
-			return renewed.Transport().RoundTrip(r) // which knows no other key
+			return renewed.Transport().RoundTrip(r) // it accepts no other key
 		})
 		w.inspect(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) {
@@ -219,7 +219,7 @@ func TestNewKeyHasNoBlock(t *testing.T) {
 	})
 }
 
-// TestKeyThatCannotBeReadAgainStaysInUse: its file may just be replaced.
+// TestKeyThatCannotBeReadAgainStaysInUse: its file may be in the middle of a replacement.
 func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -232,7 +232,7 @@ func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	})
 }
 
-// TestOneCallIsInFlightAtATime whatever is due.
+// TestOneCallIsInFlightAtATime, whatever is due.
 func TestOneCallIsInFlightAtATime(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "search:", "every: 10m\n    search:", 1), func(w *workshop) {
@@ -250,7 +250,7 @@ func TestOneCallIsInFlightAtATime(t *testing.T) {
 	})
 }
 
-// TestWorstCaseCountsAttemptsAndIsTheRunsCap: answers that are lost cannot cost more.
+// TestWorstCaseCountsAttemptsAndIsTheRunsCap: lost answers cannot cost more.
 func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {
@@ -308,7 +308,7 @@ func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 	})
 }
 
-// TestReadersSeeThatAKilledRunWasInterrupted as soon as the schedule starts, with what it did.
+// TestReadersSeeThatAKilledRunWasInterrupted as soon as the schedule starts, with what the run had done.
 func TestReadersSeeThatAKilledRunWasInterrupted(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -331,8 +331,8 @@ jobs:
 	})
 }
 
-// TestRowsOfAKilledRunAreCounted: what a run says it brought is what an undisturbed one
-// says, though its first process was killed, or stopped before, and never came to say it.
+// TestRowsOfAKilledRunAreCounted: the run reports the same rows as an undisturbed one, although its first
+// process was killed or stopped before it could report them.
 func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 	t.Parallel()
 	var want map[string]int64

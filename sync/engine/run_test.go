@@ -133,7 +133,7 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestProgressCanBeWatched: a watcher sees the run move, and delays nothing.
+// TestProgressCanBeWatched: a watcher sees the progress of the run, and delays nothing.
 func TestProgressCanBeWatched(t *testing.T) {
 	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {

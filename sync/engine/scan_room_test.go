@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestStopAfterEndsNoScan: stop_after cuts what was not paid for.
+// TestStopAfterEndsNoScan: stop_after ends only what was not paid for.
 func TestStopAfterEndsNoScan(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
@@ -31,9 +31,9 @@ func TestStopAfterEndsNoScan(t *testing.T) {
 	})
 }
 
-// TestScanWhoseRunHasNoRoomForAnotherPageHasEnded: the page that told what `from` counts was
-// paid from what was set aside for reading, and the last one is over the run's own cap. The
-// next run is a new one, which joins the scan: it was paid for, and nobody has read it all.
+// TestScanWhoseRunHasNoRoomForAnotherPageHasEnded: the page that showed what `from` counts was paid from
+// the hold for reading, and the last page exceeds the run's own cap. The next run is a new one, which
+// joins the scan: it was paid for, and was not read to its end.
 func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
@@ -52,8 +52,8 @@ func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 	})
 }
 
-// TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests were
-// left: it was paid for.
+// TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests are left, because it
+// was paid for.
 func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 60, max_requests: 3", 1)

@@ -33,7 +33,7 @@ jobs:
     budget: {per_run: 60}
 `
 
-// course is the course of every scan of a service.
+// course returns options for a simulator in which every scan has the given phases.
 func course(phases ...simulator.Phase) simulator.Options {
 	return simulator.Options{Scans: func(string) []simulator.Phase { return phases }}
 }
@@ -41,7 +41,7 @@ func course(phases ...simulator.Phase) simulator.Options {
 // anHour makes scans complete after an hour.
 var anHour = course(simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"})
 
-// ledger returns what the ledger holds in a current period.
+// held returns what the ledger holds in a current period.
 func (w *workshop) held(e *Engine) outlier.Credits {
 	w.Helper()
 	now := e.Store.Ledger.ServiceTime()
@@ -70,8 +70,8 @@ func (w *workshop) started() (ids []string) {
 	return ids
 }
 
-// TestScanIsPolledWithBackOffAndReadWithinItsHold: the price of reading is set aside
-// with that of the scan, and what is not read is given back at the end.
+// TestScanIsPolledWithBackOffAndReadWithinItsHold: the price of reading is held together with that of the
+// scan, and the unused part is released at the end.
 func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "pages: 3", "pages: 3, where: {z_score: 9..}", 1)
@@ -114,10 +114,10 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 	})
 }
 
-// TestScanIsStartedOnceWhateverHappens kills the process at every call of a run, at each of four
-// moments, and continues with another process. A person has to settle the scan only if it is unknown
-// what the service did, also if a second search joins the first one's scan. One of the two files and
-// two of the four moments are run, at random, and all with -long.
+// TestScanIsStartedOnceWhateverHappens kills the process at every call of a run, at each of four points,
+// and continues with another process. A user must resolve the scan only if it is unknown what the service
+// did, even if a second search joins the first one's scan. One of the two files and two of the four
+// points are tested, at random, and all with -long.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -155,7 +155,7 @@ func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-// recovers continues a killed run to its end, and settles its scan as a person would if necessary.
+// recovers continues a killed run to its end, and if necessary resolves its scan like a user.
 func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) {
 	w.Helper()
 	row, err := w.run()
@@ -180,7 +180,7 @@ func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) 
 	})
 }
 
-// settle settles an unconfirmed scan as a person would, by whether the service has the scan.
+// settle resolves an unconfirmed scan like a user, depending on whether the service has it.
 func (w *workshop) settle(intent int64) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
@@ -230,7 +230,7 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	})
 }
 
-// naming answers the next start of a scan as the service does for a known scan.
+// naming answers the next start of a scan with the record of a known scan.
 func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 	named := false
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -243,8 +243,8 @@ func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 	})
 }
 
-// TestStartAnsweredWithAScanOnRecordJoinsIt: a service may start no second equal scan, or answer from
-// a cache. The price of that start is unknown, so it is counted.
+// TestStartAnsweredWithAScanOnRecordJoinsIt: a service may start no second equal scan, or answer from a
+// cache. The price of that start is unknown, so it counts as charged.
 func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
@@ -276,7 +276,7 @@ func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 		w.renew(anHour)
 		w.mustRun(runs.OK)
 		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
-		for range 2 { // and a second run sends nothing
+		for range 2 { // the second run sends nothing
 			row, err := w.runOf("other", 12*time.Hour, job.Overrides{})
 			if err == nil || row.Status != runs.Failed || row.Pages != 0 || len(w.started()) != 1 ||
 				!strings.Contains(row.Error, "scan resolve --not-created 2") || strings.Contains(row.Error, "UNIQUE") {
@@ -321,7 +321,7 @@ func TestScanWithAFailureReasonHasEnded(t *testing.T) {
 	})
 }
 
-// TestAnswerAboutAnotherScanEndsNone: nothing is read, and the scan is not cancelled.
+// TestAnswerAboutAnotherScanEndsNone: nothing is read, and the scan is still waited for.
 func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
@@ -353,8 +353,8 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	})
 }
 
-// TestScanRefusedWithProofIsTriedAgain: the documented error means that nothing was started and
-// nothing charged.
+// TestScanRefusedWithProofIsTriedAgain: the documented error proves that nothing was started and nothing
+// charged.
 func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -461,7 +461,7 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 	})
 }
 
-// TestOutageDoesNotEndAScan: it was paid for, so it is asked again.
+// TestOutageDoesNotEndAScan: it was paid for, so it is polled again.
 func TestOutageDoesNotEndAScan(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.GatewayJSON, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
@@ -479,10 +479,10 @@ func TestOutageDoesNotEndAScan(t *testing.T) {
 	}
 }
 
-// TestScanIsStartedOnlyIfReadingItFits: a scan that nobody can read is money thrown away.
+// TestScanIsStartedOnlyIfReadingItFits: a scan that cannot be read is a waste of credits.
 func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 	t.Parallel()
-	short := new(outlier.Credits(55)) // of the 56 that it takes; the file would be refused
+	short := new(outlier.Credits(55)) // of the 56 needed; the file itself would be refused
 	for name, lower := range map[string]func(*job.Config){
 		"per_run":   func(c *job.Config) { c.Jobs[0].Budget.PerRun = short },
 		"per_day":   func(c *job.Config) { c.Budget.PerDay = short },
@@ -501,8 +501,8 @@ func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 	}
 }
 
-// TestEachValueOfForEachHasAScanOfItsOwn: they run side by side, and one that fails
-// does not take the others with it.
+// TestEachValueOfForEachHasAScanOfItsOwn: the scans run concurrently, and one that fails does not affect
+// the others.
 func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art, aeropress]}\n    scan:\n", "per_run: 60", "per_run: 170").Replace(scanFile)
@@ -517,7 +517,7 @@ func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestUnknownScanLeavesTheOthersAlone: they were paid for, and are waited for and read.
+// TestUnknownScanLeavesTheOthersAlone: they were paid for, so the run waits for them and reads them.
 func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n", "per_run: 60", "per_run: 120").Replace(scanFile)

@@ -103,7 +103,8 @@ func TestMissedDueTimesCollapseIntoOne(t *testing.T) {
 	})
 }
 
-// TestCatchUpNoneSkipsMissedDueTimes but on what a scheduler outside is a few minutes late for.
+// TestCatchUpNoneSkipsMissedDueTimes, except for the few minutes by which an external scheduler may be
+// late.
 func TestCatchUpNoneSkipsMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -151,7 +152,7 @@ func TestNewJobHasNoMissedDueTimes(t *testing.T) {
 	})
 }
 
-// TestRunThatReachedItsOwnCapHasEnded: the next slot is another run with another cap.
+// TestRunThatReachedItsOwnCapHasEnded: at the next due time there is another run with another cap.
 func TestRunThatReachedItsOwnCapHasEnded(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -232,15 +233,15 @@ jobs:
 	})
 }
 
-// TestRunIsContinuedForOnePeriodAtMost, and for a day at most, before the run of the due
-// instant: then its place is taken, as a new one covers what it left. Its age counts from
-// when it began, however often it is continued.
+// TestRunIsContinuedForOnePeriodAtMost, and for at most a day, before the run of the due time. After that
+// a new run replaces it, and covers what it left. Its age counts from its start, however often it is
+// continued.
 func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		schedule string
 		period   time.Duration
-		resumes  bool // at the next instant
+		resumes  bool // at the next due time
 	}{{"every: 6h", 6 * time.Hour, true}, {"every: 24h", 24 * time.Hour, true}, {"every: 48h", 48 * time.Hour, false}} {
 		t.Run(test.schedule, func(t *testing.T) {
 			bare(t, fmt.Sprintf(`

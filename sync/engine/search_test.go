@@ -16,8 +16,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// pagesOf answers searches from a list of pages, each a list of video numbers, and
-// everything else not at all.
+// pagesOf answers searches from a list of pages, each a list of video numbers. It does not answer other
+// calls.
 func pagesOf(t *testing.T, total int, pages ...[]int) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		connect(r)
@@ -42,7 +42,7 @@ func pagesOf(t *testing.T, total int, pages ...[]int) http.RoundTripper {
 	})
 }
 
-// numbers are n video numbers from first on.
+// numbers returns n video numbers from first on.
 func numbers(first, n int) (all []int) {
 	for i := range n {
 		all = append(all, first+i)
@@ -93,8 +93,7 @@ jobs:
 	}
 }
 
-// TestPagesAndOffsetsFindTheSameHits: the interface leaves open what `from` counts;
-// service.paging says it.
+// TestPagesAndOffsetsFindTheSameHits: the interface does not say what `from` counts; service.paging does.
 func TestPagesAndOffsetsFindTheSameHits(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -120,8 +119,8 @@ jobs:
 	}
 }
 
-// TestRunResumesFromItsStepsAndNotFromTheFile: what was resolved when the run began
-// is what is bought, whatever the file says by now.
+// TestRunResumesFromItsStepsAndNotFromTheFile: the run buys what was resolved when it began, even if the
+// file has changed.
 func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
@@ -163,7 +162,7 @@ func TestOnlyManualRunsUseTheReserve(t *testing.T) {
 	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
-		time.Sleep(7 * time.Hour) // an answer of the last hours would cost nothing
+		time.Sleep(7 * time.Hour) // a recent answer would be reused
 		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "reserve") {
 			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve",

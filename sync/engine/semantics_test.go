@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A promise is a sentence about what words of the job file mean, and the tests that show
-// it: the folder of the package and the name, or the path of a script.
+// A promise is a sentence about the meaning of the job file, and the tests that show it: the folder of
+// the package and the name of the test, or the path of a script.
 type promise struct {
 	sentence string
 	shown    []string
@@ -409,12 +409,12 @@ var promises = []promise{
 	},
 }
 
-// unbuilt are the sentences that nothing shows yet, by what they begin with. Whoever
-// builds one names its tests above and takes it from here.
+// unbuilt has the beginnings of sentences without a test. Whoever implements one adds its tests above and
+// removes it here.
 var unbuilt []string
 
-// TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,
-// no row is about anything else, and the tests that rows name exist.
+// TestEverySentenceHasItsTests: each sentence of testdata/semantics.txt has a row, each row is about one
+// of them, and the tests that rows name exist.
 func TestEverySentenceHasItsTests(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/semantics.txt")
@@ -454,7 +454,7 @@ func rowsAbout(sentence string) (n int) {
 	return n
 }
 
-// testsExist looks for the tests and scripts that rows name.
+// testsExist checks that the tests and scripts of the rows exist.
 func testsExist(t *testing.T) {
 	t.Helper()
 	sources := map[string]string{}
@@ -477,7 +477,7 @@ func testsExist(t *testing.T) {
 	}
 }
 
-// testsOf is the text of a folder's tests.
+// testsOf returns the text of a folder's tests.
 func testsOf(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

@@ -23,7 +23,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Sentences of testdata/semantics.txt that no other subject's tests show.
+// Tests of sentences of testdata/semantics.txt that belong to no other file.
 
 func TestRunIsAUUIDv7(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestRunByHandHasNoDueInstant(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		for range 2 {
-			w.mustRun(runs.OK) // of a job with a schedule
+			w.mustRun(runs.OK) // a run of a job with a schedule
 		}
 		w.inspect(func(e *Engine) {
 			rows, err := e.Store.Runs.List("hourly", 0)
@@ -59,8 +59,8 @@ func TestRunByHandHasNoDueInstant(t *testing.T) {
 	})
 }
 
-// TestEverythingIsResolvedOnceIntoStoredSteps: lists, SQL seeds, templates and windows.
-// What the file, the tables or the clock say later changes nothing in a run under way.
+// TestEverythingIsResolvedOnceIntoStoredSteps: lists, SQL seeds, templates and windows. Later changes of
+// the file, the tables or the clock do not affect a run in progress.
 func TestEverythingIsResolvedOnceIntoStoredSteps(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -102,7 +102,7 @@ jobs:
 		if len(stored) != 2 || !strings.Contains(stored[1], "type=short") || strings.Contains(stored[0], "from=") {
 			t.Fatalf("steps %q; want one for each value, with canonical parameters and without from", stored)
 		}
-		time.Sleep(20 * time.Hour) // which is another day
+		time.Sleep(20 * time.Hour) // the next day
 		answer = []string{"kJQP7kiw5Fk"}
 		w.use(strings.NewReplacer("[video, short]", "[video]", "last 3d", "last 9d", "no ${kind}", "not ${kind}", "per_day: 4", "per_day: 40").Replace(file))
 		second := perform(runs.OK)
@@ -123,8 +123,7 @@ func paramsOf(steps []runs.Step) (all []string) {
 	return all
 }
 
-// TestListInAParameterIsOneRequestOverBoth at the price of one. The plan has
-// one line for it.
+// TestListInAParameterIsOneRequestOverBoth for the price of one. The plan has one line for it.
 func TestListInAParameterIsOneRequestOverBoth(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -177,8 +176,8 @@ jobs:
 	}
 }
 
-// TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone, while the queue still has
-// what another job wants.
+// TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone, while calls of another job are still
+// queued.
 func TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -206,8 +205,8 @@ jobs:
 	})
 }
 
-// TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued: its time and its top are those of
-// all its searches together.
+// TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued: its time and its top apply to all its searches
+// together.
 func TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -231,8 +230,8 @@ jobs:
 	})
 }
 
-// TestWatermarkMovesHoweverASearchEndedByItself: also with the last page that the job
-// wants, with a page that its stop_when made the last, and with one that brought nothing new.
+// TestWatermarkMovesHoweverASearchEndedByItself: at the last page that the job wants, at the page where
+// stop_when ended it, and at a page without new hits.
 func TestWatermarkMovesHoweverASearchEndedByItself(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -257,7 +256,7 @@ jobs:
 		t.Run(test.stop, func(t *testing.T) {
 			bare(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
-				if test.stop == runs.StopKnown { // by what another job saw
+				if test.stop == runs.StopKnown { // known from another job
 					w.performed(job.Overrides{}, "other")
 				}
 				if step := w.steps(w.mustRun(runs.OK))[0]; step.Stop != test.stop {
@@ -280,7 +279,7 @@ func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 			for range plan.Attempts {
 				w.service.FailNext(op, simulator.ServerError)
 			}
-			row, _ := w.run() // the error is told elsewhere
+			row, _ := w.run() // the error is tested elsewhere
 			if row == nil || row.Status != want {
 				t.Fatalf("with %s failing the run ended as %+v, want %s", op, row, want)
 			}
@@ -291,11 +290,10 @@ func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 	}
 }
 
-// TestBatchIsBoundedByItsBytes: rows alone tell nothing, as a few hundred can be as large
-// as memory has room for.
+// TestBatchIsBoundedByItsBytes, because a few hundred rows can be as large as the memory has room for.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	t.Parallel()
-	const pages, title = 12, 50 << 10 // some 2 MB a page
+	const pages, title = 12, 50 << 10 // about 2 MB per page
 	file := fmt.Sprintf(`
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -316,14 +314,14 @@ jobs:
 		for _, n := range batches {
 			answers += n
 		}
-		most := int64(8<<20/(title*outlier.MaxSize) + 1) // the bound of 8 MB may be passed by the last answer
+		most := int64(8<<20/(title*outlier.MaxSize) + 1) // the last answer may exceed the limit of 8 MB
 		if answers != pages || slices.Max(batches) > most || slices.Max(batches) < most-1 {
 			t.Errorf("batches of %v answers, want %d in all and about %d in each", batches, pages, most)
 		}
 	})
 }
 
-// largePages is a service whose hits have titles of so many letters.
+// largePages returns a service whose hits have titles of the given length.
 func largePages(t *testing.T, title int) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		connect(r)
@@ -346,7 +344,7 @@ func largePages(t *testing.T, title int) http.RoundTripper {
 	})
 }
 
-// scale is a sink that notes how many answers each batch has, and lets them go.
+// scale is a sink that records the number of answers in each batch, and discards them.
 type scale struct {
 	sinks.Sink
 	answers *[]int64

@@ -9,8 +9,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunWithoutAShareIsNotEmpty: it did not look, which is on record, with the
-// pages that it left.
+// TestRunWithoutAShareIsNotEmpty: the record says that it did not search, and how many pages it left.
 func TestRunWithoutAShareIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -42,7 +41,7 @@ jobs:
 	})
 }
 
-// TestWatermarkStaysWhereAShareCutTheSearch: what was left is searched when its turn comes.
+// TestWatermarkStaysWhereAShareCutTheSearch: the rest is searched in its next turn.
 func TestWatermarkStaysWhereAShareCutTheSearch(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -71,8 +70,8 @@ jobs:
 	})
 }
 
-// TestShareOfAPausedJobGoesToTheOthers for as long as it is paused: those that come after it want
-// nothing either, and what it wants after the pause is kept for it.
+// TestShareOfAPausedJobGoesToTheOthers as long as it is paused: jobs that come after it need nothing
+// either, and its share for the time after the pause is reserved.
 func TestShareOfAPausedJobGoesToTheOthers(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -93,7 +92,7 @@ jobs:
 					t.Fatal(err)
 				}
 				if p.Stored.Share == nil {
-					return -1 // it gets all that it asks for
+					return -1 // it gets everything that it asks for
 				}
 				return *p.Stored.Share
 			}

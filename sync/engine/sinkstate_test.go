@@ -19,16 +19,16 @@ import (
 // fakeSink is a sink that keeps only its watermark, and fails on request.
 type fakeSink struct {
 	name      string
-	broken    func() bool // at any call; nil for never
-	readOnly  bool        // fails when it is written to, and not when it is asked
+	broken    func() bool // fails all calls while it returns true; nil for never
+	readOnly  bool        // fails to write, but can be read
 	mark      int64
 	version   int64 // of the operations tables
 	mu        sync.Mutex
-	shown     int64 // the mark when it published last
+	shown     int64 // the mark at the last publication
 	published int
 }
 
-// reads is what a reader sees meanwhile: the mark that is shown, and how often one was.
+// reads returns what a reader sees: the published mark, and the number of publications.
 func (s *fakeSink) reads() (shown int64, published int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,14 +82,14 @@ func (s *fakeSink) Publish(_ context.Context, ops *sinks.Ops) error {
 
 func (s *fakeSink) Close() error { return nil }
 
-// between reports whether it is between two instants after now.
+// between returns a function that reports whether the time is between from and to after now.
 func between(from, to time.Duration) func() bool {
 	began := time.Now()
 	return func() bool { return time.Since(began) >= from && time.Since(began) < to }
 }
 
-// serveInto runs the schedule for d into the given sinks, and returns the runs, oldest
-// first, and the log.
+// serveInto runs the schedule for d with the given sinks, and returns the runs, oldest first, and the
+// log.
 func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]runs.Run, string) {
 	w.Helper()
 	e, stop := w.open()
@@ -111,7 +111,7 @@ func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]runs.Run, st
 	return rows, log.String()
 }
 
-// overlappingFile has two jobs whose runs overlap, so that there is never a moment without one.
+// overlappingFile has two jobs whose runs overlap, so that there is always a run in progress.
 const overlappingFile = `
 version: 1
 service: {url: "sim://", limit: 20/min}
@@ -153,7 +153,7 @@ func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 	})
 }
 
-// TestRunIsPartialWhileOneSinkWorks, and names the one that does not.
+// TestRunIsPartialWhileOneSinkWorks, and names the failed one.
 func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -205,8 +205,8 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, also over several processes.
-// Buying resumes by itself.
+// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, even over several processes.
+// Buying resumes automatically.
 func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -222,10 +222,10 @@ jobs:
 		one := &fakeSink{name: "duckdb", readOnly: true, broken: between(90*time.Minute, 10*time.Hour+30*time.Minute)}
 		two := &fakeSink{name: "parquet", readOnly: true, broken: one.broken}
 		bought := 0
-		for process := range 5 { // each lives for an hour and a half
+		for process := range 5 { // each runs for an hour and a half
 			w.serveInto(90*time.Minute, one, two)
 			if pages := w.calls("search"); process == 2 {
-				bought = pages // until 4:30; no sink has worked since 2:00, when there was something to be written
+				bought = pages // until 4:30: no sink has worked since 2:00, when there was something to write
 			} else if process > 2 && pages > bought || pages == 0 {
 				t.Errorf("%d pages were bought until %s, %d of them until 4:30", pages, time.Since(began), bought)
 			}
@@ -244,8 +244,8 @@ jobs:
 	})
 }
 
-// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a new process tries the sinks before
-// it refuses.
+// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a new process tries the sinks before it
+// refuses to buy.
 func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -262,7 +262,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 			t.Fatalf("the run is %s while its sink fails", r.Status)
 		}
 		spent := w.spent()
-		time.Sleep(7 * time.Hour) // what was bought is reused no more
+		time.Sleep(7 * time.Hour) // the bought pages are too old to be reused
 		if r, err := run(); !isSinksDown(err) || w.spent() > spent {
 			t.Fatalf("run %v, error %v and %d credits, want none while no sink works", r, err, w.spent()-spent)
 		}
@@ -346,8 +346,8 @@ func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	})
 }
 
-// TestPausedRunShowsWhyItIsPaused: the run reaches its cap while a sink recovers that has answers
-// which the journal does not have.
+// TestPausedRunShowsWhyItIsPaused: the run reaches its cap while a sink recovers that has answers missing
+// from the journal.
 func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
@@ -368,8 +368,8 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	})
 }
 
-// TestStopLeavesALongWayToTheNextStart: a sink that has to load the whole journal must not delay the
-// end of the process.
+// TestStopLeavesALongWayToTheNextStart: a sink that must load the whole journal does not delay the end of
+// the process.
 func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -391,7 +391,7 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 			}
 		}, publish: func(*sinks.Ops) {}}
 		all := []sinks.Sink{one}
-		for mark := range int64(5) { // where others stand, a batch ends
+		for mark := range int64(5) { // batches end at the marks of other sinks
 			all = append(all, &fakeSink{name: "duckdb", mark: mark + 1})
 		}
 		l, err := load.New(w.ctx, e.Store, all, e.log(), func() {})
@@ -407,7 +407,7 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 	})
 }
 
-// TestFailedFillIsNotRecorded: the sink may be a new one, beside that which readers have.
+// TestFailedFillIsNotRecorded: the sink may be a new one, beside the one that readers have.
 func TestFailedFillIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {

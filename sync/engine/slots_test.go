@@ -13,8 +13,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestTenJobsFetchTheSameChannelsOnce, and leave no slot of the limit idle while
-// anything is due.
+// TestTenJobsFetchTheSameChannelsOnce, and leave no slot of the rate limit unused while anything is due.
 func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	t.Parallel()
 	const channels = 1000
@@ -48,7 +47,7 @@ func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 		if len(rows) != 10 {
 			t.Errorf("%d runs, want 10", len(rows))
 		}
-		const slack = time.Second // what the limiter keeps back for jitter; an idle slot would be six seconds
+		const slack = time.Second // the limiter's margin for jitter; an unused slot would be six seconds
 		for i := 10; i < len(sent); i++ {
 			if gap := sent[i].Sub(sent[i-10]); gap > time.Minute+slack {
 				t.Errorf("call %d left %s after the tenth before it: a slot was idle", i, gap)
@@ -57,8 +56,8 @@ func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	})
 }
 
-// TestFreeSlotIsNotWaitedFor by a clock that goes on between two looks at it, as no clock of a
-// bubble does.
+// TestFreeSlotIsNotWaitedFor when the clock advances between two readings, which a bubble's clock does
+// not do.
 func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	limiter, err := pace.Open(pace.Quota{Requests: 10, Window: time.Minute}, pace.Options{})
@@ -77,7 +76,8 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestRunReportsItsWaitForThePace: its data calls, too, of which the first in the queue waits.
+// TestRunReportsItsWaitForThePace, including that of its data calls, of which the first one in the queue
+// waits.
 func TestRunReportsItsWaitForThePace(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {

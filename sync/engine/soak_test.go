@@ -48,7 +48,7 @@ jobs:
     videos: {id: {sql: "select video_id from outliers order by video_id limit 5"}, fetch: [details]}
 `
 
-// sometimes makes about one call in twenty fail, in any way but those that need a person.
+// sometimes makes about one call in twenty fail, in any way that needs no user.
 func sometimes(s *simulator.Service, random *rand.Rand) http.RoundTripper {
 	faults := []simulator.Fault{
 		simulator.Unreachable, simulator.DropRequest, simulator.RateLimited, simulator.ServerError, simulator.GatewayPage,
@@ -67,23 +67,23 @@ func sometimes(s *simulator.Service, random *rand.Rand) http.RoundTripper {
 	})
 }
 
-// usage is what a process holds, and what its state has grown to.
+// usage is the resources of a process, and the size of its state.
 type usage struct {
 	heap, resident, goroutines, files float64
 
-	bytes, answers int64 // of the state, without the sinks' files; of the journal
+	bytes, answers int64 // size of the state, without the sinks' files; answers in the journal
 }
 
 func (w *workshop) usage(e *Engine) (u usage, err error) {
 	runtime.GC()
-	runtime.GC() // the first one runs what frees the rest
+	runtime.GC() // the first one runs finalizers, which free more
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	u.heap, u.goroutines = float64(memory.HeapAlloc), float64(runtime.NumGoroutine())
 	if u.resident, err = resident(); err != nil {
 		return u, err
 	}
-	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // Linux alone has it
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // only on Linux
 		u.files = float64(len(open))
 	}
 	if u.answers, err = e.Store.Journal.End(); err != nil {
@@ -102,8 +102,8 @@ func (w *workshop) usage(e *Engine) (u usage, err error) {
 	return u, err
 }
 
-// resident is the memory of the process, with that of DuckDB and SQLite, once the heap has given
-// back what it does not need; 0 where the system does not say. It is in bytes.
+// resident returns the memory of the process in bytes, including DuckDB and SQLite, after the heap has
+// returned unused memory; 0 if the system does not report it.
 func resident() (float64, error) {
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/statm")
@@ -117,8 +117,7 @@ func resident() (float64, error) {
 	return pages * float64(os.Getpagesize()), err
 }
 
-// need is what samples that follow each other come to: means, and the bytes by which the
-// state has grown for each answer.
+// need summarizes consecutive samples: means, and the bytes by which the state has grown per answer.
 type need struct{ heap, resident, goroutines, files, perAnswer float64 }
 
 func needOf(samples []usage) (n need) {
@@ -137,10 +136,10 @@ func (n need) String() string {
 		n.heap/1e6, n.resident/1e6, n.goroutines, n.files, n.perAnswer)
 }
 
-// TestDaemonLeftAlone: while one call in twenty fails, a daemon needs no more in the last
-// quarter of its time than in the second, and no reader of the published file fails. By default
-// it serves a few hours, in which memory and state are not yet where they stay: those are asked
-// of `-soak 72h`. It is not parallel, as it counts what the whole process has.
+// TestDaemonLeftAlone: while one call in twenty fails, a daemon needs no more resources in the last
+// quarter of its time than in the second, and no reader of the published file fails. By default it runs
+// for a few hours, in which memory and state do not settle yet: `-soak 72h` tests them. It is not
+// parallel, because it measures the whole process.
 func TestDaemonLeftAlone(t *testing.T) {
 	lasts, whole := *soak, *soak >= 2*day
 	if lasts == 0 {
@@ -218,7 +217,8 @@ func TestDaemonLeftAlone(t *testing.T) {
 	})
 }
 
-// every is how long has passed, at each step until ctx ends; the first one is after a delay.
+// every calls a function with the elapsed time at each step until ctx ends; the first step is after a
+// delay.
 func every(ctx context.Context, step, delay time.Duration) func(func(time.Duration) bool) {
 	return func(yield func(time.Duration) bool) {
 		begin := time.Now()

@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/job"
 )
 
-// TestWhatWasContinuedIsForgottenWithTheInstant: a daemon that lives for years remembers no more
-// than one that has just begun.
+// TestWhatWasContinuedIsForgottenWithTheInstant: a daemon that runs for years remembers no more than one
+// that has just started.
 func TestWhatWasContinuedIsForgottenWithTheInstant(t *testing.T) {
 	s := &scheduler{tried: map[string]triedRuns{}}
 	a := &Appointment{Spec: &job.Spec{Name: "coffee"}, Due: time.Unix(0, 0)}

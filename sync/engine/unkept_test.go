@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// refusing lets the database refuse what when says, as a disk that is full for a moment
-// would, while the only job is run.
+// refusing runs the only job while the database refuses the statements in when, as it would with a full
+// disk.
 func (w *workshop) refusing(when string) (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
@@ -24,7 +24,7 @@ func (w *workshop) refusing(when string) (*runs.Run, error) {
 	return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 }
 
-// alter changes the database behind the store's back.
+// alter changes the database without the store.
 func (w *workshop) alter(statement string) {
 	w.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(w.data(), "state", "state.db"))
@@ -37,12 +37,12 @@ func (w *workshop) alter(statement string) {
 	}
 }
 
-// TestCursorStaysBehindAPageThatCouldNotBeKept: the answer is in the journal, but its hits
-// are not on record. The search goes on with that page, and does not buy it again.
+// TestCursorStaysBehindAPageThatCouldNotBeKept: the answer is in the journal, but its hits are not
+// stored. The search continues with that page, and does not buy it again.
 func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
-		// What was left is noted when the run ends, and not with the page.
+		// What was left is recorded when the run ends, not with the page.
 		row, err := w.refusing(`BEFORE UPDATE ON steps WHEN new.next > old.next AND new.left_pages = -1`)
 		if _, ok := errors.AsType[*outlier.UnkeptError](err); !ok || row.Status != runs.Failed {
 			t.Fatalf("status %s, error %v; want a run that failed with an *outlier.UnkeptError", row.Status, err)
@@ -62,8 +62,8 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 	})
 }
 
-// TestDueTimeIsPendingUntilItsRunIsRecorded: the disk is full from half past six to
-// seven, and a job is due then.
+// TestDueTimeIsPendingUntilItsRunIsRecorded: the disk is full from half past six to seven, and a job is
+// due in that time.
 func TestDueTimeIsPendingUntilItsRunIsRecorded(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
@@ -86,7 +86,7 @@ func TestDueTimeIsPendingUntilItsRunIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRunThatCannotBeReadStopsNoOther: neither its own job, nor another one.
+// TestRunThatCannotBeReadStopsNoOther, neither of its own job nor of another one.
 func TestRunThatCannotBeReadStopsNoOther(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -99,7 +99,7 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		time.Sleep(11*time.Hour + 59*time.Minute)
 		w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
-		w.serve(10 * time.Minute) // leaves an unfinished run of both
+		w.serve(10 * time.Minute) // leaves an unfinished run of each job
 		w.wire = w.service.Transport()
 		w.alter(`UPDATE runs SET plan = CAST('{"pages":"x"}' AS BLOB) WHERE job = 'broken'`)
 		rows := w.serve(12 * time.Hour)
@@ -109,8 +109,8 @@ jobs:
 	})
 }
 
-// TestMissingEntityIsNotRequestedForever: what cannot be noted ends the run, as
-// the same call would be the next one again.
+// TestMissingEntityIsNotRequestedForever: an answer that cannot be recorded ends the run, because the
+// same call would be the next one again.
 func TestMissingEntityIsNotRequestedForever(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
@@ -129,8 +129,8 @@ func TestMissingEntityIsNotRequestedForever(t *testing.T) {
 	})
 }
 
-// TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson: it is running at the service, and
-// nothing here says so.
+// TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson: the scan is running at the service, but nothing is
+// stored about it.
 func TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	const file = `

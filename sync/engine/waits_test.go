@@ -8,7 +8,7 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestWaitsAreCountedByTheirReason: the learned limit, a refusal, and the pause before another try.
+// TestWaitsAreCountedByTheirReason: the rate limit, a refusal, and the back-off.
 func TestWaitsAreCountedByTheirReason(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -18,8 +18,8 @@ jobs:
   b: {search: {query: [home espresso]}, enrich: {details: {}, comments: {top: 1}}}
 `
 
-// TestRunWaitsForCallsThatAnotherJobQueuedFirst: a run is not done while what it asks for is
-// not, although another job's run is the one that asked for it first, and was killed.
+// TestRunWaitsForCallsThatAnotherJobQueuedFirst: a run is not finished until the calls that it needs are
+// made, even if a killed run of another job queued them first.
 func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 	t.Parallel()
 	bare(t, sharedFile, func(w *workshop) {
@@ -58,8 +58,8 @@ func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 	})
 }
 
-// TestRequestCapCountsCallsThatOthersQueuedFirst: whichever job makes them, and goes on with
-// them later, has made them.
+// TestRequestCapCountsCallsThatOthersQueuedFirst: calls count for the run that makes or continues them,
+// whichever job queued them.
 func TestRequestCapCountsCallsThatOthersQueuedFirst(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -89,7 +89,7 @@ jobs:
 	})
 }
 
-// TestEachRunCountsTheCallsThatItWaitedFor, also those that are another's on record.
+// TestEachRunCountsTheCallsThatItWaitedFor, including those that are recorded for another run.
 func TestEachRunCountsTheCallsThatItWaitedFor(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -25,23 +25,23 @@ jobs:
     budget: {per_run: 8}
 `
 
-// from is the day with which the window of the job's next request begins.
+// from returns the day on which the window of a run's request begins.
 func (w *workshop) from(row *runs.Run) string {
 	w.Helper()
 	return strings.TrimSuffix(w.steps(row)[0].Window, "..")
 }
 
-// days is a day so many days after the first one of the bubble.
+// days returns the date n days after the start of the bubble.
 func days(n int) string {
 	return time.Date(2000, 1, 1+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
 
-// TestWindowStartsWherePageOneOfTheLastSuccessWasRequested less the overlap: not where it
-// ended, and not where a search that did not end by itself was.
+// TestWindowStartsWherePageOneOfTheLastSuccessWasRequested, minus the overlap: not where that search
+// ended, and not where a search was that did not end by itself.
 func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
-		time.Sleep(day - 30*time.Second) // page one is asked for on one day, and page two on the next
+		time.Sleep(day - 30*time.Second) // page one is requested on one day, and page two on the next
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Query().Get("from") == "1" {
 				time.Sleep(50 * time.Second)
@@ -61,7 +61,7 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 	})
 }
 
-// TestWatermarkMovesWithoutTheEnrichment: the pages were searched.
+// TestWatermarkMovesWithoutTheEnrichment, because the pages were searched.
 func TestWatermarkMovesWithoutTheEnrichment(t *testing.T) {
 	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
@@ -76,7 +76,7 @@ func TestWatermarkMovesWithoutTheEnrichment(t *testing.T) {
 	})
 }
 
-// TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch: what was left is looked for again.
+// TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch: the rest is searched again.
 func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -97,7 +97,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 				if test.faults < 0 {
 					w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
 				}
-				row, _ := w.run() // how it ends is told elsewhere
+				row, _ := w.run() // how it ends is tested elsewhere
 				if step := w.steps(row)[0]; step.Left != test.left {
 					t.Errorf("%d pages are left, want %d", step.Left, test.left)
 				}
@@ -111,8 +111,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 	}
 }
 
-// TestOnlyAChangedQueryStartsFromTheBeginning: a watermark belongs to what is
-// searched.
+// TestOnlyAChangedQueryStartsFromTheBeginning: a watermark belongs to what is searched for.
 func TestOnlyAChangedQueryStartsFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
@@ -141,8 +140,8 @@ func TestOnlyAChangedQueryStartsFromTheBeginning(t *testing.T) {
 	}
 }
 
-// TestStopWhenCountsIdsUnknownBeforeTheRun: what an earlier page of the same run brought
-// is as new as before, and page one never ends a search.
+// TestStopWhenCountsIdsUnknownBeforeTheRun: ids of an earlier page of the same run still count as new,
+// and page one never ends a search.
 func TestStopWhenCountsIdsUnknownBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -154,7 +153,7 @@ jobs:
 	for _, test := range []struct {
 		name          string
 		before, after [][]int // the pages of a first and a second run
-		taken         int     // by the second
+		taken         int     // pages of the second run
 	}{
 		{"all new", nil, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}, 4},
 		{"page one all known", [][]int{numbers(0, 40)}, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}, 4},
@@ -178,8 +177,8 @@ jobs:
 	}
 }
 
-// TestStopWhenKnowsOnlyWhatASearchHasCovered: what was seen by a run that a person has
-// overridden, or by a search that a cap or an error has cut, ends no later search early.
+// TestStopWhenKnowsOnlyWhatASearchHasCovered: ids seen by an overridden run, or by a search that a cap or
+// an error has cut off, end no later search early.
 func TestStopWhenKnowsOnlyWhatASearchHasCovered(t *testing.T) {
 	t.Parallel()
 	const file = `

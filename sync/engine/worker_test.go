@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// callsFor are the service's calls that speak of a text, in the order in which they came.
+// callsFor returns the service's calls that contain a text, in the order in which they came.
 func (w *workshop) callsFor(text string) (found []simulator.Call) {
 	for _, call := range w.service.Books().Calls {
 		if strings.Contains(call.Identity, text) {
@@ -22,13 +22,13 @@ func (w *workshop) callsFor(text string) (found []simulator.Call) {
 	return found
 }
 
-// runsOf are the runs of a job among runs.
+// runsOf returns the runs of a job among runs.
 func runsOf(rows []runs.Run, name string) []runs.Run {
 	return slices.DeleteFunc(slices.Clone(rows), func(r runs.Run) bool { return r.Job != name })
 }
 
-// TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and what is new is
-// worth more than what is nice to know.
+// TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and pages have priority over data
+// calls.
 func TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -59,9 +59,8 @@ jobs:
 	})
 }
 
-// TestPageTakesTheSlotThatADataCallWaitedFor: no call is in anybody's hands while the limiter
-// lets nothing leave, so that what comes due meanwhile has the next slot, and its run is on
-// record at its time.
+// TestPageTakesTheSlotThatADataCallWaitedFor: no call is chosen while the rate limit allows none, so a
+// page that becomes due meanwhile gets the next slot, and its run is recorded on time.
 func TestPageTakesTheSlotThatADataCallWaitedFor(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -92,8 +91,8 @@ jobs:
 	})
 }
 
-// TestRunThatHasItsPagesEndsWhenTheNextOneIsDue: it holds no search, its queue goes on, and
-// a job has one run at a time.
+// TestRunThatHasItsPagesEndsWhenTheNextOneIsDue: it has no open search, its queue continues, and a job
+// has one run at a time.
 func TestRunThatHasItsPagesEndsWhenTheNextOneIsDue(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -123,7 +122,7 @@ jobs:
 	})
 }
 
-// TestJobThatStillTakesPagesStartsOnceAfterThem whatever has come due meanwhile.
+// TestJobThatStillTakesPagesStartsOnceAfterThem, however many due times have passed.
 func TestJobThatStillTakesPagesStartsOnceAfterThem(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -147,8 +146,8 @@ jobs:
 	})
 }
 
-// TestCatchUpDecidesAboutMissedDueTimes: while nobody was there, and while a run
-// of the job itself was under way.
+// TestCatchUpDecidesAboutMissedDueTimes: those missed while no process ran, and while a run of the job
+// itself was in progress.
 func TestCatchUpDecidesAboutMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -157,10 +156,10 @@ service: {url: "sim://", limit: 1/min}
 jobs:
   often: {every: 4h, catch_up: CATCH, reuse_for: 1m, search: {query: [home espresso], pages: 3}, enrich: {details: {}, comments: {}, transcript: {}}, budget: {per_run: 6}}
 `
-	for catch, want := range map[string][]int{ // the hours of the due instants
+	for catch, want := range map[string][]int{ // hours of the due times
 		"latest": {4, 8, 12, 24},
 		"all":    {4, 8, 12, 16, 20, 24},
-		"none":   {4, 12}, // ten minutes late would do
+		"none":   {4, 12}, // ten minutes late would be accepted
 	} {
 		t.Run(catch, func(t *testing.T) {
 			bare(t, strings.Replace(file, "CATCH", catch, 1), func(w *workshop) {
@@ -169,9 +168,9 @@ jobs:
 					t.Fatalf("runs %+v; want a first one that takes more than three hours", rows)
 				}
 				time.Sleep(3 * time.Hour)
-				w.serve(3 * time.Hour) // the instant at 8 has passed by two hours
+				w.serve(3 * time.Hour) // the due time at 8 was two hours ago
 				time.Sleep(11*time.Hour + 30*time.Minute)
-				rows := w.serve(time.Hour) // the one at 24 has passed by half an hour
+				rows := w.serve(time.Hour) // the one at 24 was half an hour ago
 				var hours []int
 				for _, run := range rows {
 					hours = append(hours, int(run.Due.Sub(began).Hours()))
@@ -202,7 +201,7 @@ jobs:
 	})
 }
 
-// TestRequestCapEndsTheRunAndNotItsQueue: a request is one whether or not it costs credits.
+// TestRequestCapEndsTheRunAndNotItsQueue: requests count whether or not they cost credits.
 func TestRequestCapEndsTheRunAndNotItsQueue(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -254,8 +253,8 @@ jobs:
 	})
 }
 
-// TestInterruptedScheduledRunIsContinued: a run that a stop or a kill cut short is continued
-// at once, but one by hand is its person's to continue.
+// TestInterruptedScheduledRunIsContinued: a run interrupted by a stop or a kill is continued at once, but
+// one by hand only by its user.
 func TestInterruptedScheduledRunIsContinued(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -283,7 +282,7 @@ jobs:
 	})
 }
 
-// TestManualRunIsContinuedByItsCommand and not the schedule's.
+// TestManualRunIsContinuedByItsCommand, not by the schedule.
 func TestManualRunIsContinuedByItsCommand(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
@@ -303,8 +302,8 @@ func TestManualRunIsContinuedByItsCommand(t *testing.T) {
 	})
 }
 
-// TestRunningScanDelaysNoJob: a schedule works on other jobs meanwhile, and goes on
-// with the scan after a restart.
+// TestRunningScanDelaysNoJob: the schedule works on other jobs meanwhile, and continues the scan after a
+// restart.
 func TestRunningScanDelaysNoJob(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "  niche:\n", "  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 5}}}\n  niche:\n    schedule: \"30 0 * * *\"\n", 1)
@@ -329,7 +328,7 @@ func TestRunningScanDelaysNoJob(t *testing.T) {
 	})
 }
 
-// TestCallThatFailedIsMadeAgainWhenItsTimeHasCome and what it brings is published.
+// TestCallThatFailedIsMadeAgainWhenItsTimeHasCome, and its results are published.
 func TestCallThatFailedIsMadeAgainWhenItsTimeHasCome(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -368,7 +367,7 @@ jobs:
 	})
 }
 
-// TestRunIsContinuedOnce: resuming is tried again where it failed for one of the jobs.
+// TestRunIsContinuedOnce: resuming is tried again if it failed for one of the jobs.
 func TestRunIsContinuedOnce(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -38,18 +38,18 @@ type workshop struct {
 	wire    http.RoundTripper // the service's, unless a test replaces it
 	config  *job.Config
 	ctx     context.Context
-	bare    bool                              // without sinks, which most questions do not need
-	single  bool                              // with the DuckDB sink alone, for what takes long
-	asks    bool                              // asks the service for its time before the first purchase; else it is agreed on from the beginning
-	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
+	bare    bool                              // without sinks, which most tests do not need
+	single  bool                              // with only the DuckDB sink, for long tests
+	asks    bool                              // request the time from the service; else the clock is confirmed
+	pacer   func(outlier.Pacer) outlier.Pacer // wraps the pacer; nil for none
 	log     *slog.Logger                      // nil for none
-	free    func(string) (uint64, error)      // tells the room on the disk; nil asks the file system
+	free    func(string) (uint64, error)      // returns the free space of the disk; nil asks the file system
 }
 
 const testKey = "a-key-for-tests"
 
-// littleRoom is what must be free for a state of tests, in bytes. A share of it is written
-// at each open; of the usual amount that is 32 MiB.
+// littleRoom is the free space that tests require, in bytes. A part of it is written at each open; with
+// the default that would be 32 MiB.
 const littleRoom = 1 << 20
 
 // jobsFile is the job that most tests run.
@@ -168,7 +168,7 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 }
 
-// openSinks gives the engine both sinks and returns what closes them.
+// openSinks opens both sinks for the engine and returns functions that close them.
 func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	w.Helper()
 	duck, err := duckdb.Open(w.ctx, duckdb.Options{
@@ -190,7 +190,7 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	return []func() error{duck.Close, files.Close}
 }
 
-// seeds is the SQL of jobs over the published file, at the virtual time.
+// seeds runs the SQL of jobs on the published file, at the virtual time.
 func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, error) {
 	return query.IDs{Path: w.duckdb(), Column: column, Now: time.Now().In(w.config.Timezone)}.Query(ctx, sql)
 }
@@ -205,7 +205,7 @@ func (w *workshop) run() (*runs.Run, error) {
 	return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 }
 
-// mustRun is run for tests that expect the given end.
+// mustRun is run, and fails the test if the run ends in another way.
 func (w *workshop) mustRun(want runs.Status) *runs.Run {
 	w.Helper()
 	row, err := w.run()
@@ -215,7 +215,7 @@ func (w *workshop) mustRun(want runs.Status) *runs.Run {
 	return row
 }
 
-// count asks the published file for one number.
+// count queries the published file for one number.
 func (w *workshop) count(sql string) (n int) {
 	w.Helper()
 	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
@@ -274,10 +274,10 @@ func single(t *testing.T, file string, test func(w *workshop)) {
 // calls returns how often the service was called.
 func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
 
-// spent is what the service has charged.
+// spent returns the credits that the service has charged.
 func (w *workshop) spent() outlier.Credits { return w.service.Books().Total.Spent() }
 
-// afterPages passes searches on, and answers everything else itself.
+// afterPages passes searches on to the service, and answers other calls itself.
 func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.Path, "/search/") {
