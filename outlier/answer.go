@@ -19,7 +19,7 @@ type Outcome string
 
 const (
 	Charged  Outcome = "charged"  // a complete answer arrived
-	Refunded Outcome = "refunded" // it provably failed: it was not sent, or the answer is the documented error JSON or a 429
+	Refunded Outcome = "refunded" // it provably failed: not sent, or answered by the documented error JSON or a 429
 	Unknown  Outcome = "unknown"  // no proof either way; counts as charged
 )
 

@@ -21,7 +21,8 @@ const answerVerb = "answer-sql"
 // answerCommand returns the hidden command of that process.
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
+		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.world.in, o.world.out) },
 	}
 }
@@ -32,8 +33,9 @@ const downloadVerb = "answer-download"
 // over a published file, in a format of export. Unlike export, it is confined.
 func downloadCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process", Hidden: true,
-		Args: cobra.ExactArgs(2),
+		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := o.queryText("-")
 			if err == nil {

@@ -106,7 +106,8 @@ type forgottenThings struct {
 // things counts an erasure. There may be more videos than requested, because of channels.
 func (f *forgetFlags) things(e *state.Erasure, left []string, erased bool) forgottenThings {
 	t := forgottenThings{
-		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased, Left: left,
+		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable,
+		Erased: erased, Left: left,
 	}
 	for _, id := range e.IDs {
 		if id.Kind == forgotten.Video {

@@ -112,7 +112,8 @@ func alertBindable(ctx context.Context, a job.Alert) error {
 	}
 	for _, key := range a.Key {
 		if !slices.Contains(names, key) {
-			return fmt.Errorf("the SQL returns no column %s, which key names; it returns %s", key, strings.Join(names, ", "))
+			return fmt.Errorf("the SQL returns no column %s, which key names; it returns %s",
+				key, strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -263,9 +263,10 @@ func (o *options) printable(config *job.Config) error {
 
 // typedAs maps keys of a job to flags.
 var typedAs = map[string]string{
-	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where", "enrich": "--enrich",
-	"title": "--title", "related_channel_id": "--channel", "thumbnail_video_id": "--thumbnail", "related_to": "--related-to",
-	"top": "--top", "refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
+	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where",
+	"enrich": "--enrich", "title": "--title", "related_channel_id": "--channel",
+	"thumbnail_video_id": "--thumbnail", "related_to": "--related-to", "top": "--top",
+	"refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
 }
 
 // typed reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself

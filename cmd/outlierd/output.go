@@ -102,7 +102,8 @@ func asksForJSON(args []string) bool {
 		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
 			arg += "=" + args[i+1]
 		}
-		if slices.Contains([]string{"-o=json", "-ojson", "--output=json", "-o=ndjson", "-ondjson", "--output=ndjson"}, arg) {
+		asJSON := []string{"-o=json", "-ojson", "--output=json", "-o=ndjson", "-ondjson", "--output=ndjson"}
+		if slices.Contains(asJSON, arg) {
 			return true
 		}
 	}

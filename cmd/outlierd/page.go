@@ -67,15 +67,18 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
 		for _, t := range recent {
 			now.Notifications = append(now.Notifications, page.Notification{
-				At: t.Time.In(zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
+				At: t.Time.In(zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets,
+				Waits: t.Waits,
 			})
 		}
 		return now, err
 	}
 	tables := publishedTables{path: published(p.Engine.Config), zone: zone}
 	sources := page.Sources{
-		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
-		Tables: catalog(), Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first, Download: tables.whole,
+		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video,
+		Channel: tables.channel, Tables: catalog(),
+		Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first,
+		Download: tables.whole,
 	}
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do := actions{p}

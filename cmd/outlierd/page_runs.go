@@ -66,7 +66,8 @@ func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
 func (c runsOnRecord) row(r *runs.Run) page.Run {
 	row := page.Run{
 		ID: r.ID, Short: r.ID[:min(shortID, len(r.ID))], Job: shown(r.Job), Status: string(r.Status),
-		Started: r.Started.In(c.zone).Format("2006-01-02 15:04"), Hits: r.Hits, New: r.NewHits, Credits: int64(r.Credits), Error: r.Error,
+		Started: r.Started.In(c.zone).Format("2006-01-02 15:04"), Hits: r.Hits, New: r.NewHits,
+		Credits: int64(r.Credits), Error: r.Error,
 	}
 	if !r.Ended.IsZero() {
 		row.Took = term.Duration(r.Ended.Sub(r.Started))
@@ -143,8 +144,9 @@ func (c runsOnRecord) call(l *ledger.Call, search string) page.Call {
 		left = l.AnsweredAt // when it was cancelled
 	}
 	call := page.Call{
-		Operation: string(l.Op), About: cmp.Or(l.Entity, search), Asked: left.Add(-l.Waited), Sent: l.SentAt, Answered: l.AnsweredAt,
-		Credits: int64(l.Price), Bad: l.Outcome != outlier.Charged && l.Outcome != "" && l.Status != http.StatusNotFound,
+		Operation: string(l.Op), About: cmp.Or(l.Entity, search), Asked: left.Add(-l.Waited), Sent: l.SentAt,
+		Answered: l.AnsweredAt, Credits: int64(l.Price),
+		Bad: l.Outcome != outlier.Charged && l.Outcome != "" && l.Status != http.StatusNotFound,
 	}
 	switch {
 	case l.Outcome == "":

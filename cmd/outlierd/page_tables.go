@@ -97,7 +97,8 @@ func (t publishedTables) curves(ctx context.Context, of []page.Outlier) (map[str
 
 // foundOrders maps the orders of [page.Filter] to columns.
 var foundOrders = map[string]string{
-	"found": "first_seen_at", "ratio": "average_views_ratio", "score": "z_score", "views": "view_count", "published": "published_at",
+	"found": "first_seen_at", "ratio": "average_views_ratio", "score": "z_score", "views": "view_count",
+	"published": "published_at",
 }
 
 // wanted converts a filter.
@@ -142,7 +143,8 @@ func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.V
 		t.each(query.Comments(f.ID), func(row cells) {
 			owner, _ := row.values[5].(bool)
 			v.Comments = append(v.Comments, page.Comment{
-				Author: row.text(0), Text: row.text(1), At: row.at(2), Likes: row.whole(3), Replies: row.whole(4), Owner: owner,
+				Author: row.text(0), Text: row.text(1), At: row.at(2), Likes: row.whole(3), Replies: row.whole(4),
+				Owner: owner,
 			})
 		}),
 		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*page.LinesPerPage, page.LinesPerPage), func(row cells) {

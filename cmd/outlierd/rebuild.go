@@ -210,8 +210,8 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 			return p.rebuildLake(ctx, o, s, fill)
 		}
 		return duckdb.Rebuild(ctx, duckdb.Options{
-			Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
-			Tables: schema.Tables(), Ops: schema.OpsTables(),
+			Private: filepath.Join(folder, duckdb.PrivateName), Published: path,
+			Temp: filepath.Join(folder, "tmp"), Memory: memory, Tables: schema.Tables(), Ops: schema.OpsTables(),
 		}, fill)
 	})
 	if err != nil {

@@ -77,7 +77,8 @@ func lockReplay(to string) (*os.File, error) {
 		return nil, err
 	}
 	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("another replay is writing in the folder of %s: wait until it has ended", to), file.Close())
+		return nil, errors.Join(
+			fmt.Errorf("another replay is writing in the folder of %s: wait until it has ended", to), file.Close())
 	}
 	return file, nil
 }

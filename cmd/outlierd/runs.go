@@ -293,7 +293,8 @@ func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 	if row.Status == runs.Running {
 		for i := range steps {
 			s := &steps[i]
-			row.Pages, row.Hits, row.NewHits = row.Pages+int64(s.Pages), row.Hits+int64(s.Hits), row.NewHits+int64(s.NewHits)
+			row.Pages, row.Hits = row.Pages+int64(s.Pages), row.Hits+int64(s.Hits)
+			row.NewHits += int64(s.NewHits)
 		}
 		row.Requests, row.Waited = spent.Requests, spent.Waited
 		row.Credits, row.Refunded = spent.Charged+spent.Unknown, spent.Refunded
@@ -301,9 +302,10 @@ func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 	d := &runDetails{
 		Run: row.ID, Job: row.Job, Status: row.Status, Trigger: row.Trigger, Due: row.Due,
 		Started: row.Started, Ended: row.Ended,
-		RestOf: row.RestOf, Error: row.Error, Pages: row.Pages, Hits: row.Hits, NewHits: row.NewHits, Requests: row.Requests,
-		Credits: row.Credits, Unknown: spent.Unknown, Refunded: row.Refunded, Missing: row.Missing, Failures: row.Failures,
-		Waited: row.Waited.Seconds(), Rows: row.Rows, Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
+		RestOf: row.RestOf, Error: row.Error, Pages: row.Pages, Hits: row.Hits, NewHits: row.NewHits,
+		Requests: row.Requests, Credits: row.Credits, Unknown: spent.Unknown, Refunded: row.Refunded,
+		Missing: row.Missing, Failures: row.Failures, Waited: row.Waited.Seconds(), Rows: row.Rows,
+		Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
 	}
 	if stored, err := plan.Decode(row.Plan); err == nil && len(row.Plan) > 0 {
 		if d.Flags = facts.Flags(row); d.Flags == "" && stored.Backfill != nil {
@@ -323,8 +325,9 @@ func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 
 func detailsOfSearch(s *runs.Step) searchDetails {
 	d := searchDetails{
-		Op: s.Query.Op(), Item: s.Item, Queries: s.Queries, Seeds: s.Seeds, Window: s.Window, Scan: s.Scan, Began: s.Began,
-		Pages: s.Pages, Reused: s.Reused, Hits: s.Hits, NewHits: s.NewHits, Seen: s.Seen, Credits: s.Credits, Stop: s.Stop,
+		Op: s.Query.Op(), Item: s.Item, Queries: s.Queries, Seeds: s.Seeds, Window: s.Window, Scan: s.Scan,
+		Began: s.Began, Pages: s.Pages, Reused: s.Reused, Hits: s.Hits, NewHits: s.NewHits, Seen: s.Seen,
+		Credits: s.Credits, Stop: s.Stop,
 		name: s.Name(),
 	}
 	if s.Total >= 0 {

@@ -69,7 +69,8 @@ func identify(path string) (identity, error) {
 	}
 	sum := sha256.Sum256(head)
 	return identity{
-		Device: uint64(stat.Dev), Inode: stat.Ino, Size: stat.Size, Changed: stat.Ctim.Nano(), Headers: hex.EncodeToString(sum[:]),
+		Device: uint64(stat.Dev), Inode: stat.Ino, Size: stat.Size, Changed: stat.Ctim.Nano(),
+		Headers: hex.EncodeToString(sum[:]),
 	}, nil
 }
 

@@ -30,8 +30,9 @@ func Hits(lo, hi int64) sinks.Batch {
 func hit(r *rand.Rand, id int64) Row {
 	video, channel := fmt.Sprintf("%011x", r.Uint64N(1<<44)), r.IntN(300)
 	row := Row{"source": "search", "queries": []any{"street food"}, "item": "food", "page": id % 5, "rank": int64(r.IntN(200)),
-		"_run_id": "0199a3c2-7b1e-7d3a-9c55-0123456789ab", "_job": "food", sinks.ResponseID: id, sinks.ObservedAt: moment(id),
-		"video_id": video, "kind": "video", "channel_id": fmt.Sprintf("UC%022d", channel), "channel_title": fmt.Sprintf("Channel %d", channel),
+		"_run_id": "0199a3c2-7b1e-7d3a-9c55-0123456789ab", "_job": "food", sinks.ResponseID: id,
+		sinks.ObservedAt: moment(id), "video_id": video, "kind": "video",
+		"channel_id": fmt.Sprintf("UC%022d", channel), "channel_title": fmt.Sprintf("Channel %d", channel),
 		"channel_handle": fmt.Sprintf("@channel%d", channel), "language": "en", "quality": "hd",
 		"title":         fmt.Sprintf("How %x made %d bowls of %x before dawn 🍜", r.Uint32(), r.IntN(1000), r.Uint32()),
 		"thumbnail_url": "https://img.example.com/vi/" + video + "/high.jpg",

@@ -17,7 +17,8 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 	var kept []Row
 	for _, a := range j[:hi] {
 		for _, gone := range a.Gone[table] {
-			kept = slices.DeleteFunc(kept, func(old Row) bool { return key(old, table.Identity()) == key(gone, table.Identity()) })
+			of := table.Identity()
+			kept = slices.DeleteFunc(kept, func(old Row) bool { return key(old, of) == key(gone, of) })
 		}
 		var replaced bool
 		for _, row := range a.Rows[table] {

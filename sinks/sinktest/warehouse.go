@@ -17,8 +17,9 @@ import (
 // transcripts, and most columns are in tables with few rows.
 var perVideo = map[string]int{
 	"outliers": 4, "outliers_history": 5, "videos": 1, "videos_history": 2, "comments": 20, "comment_counts": 1,
-	"comment_counts_history": 1, "transcripts": 1, "transcript_events": 150, "channel_uploads": 8, "channel_uploads_history": 9,
-	"channels": 1, "channels_history": 1, "channel_statistics": 1, "channel_statistics_history": 1,
+	"comment_counts_history": 1, "transcripts": 1, "transcript_events": 150, "channel_uploads": 8,
+	"channel_uploads_history": 9, "channels": 1, "channels_history": 1, "channel_statistics": 1,
+	"channel_statistics_history": 1,
 }
 
 // WarehouseAnswer is the approximate size of one answer of [Warehouse] in a DuckDB file, in bytes.

@@ -152,7 +152,8 @@ func (r *Reader) addSinks(s *Status) error {
 			return err
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
-			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers, Since: tail.Since, SinkState: state,
+			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers,
+			Since: tail.Since, SinkState: state,
 		})
 		if tail.Last.After(s.Newest) {
 			s.Newest = tail.Last

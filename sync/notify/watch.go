@@ -240,7 +240,8 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 func (w *Watcher) file() condition {
 	c := condition{
 		kind:  FileRefused,
-		title: "The edited job file was refused, and the old one stays in use", over: "The job file on disk is in use again",
+		title: "The edited job file was refused, and the old one stays in use",
+		over:  "The job file on disk is in use again",
 	}
 	if why := w.refused.Load(); why != nil && *why != "" {
 		c.holds, c.text = true, *why+"\n`outlierd lint` shows all mistakes. A corrected file is applied without a restart."

@@ -74,8 +74,9 @@ type Lake struct {
 // without an end, and more calls than the pace allows.
 func Count(u Use, cost Cost) (*Month, error) {
 	month := &Month{
-		Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{}, Written: map[string]float64{},
-		rewritten: map[string]float64{}, merged: map[string]float64{}, single: map[string]float64{},
+		Calls: map[outlier.Operation]float64{}, Rows: map[string]float64{}, Shown: map[string]float64{},
+		Written: map[string]float64{}, rewritten: map[string]float64{}, merged: map[string]float64{},
+		single: map[string]float64{},
 	}
 	until := u.From.AddDate(0, 0, u.Days)
 	calendar := plan.NewCalendar(u.Config, u.From, until)

@@ -92,9 +92,9 @@ type limit struct {
 // progressOf encodes the engine's progress.
 func progressOf(p engine.Progress) *Progress {
 	out := &Progress{
-		Job: p.Job, Started: p.Started, Pages: p.Pages, Calls: p.Tasks, Done: p.Done, Queued: p.Queued, Missing: p.Missing,
-		Failures: p.Failures, Charged: p.Spend.Charged, Unknown: p.Spend.Unknown, PerRun: p.PerRun, Doing: p.Doing,
-		Until: p.Until, Left: p.Left.Seconds(),
+		Job: p.Job, Started: p.Started, Pages: p.Pages, Calls: p.Tasks, Done: p.Done, Queued: p.Queued,
+		Missing: p.Missing, Failures: p.Failures, Charged: p.Spend.Charged, Unknown: p.Spend.Unknown,
+		PerRun: p.PerRun, Doing: p.Doing, Until: p.Until, Left: p.Left.Seconds(),
 		Pace: limit{p.Pace.Limit, p.Pace.Window.Seconds(), p.Pace.Remaining, p.Pace.Reset, p.Pace.Learned},
 	}
 	if p.Pages == job.AllPages {
@@ -116,8 +116,8 @@ func (p *Progress) ofEngine(run string) engine.Progress {
 	out := engine.Progress{
 		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,
 		Queued: p.Queued, Missing: p.Missing,
-		Failures: p.Failures, Spend: ledger.Spend{Charged: p.Charged, Unknown: p.Unknown}, PerRun: p.PerRun, Doing: p.Doing,
-		Until: p.Until, Left: seconds(p.Left), Fresh: map[time.Duration]int{},
+		Failures: p.Failures, Spend: ledger.Spend{Charged: p.Charged, Unknown: p.Unknown}, PerRun: p.PerRun,
+		Doing: p.Doing, Until: p.Until, Left: seconds(p.Left), Fresh: map[time.Duration]int{},
 		Pace: pace.Status{Limit: p.Pace.Requests, Window: seconds(p.Pace.Window), Remaining: p.Pace.Remaining,
 			Reset: p.Pace.Reset, Learned: p.Pace.Learned},
 	}

@@ -68,7 +68,8 @@ var liveScript []byte
 var askScript []byte
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline, "segment": url.PathEscape,
+	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline,
+	"segment": url.PathEscape,
 }).ParseFS(files, "*.html"))
 
 // head is the data of a page's head.

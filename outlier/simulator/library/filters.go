@@ -34,7 +34,8 @@ var hitTerms = terms[*Hit]{
 	lists: map[string]func(h *Hit, vs []string) bool{
 		"language": func(h *Hit, vs []string) bool { return slices.Contains(vs, languages[h.Channel.language]) },
 		"excludeKeyword": func(h *Hit, vs []string) bool {
-			return !slices.ContainsFunc(vs, func(v string) bool { return strings.Contains(h.texts().lower, strings.ToLower(v)) })
+			has := func(v string) bool { return strings.Contains(h.texts().lower, strings.ToLower(v)) }
+			return !slices.ContainsFunc(vs, has)
 		},
 	},
 	orders: map[string]score[*Hit]{

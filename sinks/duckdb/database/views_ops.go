@@ -131,7 +131,8 @@ var spendByDay = View{
 var saturation = View{
 	Name: "ops.saturation",
 	Comment: "How much of the result of each search was new, run by run: " +
-		"if new_share stays low, the search finds little that is new. Scans and searches for which nothing was sent are left out.",
+		"if new_share stays low, the search finds little that is new. " +
+		"Scans and searches for which nothing was sent are left out.",
 	Columns: []ViewColumn{
 		{"job", "name in jobs.yaml"},
 		{"item", "the `for_each` value; NULL if there is none"},
@@ -188,7 +189,8 @@ func countTables() string {
 			at = "observed_at"
 		}
 		counts = append(counts, "SELECT "+Text(t.Name)+` AS table_name, count(*) AS "rows", `+
-			"min("+at+") AS oldest_at, max("+at+") AS newest_at, max(_response_id) AS newest_response_id FROM main."+Name(t.Name))
+			"min("+at+") AS oldest_at, max("+at+") AS newest_at, "+
+			"max(_response_id) AS newest_response_id FROM main."+Name(t.Name))
 	}
 	return strings.Join(counts, " UNION ALL ")
 }

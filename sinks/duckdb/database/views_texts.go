@@ -33,7 +33,8 @@ var commentSearch = View{
 var commentsSeen = View{
 	Name: "main.comments_seen",
 	Comment: "Each comment ever fetched, including those that are gone: when it was seen, how its likes grew, " +
-		"and since when answers lack it. An answer has at most 100 comments, so a missing comment may be deleted, or displaced by newer ones.",
+		"and since when answers lack it. An answer has at most 100 comments, " +
+		"so a missing comment may be deleted, or displaced by newer ones.",
 	Columns: []ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"comment_key", "hash of author, text and occurrence in the answer"},

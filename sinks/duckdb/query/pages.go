@@ -88,7 +88,8 @@ func Video(id string) string {
 func Sightings(id string, most int) string {
 	return fmt.Sprintf(`SELECT observed_at, _job, _run_id,
 			coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
-			page + 1, rank FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
+			page + 1, rank
+		FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }
 
 // Changes returns a query for the changes of a video's title: changed_by, before and after. It has at
