@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -265,8 +266,9 @@ func sinksError(results []check.Result) error {
 		}
 	}
 	slices.Sort(ahead)
+	slices.Sort(away)
 	slices.Sort(differ)
-	ahead, differ = slices.Compact(ahead), slices.Compact(differ)
+	ahead, away, differ = slices.Compact(ahead), slices.Compact(away), slices.Compact(differ)
 	var err error
 	if len(ahead) > 0 {
 		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. "+
@@ -456,8 +458,9 @@ func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, 
 	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
 	found, err := o.exportLake(ctx, config, s, folder)
 	if err != nil {
+		sink = withProblem(sink, err)
 		sink.Away = !errors.Is(err, iceberg.ErrRebuild)
-		return withProblem(sink, err)
+		return sink
 	}
 	sink.Mark, sink.Ops, sink.Waiting = found.Watermark, found.OpsVersion, found.Waiting
 	sink.Source = compare.Source{Name: "the lake", Parquet: found.Paths}
@@ -504,24 +507,26 @@ func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink 
 func withProblem(sink check.Sink, err error) check.Sink {
 	if err != nil {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
+		sink.Away = slices.ContainsFunc(unrelated, func(cause error) bool { return errors.Is(err, cause) })
 	}
 	return sink
 }
+
+// unrelated are causes of errors that say nothing about the content of a sink, so that a rebuild would not
+// help: there is no room for what a check writes, too many files are open, or this user may not read it.
+var unrelated = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, fs.ErrPermission}
 
 func parquetFolder(ctx context.Context, path, keep string, verify bool) check.Sink {
 	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
 	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
-		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
-		return sink
+		return withProblem(sink, err)
 	}
 	sink.Mark, sink.Ops, sink.Problems = folder.Watermark, folder.OpsVersion, folder.Problems
 	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
 	if verify {
 		damaged, err := folder.Verify(ctx)
-		if err != nil {
-			sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
-		}
+		sink = withProblem(sink, err)
 		sink.Problems = append(sink.Problems, damaged...)
 	}
 	for _, t := range schema.Tables() {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -165,7 +167,14 @@ func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Res
 		return r, context.Cause(ctx)
 	}
 	r.problem("table %s cannot be read: %v", t.Name, err)
+	r.Away = slices.ContainsFunc(unrelated, func(cause string) bool { return strings.Contains(err.Error(), cause) })
 	return r, nil
+}
+
+// unrelated are parts of DuckDB's errors that say nothing about the content of a sink, so that a rebuild would
+// not help.
+var unrelated = []string{
+	"Out of Memory Error", "No space left on device", "Too many open files", "Permission denied",
 }
 
 // Read decodes the answers of the journal again and compares all rows of the sinks with them. It
