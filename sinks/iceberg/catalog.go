@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,6 +34,9 @@ type place struct {
 	root  string // URL below which tables are created; "" if the catalog chooses it
 	close func() error
 	name  string // of the catalog in messages, without the password
+
+	path   string      // of a SQLite file; "" for other catalogs
+	opened os.FileInfo // the file at path when it was opened
 
 	secrets  secrets  // which no message has
 	postgres bool     // the catalog is a PostgreSQL database
@@ -80,7 +84,28 @@ func (p *place) openSQLite(path string) error {
 	if err != nil {
 		return err
 	}
-	return p.openSQL(db, icebergsql.SQLite)
+	if err := p.openSQL(db, icebergsql.SQLite); err != nil {
+		return err
+	}
+	if p.opened, err = os.Stat(path); err != nil {
+		return errors.Join(err, p.close())
+	}
+	p.path = path
+	return nil
+}
+
+// inPlace returns an error if the SQLite file has been removed or replaced since it was opened. SQLite would
+// go on with the file that was opened, which readers do not see. To it, files that other writers have added
+// since would be orphans.
+func (p *place) inPlace() error {
+	if p.path == "" {
+		return nil
+	}
+	now, err := os.Stat(p.path)
+	if err == nil && os.SameFile(now, p.opened) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.New("the file of the catalog was removed or replaced while it was open: it is opened again")
 }
 
 // openPostgres opens a catalog in a PostgreSQL database. The library asks it with no time limit, so a

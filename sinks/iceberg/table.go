@@ -142,6 +142,9 @@ func (l *lakeTable) partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec
 
 // load loads the table from the catalog, unless it is loaded, and adds missing columns.
 func (l *lakeTable) load(ctx context.Context) error {
+	if err := l.sink.place.inPlace(); err != nil {
+		return err
+	}
 	if l.table != nil {
 		return nil
 	}
