@@ -12,6 +12,7 @@ import (
 // as a picture in words.
 var mayImport = map[string][]string{
 	"excerpt":                   {},
+	"testdir":                   {},
 	"outlier":                   {"excerpt"},
 	"outlier/pace":              {"outlier"},
 	"outlier/simulator":         {"excerpt", "outlier", "outlier/simulator/library"},

@@ -23,6 +23,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
+	"outlierd/testdir"
 )
 
 // The tests of this file need another process: the test binary itself, told by a
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
+		testdir.InMemory()
 		os.Exit(m.Run())
 	}
 	if err := roles[what](dir); err != nil {

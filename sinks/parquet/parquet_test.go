@@ -9,11 +9,17 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
+	"outlierd/testdir"
 )
 
 var suite = sinktest.Sink{
 	Open: func(t testing.TB, dir string) sinks.Sink { return openSink(t, dir) },
 	Read: readTable,
+}
+
+func TestMain(m *testing.M) {
+	testdir.InMemory()
+	m.Run()
 }
 
 func options(dir string) Options {

@@ -74,7 +74,7 @@ func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
 	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
-		data := memoryDir(t)
+		data := t.TempDir()
 		file := strings.NewReplacer("per_month: 2", "per_month: "+most, "per_day: 2", "per_day: "+most).Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
 			w.dir = data

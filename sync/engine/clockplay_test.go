@@ -83,7 +83,7 @@ func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
 	for _, seed := range seedsToPlay(t, *jumpSeeds, 1, 20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			j := &jumps{
-				T: t, dir: memoryDir(t), random: rand.New(rand.NewPCG(seed, 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
+				T: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
 				dues: map[string]string{}, charged: map[string]outlier.Credits{}, scans: map[string]int{},
 			}
 			offsets := []time.Duration{0, 0, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,8 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -78,31 +75,10 @@ jobs:
 
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
-	w := &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}
+	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
 	w.renew(simulator.Options{})
 	w.use(file)
 	return w
-}
-
-// memoryDir returns a folder in memory if the system has one with enough room: these tests would mostly
-// wait for a disk's syncs, and none of them needs data to survive a crash of the machine.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	const memory, room = "/dev/shm", 1 << 30
-	var volume unix.Statfs_t
-	if err := unix.Statfs(memory, &volume); err != nil || volume.Bavail*uint64(volume.Bsize) < room {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "outlierd-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // renew replaces the service.

@@ -31,6 +31,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/testdir"
 )
 
 // begin is when plays begin.
@@ -115,7 +116,7 @@ func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played
 	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		dir := memoryDir(t)
+		dir := t.TempDir()
 		config := parse(t, file)
 		service := simulator.New(simulator.Options{Seed: seed, Key: "a-key-for-tests"})
 		store, err := state.Open(t.Context(), filepath.Join(dir, "state"), state.Options{
@@ -213,6 +214,7 @@ func TestMain(m *testing.M) {
 	}
 	text := []byte("made outside of any bubble")
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
+	testdir.InMemory()
 	os.Exit(m.Run())
 }
 
@@ -221,20 +223,6 @@ func TestMain(m *testing.M) {
 func emptyPools() {
 	runtime.GC()
 	runtime.GC()
-}
-
-// memoryDir returns a folder in memory where the system has one: a play would mostly wait for a disk.
-func memoryDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "outlierd-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 func parse(t *testing.T, file string) *job.Config {

@@ -16,14 +16,14 @@ import (
 // folder is what all schedules begin with: a state folder without a history, kept in
 // memory, so that a thousand of them need not be brought to the schema one by one.
 type folder struct {
-	home  string // where copies go: in memory if the machine offers that
+	home  string // where copies go
 	db    []byte
 	zones []*time.Location
 }
 
 func newFolder(t *testing.T) folder {
 	t.Helper()
-	f := folder{home: memory(t), zones: []*time.Location{time.UTC}}
+	f := folder{home: t.TempDir(), zones: []*time.Location{time.UTC}}
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "Pacific/Auckland"} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
@@ -75,20 +75,6 @@ func (f folder) forgetting(t *testing.T, condition string) folder {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// memory is a folder in memory, if the system has one.
-func memory(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "schedules")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // write makes a copy.

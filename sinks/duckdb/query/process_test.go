@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outlierd/testdir"
 )
 
 // serveVariable is the environment variable that makes the test binary call [Serve].
@@ -21,6 +23,7 @@ const serveVariable = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) == "" {
+		testdir.InMemory()
 		os.Exit(m.Run())
 	}
 	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
