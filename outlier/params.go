@@ -176,15 +176,19 @@ func (o Operation) Subjects() (names []string) {
 	return names
 }
 
-// known returns all parameters of an operation, including from and size.
-func (o Operation) known() (all []Param) {
+// known returns all parameters of an operation, including from and size. The slice is shared.
+func (o Operation) known() []Param { return paramsOf[o] }
+
+// paramsOf is params by operation.
+var paramsOf = func() map[Operation][]Param {
+	all := map[Operation][]Param{}
 	for _, p := range params {
-		if slices.Contains(p.ops, o) {
-			all = append(all, p)
+		for _, o := range p.ops {
+			all[o] = append(all[o], p)
 		}
 	}
 	return all
-}
+}()
 
 // paged reports whether an operation has pages.
 func (o Operation) paged() bool { return slices.Contains(inPaged, o) }
