@@ -293,7 +293,7 @@ func TestPublishedFileThatCannotBeReadStopsOnlyASinkThatIsNew(t *testing.T) {
 
 // TestDamagedPrivateFileIsMadeAnew from the published one and the journal, whichever of the blocks it
 // was that DuckDB writes in their place when it was killed.
-var everyBlock = flag.Bool("every-block", false, "damage each of the first blocks, in place of one by chance")
+var everyBlock = flag.Bool("every-block", false, "damage each of the first blocks, and the spare in each way, in place of some by chance")
 
 func TestDamagedPrivateFileIsMadeAnew(t *testing.T) {
 	blocks := []int64{0, 1, 2, 3}

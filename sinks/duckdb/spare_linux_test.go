@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,8 +104,9 @@ func TestFileThatIsOpenAnywhereStaysAsItIs(t *testing.T) {
 	}
 }
 
+// TestSpareThatIsNotAsItWasLeftIsGivenUp, in three ways of six at random, or in all with -every-block.
 func TestSpareThatIsNotAsItWasLeftIsGivenUp(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, s *Sink){
+	ways := map[string]func(t *testing.T, s *Sink){
 		"spare written by half": func(t *testing.T, s *Sink) { overwrite(t, s.options.sparePath()) },
 		"published file edited": func(t *testing.T, s *Sink) {
 			if err := os.Chmod(s.options.Published, 0o644); err != nil {
@@ -127,7 +130,12 @@ func TestSpareThatIsNotAsItWasLeftIsGivenUp(t *testing.T) {
 			}
 		},
 		"record damaged": func(t *testing.T, s *Sink) { overwrite(t, s.options.copiesPath()) },
-	} {
+	}
+	names := slices.Collect(maps.Keys(ways)) // in random order
+	if !*everyBlock {
+		names = names[:3]
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			dir, j := t.TempDir(), sinktest.Sample(12)
 			tellsOpenings(t, dir)
@@ -136,7 +144,7 @@ func TestSpareThatIsNotAsItWasLeftIsGivenUp(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			spoil(t, s)
+			ways[name](t, s)
 			s = open(t, dir)
 			defer s.Close()
 			taken := turns(t, s, j, 3, 7)

@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"flag"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,15 +74,19 @@ func refusedBatch(t *testing.T, k Sink) {
 	k.Check(t, dir, j, 6)
 }
 
-// fewChecks sets the number of rapid checks to ten, unless it is set on the command line, because each check
+// checksAreSet reports whether -rapid.checks is on the command line. It is asked before [fewChecks] sets that flag.
+var checksAreSet = sync.OnceValue(func() (set bool) {
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	return set
+})
+
+// fewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
 // opens files many times.
 func fewChecks(t *testing.T) {
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
-	if asked {
+	if checksAreSet() {
 		return
 	}
-	if err := flag.Set("rapid.checks", "10"); err != nil {
+	if err := flag.Set("rapid.checks", "6"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -117,8 +122,8 @@ func anyBatches(t *testing.T, k Sink) {
 }
 
 func reopening(t *testing.T, k Sink) {
-	dir, j := t.TempDir(), Sample(12)
-	for lo := range int64(12) {
+	dir, j := t.TempDir(), Sample(6)
+	for lo := range int64(6) {
 		s := k.Open(t, dir)
 		if mark := watermark(t, s); mark != lo {
 			t.Fatalf("watermark after reopening = %d, want %d", mark, lo)
@@ -129,7 +134,7 @@ func reopening(t *testing.T, k Sink) {
 	}
 	s := k.Open(t, dir)
 	defer closeSink(t, s)
-	k.Check(t, dir, j, 12)
+	k.Check(t, dir, j, 6)
 }
 
 func unpublished(t *testing.T, k Sink) {

@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func grows(t *testing.T, k Sink) {
 	columns := []string{"video_id", "view_count", "previous_view_count", schema.PreviousSeenAt}
 	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
 	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
-	for _, batches := range everySplit(5) {
+	for _, batches := range splits(t, 5) {
 		got := k.writeAndRead(t, j, schema.Outliers, columns, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
@@ -122,7 +123,7 @@ func deletedIdentities(t *testing.T, k Sink) {
 	j[4].delete(schema.Comments, Row{"video_id": "c"})
 	j[4].delete(schema.Comments, Row{"video_id": "a"})
 	want := []string{`"b"|"another"|`}
-	for _, batches := range everySplit(5) {
+	for _, batches := range splits(t, 5) {
 		got := k.writeAndRead(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
@@ -139,7 +140,7 @@ func deletedIdentities(t *testing.T, k Sink) {
 	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
 	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
 	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing again
-	for _, batches := range everySplit(4) {
+	for _, batches := range splits(t, 4) {
 		got := k.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
@@ -147,7 +148,19 @@ func deletedIdentities(t *testing.T, k Sink) {
 	}
 }
 
-// everySplit returns all ways to divide n answers into batches, each as the ends of the batches.
+// splits returns ways to divide n answers into batches, each as the ends of the batches: one batch, a batch
+// for each answer, and two others at random, or all if -rapid.checks is set.
+func splits(t *testing.T, n int64) [][]int64 {
+	all := everySplit(n)
+	if checksAreSet() {
+		return all
+	}
+	last := len(all) - 1
+	i, j := 1+rand.IntN(last-1), 1+rand.IntN(last-1)
+	t.Logf("batches at random: %v, %v", all[i], all[j])
+	return [][]int64{all[0], all[i], all[j], all[last]}
+}
+
 func everySplit(n int64) (all [][]int64) {
 	for cuts := range 1 << (n - 1) {
 		var his []int64

@@ -26,7 +26,8 @@ type Sink struct {
 	Read func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch
 }
 
-// Run runs the suite. Random tests run ten times, unless the flag -rapid.checks is set.
+// Run runs the suite. Random tests run six times, and journals are divided in a few ways, unless the flag
+// -rapid.checks is set.
 func Run(t *testing.T, sink Sink) {
 	for name, test := range map[string]func(*testing.T, Sink){
 		"a new sink is empty and readable":            newSink,

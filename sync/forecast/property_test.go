@@ -37,9 +37,9 @@ var seeds = flag.Int("seeds", 0, "how many seeds TestRunsStayWithinWhatPlanSaid 
 // random faults. The run must not cost more than the forecast's worst case, and the forecast must not change
 // or send anything. To repeat a failed seed alone: -seeds 1000 -run 'PlanSaid/^seed$'.
 func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
-	few := 20
+	few := 12
 	if testing.Short() {
-		few = 10
+		few = 6
 	}
 	kinds, played := map[string]int{}, 0
 	for _, seed := range seedsToPlay(t, *seeds, few, 1000) {
@@ -47,7 +47,7 @@ func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 			played++
 			synctest.Test(t, func(t *testing.T) {
 				w := &generated{
-					workshop: &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}, dice: rand.New(rand.NewPCG(seed, 7)), kinds: kinds,
+					workshop: &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}, dice: rand.New(rand.NewPCG(seed, 7)), kinds: kinds,
 				}
 				w.play()
 			})

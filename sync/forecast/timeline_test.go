@@ -51,7 +51,7 @@ jobs:
 		time.Sleep(11*time.Hour + 56*time.Minute)
 		var said []estimate
 		for ended := false; !ended; {
-			time.Sleep(10 * time.Second)
+			time.Sleep(30 * time.Second)
 			row, err := e.Store.Runs.List("long", 1)
 			if err != nil || len(row) != 1 {
 				t.Fatalf("runs %+v, error %v", row, err)

@@ -20,6 +20,7 @@ import (
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
+	"outlierd/testdir"
 )
 
 // TestMain lets the test binary play the other process: with STATE_TEST_DIR set it
@@ -30,9 +31,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// Each check of a model costs a database; ask for more with -rapid.checks.
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
+	testdir.InMemory()
 	os.Exit(m.Run())
 }
 

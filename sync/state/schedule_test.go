@@ -44,7 +44,7 @@ import (
 // schedule_service_test.go the world beyond the wire, in schedule_rules_test.go what must
 // hold, and in schedule_sabotage_test.go what is done wrong on purpose.
 
-var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 plays 60 by chance, or 20 with -short")
+var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 plays 30 by chance, or 10 with -short")
 
 // seedsToPlay are the seeds of the schedules: 0 to -schedules, or by chance some of those
 // that the command of CONTRIBUTING.md plays, so that ordinary runs play all in time.
@@ -57,9 +57,9 @@ func seedsToPlay(t *testing.T) []int {
 		}
 		return seeds
 	}
-	few := 60
+	few := 30
 	if testing.Short() {
-		few = 20
+		few = 10
 	}
 	seeds := rand.Perm(10_000)[:few]
 	t.Logf("seeds by chance: %d", seeds)
