@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -15,7 +16,9 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
+	"outlierd/testdir"
 )
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
@@ -47,11 +50,21 @@ var blank = map[string][]byte{
 	"outliers.duckdb":        nil,
 }
 
+// reader reads published files for all tests: starting DuckDB takes much longer than their queries.
+var reader struct {
+	sync.Mutex
+	*database.DB
+}
+
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
+	testdir.InMemory()
 	err := shareCompressor()
 	if err == nil {
 		err = makeBlank()
+	}
+	if err == nil {
+		reader.DB, err = database.Open(context.Background(), database.Options{})
 	}
 	if err != nil {
 		panic(err)

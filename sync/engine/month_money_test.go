@@ -39,18 +39,18 @@ jobs:
 
 // TestMonthOfMoney: six jobs need more, or less, than the available credits, a price rises, and a user
 // lifts the block for lack of credits a day later. Every job runs, none uses the reserve, and from the
-// tenth day on the projected spending is right. One of the two budgets or TestMonthOfTheDesign is run, at
-// random, and all with -long.
+// tenth day on the projected spending is right. If it is chosen by [isPlayed],
+// one of the two budgets is run, at random, and both with -long.
 func TestMonthOfMoney(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a month")
 	}
 	budgets := []outlier.Credits{400 - 20, 4000 - 20}
+	if !isPlayed(t) {
+		t.Skip("another long test was chosen at random")
+	}
 	if !*long {
-		if designIsPlayed() {
-			t.Skip("TestMonthOfTheDesign is played, by chance")
-		}
 		i := rand.IntN(len(budgets))
 		budgets = budgets[i : i+1]
 	}

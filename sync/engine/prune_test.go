@@ -145,7 +145,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 		t.Skip("serves for days")
 	}
 	t.Parallel()
-	file := keptFile + "  niche: {every: 30d, reuse_for: 1m, scan: {query: [espresso machine repair], deadline: 5d, poll: 10m..10m, read: {pages: 1}}}\n"
+	file := keptFile + "  niche: {every: 30d, reuse_for: 1m, scan: {query: [espresso machine repair], deadline: 5d, poll: 1h..1h, read: {pages: 1}}}\n"
 	bare(t, file, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 3 * day}, simulator.Phase{Status: "Completed"}))
 		w.inspect(func(e *Engine) {

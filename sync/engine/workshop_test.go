@@ -3,11 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,14 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/job"
@@ -72,31 +71,10 @@ jobs:
 
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
-	w := &workshop{T: t, dir: memoryDir(t), ctx: t.Context()}
+	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
 	w.renew(simulator.Options{})
 	w.use(file)
 	return w
-}
-
-// memoryDir returns a folder in memory if the system has one with enough room: these tests would
-// mostly wait for a disk's syncs, and none of them needs data to survive a crash of the machine.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	const memory, room = "/dev/shm", 1 << 30
-	var volume unix.Statfs_t
-	if err := unix.Statfs(memory, &volume); err != nil || volume.Bavail*uint64(volume.Bsize) < room {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "outlierd-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // renew replaces the service.
@@ -218,19 +196,15 @@ func (w *workshop) mustRun(want runs.Status) *runs.Run {
 // count queries the published file for one number.
 func (w *workshop) count(sql string) (n int) {
 	w.Helper()
-	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
+	for _, values := range w.ask(sql) {
 		switch v := values[0].(type) {
 		case int64:
 			n = int(v)
 		case int32:
 			n = int(v)
 		default:
-			return errors.New("the query's answer is not a number")
+			w.Fatalf("%s: the answer %v is not a number", sql, v)
 		}
-		return nil
-	})
-	if err != nil {
-		w.Fatalf("%s: %v", sql, err)
 	}
 	return n
 }
@@ -238,14 +212,32 @@ func (w *workshop) count(sql string) (n int) {
 // rows returns the rows of a query of the published file, as text.
 func (w *workshop) rows(sql string) (all []string) {
 	w.Helper()
-	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
-		all = append(all, fmt.Sprint(values...))
-		return nil
-	})
+	for _, values := range w.ask(sql) {
+		row := make([]any, len(values))
+		for i, v := range values {
+			row[i] = v
+		}
+		all = append(all, fmt.Sprint(row...))
+	}
+	return all
+}
+
+// ask queries the published file.
+func (w *workshop) ask(sql string) [][]driver.Value {
+	w.Helper()
+	reader.Lock()
+	defer reader.Unlock()
+	_, err := reader.Exec(w.ctx, fmt.Sprintf("ATTACH %s AS outliers (READ_ONLY); USE outliers", database.Text(w.duckdb())))
+	var rows [][]driver.Value
+	if err == nil {
+		rows, err = reader.Query(w.ctx, sql)
+		_, closed := reader.Exec(w.ctx, "USE memory; DETACH outliers")
+		err = errors.Join(err, closed)
+	}
 	if err != nil {
 		w.Fatalf("%s: %v", sql, err)
 	}
-	return all
+	return rows
 }
 
 // bubble runs a test in virtual time.
