@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// People have addresses at hand rather than ids. Where an id stands in an address
-// is told by the form of its path alone, whatever the host:
+// People often have an address instead of an id. The form of the path, with any host, shows where the id is:
 //
 //	host/watch?v=ID  host/ID  host/shorts/ID  host/live/ID  host/embed/ID    a video
 //	host/channel/ID  host/channel/ID/videos                                  a channel

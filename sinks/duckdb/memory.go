@@ -24,12 +24,12 @@ import (
 const (
 	perMB = 64 // MB of the file for which the sink begins with one MB more
 
-	// unlessKnown is the assumed memory of a machine that does not report it.
-	unlessKnown = 2 << 30
+	// assumedMemory is the assumed memory of a machine that does not report it.
+	assumedMemory = 2 << 30
 
-	// besides is what the process needs in addition to DuckDB's buffers and Go's heap: the program's
+	// otherMemory is what the process needs in addition to DuckDB's buffers and Go's heap: the program's
 	// code, and memory that DuckDB does not count.
-	besides = 100 << 20
+	otherMemory = 100 << 20
 )
 
 // room is how much memory DuckDB may use, in bytes: at first, and at most.
@@ -39,7 +39,7 @@ type room struct{ first, most int64 }
 // the program leave: DuckDB needs about as much again outside its buffers, and other programs run too.
 func roomFor(memory, file int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
-	most := max(database.DefaultMemory, (memory-heap-besides)/2)
+	most := max(database.DefaultMemory, (memory-heap-otherMemory)/2)
 	return room{first: min(database.DefaultMemory+file/perMB, most), most: most}
 }
 
@@ -49,7 +49,7 @@ func Memory() int64 { return memoryOf(os.DirFS("/")) }
 
 // memoryOf reads the memory of a machine from the files in root.
 func memoryOf(root fs.FS) int64 {
-	least := int64(unlessKnown)
+	least := int64(assumedMemory)
 	if total := memTotal(root); total > 0 {
 		least = total
 	}

@@ -24,8 +24,8 @@ type instance struct {
 	has      string // fingerprint of the declarations, if the file was made from a blank one; else ""
 }
 
-// mostLog limits [Sink.longLog], because a log is replayed after a kill.
-const mostLog = 64 << 20
+// maxLog limits [Sink.longLog], because a log is replayed after a kill.
+const maxLog = 64 << 20
 
 // longLog returns the size in bytes at which the write-ahead log of the private file is checkpointed.
 // Without this, DuckDB would do it in the middle of a commit: an error would then leave open whether the
@@ -33,7 +33,7 @@ const mostLog = 64 << 20
 // stay in memory until the checkpoint. Data that does not fit then goes to disk, and DuckDB writes each
 // of our small blocks to a file of its own: with twice as much log for the same memory, these files cost
 // as much as everything else.
-func (s *Sink) longLog() int64 { return min(s.options.limit/4, mostLog) }
+func (s *Sink) longLog() int64 { return min(s.options.limit/4, maxLog) }
 
 // newFile has the options of a new file. DuckDB reads it since version 1.4.
 //

@@ -117,7 +117,7 @@ func (s *Sink) open(ctx context.Context) error {
 }
 
 // declared creates missing declarations in the private file. That is the slowest part of a start, so it
-// is skipped for a file that this version has written and nobody has changed since.
+// is skipped for a file that this version has written and that has not changed since.
 func (s *Sink) declared(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {

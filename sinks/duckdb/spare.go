@@ -206,9 +206,9 @@ func (s *Sink) remember(next copies) (err error) {
 	return s.saveCopies()
 }
 
-// mostCaughtUp is the maximum number of bytes written to the spare: longer writes might outlast the
+// maxCatchUp is the maximum number of bytes written to the spare: longer writes might outlast the
 // [lease].
-const mostCaughtUp = 256 << 20
+const maxCatchUp = 256 << 20
 
 // catchUp writes to the spare what it lacks of the private file. It reports whether the spare is now
 // identical to the private file.
@@ -218,7 +218,7 @@ func (s *Sink) catchUp(known *copies) (current bool, err error) {
 	}
 	lacks := known.Behind.with(known.Since)
 	spare, err := identify(s.options.sparePath())
-	if err != nil || spare == (identity{}) || spare != known.Spare || lacks.bytes() > mostCaughtUp {
+	if err != nil || spare == (identity{}) || spare != known.Spare || lacks.bytes() > maxCatchUp {
 		return false, err
 	}
 	from, err := os.Open(s.options.Private)

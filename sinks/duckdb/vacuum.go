@@ -40,7 +40,7 @@ func (s *Sink) vacuum(ctx context.Context) error {
 			return err
 		}
 		if float64(total-used) >= vacuumSaves*float64(total) {
-			room, err := s.roomBeside()
+			room, err := s.freeSpace()
 			if err != nil || room < used+used/5 {
 				return err
 			}
@@ -80,8 +80,8 @@ func (s *Sink) usage(ctx context.Context) (used, total int64, err error) {
 	return rows[0][0].(int64), rows[0][1].(int64), nil
 }
 
-// roomBeside returns the free bytes on the private file's disk.
-func (s *Sink) roomBeside() (int64, error) {
+// freeSpace returns the free bytes on the private file's disk.
+func (s *Sink) freeSpace() (int64, error) {
 	var disk unix.Statfs_t
 	folder := filepath.Dir(s.options.Private)
 	if err := unix.Statfs(folder, &disk); err != nil {

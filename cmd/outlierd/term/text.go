@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Plain makes a text safe for a terminal. Titles and comments are written by strangers: a control
+// Plain makes a text safe for a terminal. Titles and comments are untrusted: a control
 // character in one could move the cursor or worse.
 func Plain(s string) string {
 	if !utf8.ValidString(s) {
