@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import pwd
 import random
 import re
 import shutil
@@ -32,7 +33,7 @@ class Lake:
     """A job file with a DuckDB file, Parquet files and a lake, and its data."""
 
     def __init__(self, name: str, catalog: str, warehouse: str | None, jobs: str, service: str = '{url: "sim://"}'):
-        self.name, self.folder = name, WORK / name
+        self.name, self.folder, self.program = name, WORK / name, BIN
         self.folder.mkdir(exist_ok=True)
         self.env: dict[str, str] = {}
         self.jobs = re.findall(r"^  (\w+):$", jobs.partition("jobs:")[2], re.M)
@@ -46,13 +47,13 @@ sinks:
 """ + jobs)
 
     def run(self, *args: str, exits: tuple[int, ...] = (0,)) -> str:
-        done = subprocess.run([BIN, *args], cwd=self.folder, capture_output=True, text=True, env=os.environ | self.env, check=False)
+        done = subprocess.run([self.program, *args], cwd=self.folder, capture_output=True, text=True, env=os.environ | self.env, check=False)
         said = done.stdout + done.stderr
         assert done.returncode in exits, f"{self.name}: outlierd {' '.join(args)}: exit code {done.returncode}\n{said}"
         return said
 
     def start(self, *args: str) -> Process:
-        return Process(f"outlierd-{self.name}", [str(BIN), *args], self.folder, None, **self.env)
+        return Process(f"outlierd-{self.name}", [str(self.program), *args], self.folder, None, **self.env)
 
     def answers(self) -> bool:
         """Whether a daemon answers commands."""
@@ -65,7 +66,7 @@ sinks:
         """The line of check about the lake, which must hold all rows of the journal."""
         said = self.run("check", "--read-data")
         lines = re.findall(r"^iceberg: .*holds answers.*", said, re.M)
-        assert lines and "all rows match the journal" in lines[0], f"{self.name}:\n{said}"
+        assert lines and re.search("all rows (match|are those of) the journal", lines[0]), f"{self.name}:\n{said}"
         return lines[0]
 
     def lines(self, tool: str) -> str:
@@ -373,6 +374,80 @@ jobs:
     maintained(postgres, "killed", store.folder / "killed", [lake])
 
 
+# --- an older version beside a newer one ----------------------------------------------------------
+
+
+def older(revision: str | None = None) -> None:
+    """A daemon of the first version that had a lake, or of REVISION, beside one of this version that then becomes one with
+    a column more. The older one is not restarted."""
+    def git(*args: str) -> str:
+        return subprocess.run(["git", *args], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    def build(source: pathlib.Path, name: str, *flags: str) -> pathlib.Path:
+        subprocess.run(["go", "build", "-tags", "duckdb_arrow,iceberg", *flags, "-o", WORK / name, "./cmd/outlierd"], cwd=source, check=True,
+                       env=os.environ | {"HOME": pwd.getpwuid(os.getuid()).pw_dir})
+        return WORK / name
+
+    revision = git("rev-parse", "--short", revision or git("log", "--diff-filter=A", "--format=%h", "--", "sinks/iceberg/sink.go"))
+    (WORK / "source").mkdir()
+    archive = subprocess.Popen(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE)
+    subprocess.run(["tar", "x", "-C", WORK / "source"], stdin=archive.stdout, check=True)
+    assert archive.wait() == 0
+    old = build(WORK / "source", "outlierd-older")
+    hits = ROOT / "schema/hits.go"
+    url = '{Name: "thumbnail_url",'
+    column = '{Name: "of_a_later_version", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest, Comment: "as thumbnail_url"},'
+    changed = hits.read_text().replace(url, column + "\n\t" + url)
+    assert changed != hits.read_text()
+    (WORK / "hits.go").write_text(changed)
+    (WORK / "overlay.json").write_text(json.dumps({"Replace": {str(hits): str(WORK / "hits.go")}}))
+    new = build(ROOT, "outlierd-newer", "-overlay", str(WORK / "overlay.json"))
+
+    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
+    os.environ["PGPASSWORD"] = PASSWORD
+    bucket, database = store.bucket("shared"), postgres.database("shared")
+    first, second = lakes = [fast(name, i, database, f"{bucket}/lake", BUSY) for i, name in enumerate(["older", "newer"])]
+    first.program = old
+
+    def together(times: int = 2) -> None:
+        """The two write alternately, and each by its schedule too."""
+        for lake in lakes * times:
+            lake.run("run", *lake.jobs, "--again", exits=(0, 3))
+
+    running = {lake: lake.start("up") for lake in lakes}
+    for lake, daemon in running.items():
+        daemon.until(lake.answers)
+    together()
+    assert running[second].stop() == 0, running[second].said()
+    second.program = new
+    running[second] = second.start("up")
+    running[second].until(second.answers)
+    together()
+    columns = second.catalog().load_table("outlierd.outliers").schema().column_names
+    assert "of_a_later_version" in columns, columns
+    running[first].stop(signal.SIGKILL)
+    running[first] = first.start("up")
+    running[first].until(first.answers)
+    together(1)
+    for lake, daemon in running.items():
+        assert daemon.stop() == 0, daemon.said()
+        lines = [line for line in daemon.log.read_text(errors="replace").splitlines() if "iceberg" in line]
+        assert not lines, f"{lake.name}:\n" + "\n".join(lines)
+    say(f"a daemon of {revision} beside one of this version, to which a column was added meanwhile: neither logged anything of the lake")
+    second.run("rebuild", "duckdb", "parquet", "iceberg")  # fills the new column of older rows
+    first.run("run", *first.jobs, "--again", exits=(0, 3))
+    for lake in lakes:
+        say(f"  {lake.name}: {lake.check()}")
+    union([second, first])
+    import duckdb
+
+    db = duckdb.connect()
+    place = readers.open_duckdb(db, second.lines("duckdb"), ["outliers"])
+    filled = dict(db.execute(f"select _instance, count(of_a_later_version) = count(thumbnail_url) from {place}outliers group by all").fetchall())
+    assert sorted(filled.values()) == [False, True], filled
+    say("  the new column is filled in the rows of the newer, and empty in those of the older")
+
+
 # --- costs ----------------------------------------------------------------------------------------
 
 
@@ -482,7 +557,7 @@ def faults() -> None:
     again("rebuilt")
 
 
-PLAYS = {f.__name__: f for f in (questions, daemons, kills, faults, costs)}
+PLAYS = {f.__name__: f for f in (questions, daemons, kills, older, faults, costs)}
 
 if __name__ == "__main__":
     name, *args = sys.argv[3:]
