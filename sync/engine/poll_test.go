@@ -11,7 +11,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// A manual poll serves the run as well: the next run reads at once.
+// TestPollOfAScanServesAllWaitingRuns: a manual poll serves the run as well, and the next run reads the
+// scan at once.
 func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {

@@ -147,7 +147,7 @@ type askView struct {
 	*Result
 }
 
-// As is the address of the same query with another output, "table" or "chart".
+// As returns the address of the same query with another output, "table" or "chart".
 func (v askView) As(form string) string {
 	return "/ask?" + url.Values{"sql": {v.SQL}, "as": {form}}.Encode()
 }

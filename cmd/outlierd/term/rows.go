@@ -167,7 +167,7 @@ func Raw(v any) string {
 	return string(b)
 }
 
-// blob is written as SQL writes it: \xAA for bytes that are not printable.
+// blob formats bytes like SQL: \xAA for bytes that are not printable.
 func blob(b []byte) string {
 	var out strings.Builder
 	for _, c := range b {

@@ -160,7 +160,7 @@ func (s *Sheet) write(count int, at func(i int) cell) error {
 	return err
 }
 
-// column is the name of a column: A to XFD.
+// column returns the name of a column: A to XFD.
 func column(i int) (name string) {
 	for i++; i > 0; i = (i - 1) / 26 {
 		name = string(rune('A'+(i-1)%26)) + name
@@ -180,7 +180,7 @@ func escape(text string) string {
 	return text
 }
 
-// cell is a value as Excel takes it.
+// cell converts a value to the form that Excel stores.
 func (s *Sheet) cell(v any, date bool) cell {
 	switch v := v.(type) {
 	case nil, bool:

@@ -127,7 +127,7 @@ func (p *Table) print() error {
 	return err
 }
 
-// line is a row as wide as its columns.
+// line returns a row with its cells padded to the widths of the columns.
 func (p *Table) line(cells []string) (row table.Row) {
 	for i, n := range p.widths {
 		row = append(row, Clip(cells[i], n))
