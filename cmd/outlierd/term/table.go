@@ -127,7 +127,7 @@ func (p *Table) print() error {
 	return err
 }
 
-// line returns a row with its cells padded to the widths of the columns.
+// line returns a row with each cell clipped to the width of its column.
 func (p *Table) line(cells []string) (row table.Row) {
 	for i, n := range p.widths {
 		row = append(row, Clip(cells[i], n))
