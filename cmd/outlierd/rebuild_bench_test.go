@@ -119,7 +119,7 @@ func BenchmarkRebuildBesideReadJSON(b *testing.B) {
 		}
 		defer db.Close()
 		path := filepath.Join(b.TempDir(), "read.duckdb")
-		_, err = db.Exec(b.Context(), "ATTACH "+database.Text(path)+" AS warehouse (BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0')")
+		_, err = db.Exec(b.Context(), "ATTACH "+database.Text(path)+" AS warehouse (BLOCK_SIZE 65536, STORAGE_VERSION 'v1.4.0')")
 		if err == nil {
 			err = db.Create(b.Context(), slices.Concat(schema.Tables(), schema.OpsTables()))
 		}

@@ -53,6 +53,26 @@ func TestOpenRefusesWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// TestNumbersArePacked: DuckDB packs numbers of 8 bytes only into blocks that are large enough.
+func TestNumbersArePacked(t *testing.T) {
+	db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.Exec(t.Context(), "ATTACH "+database.Text(filepath.Join(t.TempDir(), "numbers.duckdb"))+" AS warehouse ("+newFile+`);
+		CREATE TABLE warehouse.numbers AS SELECT hash(i) % 1000 AS n, TIMESTAMP '2026-01-01' + to_seconds(i) AS at FROM range(5000) AS r(i);
+		CHECKPOINT warehouse`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := db.Query(t.Context(), `SELECT column_name, compression FROM pragma_storage_info('warehouse.numbers')
+		WHERE segment_type <> 'VALIDITY' AND compression <> 'BitPacking'`)
+	if err != nil || len(rows) > 0 {
+		t.Errorf("columns that are not packed: %v, %v", rows, err)
+	}
+}
+
 // TestFileThatWasBeingMadeIsMadeAnew: a kill in the midst of it leaves half of one, under
 // another name than that of the file.
 func TestFileThatWasBeingMadeIsMadeAnew(t *testing.T) {
