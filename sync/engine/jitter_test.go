@@ -17,6 +17,9 @@ jobs:
 // as missed.
 func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a hundred processes")
+	}
 	bare(t, jitterFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "spread") })
 		end := time.Now().Add(3*day + time.Hour)
