@@ -65,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 // measure determines how much memory DuckDB may use.
 func (s *Sink) measure() {
 	if s.options.machine == nil {
-		s.options.machine = Memory
+		s.options.machine = database.Memory
 	}
 	var size int64
 	if info, err := os.Stat(s.options.Private); err == nil {

@@ -12,8 +12,13 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// exportMemory is the limit of DuckDB's buffers during an export, in bytes.
-const exportMemory = 512 << 20
+// exportMemory returns the limit of DuckDB's buffers during an export, in bytes: 512 MiB, but at most a third of
+// the machine's or container's memory, where a daemon may run, too. Otherwise the kernel would kill one of them.
+func exportMemory() int64 { return max(database.DefaultMemory, min(mostOfExport, machine()/3)) }
+
+var machine = database.Memory // tests replace it
+
+const mostOfExport = 512 << 20
 
 // exportBatch is the number of rows of a result that are in memory at a time.
 const exportBatch = 20_000
@@ -85,7 +90,7 @@ func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err 
 // thread in memory.
 func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64, error) {
 	copied, err := conn.(driver.ExecerContext).ExecContext(ctx, fmt.Sprintf(
-		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d)",
+		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d, USE_TMP_FILE false)",
 		database.Text(to), group), nil)
 	if err != nil {
 		return 0, err
@@ -96,10 +101,14 @@ func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64,
 // export opens the published file and calls work, which runs a query. The query may read only the
 // tables. DuckDB may write to the file to and to the folder temp, unless they are "".
 func export(ctx context.Context, path, text, temp, to string, work func(driver.Conn) error) error {
+	memory, threads := exportMemory(), 2 // each thread may have a row group in memory
+	if memory < mostOfExport {
+		threads = 1
+	}
 	settings := []string{
-		fmt.Sprintf("SET memory_limit = '%dB'", int64(exportMemory)),
+		fmt.Sprintf("SET memory_limit = '%dB'", memory),
 		"SET temp_directory = " + database.Text(temp),
-		"SET threads = 2", // each may have a row group in memory
+		fmt.Sprintf("SET threads = %d", threads),
 	}
 	if to != "" {
 		settings = append(settings, "SET allowed_paths = ["+database.Text(to)+"]")

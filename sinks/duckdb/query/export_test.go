@@ -3,6 +3,7 @@
 package query
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,5 +47,36 @@ func TestSpoolReturnsEveryRowInOrder(t *testing.T) {
 	rows, err := Parquet(t.Context(), path, text, filepath.Join(dir, "temp"), to)
 	if info, missing := os.Stat(to); err != nil || missing != nil || rows != want || info.Size() == 0 {
 		t.Errorf("%d rows in Parquet, %v, %v, want %d", rows, err, missing, want)
+	}
+}
+
+// TestExportMemoryFollowsTheMachine: in a small container the kernel would kill the export or a daemon beside it.
+func TestExportMemoryFollowsTheMachine(t *testing.T) {
+	defer func() { machine = database.Memory }()
+	for has, want := range map[int64]int64{128: 56, 256: 85, 1024: 341, 16384: 512} {
+		machine = func() int64 { return has << 20 }
+		if got := exportMemory() >> 20; got != want {
+			t.Errorf("%d MiB of %d, want %d", got, has, want)
+		}
+	}
+}
+
+// TestParquetReplacesAFileThatIsIncomplete, such as that of its own first attempt, which ran out of memory.
+func TestParquetReplacesAFileThatIsIncomplete(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "published.duckdb"), filepath.Join(dir, "rows.parquet")
+	db, err := database.Open(t.Context(), database.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Close(), os.WriteFile(to, []byte("half of a file"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := Parquet(t.Context(), path, "SELECT 1 AS one", filepath.Join(dir, "temp"), to)
+	if err != nil || rows != 1 {
+		t.Errorf("%d rows were written (%v), want one", rows, err)
 	}
 }
