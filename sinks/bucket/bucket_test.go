@@ -661,7 +661,7 @@ func TestAnotherServerIsNoStore(t *testing.T) { eachStore(t, testAnotherServerIs
 func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 	for _, c := range []struct {
 		kind, body string
-		from       int // the first request with this response: of a manifest, a listing or an upload
+		from       int64 // the first request with this response: of a manifest, a listing or an upload
 	}{
 		{"text/html; charset=utf-8", "<!doctype html><html><body>Please log in</body></html>", 0},
 		{"text/html", "<html/>", 1},
@@ -669,10 +669,11 @@ func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 		{"application/json", "{}", 0},
 		{"application/xml", "<another/>", 1},
 	} {
-		dir, server, j, requests := t.TempDir(), blank(), sinktest.Sample(8), 0
+		var requests atomic.Int64
+		dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
 		s := openSink(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
-			if requests++; requests <= c.from {
+			if requests.Add(1) <= c.from {
 				return false
 			}
 			w.Header().Set("Content-Type", c.kind)

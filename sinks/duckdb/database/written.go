@@ -18,14 +18,22 @@ const recordBuffer = 2048
 // RecordWrites makes DuckDB log its writes to files that are attached from now on. It replaces the log
 // file at record. A log in memory is not an option: when memory is short, DuckDB deadlocks when it logs
 // that it writes the log to disk.
+//
+// DuckDB opens the log file, and creates its folder, when it first writes to it. It is made to do that now: if the
+// folder was moved in the meantime, a new one would take its place.
 func (db *DB) RecordWrites(ctx context.Context, record string) error {
-	if err := os.Remove(record); err != nil && !os.IsNotExist(err) {
+	f, err := os.OpenFile(record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	config := fmt.Sprintf("{'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true}",
-		Text(record), recordBuffer)
-	_, err := db.Exec(ctx, `CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
-		storage_config = `+config+`)`)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	enable := `CALL enable_logging('FileSystem', level = 'trace', storage = 'file',
+		storage_config = {'path': %s, 'buffer_size': %d, 'only_flush_on_full_buffer': true});`
+	_, err = db.Exec(ctx, fmt.Sprintf(enable, Text(record), 1)+
+		`SELECT write_log('', level := 'trace', log_type := 'FileSystem');`+
+		fmt.Sprintf(enable, Text(record), recordBuffer))
 	if err != nil {
 		return fmt.Errorf("start DuckDB's log of its writes: %w", err)
 	}

@@ -46,3 +46,40 @@ func TestLogHasEveryWriteOfANewFile(t *testing.T) {
 		t.Errorf("recorded up to %d, want the size of %v, %v", end, info, err)
 	}
 }
+
+// TestLogCreatesNoFolder: a folder that was moved stays away, so that it can be put back. The log goes on in
+// the moved file, and a new log fails.
+func TestLogCreatesNoFolder(t *testing.T) {
+	dir := t.TempDir()
+	folder, moved := filepath.Join(dir, "state"), filepath.Join(dir, "moved")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), Options{Memory: 48 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.RecordWrites(t.Context(), filepath.Join(folder, "writes.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(folder, moved); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "made.duckdb")
+	if _, err := db.Exec(t.Context(), "ATTACH "+Text(path)+" AS made; CREATE TABLE made.t AS SELECT 1 AS i; DETACH made"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Written(t.Context(), filepath.Join(folder, "writes.csv"), path); !os.IsNotExist(err) {
+		t.Errorf("read a log that was moved: %v, want that it does not exist", err)
+	}
+	if err := db.RecordWrites(t.Context(), filepath.Join(folder, "writes.csv")); !os.IsNotExist(err) {
+		t.Errorf("start a log in a folder that was moved: %v, want that it does not exist", err)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder that was moved exists again: %v", err)
+	}
+	if writes, err := db.Written(t.Context(), filepath.Join(moved, "writes.csv"), path); err != nil || len(writes) == 0 {
+		t.Errorf("the moved log has %d writes, %v", len(writes), err)
+	}
+}
