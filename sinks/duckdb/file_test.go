@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,48 @@ func TestPublishingRemovesAForeignLog(t *testing.T) {
 		t.Errorf("%s is still there: %v", wal, err)
 	}
 	suite.Check(t, dir, j, 4)
+}
+
+// TestPublishingReplacesNothingOfOthers: what somebody put in the place of the published file while the sink
+// is open stays there, and the sink works again once it is moved away.
+func TestPublishingReplacesNothingOfOthers(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "notes"), 0o755) },
+		"text":   func(path string) error { return os.WriteFile(path, []byte("notes of somebody"), 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(6)
+			s := open(t, dir)
+			defer s.Close()
+			write(t, s, j, 0, 2)
+			if err := s.Publish(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			path, away := s.options.Published, filepath.Join(dir, "away")
+			if err := errors.Join(os.Rename(path, away), put(path)); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, j, 2, 4)
+			if err := s.Publish(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "is not a DuckDB file") {
+				t.Errorf("published over a %s: %v", name, err)
+			}
+			if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+				t.Fatalf("the %s is gone: %v, %v", name, after, err)
+			}
+			if err := errors.Join(os.RemoveAll(path), os.Rename(away, path)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, j, 4, 6)
+			if err := s.Publish(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			suite.Check(t, dir, j, 6)
+		})
+	}
 }
 
 func TestPublishedFileIsReadOnlyAndAlone(t *testing.T) {

@@ -170,6 +170,9 @@ func (s *Sink) show() error {
 	if err != nil {
 		return err
 	}
+	if err := checkFile(published, elsewhere); err != nil {
+		return errors.Join(err, remove(spare))
+	}
 	// A log beside the published file comes from a program that opened it for writing. DuckDB would
 	// replay it into the new file.
 	if err := remove(published + ".wal"); err != nil {
@@ -177,6 +180,10 @@ func (s *Sink) show() error {
 	}
 	if err := exchange(spare, published); err != nil {
 		return errors.Join(err, remove(spare))
+	}
+	if info, err := os.Lstat(spare); err == nil && !info.Mode().IsRegular() { // put there since the check
+		return errors.Join(fmt.Errorf("it was replaced by a %s meanwhile", describe(info.Mode())),
+			exchange(spare, published), remove(spare))
 	}
 	next := copies{Declared: s.fingerprint}
 	if known != nil && known.Published == shown {
