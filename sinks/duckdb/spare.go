@@ -156,9 +156,12 @@ func (s *Sink) settle(ctx context.Context) error {
 // show publishes a copy of the private file, which must be detached. If the process is killed meanwhile,
 // the record no longer matches the files, and the next publication makes a whole copy.
 func (s *Sink) show() error {
+	spare, published := s.options.sparePath(), s.options.Published
+	if err := checkFile(published, elsewhere); err != nil { // before a large file is copied for nothing
+		return err
+	}
 	known := s.copies
 	s.copies = nil
-	spare, published := s.options.sparePath(), s.options.Published
 	current, err := s.catchUp(known)
 	if err == nil && !current {
 		err = copyFile(s.options.Private, spare, 0o444)
@@ -169,9 +172,6 @@ func (s *Sink) show() error {
 	shown, err := identify(published)
 	if err != nil {
 		return err
-	}
-	if err := checkFile(published, elsewhere); err != nil {
-		return errors.Join(err, remove(spare))
 	}
 	// A log beside the published file comes from a program that opened it for writing. DuckDB would
 	// replay it into the new file.
