@@ -18,7 +18,7 @@ import (
 // steps matters: first all files are opened, then external access is disabled and the configuration is
 // locked, then the SQL runs.
 
-// maxMemory is the memory limit for user SQL, in bytes.
+// maxMemory is the memory limit for user SQL, in bytes, on a machine with enough memory.
 const maxMemory = 1 << 30
 
 // Bind checks user SQL against the declared tables and views, which are empty, and returns the columns
@@ -78,11 +78,12 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	values, err := s.query(limited, sql, database.DefaultMemory)
+	most := room(maxMemory)
 	if database.OutOfMemory(err) {
-		values, err = s.query(limited, sql, maxMemory)
+		values, err = s.query(limited, sql, most)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit, maxMemory))
+		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit, most))
 	}
 	return values, nil
 }

@@ -12,60 +12,30 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// exportMemory returns the limit of DuckDB's buffers during an export, in bytes: 512 MiB, but at most a third of
-// the machine's or container's memory, where a daemon may run, too. Otherwise the kernel would kill one of them.
-func exportMemory() int64 { return max(database.DefaultMemory, min(mostOfExport, machine()/3)) }
+// exportMemory is the limit of DuckDB's buffers during an export, in bytes, on a machine with enough memory.
+const exportMemory = 512 << 20
 
-var machine = database.Memory // tests replace it
-
-const mostOfExport = 512 << 20
-
-// exportBatch is the number of rows of a result that are in memory at a time.
-const exportBatch = 20_000
-
-// Spool is [Run] for a result of any size. It first writes the result to a temporary table, which
-// DuckDB moves to the folder temp if it does not fit into memory. Then it calls columns once, with the
-// number of rows, and row for each row in order. DuckDB renames duplicate columns. The query must be
-// one SELECT.
+// Spool is [Run] for a result whose number of rows must be known before it is read: it calls columns once, with
+// that number. Data that does not fit into memory goes to the folder temp. DuckDB renames duplicate columns. The
+// query must be one SELECT.
 func Spool(
 	ctx context.Context, path, text, temp string,
 	columns func(fields []Field, rows int64) error, row func([]any) error,
 ) error {
 	return export(ctx, path, text, temp, "", func(conn driver.Conn) error {
-		if err := execute(ctx, conn, "CREATE TEMP TABLE result AS\n"+text); err != nil {
+		fields, err := view(ctx, conn, text)
+		if err != nil {
 			return err
 		}
-		fields, rows, err := shape(ctx, conn)
+		rows, err := spool(ctx, conn, "FROM temp.result", len(fields))
 		if err != nil {
 			return err
 		}
 		if err := columns(fields, rows); err != nil {
 			return err
 		}
-		for from := int64(0); from < rows; from += exportBatch {
-			batch := fmt.Sprintf("FROM temp.result WHERE rowid >= %d AND rowid < %d", from, from+exportBatch)
-			if err := read(ctx, conn, batch, nil, row); err != nil {
-				return err
-			}
-		}
-		return nil
+		return readSpooled(ctx, conn, rows, row)
 	})
-}
-
-// shape returns the columns and the number of rows of the temporary table.
-func shape(ctx context.Context, conn driver.Conn) (fields []Field, rows int64, err error) {
-	err = read(ctx, conn, "DESCRIBE temp.result", nil, func(row []any) error {
-		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
-		return nil
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	err = read(ctx, conn, "SELECT count(*) FROM temp.result", nil, func(row []any) error {
-		rows = row[0].(int64)
-		return nil
-	})
-	return fields, rows, err
 }
 
 // Parquet writes the result of a query to a new Parquet file, with the types of DuckDB, and returns the
@@ -73,8 +43,7 @@ func shape(ctx context.Context, conn driver.Conn) (fields []Field, rows int64, e
 // SELECT.
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
 	err = export(ctx, path, text, temp, to, func(conn driver.Conn) error {
-		// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
-		if err := execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text); err != nil {
+		if _, err := view(ctx, conn, text); err != nil {
 			return err
 		}
 		var err error
@@ -101,20 +70,16 @@ func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64,
 // export opens the published file and calls work, which runs a query. The query may read only the
 // tables. DuckDB may write to the file to and to the folder temp, unless they are "".
 func export(ctx context.Context, path, text, temp, to string, work func(driver.Conn) error) error {
-	memory, threads := exportMemory(), 2 // each thread may have a row group in memory
-	if memory < mostOfExport {
-		threads = 1
+	r := resources{memory: room(exportMemory), threads: 2, temp: temp} // each thread may have a row group in memory
+	if r.memory < exportMemory {
+		r.threads = 1
 	}
-	settings := []string{
-		fmt.Sprintf("SET memory_limit = '%dB'", memory),
-		"SET temp_directory = " + database.Text(temp),
-		fmt.Sprintf("SET threads = %d", threads),
-	}
+	var settings []string
 	if to != "" {
 		settings = append(settings, "SET allowed_paths = ["+database.Text(to)+"]")
 	}
 	settings = append(settings, "SET enable_external_access = false", "SET lock_configuration = true")
-	err := withFile(ctx, path, func(conn driver.Conn) error {
+	err := withFile(ctx, path, r, func(conn driver.Conn) error {
 		if err := checkSingle(text); err != nil {
 			return err
 		}
@@ -140,7 +105,7 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: " +
 	"ON column IN (…))")
 
-// checkSelect returns [ErrNoSelect] if text is not one SELECT.
+// checkSelect returns [ErrNoSelect] if text is not one SELECT, and [ErrParameter] if it has parameters.
 func checkSelect(conn driver.Conn, text string) error {
 	stmt, err := conn.Prepare(text)
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
@@ -150,10 +115,29 @@ func checkSelect(conn driver.Conn, text string) error {
 		return ErrNoSelect
 	}
 	kind, err := stmt.(*duckdb.Stmt).StatementType()
-	if err = errors.Join(err, stmt.Close()); err == nil && kind != duckdb.STATEMENT_TYPE_SELECT {
-		err = ErrNoSelect
+	parameters := stmt.NumInput()
+	switch err = errors.Join(err, stmt.Close()); {
+	case err != nil:
+		return err
+	case kind != duckdb.STATEMENT_TYPE_SELECT:
+		return ErrNoSelect
+	case parameters > 0:
+		return ErrParameter
 	}
-	return err
+	return nil
+}
+
+// view declares the temporary view result of a query, and returns its columns. Unlike a subquery, a view allows a
+// semicolon or a comment at the end of the query.
+func view(ctx context.Context, conn driver.Conn, text string) (fields []Field, err error) {
+	if err := execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text); err != nil {
+		return nil, lineBefore(err)
+	}
+	err = read(ctx, conn, "DESCRIBE temp.result", nil, func(row []any) error {
+		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
+		return nil
+	})
+	return fields, err
 }
 
 func execute(ctx context.Context, conn driver.Conn, sql string) error {

@@ -27,9 +27,9 @@ func TestSpoolReturnsEveryRowInOrder(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	const want = 3*exportBatch + 7
+	const want = 3*spoolBatch + 7
 	var told, got int64
-	text := "SELECT i, repeat(md5(i::VARCHAR), 10) AS t FROM (SELECT range AS i FROM range(60007))"
+	text := "SELECT i, repeat(md5(i::VARCHAR), 10) AS t, -i AS rowid FROM (SELECT range AS i FROM range(60007))"
 	err = Spool(t.Context(), path, text, filepath.Join(dir, "temp"), func(_ []Field, rows int64) error {
 		told = rows
 		return nil
@@ -47,17 +47,6 @@ func TestSpoolReturnsEveryRowInOrder(t *testing.T) {
 	rows, err := Parquet(t.Context(), path, text, filepath.Join(dir, "temp"), to)
 	if info, missing := os.Stat(to); err != nil || missing != nil || rows != want || info.Size() == 0 {
 		t.Errorf("%d rows in Parquet, %v, %v, want %d", rows, err, missing, want)
-	}
-}
-
-// TestExportMemoryFollowsTheMachine: in a small container the kernel would kill the export or a daemon beside it.
-func TestExportMemoryFollowsTheMachine(t *testing.T) {
-	defer func() { machine = database.Memory }()
-	for has, want := range map[int64]int64{128: 56, 256: 85, 1024: 341, 16384: 512} {
-		machine = func() int64 { return has << 20 }
-		if got := exportMemory() >> 20; got != want {
-			t.Errorf("%d MiB of %d, want %d", got, has, want)
-		}
 	}
 }
 

@@ -64,7 +64,7 @@ var mistakes = map[string]struct{ sql, want string }{
 	"install":          {"install httpfs", "one SELECT"},
 	"call":             {"call pragma_version()", "one SELECT"},
 	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "the SQL: A CTE needs a SELECT"},
-	"parameter":        {"select $1", "argument"},
+	"parameter":        {"select $1", "has a parameter"},
 	"variable of ours": {"select getenv('HOME')", "getenv does not exist"},
 	"file by name":     {"from '/etc/hostname.csv'", "file system operations are disabled"},
 	"network by name":  {"from 'https://example.com/x.csv'", "file system operations are disabled"},

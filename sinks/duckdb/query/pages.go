@@ -22,7 +22,7 @@ type Question struct {
 // RunAll runs trusted queries one after another, like [Run], all on the same published file. It stops
 // at the first error.
 func RunAll(ctx context.Context, path string, questions ...Question) error {
-	return withFile(ctx, path, func(conn driver.Conn) error {
+	return withTemp(ctx, path, func(conn driver.Conn) error {
 		for _, q := range questions {
 			if err := read(ctx, conn, q.SQL, nil, q.Row); err != nil {
 				return fmt.Errorf("query %s: %w", path, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,6 +37,9 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 		return syntaxError(sql, parsed.Message, parsed.Position)
 	case parsed.Type != "" || len(parsed.Statements) != 1:
 		return errors.New("the SQL must be one SELECT and nothing else")
+	}
+	if hasParameter(parsed.Statements) {
+		return ErrParameter
 	}
 	for _, name := range tableFunctions(parsed.Statements) {
 		if !slices.Contains(tableFunctionsAllowed, name) {
@@ -79,6 +83,17 @@ func tableFunctions(tree any) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// hasParameter reports whether a parsed statement has a parameter.
+func hasParameter(tree any) bool {
+	switch tree := tree.(type) {
+	case []any:
+		return slices.ContainsFunc(tree, hasParameter)
+	case map[string]any:
+		return tree["class"] == "PARAMETER" || slices.ContainsFunc(slices.Collect(maps.Values(tree)), hasParameter)
+	}
+	return false
 }
 
 var errorLine = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)

@@ -29,7 +29,8 @@ import (
 // other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
-// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe].
+// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. It may use a third of the memory, and
+// a folder for temporary files, which is removed.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	err := run(ctx, path, text, func(conn driver.Conn) error {
 		const confined = `SET enable_external_access = false; SET lock_configuration = true`
@@ -89,14 +90,14 @@ func run(
 	ctx context.Context, path, text string, confine func(driver.Conn) error,
 	columns func([]string) error, row func([]any) error,
 ) error {
-	return withFile(ctx, path, func(conn driver.Conn) error {
+	return withTemp(ctx, path, func(conn driver.Conn) error {
 		if err := checkSingle(text); err != nil {
 			return err
 		}
 		if err := confine(conn); err != nil {
 			return err
 		}
-		if err := read(ctx, conn, text, columns, row); err != nil {
+		if err := readAny(ctx, conn, text, columns, row); err != nil {
 			return fmt.Errorf("query %s: %w", path, err)
 		}
 		return nil
@@ -104,14 +105,15 @@ func run(
 }
 
 // withFile opens the published file read-only, calls work, and closes the file.
-func withFile(ctx context.Context, path string, work func(driver.Conn) error) (err error) {
+func withFile(ctx context.Context, path string, r resources, work func(driver.Conn) error) (err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", path, ErrNotPublished)
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
-	connector, err := duckdb.NewConnector("?autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
+	connector, err := duckdb.NewConnector(fmt.Sprintf(
+		"?autoinstall_known_extensions=false&autoload_known_extensions=false&threads=%d", r.threads), nil)
 	if err != nil {
 		return fmt.Errorf("start DuckDB: %w", err)
 	}
@@ -128,11 +130,12 @@ func withFile(ctx context.Context, path string, work func(driver.Conn) error) (e
 	case "", "memory", "temp", "system": // reserved by DuckDB
 		name += "_db"
 	}
-	attach := fmt.Sprintf("ATTACH %s AS %s (READ_ONLY); USE %[2]s", database.Text(path), database.Name(name))
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, attach, nil); err != nil {
+	attach := fmt.Sprintf("SET memory_limit = '%dB'; SET temp_directory = %s; ATTACH %s AS %s (READ_ONLY); USE %[4]s",
+		r.memory, database.Text(r.temp), database.Text(path), database.Name(name))
+	if err := execute(ctx, conn, attach); err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}
-	return work(conn)
+	return r.explain(work(conn))
 }
 
 // Errors for a path that is not a published file. Other files are not opened, because opening a pipe
@@ -141,6 +144,10 @@ var (
 	ErrNotPublished = errors.New("nothing is published yet")
 	ErrNotRegular   = errors.New("not a regular file")
 )
+
+// ErrParameter is returned for a query with parameters, such as ? or $1.
+var ErrParameter = errors.New("the query has a parameter (?, $1 or $name), which has no value here: " +
+	"write the value itself, a text as 'text'")
 
 // ErrSeveral is returned for several statements, because only the result of the last one would be
 // returned.
@@ -168,7 +175,15 @@ var inert = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|
 // read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error,
 	row func([]any) error) (err error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
+	stmt, err := conn.(driver.ConnPrepareContext).PrepareContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stmt.Close()) }()
+	if stmt.NumInput() > 0 {
+		return ErrParameter
+	}
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -40,15 +40,8 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	err := export(limited, f.Path, sql, "", "", func(conn driver.Conn) error {
-		// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
-		if err := execute(limited, conn, "CREATE TEMP VIEW result AS "+sql); err != nil {
-			return err
-		}
-		err := read(limited, conn, "DESCRIBE temp.result", nil, func(row []any) error {
-			got.Columns = append(got.Columns, Field{Name: row[0].(string), Kind: row[1].(string)})
-			return nil
-		})
-		if err != nil {
+		var err error
+		if got.Columns, err = view(limited, conn, sql); err != nil {
 			return err
 		}
 		return read(limited, conn, fmt.Sprintf("FROM temp.result LIMIT %d", f.Limit+1), nil, func(values []any) error {
@@ -67,7 +60,7 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		return nil, errors.New("the SQL may read only the published tables")
 	}
 	if err != nil {
-		return nil, reason(ctx, limited, err, timeLimit, exportMemory())
+		return nil, reason(ctx, limited, err, timeLimit, room(exportMemory))
 	}
 	return got, nil
 }

@@ -1,0 +1,86 @@
+package query
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// resources are what DuckDB may use for a query.
+type resources struct {
+	memory  int64 // limit of its buffers, in bytes
+	threads int
+	temp    string // folder for data that does not fit into memory; "" means none
+	noTemp  error  // why there is no such folder, if there should be one
+}
+
+// room returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
+// machine or container, where a daemon may run, too. Otherwise the kernel would kill one of them.
+func room(most int64) int64 { return max(database.DefaultMemory, min(most, machine()/3)) }
+
+var machine = database.Memory // tests replace it
+
+// perThread is the memory for which a query may use one thread more, in bytes.
+const perThread = 128 << 20
+
+// withTemp is [withFile] with as much memory as a query may use, and with a folder for data that does not fit
+// into it. The folder is removed afterwards.
+func withTemp(ctx context.Context, path string, work func(driver.Conn) error) error {
+	r := resources{memory: room(math.MaxInt64)}
+	r.threads = max(1, min(runtime.GOMAXPROCS(0), int(r.memory/perThread)))
+	temp, err := os.MkdirTemp("", "outlierd-query-*")
+	if err != nil {
+		r.noTemp = err // most queries need none
+		return withFile(ctx, path, r, work)
+	}
+	r.temp = temp
+	return errors.Join(withFile(ctx, path, r, work), os.RemoveAll(temp))
+}
+
+// noSpace matches DuckDB's messages about a disk without room for temporary files.
+var noSpace = regexp.MustCompile(`offload data block|No space left on device|Disk quota exceeded`)
+
+// explain returns the error for a query that needs more than r, and other errors as they are.
+func (r resources) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	full := r.temp != "" && noSpace.MatchString(err.Error())
+	if !full && !database.OutOfMemory(err) {
+		return err
+	}
+	e := &resourceError{cause: err}
+	switch folder := filepath.Dir(r.temp); {
+	case full && folder == filepath.Clean(os.TempDir()):
+		e.message = fmt.Sprintf("the query needs more space for temporary files than %s has: "+
+			"let it read fewer rows or columns, or set TMPDIR to a folder on another disk", folder)
+	case full:
+		e.message = fmt.Sprintf("the query needs more space for temporary files than %s has: "+
+			"let it read fewer rows or columns, or free space there", folder)
+	case r.noTemp != nil:
+		e.message = fmt.Sprintf("the query needs more than %s of memory, and temporary files are not possible (%v): "+
+			"let it read fewer rows or columns, or set TMPDIR to a folder that can be written to",
+			database.Megabytes(r.memory), r.noTemp)
+	default:
+		e.message = fmt.Sprintf("the query needs more than %s of memory, its limit on this machine: "+
+			"let it read fewer rows or columns", database.Megabytes(r.memory))
+	}
+	return e
+}
+
+// resourceError is the error of a query that needs more memory or space than it may use.
+type resourceError struct {
+	message string
+	cause   error // DuckDB's, whose message advises settings
+}
+
+func (e *resourceError) Error() string { return e.message }
+func (e *resourceError) Unwrap() error { return e.cause }

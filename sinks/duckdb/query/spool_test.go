@@ -1,0 +1,106 @@
+//go:build duckdb_arrow
+
+package query
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// TestRoomFollowsTheMachine: in a small container the kernel would kill the query or a daemon beside it.
+func TestRoomFollowsTheMachine(t *testing.T) {
+	defer func() { machine = database.Memory }()
+	for has, want := range map[int64]int64{128: 56, 256: 85, 1024: 341, 16384: 512} {
+		machine = func() int64 { return has << 20 }
+		if got := room(exportMemory) >> 20; got != want {
+			t.Errorf("%d MiB of %d, want %d", got, has, want)
+		}
+	}
+}
+
+// inSmallContainer is a published file, an empty folder for temporary files, and 168 MB of memory.
+func inSmallContainer(t *testing.T) (path, temp string) {
+	path, temp = publishEmpty(t).Path, t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	machine = func() int64 { return 3 * database.DefaultMemory }
+	t.Cleanup(func() { machine = database.Memory })
+	return path, temp
+}
+
+// files returns the number of files below a folder.
+func files(t *testing.T, folder string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+const (
+	wide = "(select i, repeat(md5(i::varchar), 8) as x from range(300000) r(i))"
+	join = "select max(len(a.x || b.x)) from " + wide + " a join " + wide + " b using (i)"
+)
+
+// TestQueryThatNeedsMuchMemoryUsesTheDisk, for a join as for a large result, and removes its temporary files.
+func TestQueryThatNeedsMuchMemoryUsesTheDisk(t *testing.T) {
+	path, temp := inSmallContainer(t)
+	for name, c := range map[string]struct {
+		sql  string
+		want int
+	}{
+		"a join":         {join, 1},
+		"a large result": {"select *, -i as rowid from " + wide + " order by i", 300_000},
+	} {
+		rows, spilled := 0, c.want == 1 // a join has no such files any more when its result is read
+		err := Run(t.Context(), path, c.sql, nil, func(row []any) error {
+			if c.want > 1 && row[0] != int64(rows) {
+				t.Fatalf("%s: row %d is %v", name, rows, row[0])
+			}
+			rows++
+			spilled = spilled || rows == c.want && files(t, temp) > 0
+			return nil
+		})
+		if err != nil || rows != c.want || !spilled {
+			t.Errorf("%s: %d rows (%v), temporary files: %v, want %d rows and files", name, rows, err, spilled, c.want)
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			t.Errorf("%s: left in the temporary folder: %v %v", name, left, err)
+		}
+	}
+}
+
+func TestLackOfMemoryHasARemedy(t *testing.T) {
+	path, temp := inSmallContainer(t)
+	query := func(sql string) func() error {
+		return func() error { return Run(t.Context(), path, sql, nil, func([]any) error { return nil }) }
+	}
+	wantError(t, "needs more than 56MB of memory, its limit on this machine: let it read fewer rows",
+		query("select list(repeat(md5(i::varchar), 100)) from range(100000) r(i)")) // one value
+	t.Setenv("TMPDIR", filepath.Join(temp, "missing"))
+	wantError(t, "needs more than 56MB of memory, and temporary files are not possible", query(join))
+
+	const full = "failed to offload data block of size 256.0 KiB (17.9 MiB/18.0 MiB used).\nThis limit was set by …"
+	t.Setenv("TMPDIR", temp)
+	for folder, want := range map[string]string{temp: "set TMPDIR to a folder on another disk", "/exports": "free space there"} {
+		r := resources{temp: filepath.Join(folder, "some"), memory: 56 << 20}
+		wantError(t, "more space for temporary files than "+folder+" has: ", func() error {
+			return r.explain(&duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory, Msg: full})
+		})
+		if err := r.explain(errors.New(full)); !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
