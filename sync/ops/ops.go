@@ -133,16 +133,15 @@ func Forget(db *store.Store, version int64) error {
 	return nil
 }
 
-// Rows yields the changed rows of a table in order of id, at most most rows at a time. Values are
-// nil, int64, float64, string, time.Time, []string or map[string]int64. An error comes last.
+// Rows yields the changed rows of a table in order of id, most rows at a time; the last time it may be
+// fewer. Values are nil, int64, float64, string, time.Time, []string or map[string]int64. An error comes
+// last.
 func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
 		changed := news.Changed(t)
-		for last := int64(0); ; {
+		var read [][]any // and not yielded yet, as not every changed id has a row
+		for last := int64(0); news.All || len(changed) > 0; {
 			var rows [][]any
-			if !news.All && len(changed) == 0 {
-				return
-			}
 			err := db.View(func(tx *store.Tx) (err error) {
 				if news.All {
 					rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
@@ -160,12 +159,20 @@ func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, er
 				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
 				return
 			}
-			if len(rows) > 0 && !yield(rows, nil) || news.All && len(rows) < most {
-				return
+			for read = append(read, rows...); len(read) >= most; read = read[most:] {
+				if !yield(read[:most], nil) {
+					return
+				}
 			}
-			if len(rows) > 0 {
-				last = rows[len(rows)-1][0].(int64)
+			if news.All {
+				if len(rows) < most {
+					break
+				}
+				last = rows[most-1][0].(int64)
 			}
+		}
+		if len(read) > 0 {
+			yield(read, nil)
 		}
 	}
 }
