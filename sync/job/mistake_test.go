@@ -227,3 +227,20 @@ func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestExcerptsShowTheKeyOfAnAlert, which names columns, and no other key.
+func TestExcerptsShowTheKeyOfAnAlert(t *testing.T) {
+	const alert = "alerts:\n  news:\n    sql: select 1\n    key: [video_id]\n    notyfi: team\n"
+	for text, want := range map[string]string{
+		alert: "|     key: [video_id]\n",
+		"notify:\n  team: {webhook: hunter2}\n" + alert:                                     "|     key: [video_id]\n",
+		alert + "service:\n  key: hunter2\n  urll: x\n":                                     "|   key: ********\n",
+		"alerts:\n  news: {}\n  service: {key: hunter2}\n":                                  "|   service: {key: ********\n",
+		"service: {url: \"sim://\"}\nalerts:\n  news:\n    token: hunter2\n    notyfi: x\n": "|     token: ********\n",
+	} {
+		_, err := Parse("jobs.yaml", []byte("version: 1\njobs: {a: {search: {}}}\n"+text), nothingSet)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}

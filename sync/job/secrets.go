@@ -7,8 +7,19 @@ import (
 )
 
 // keyLine matches a line that may contain a secret in clear text: `key:`, `webhook:` and the like, also
-// quoted or within braces, and whatever follows it.
-var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook|healthchecks|password|headers|token)["']?\s*:)(.*)$`)
+// quoted or within braces, and whatever follows it. In the section `alerts`, where `key` names columns, it is alertLine.
+var (
+	keyLine   = secretLine("key|webhook|healthchecks|password|headers|token")
+	alertLine = secretLine("webhook|healthchecks|password|headers|token")
+)
+
+func secretLine(names string) *regexp.Regexp {
+	return regexp.MustCompile(`^(.*?\b(?:` + names + `)["']?\s*:)(.*)$`)
+}
+
+// section matches the first line of a section of the file, and its name. `service`, which has the key, may be
+// indented by mistake.
+var section = regexp.MustCompile(`^["']?(\w+)["']?\s*:|\b(service)["']?\s*:`)
 
 // reference matches a value that refers to a secret elsewhere and contains none.
 var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)
@@ -33,8 +44,14 @@ var azureKey = regexp.MustCompile(`(?i)\b((?:AccountKey|SharedAccessSignature|si
 // reference, including the more indented lines below, on which a text may continue. It works on plain
 // lines, because excerpts are shown even of a file that is not YAML.
 func withoutKeys(lines []string) []string {
-	shown, hiding := slices.Clone(lines), -1
+	shown, hiding, secrets := slices.Clone(lines), -1, keyLine
 	for i, line := range lines {
+		if m := section.FindStringSubmatch(line); m != nil {
+			secrets = keyLine
+			if m[1] == "alerts" {
+				secrets = alertLine
+			}
+		}
 		shown[i] = urlLogin.ReplaceAllString(line, "${1}********@")
 		shown[i] = urlQuery.ReplaceAllString(shown[i], "${1}********")
 		shown[i] = userinfo.ReplaceAllString(shown[i], "://********@")
@@ -45,7 +62,7 @@ func withoutKeys(lines []string) []string {
 			continue
 		}
 		hiding = -1
-		if m := keyLine.FindStringSubmatch(shown[i]); m != nil && !reference.MatchString(m[2]) {
+		if m := secrets.FindStringSubmatch(shown[i]); m != nil && !reference.MatchString(m[2]) {
 			shown[i] = m[1] + " ********"
 			hiding = depth
 		}
