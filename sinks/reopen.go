@@ -7,15 +7,20 @@ import (
 )
 
 // Reopening returns a sink that is opened on first use. After a failed call it is closed, and the next
-// call opens it again, because the cause may have been removed, and the cached state may be wrong.
-func Reopening(name string, open func(context.Context) (Sink, error)) Sink {
-	return &reopening{name: name, open: open}
+// call opens it again, because the cause may have been removed, and the cached state may be wrong. explain, unless it is
+// nil, adds to an error what to do about it.
+func Reopening(name string, open func(context.Context) (Sink, error), explain func(error) error) Sink {
+	if explain == nil {
+		explain = func(err error) error { return err }
+	}
+	return &reopening{name: name, open: open, explain: explain}
 }
 
 type reopening struct {
-	name string
-	open func(context.Context) (Sink, error)
-	sink Sink // nil while it is closed
+	name    string
+	open    func(context.Context) (Sink, error)
+	explain func(error) error
+	sink    Sink // nil while it is closed
 }
 
 // use opens the sink, unless it is open, and calls it. It closes the sink if the call fails.
@@ -23,12 +28,12 @@ func (r *reopening) use(ctx context.Context, call func(Sink) error) error {
 	if r.sink == nil {
 		sink, err := r.open(ctx)
 		if err != nil {
-			return fmt.Errorf("open sink %s: %w", r.name, err)
+			return r.explain(fmt.Errorf("open sink %s: %w", r.name, err))
 		}
 		r.sink = sink
 	}
 	if err := call(r.sink); err != nil {
-		return errors.Join(err, r.Close())
+		return errors.Join(r.explain(err), r.Close())
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestSinkIsReopenedAfterAFailure(t *testing.T) {
 	}
 	s := sinks.Reopening("parquet", func(context.Context) (sinks.Sink, error) {
 		return parquet.Open(parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
-	})
+	}, nil)
 	defer s.Close()
 	if _, err := s.Watermark(t.Context()); err == nil {
 		t.Fatal("a file was opened as a folder")

@@ -293,7 +293,12 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
 				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
 			}
-			return sink, writable(err, config.Data)
+			return sink, err
+		}, func(err error) error {
+			if s.Lake != nil {
+				return err // its files are elsewhere
+			}
+			return writable(err, config.Data)
 		})
 		sink = p.metrics.Sink(sink)
 		p.closers = append(p.closers, sink.Close)

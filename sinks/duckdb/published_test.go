@@ -316,7 +316,7 @@ func TestDamagedPrivateFileIsMadeAnew(t *testing.T) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		again := sinks.Reopening("duckdb", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, options(dir)) })
+		again := sinks.Reopening("duckdb", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, options(dir)) }, nil)
 		errs := []error{}
 		for mark := int64(0); mark < 8; {
 			if mark, err = again.Watermark(t.Context()); err == nil && mark < 8 {

@@ -50,7 +50,7 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 		value, ok := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_SHARED_CREDENTIALS_FILE": keys}[name]
 		return value, ok
 	}
-	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) })
+	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) }, nil)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -116,7 +116,7 @@ func TestRenewedPasswordOfPostgres(t *testing.T) {
 	t.Setenv("PGPASSFILE", passwords)
 	o := options(dir, "a")
 	o.Catalog = "postgres://outlierd@" + address + "/lake?sslmode=disable"
-	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) })
+	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) }, nil)
 	for _, c := range []struct{ password, says string }{
 		{"s3cr3t-of-yesterday", "a file that PGPASSFILE names is read again without that"},
 		{renewed, "accepted, but starting up"},

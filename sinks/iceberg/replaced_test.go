@@ -34,7 +34,7 @@ func TestCatalogFileIsReplacedWhileItIsOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) })
+			s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, o) }, nil)
 			defer func() {
 				if err := s.Close(); err != nil {
 					t.Error(err)

@@ -312,7 +312,7 @@ func (s *Sink) removeFolder(name string) error {
 		return err
 	}
 	if err := s.root.Remove(name); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-		return ignoreMissing(err)
+		return ignoreMissing(s.named(err))
 	}
 	return nil
 }

@@ -27,9 +27,22 @@ func (s *Sink) open(name string) (*os.File, error) {
 		err = fmt.Errorf("%s is not a regular file: %s", filepath.Join(s.options.Dir, name), rebuild)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.named(err)
 	}
-	return s.root.Open(name)
+	f, err := s.root.Open(name)
+	return f, s.named(err)
+}
+
+// named replaces the name in an error of [os.Root], which is relative to the folder of the sink, by the path.
+func (s *Sink) named(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return &fs.PathError{Op: e.Op, Path: filepath.Join(s.options.Dir, e.Path), Err: e.Err}
+	case *os.LinkError:
+		return &os.LinkError{Op: e.Op, Old: filepath.Join(s.options.Dir, e.Old),
+			New: filepath.Join(s.options.Dir, e.New), Err: e.Err}
+	}
+	return err
 }
 
 // read returns the content of a file.
@@ -51,7 +64,7 @@ func (s *Sink) create(name string, content func(io.Writer) error) (size int64, s
 	}
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return 0, "", err
+		return 0, "", s.named(err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	written := &summed{to: f, hash: sha256.New()}
@@ -102,7 +115,7 @@ func (s *Sink) rename(from, to string) error {
 	if err := s.step("rename " + from); err != nil {
 		return err
 	}
-	return s.root.Rename(from, to)
+	return s.named(s.root.Rename(from, to))
 }
 
 func (s *Sink) remove(name string) error {
@@ -110,7 +123,7 @@ func (s *Sink) remove(name string) error {
 		return err
 	}
 	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return s.named(err)
 	}
 	return nil
 }
@@ -124,7 +137,7 @@ func (s *Sink) folder(name string) error {
 		return err
 	}
 	if err := s.root.MkdirAll(name, 0o755); err != nil {
-		return err
+		return s.named(err)
 	}
 	for above := path.Dir(name); ; above = path.Dir(above) {
 		if err := s.syncFolder(above); err != nil {
@@ -148,7 +161,7 @@ func (s *Sink) syncFolders(names map[string]bool) error {
 func (s *Sink) syncFolder(name string) error {
 	folder, err := s.root.Open(name)
 	if err != nil {
-		return err
+		return s.named(err)
 	}
 	return errors.Join(s.syncFile(name, folder), folder.Close())
 }
@@ -167,5 +180,5 @@ func (s *Sink) exists(t *schema.Table, name string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil, s.named(err)
 }

@@ -218,7 +218,7 @@ func (s *Sink) finish() error {
 				return err
 			}
 		} else if _, err := s.root.Lstat(name); err != nil {
-			return fmt.Errorf("a committed file is missing: %w: %s", err, rebuild)
+			return fmt.Errorf("a committed file is missing: %w: %s", s.named(err), rebuild)
 		}
 	}
 	for _, e := range s.state.Exchanges {

@@ -107,5 +107,5 @@ func (s *Sink) readFolder(name string) ([]fs.DirEntry, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return entries, err
+	return entries, s.named(err)
 }
