@@ -53,7 +53,9 @@ var kept = retention{age: 7 * 24 * time.Hour, most: 1000, query: time.Hour}
 // merges the files of tables that this process has written to, if they need it, and expires snapshots of
 // tables that have too many. The first call of a UTC day also merges the files of past days and expires old
 // snapshots. Orphans are looked for once a day by the writer that comes first, because that lists the
-// files of all writers; with a REST catalog they stay.
+// files of all writers; with a REST catalog they stay. The day is claimed before: a search that fails is
+// repeated the next day, because orphans only take space, and an error of every publication would
+// disable the sink.
 func (s *Sink) maintain(ctx context.Context) error {
 	all := slices.Concat(s.options.Tables, s.options.Ops)
 	for _, t := range all {
