@@ -34,6 +34,12 @@ func (r *run) followUps() (all []runs.FollowUp) {
 // to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
 // and those of a paused job wait.
 func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
+	return e.followUps(now, func(string, time.Time) bool { return false })
+}
+
+// followUps is FollowUps for a process for which the due times that waiting knows are not overdue: it was running at
+// them.
+func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time) bool) ([]*Appointment, error) {
 	followUps, err := e.Store.Runs.FollowUps()
 	if err != nil || len(followUps) == 0 {
 		return nil, err
@@ -51,7 +57,7 @@ func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
 	for _, d := range followUps {
 		switch spec := e.Config.Job(d.Job); {
 		case pauses[d.Job] != nil: // waits; if too late by the end of the pause, it is dropped then
-		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
+		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], waiting(d.Job, d.Due), now):
 			dropped = append(dropped, d)
 		case !spec.Disabled:
 			all = append(all, &Appointment{Spec: spec, Due: d.Due, Begins: d.Due, Trigger: After})
@@ -63,13 +69,14 @@ func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
 	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropFollowUps(tx, dropped) })
 }
 
-// passed reports whether an overdue follow-up is dropped.
-func passed(spec *job.Spec, d runs.FollowUp, latest, now time.Time) bool {
+// passed reports whether an overdue follow-up is dropped. latest is the last one of the job; waiting reports whether
+// the process was running at its due time.
+func passed(spec *job.Spec, d runs.FollowUp, latest time.Time, waiting bool, now time.Time) bool {
 	switch {
 	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:
 		return false
 	case spec.CatchUp == job.CatchUpNone:
-		return true
+		return !waiting
 	}
 	return d.Due.Before(latest)
 }

@@ -122,6 +122,7 @@ type scheduler struct {
 	worker      *worker // nil until the sinks are opened, and after an error until the next attempt
 	agenda      []*Appointment
 	followUps   []*Appointment // due runs of jobs with `after`
+	waiting     waiting
 	resumed     bool
 	tried       map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
 	retryAt     map[string]time.Time // when a job may be tried again, as its run had to wait or was not recorded
@@ -147,8 +148,8 @@ type scheduler struct {
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
-		tried: map[string]triedRuns{}, retryAt: map[string]time.Time{}, staleLogged: map[string]time.Time{},
-		waitLogged: map[string]time.Time{}, started: time.Now(),
+		waiting: waiting{}, tried: map[string]triedRuns{}, retryAt: map[string]time.Time{},
+		staleLogged: map[string]time.Time{}, waitLogged: map[string]time.Time{}, started: time.Now(),
 	}
 	s.notePauses(time.Now())
 	e.requests.open(s)
@@ -264,21 +265,25 @@ func (s *scheduler) beginDue(ctx context.Context) {
 	for _, a := range s.agenda {
 		now := time.Now()
 		if a.Paused != nil {
+			delete(s.waiting, a.Spec.Name)
 			continue
 		}
 		if a.Begins.After(now) {
 			s.correctDue(a, now)
 			continue
 		}
-		if late := s.engine.nextAppointment(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
+		late := s.engine.nextAppointment(a.Spec, a.Due.Add(-1), now)
+		if late != nil && late.Due.After(a.Due) && !(late.Begins.After(now) && s.waiting.has(a.Spec.Name, a.Due)) {
 			*a = *late
 		}
 		if a.Begins.After(now) {
 			continue // too late for `catch_up: none`
 		}
+		s.waiting.add(a)
 		if !s.makeWay(ctx, a) || !s.start(ctx, a) {
 			continue
 		}
+		delete(s.waiting, a.Spec.Name)
 		if next := s.engine.nextAppointment(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
 			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
@@ -290,6 +295,20 @@ func (s *scheduler) beginDue(ctx context.Context) {
 	})
 }
 
+// waiting has the due times at which this process was running and whose runs have not started yet, by job: for
+// example, the job's run before is in progress. `catch_up: none` does not miss them.
+type waiting map[string][]time.Time
+
+func (w waiting) add(a *Appointment) {
+	if !w.has(a.Spec.Name, a.Due) {
+		w[a.Spec.Name] = append(w[a.Spec.Name], a.Due)
+	}
+}
+
+func (w waiting) has(name string, due time.Time) bool {
+	return slices.ContainsFunc(w[name], due.Equal)
+}
+
 // refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is done only
 // when its run is recorded. If the state cannot be read, the old agenda stays in use.
 func (s *scheduler) refreshAgenda(now time.Time) {
@@ -299,11 +318,29 @@ func (s *scheduler) refreshAgenda(now time.Time) {
 		s.pauseEnds = now.Add(maxSleep)
 		return
 	}
+	for _, a := range agenda {
+		s.keepWaiting(a, now)
+	}
 	s.agenda, s.followUps = agenda, nil
 	if s.worker != nil {
 		s.worker.followUpsDue = true
 	}
 	s.notePauses(now)
+}
+
+// keepWaiting replaces the appointment of a job with `catch_up: none` by the last one that waits, if the schedule
+// still has it.
+func (s *scheduler) keepWaiting(a *Appointment, now time.Time) {
+	if a.Spec.CatchUp != job.CatchUpNone || a.Paused != nil || !a.Begins.After(now) {
+		return
+	}
+	zone := s.engine.Config.Timezone
+	for _, due := range slices.Backward(s.waiting[a.Spec.Name]) {
+		if !due.After(now) && a.Spec.Next(due.Add(-1), zone).Equal(due) {
+			a.Due, a.Begins, a.Trigger = due, a.Spec.Begins(due, zone), CatchUp
+			return
+		}
+	}
 }
 
 // notePauses sets pauseEnds, the time of the next rebuild because a pause ends.
@@ -337,7 +374,7 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.followUpsAt) {
 		return
 	}
-	due, err := s.engine.FollowUps(time.Now())
+	due, err := s.engine.followUps(time.Now(), s.waiting.has)
 	if err == nil && len(due) > 0 {
 		err = s.worker.publish(ctx)
 	}
@@ -348,6 +385,14 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 	}
 	if s.worker.loader.Working() {
 		s.followUps, s.worker.followUpsDue = due, false
+		for i := range s.engine.Config.Jobs {
+			if spec := &s.engine.Config.Jobs[i]; spec.After != "" {
+				delete(s.waiting, spec.Name)
+			}
+		}
+		for _, a := range due {
+			s.waiting.add(a)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,68 @@ jobs:
 			time.Sleep(6*time.Hour + 30*time.Minute + late)
 			if rows := w.serve(time.Hour); len(rows) != want {
 				t.Errorf("a process that starts %s late makes %d runs, want %d", late, len(rows), want)
+			}
+		})
+	}
+}
+
+// TestCatchUpNoneKeepsDueTimesThatWait: a due time at which the process was running is not missed, however long its run
+// waits, here for the run before, which buys one page in three minutes. An edit of the file changes nothing about it,
+// but after a pause it is too late.
+func TestCatchUpNoneKeepsDueTimesThatWait(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 1/3m}
+jobs:
+  daily: {schedule: "0,5,8 6 * * *", catch_up: none, reuse_for: 1m, search: {query: [moka pot], pages: 8}}
+  child: {after: daily, catch_up: none, reuse_for: 1m, search: {query: [home espresso], pages: 12}}
+`
+	at := func(hour, minute int) time.Time { return time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC) }
+	for name, c := range map[string]struct {
+		at620 func(w *workshop, ctx context.Context, e *Engine) error
+		want  []time.Time
+	}{
+		"left alone": {func(*workshop, context.Context, *Engine) error { return nil }, []time.Time{at(6, 0), at(6, 8)}},
+		"edited": {func(w *workshop, ctx context.Context, e *Engine) error {
+			return w.reload(ctx, e, file+"  another: {search: {query: [coffee]}}\n")
+		}, []time.Time{at(6, 0), at(6, 8)}},
+		"paused": {func(w *workshop, ctx context.Context, e *Engine) error {
+			return e.Between(ctx, func(context.Context) error {
+				return e.Store.Runs.Pause([]runs.Pause{{Job: "daily", Since: time.Now(), Until: at(7, 0)}})
+			})
+		}, []time.Time{at(6, 0)}},
+	} {
+		bare(t, file, func(w *workshop) {
+			time.Sleep(time.Until(at(5, 30)))
+			e, stop := w.open()
+			defer stop()
+			ctx, cancel := contextFor(w, 6*time.Hour)
+			defer cancel()
+			go func() {
+				time.Sleep(time.Until(at(6, 20)))
+				if err := c.at620(w, ctx, e); err != nil {
+					t.Error(err)
+				}
+			}()
+			agenda, err := e.Agenda(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Serve(ctx, agenda)
+			rows, err := e.Store.Runs.List("", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string][]time.Time{}
+			for _, run := range rows {
+				got[run.Job] = append(got[run.Job], run.Due.UTC())
+			}
+			for _, job := range []string{"daily", "child"} {
+				slices.SortFunc(got[job], time.Time.Compare)
+				if diff := cmp.Diff(c.want, got[job]); diff != "" {
+					t.Errorf("%s: due times of the runs of %s (-want +got):\n%s", name, job, diff)
+				}
 			}
 		})
 	}
