@@ -354,7 +354,10 @@ func (rs *Runs) withActualStatus(r Run) Run {
 func (rs *Runs) Jobs() (names []string, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		names, err = store.List(tx, func(name *string) []any { return []any{name} },
-			`SELECT job FROM runs WHERE job <> '' UNION SELECT job FROM watermarks ORDER BY job`)
+			`WITH RECURSIVE names (job) AS ( -- a search of the index for each name, however many runs it has
+				SELECT min(job) FROM runs WHERE job > ''
+				UNION ALL SELECT (SELECT min(job) FROM runs WHERE job > names.job) FROM names WHERE job IS NOT NULL)
+			SELECT job FROM names WHERE job IS NOT NULL UNION SELECT job FROM watermarks ORDER BY job`)
 		return err
 	})
 	if err != nil {
