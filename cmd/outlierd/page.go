@@ -93,7 +93,7 @@ func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
 		Blocked: len(s.Refused) > 0}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		row := page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due,
+		row := page.Job{Name: shown(j.Job), Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due,
 			Doing: now(j), Why: j.Why}
 		if j.Disabled || j.Paused != nil {
 			row.DueAt = time.Time{}
@@ -101,7 +101,7 @@ func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
 		if j.Doing == forecast.JobRunning {
 			row.Working = j.Run
 		}
-		row.Queued, row.Paused = j.Queued > 0, j.Paused != nil && j.Paused.Job == j.Job
+		row.Queued, row.Paused = j.Queued > 0 && !j.Unlisted, j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if j.Last != nil {
 			row.Run = j.Last.Run

@@ -209,11 +209,15 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	}
 	var due []string
 	for i, t := range f.Due {
+		t = t.In(p.zone)
 		form := "Mon 01-02 15:04"
-		if i == 0 {
+		switch {
+		case i == 0:
 			form = "Mon 2006-01-02 15:04 MST"
+		case t.Year() != f.Due[i-1].In(p.zone).Year():
+			form = "Mon 2006-01-02 15:04"
 		}
-		due = append(due, t.In(p.zone).Format(form))
+		due = append(due, t.Format(form))
 	}
 	if !f.Begins.IsZero() {
 		due[0] += f.Begins.In(p.zone).Format(" (begins 15:04:05)")

@@ -143,7 +143,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 // jobs returns the current names of the jobs that need a call, in the order of their requests.
 func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
-		names = append(names, cmp.Or(now[name], name))
+		names = append(names, shown(cmp.Or(now[name], name)))
 	}
 	return names
 }

@@ -141,7 +141,7 @@ func statusRows(s *forecast.Status) (rows [][]any) {
 		j := &s.Jobs[i]
 		last, streak := cmp.Or(j.Last, &forecast.LastRun{}), cmp.Or(j.Streak, &runs.Streak{})
 		rows = append(rows, []any{
-			j.Job, filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits,
+			shown(j.Job), filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits,
 			int64(last.Credits),
 			int64(streak.Runs), when(streak.Since), j.Doing, filled(j.Why), when(j.Until), int64(j.Queued),
 			when(j.Due), j.Overdue,
@@ -166,7 +166,7 @@ func statusText(s *forecast.Status, l term.Options) (string, error) {
 	waits := false
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Why != "" {
-			p.line("%s", term.Clip(j.Job+": "+j.Why, max(l.Screen, 2*term.DefaultScreen)))
+			p.line("%s", term.Clip(shown(j.Job)+": "+j.Why, max(l.Screen, 2*term.DefaultScreen)))
 			waits = true
 		}
 	}
@@ -221,7 +221,7 @@ func (p *planPrinter) jobTable(s *forecast.Status, l term.Options) error {
 	t := term.NewTable(p, l, []string{"job", "last run", "next due", "now"})
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if err := t.Row([]any{j.Job, p.lastRun(j, s.At), p.nextDue(j, s.At), now(j)}); err != nil {
+		if err := t.Row([]any{shown(j.Job), p.lastRun(j, s.At), p.nextDue(j, s.At), now(j)}); err != nil {
 			return err
 		}
 	}
@@ -254,6 +254,8 @@ func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
 // nextDue describes when a job is due, and whether it is overdue.
 func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	switch {
+	case j.Unlisted:
+		return "not in the job file"
 	case j.Disabled:
 		return "disabled"
 	case j.Paused != nil:

@@ -32,14 +32,15 @@ type expected struct {
 
 // unfinished is a run that will be resumed, and its open searches.
 type unfinished struct {
-	spec *job.Spec
+	spec *job.Spec // only its name if the file has no such job
 	run  *runs.Run
 	plan plan.Stored
 	open []runs.Step
 	own  bool // the job's next run resumes it, not only the command that started it
 }
 
-// unfinishedRuns returns the unfinished runs of the file's jobs, in the order of the file.
+// unfinishedRuns returns the unfinished runs of the file's jobs, in the order of the file. Runs in progress
+// that belong to none of them come last: of one-off requests, and of jobs that were removed from the file.
 func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
@@ -48,18 +49,38 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 			return nil, err
 		}
 		for j := range rows {
-			u := unfinished{spec: spec, run: &rows[j].Run, own: rows[j].Held || !rows[j].Run.Overridden}
-			if u.plan, err = plan.Decode(u.run.Plan); err != nil {
+			u, err := r.unfinished(spec, &rows[j].Run)
+			if err != nil {
 				return nil, err
 			}
-			if u.open, err = r.Facts.Store.Runs.Steps(u.run.ID); err != nil {
+			u.own = rows[j].Held || !rows[j].Run.Overridden
+			all = append(all, u)
+		}
+	}
+	for row, err := range r.Facts.Store.Runs.Newest(runs.Filter{Status: runs.Running}) {
+		if err != nil {
+			return nil, err
+		}
+		if run := *row; r.Facts.Config.Job(run.Job) == nil {
+			u, err := r.unfinished(&job.Spec{Name: run.Job}, &run)
+			if err != nil {
 				return nil, err
 			}
-			u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
 			all = append(all, u)
 		}
 	}
 	return all, nil
+}
+
+// unfinished returns a run with its open searches.
+func (r *Reader) unfinished(spec *job.Spec, run *runs.Run) (u unfinished, err error) {
+	u = unfinished{spec: spec, run: run}
+	if u.plan, err = plan.Decode(run.Plan); err != nil {
+		return u, err
+	}
+	u.open, err = r.Facts.Store.Runs.Steps(run.ID)
+	u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
+	return u, err
 }
 
 // continuesByItself reports whether a process performs the run, or would as soon as one works on the

@@ -49,6 +49,7 @@ type Disk struct {
 // JobStatus is the state of one job.
 type JobStatus struct {
 	Job      string       `json:"job"`
+	Unlisted bool         `json:"not_in_file,omitempty"` // a one-off request, or removed from the file, with a run in progress
 	Disabled bool         `json:"disabled,omitempty"`
 	After    string       `json:"after,omitempty"`
 	Last     *LastRun     `json:"last_run"`
@@ -190,7 +191,7 @@ func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
 	return nil, nil
 }
 
-// addJobs adds the jobs of the file, in order, and the queue.
+// addJobs adds the jobs of the file, in order, others that have a run in progress, and the queue.
 func (r *Reader) addJobs(s *Status) error {
 	counts, err := r.Facts.Store.Queue.Counts()
 	if err != nil {
@@ -241,6 +242,18 @@ func (r *Reader) addJobs(s *Status) error {
 		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
 			j.setUnfinished(&going[at], searches, why, s.Process != nil)
 		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	for i := range going {
+		name := going[i].spec.Name
+		if slices.ContainsFunc(s.Jobs, func(j JobStatus) bool { return j.Job == name }) {
+			continue
+		}
+		j := JobStatus{Job: name, Unlisted: true, Doing: JobIdle, Queued: queued[name]}
+		if err := r.addPast(&j); err != nil {
+			return err
+		}
+		j.setUnfinished(&going[i], searches, why, s.Process != nil)
 		s.Jobs = append(s.Jobs, j)
 	}
 	return nil
