@@ -70,7 +70,7 @@ the same command spends up to as much again on what is left.`,
 					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
-				todo := []jobRun{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
+				todo := []jobRun{{DueRun: engine.DueRun{Spec: &spec, Trigger: engine.Manual}}}
 				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {

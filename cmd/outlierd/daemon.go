@@ -123,8 +123,8 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 // order asks the daemon for a run, and returns when it has ended.
 func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{
-		Asked: j.Appointment.Spec.Asked(), Hash: j.Appointment.Spec.Hash, Trigger: j.Appointment.Trigger,
-		Due: j.Appointment.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
+		Asked: j.DueRun.Spec.Asked(), Hash: j.DueRun.Spec.Hash, Trigger: j.DueRun.Trigger,
+		Due: j.DueRun.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
 	}
 	if j.old != nil {
 		asked.Continues = j.old.ID
@@ -142,9 +142,9 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	p.Engine.Log.Debug("run started", "job", j.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	p.Engine.Log.Debug("run started", "job", j.DueRun.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
 	if w.Joined {
-		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.Appointment.Spec.Name), w.Run))
+		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.DueRun.Spec.Name), w.Run))
 	}
 	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
 	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {

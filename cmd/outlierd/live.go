@@ -30,7 +30,7 @@ const (
 )
 
 // announce prints when each job is due: as a table at a terminal, otherwise in the log.
-func (o *options) announce(p *program, agenda []*engine.Appointment) error {
+func (o *options) announce(p *program, agenda []*engine.DueRun) error {
 	zone := p.Engine.Config.Timezone
 	if !term.Is(o.world.out) {
 		for _, a := range agenda {
@@ -46,7 +46,7 @@ func (o *options) announce(p *program, agenda []*engine.Appointment) error {
 	if err != nil {
 		return err
 	}
-	earlier := func(a, b *engine.Appointment) int { return a.Begins.Compare(b.Begins) }
+	earlier := func(a, b *engine.DueRun) int { return a.Begins.Compare(b.Begins) }
 	for _, a := range slices.SortedStableFunc(slices.Values(agenda), earlier) {
 		note := ""
 		switch {

@@ -97,7 +97,7 @@ func (o *options) once(ctx context.Context, r request) error {
 	aside := o.aside()
 	return aside.with(ctx, config, func(p *program) error {
 		s := showing{program: p, spec: spec}
-		j := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
 		if err := o.named(ctx, r, s); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 		if err != nil {
 			return err
 		}
-		j := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
 		if _, err := o.aside().runJob(ctx, s.program, j); err != nil {
 			return err
 		}

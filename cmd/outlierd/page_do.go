@@ -120,7 +120,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	}
 	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Hash}
 	if old == nil {
-		closed, _, err := known.Displaced(spec, time.Time{})
+		closed, _, err := known.Superseded(spec, time.Time{})
 		if err != nil {
 			return nil, err
 		}

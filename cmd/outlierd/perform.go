@@ -23,19 +23,19 @@ import (
 
 // jobRun is a run of a job that a command performs.
 type jobRun struct {
-	Appointment engine.Appointment
-	old         *runs.Run // the unfinished run to continue; nil for a new run
-	whole       bool      // the job's unfinished runs are continued or closed before this run
-	afresh      bool      // an unfinished run is not continued
-	leftOver    bool      // old was left by the last process; a run for a due time may continue it first
-	after       bool      // the jobs that come after this one run, too
+	DueRun   engine.DueRun
+	old      *runs.Run // the unfinished run to continue; nil for a new run
+	whole    bool      // the job's unfinished runs are continued or closed before this run
+	afresh   bool      // an unfinished run is not continued
+	leftOver bool      // old was left by the last process; a run for a due time may continue it first
+	after    bool      // the jobs that come after this one run, too
 
 	rest *engine.Rest // the pages of an earlier run to buy; nil for an ordinary run
 }
 
 // scheduled reports whether a schedule requests the run, not a user.
 func (j *jobRun) scheduled() bool {
-	return !j.Appointment.Due.IsZero() || j.Appointment.Trigger == engine.CatchUp
+	return !j.DueRun.Due.IsZero() || j.DueRun.Trigger == engine.CatchUp
 }
 
 // idle is the reason why there is nothing to run. It is not a failure.
@@ -138,18 +138,18 @@ func (o *options) resumeCommand(todo []jobRun) string {
 			names = []string{"--due"}
 			break
 		}
-		if !slices.Contains(names, j.Appointment.Spec.Name) {
-			names = append(names, j.Appointment.Spec.Name)
+		if !slices.Contains(names, j.DueRun.Spec.Name) {
+			names = append(names, j.DueRun.Spec.Name)
 		}
 	}
 	line := o.typed("run " + strings.Join(names, " "))
-	if flags := todo[0].Appointment.Spec.Flags; flags != "" {
+	if flags := todo[0].DueRun.Spec.Flags; flags != "" {
 		line += " " + flags
 	}
 	if todo[0].after && !todo[0].scheduled() {
 		line += " --with-after"
 	}
-	if todo[0].Appointment.Spec.Dates != nil { // a backfill
+	if todo[0].DueRun.Spec.Dates != nil { // a backfill
 		line = retyped(o.world.args)
 	}
 	return line
@@ -176,7 +176,7 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 		if err != nil {
 			return nil, err
 		}
-		due = slices.DeleteFunc(due, func(a *engine.Appointment) bool {
+		due = slices.DeleteFunc(due, func(a *engine.DueRun) bool {
 			return a.Spec.After != row.Job || !a.Due.Equal(row.Due)
 		})
 		return performing(due), nil
@@ -187,7 +187,7 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
 			next = append(next, jobRun{
-				Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
+				DueRun: engine.DueRun{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
 			})
 		}
 	}
@@ -228,25 +228,25 @@ func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
 // runJob performs one run with its progress shown, and returns its record; nil if it never started.
 func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
 	if j.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.Appointment.Spec, j.rest))
-		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.Appointment.Spec, j.rest) })
+		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.DueRun.Spec, j.rest))
+		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.DueRun.Spec, j.rest) })
 	}
 	p.Engine.Afresh = j.afresh
 	if j.old == nil && !j.scheduled() {
 		var err error
-		if j.old, err = p.Engine.Facts().Continues(j.Appointment.Spec); err != nil {
+		if j.old, err = p.Engine.Facts().Continues(j.DueRun.Spec); err != nil {
 			return nil, err
 		}
 	}
 	if err := o.listDisplaced(p, j); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), j.Appointment.Spec, j.old))
+	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), j.DueRun.Spec, j.old))
 	return o.perform(ctx, p, j, func() (*runs.Run, error) {
 		if j.old != nil {
-			return p.Engine.Resume(ctx, j.Appointment.Spec, j.Appointment.Trigger, j.Appointment.Due, j.old)
+			return p.Engine.Resume(ctx, j.DueRun.Spec, j.DueRun.Trigger, j.DueRun.Due, j.old)
 		}
-		return p.Engine.Run(ctx, j.Appointment.Spec, j.Appointment.Trigger, j.Appointment.Due)
+		return p.Engine.Run(ctx, j.DueRun.Spec, j.DueRun.Trigger, j.DueRun.Due)
 	})
 }
 
@@ -264,7 +264,7 @@ func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() 
 		}
 	}
 	if failed != nil {
-		return row, ofJob(j.Appointment.Spec.Name, failed)
+		return row, ofJob(j.DueRun.Spec.Name, failed)
 	}
 	if row.Status != runs.OK && row.Status != runs.OKEmpty {
 		return row, statusError{row.Status}
@@ -304,22 +304,22 @@ func worst(errs []error) error {
 func byHand(specs []job.Spec) []jobRun {
 	var all []jobRun
 	for i := range specs {
-		all = append(all, jobRun{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+		all = append(all, jobRun{DueRun: engine.DueRun{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
 	}
 	return all
 }
 
-// performing converts due appointments to runs.
-func performing(due []*engine.Appointment) (todo []jobRun) {
+// performing converts due runs.
+func performing(due []*engine.DueRun) (todo []jobRun) {
 	for _, a := range due {
-		todo = append(todo, jobRun{Appointment: *a, whole: true, after: true})
+		todo = append(todo, jobRun{DueRun: *a, whole: true, after: true})
 	}
 	return todo
 }
 
 // overtaken reports whether nothing is left of the run to continue.
 func overtaken(p *program, j jobRun) (bool, error) {
-	left, err := p.Engine.Facts().LeftOver(j.Appointment.Spec)
+	left, err := p.Engine.Facts().LeftOver(j.DueRun.Spec)
 	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err
 }
 
@@ -327,19 +327,19 @@ func overtaken(p *program, j jobRun) (bool, error) {
 // of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
 // that has had its run meanwhile.
 func unfold(p *program, j jobRun) (todo []jobRun, err error) {
-	done, err := p.Engine.Store.Runs.Performed(j.Appointment.Spec.Name, j.Appointment.Due)
+	done, err := p.Engine.Store.Runs.Performed(j.DueRun.Spec.Name, j.DueRun.Due)
 	if done || err != nil {
 		return nil, err
 	}
 	p.Engine.Afresh = false
-	unfinished, err := p.Engine.Facts().Unfinished(j.Appointment.Spec, j.Appointment.Due)
+	unfinished, err := p.Engine.Facts().Unfinished(j.DueRun.Spec, j.DueRun.Due)
 	if err != nil {
 		return nil, err
 	}
 	for i := range unfinished {
 		old := &unfinished[i]
-		if j.scheduled() || old.Overridden != j.Appointment.Spec.Overridden {
-			todo = append(todo, jobRun{Appointment: j.Appointment, old: old, after: !old.Due.IsZero()})
+		if j.scheduled() || old.Overridden != j.DueRun.Spec.Overridden {
+			todo = append(todo, jobRun{DueRun: j.DueRun, old: old, after: !old.Due.IsZero()})
 		}
 	}
 	j.whole = false
@@ -348,10 +348,10 @@ func unfold(p *program, j jobRun) (todo []jobRun, err error) {
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
 func (o *options) listDisplaced(p *program, j jobRun) error {
-	if j.old != nil || isOnce(j.Appointment.Spec.Name) {
+	if j.old != nil || isOnce(j.DueRun.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Engine.Facts().Displaced(j.Appointment.Spec, j.Appointment.Due)
+	closed, left, err := p.Engine.Facts().Superseded(j.DueRun.Spec, j.DueRun.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != runs.Failed {
 			fmt.Fprintln(o.world.out, superseded(p, old))

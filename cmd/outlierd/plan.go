@@ -135,7 +135,7 @@ func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.
 func (p *planPrinter) job(f *forecast.Job) {
 	p.line("%s  %s", f.Job, p.when(f))
 	if f.Continues != "" {
-		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.Standing)
+		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.ContinuesStatus)
 	}
 	if f.Problem != "" {
 		p.line("  ✗ cannot run: %s\n", term.Plain(f.Problem))

@@ -48,7 +48,7 @@ var everyPlan = forecast.Forecast{
 			Changes: []string{`search ["latte art"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`},
 		},
 		{
-			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Standing: runs.Interrupted,
+			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", ContinuesStatus: runs.Interrupted,
 			Expected: estimate(2, 4, 1, 0.1), Worst: estimate(2, 4, 1, 0.1),
 			Searches: []forecast.Search{{Op: outlier.OpRelated, Seeds: []string{"dQw4w9WgXcQ"}, Skipped: "fresh"}},
 		},
@@ -79,7 +79,7 @@ func TestPlanForPeople(t *testing.T) {
 }
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
-	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", Standing: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
+	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", ContinuesStatus: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
 		t.Errorf("a plan with 110 requests shows that nothing is requested:\n%s", got)
 	}

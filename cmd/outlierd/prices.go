@@ -199,7 +199,7 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Appointment.Spec.Name), most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.DueRun.Spec.Name), most))
 		}
 	}
 	return dear, nil
@@ -210,7 +210,7 @@ func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credi
 	if j.rest != nil {
 		return j.rest.MayCost, nil
 	}
-	return r.MayCost(ctx, j.Appointment.Spec, j.Appointment.Trigger == engine.After)
+	return r.MayCost(ctx, j.DueRun.Spec, j.DueRun.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
@@ -222,8 +222,8 @@ func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 			continue
 		}
 		for i := range config.Jobs {
-			if spec := &config.Jobs[i]; spec.After == next.Appointment.Spec.Name && !spec.Disabled {
-				follower := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
+			if spec := &config.Jobs[i]; spec.After == next.DueRun.Spec.Name && !spec.Disabled {
+				follower := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.After}, after: true}
 				all = append(all, withFollowers(config, []jobRun{follower})...)
 			}
 		}

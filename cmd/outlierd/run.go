@@ -202,11 +202,11 @@ func changed(todo []jobRun, change *job.Overrides) error {
 		return nil
 	}
 	for i := range todo {
-		spec, err := todo[i].Appointment.Spec.With(*change)
+		spec, err := todo[i].DueRun.Spec.With(*change)
 		if err != nil {
 			return usageError{err}
 		}
-		todo[i].Appointment.Spec = &spec
+		todo[i].DueRun.Spec = &spec
 	}
 	return nil
 }
@@ -261,10 +261,10 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 
 // leftOver returns the unfinished runs of the last process, of jobs without a due time: a due time
 // would continue them itself.
-func leftOver(p *program, due []*engine.Appointment) (todo []jobRun, err error) {
+func leftOver(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
-		isDue := func(a *engine.Appointment) bool { return a.Spec.Name == spec.Name }
+		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
@@ -273,8 +273,8 @@ func leftOver(p *program, due []*engine.Appointment) (todo []jobRun, err error) 
 			return nil, err
 		}
 		for j := range rows {
-			a := engine.Appointment{Spec: spec, Trigger: engine.CatchUp}
-			todo = append(todo, jobRun{Appointment: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
+			a := engine.DueRun{Spec: spec, Trigger: engine.CatchUp}
+			todo = append(todo, jobRun{DueRun: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
 		}
 	}
 	return todo, nil
@@ -314,7 +314,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		}
 		return nil, idle(text)
 	}
-	return []jobRun{{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
+	return []jobRun{{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
 }
 
 // agedAfter is the age after which the order of the service's results has probably changed.

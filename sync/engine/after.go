@@ -33,13 +33,13 @@ func (r *run) followUps() (all []runs.FollowUp) {
 // FollowUps returns the due runs of jobs with `after`, in the order of their due times. `catch_up` applies
 // to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
 // and those of a paused job wait.
-func (e *Engine) FollowUps(now time.Time) ([]*Appointment, error) {
+func (e *Engine) FollowUps(now time.Time) ([]*DueRun, error) {
 	return e.followUps(now, func(string, time.Time) bool { return false })
 }
 
 // followUps is FollowUps for a process for which the due times that waiting knows are not overdue: it was running at
 // them.
-func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time) bool) ([]*Appointment, error) {
+func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time) bool) ([]*DueRun, error) {
 	followUps, err := e.Store.Runs.FollowUps()
 	if err != nil || len(followUps) == 0 {
 		return nil, err
@@ -52,7 +52,7 @@ func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time
 	for _, d := range followUps {
 		latest[d.Job] = d.Due
 	}
-	var all []*Appointment
+	var all []*DueRun
 	var dropped []runs.FollowUp
 	for _, d := range followUps {
 		switch spec := e.Config.Job(d.Job); {
@@ -60,7 +60,7 @@ func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], waiting(d.Job, d.Due), now):
 			dropped = append(dropped, d)
 		case !spec.Disabled:
-			all = append(all, &Appointment{Spec: spec, Due: d.Due, Begins: d.Due, Trigger: After})
+			all = append(all, &DueRun{Spec: spec, Due: d.Due, Begins: d.Due, Trigger: After})
 		}
 	}
 	if len(dropped) == 0 {

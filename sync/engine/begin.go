@@ -138,7 +138,7 @@ func (e *Engine) failedStart(row runs.Run, cause error) error {
 
 // supersede closes the unfinished runs that a new run of the job supersedes.
 func (w *worker) supersede(spec *job.Spec, due time.Time) error {
-	closed, _, err := w.engine.Facts().Displaced(spec, due)
+	closed, _, err := w.engine.Facts().Superseded(spec, due)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		if !lastRuns[run.ID] {
 			continue
 		}
-		_, resumes, err := e.Facts().Standing(spec, run, time.Time{})
+		_, resumes, err := e.Facts().Resumable(spec, run, time.Time{})
 		switch {
 		case err != nil:
 			return nil, err

@@ -19,7 +19,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-// histories is how many histories TestEveryDueInstantIsAccountedFor plays.
+// histories is how many histories TestEveryDueTimeIsAccountedFor plays.
 var histories = flag.Int("histories", 0, "how many histories of outages, kills and restarts to play; 0 plays one by chance")
 
 // duesFile has a job for each rule of catch_up, and a chain of jobs that come after one of them.
@@ -261,10 +261,10 @@ func (h *history) checkFollows(spec *job.Spec, rows []runs.Run, at func(string, 
 	}
 }
 
-// TestEveryDueInstantIsAccountedFor: over outages, kills and restarts, each due time has exactly one run
+// TestEveryDueTimeIsAccountedFor: over outages, kills and restarts, each due time has exactly one run
 // that searched, or a record with the reason why not; and each run that searched is followed once by the
 // job after it.
-func TestEveryDueInstantIsAccountedFor(t *testing.T) {
+func TestEveryDueTimeIsAccountedFor(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seedsToPlay(t, *histories, 1, 200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -50,7 +50,7 @@ func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 		w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {daily: {every: 1d, search: {query: [tea]}}}\n")
 		w.inspect(func(e *Engine) {
 			now := time.Now()
-			s := &scheduler{engine: e, worker: &worker{engine: e}, agenda: []*Appointment{
+			s := &scheduler{engine: e, worker: &worker{engine: e}, agenda: []*DueRun{
 				{Spec: &w.config.Jobs[0], Due: now.Add(31 * day), Begins: now.Add(31 * day), Trigger: CatchUp},
 			}}
 			s.beginDue(w.ctx)

@@ -82,7 +82,7 @@ type requests struct {
 	kept      bool          // keeping is closed
 	wake      chan struct{} // has room for one signal
 	between   []*request
-	orders    []*Ordered // whose runs are not recorded yet, oldest first
+	orders    []*OrderedRun // whose runs are not recorded yet, oldest first
 }
 
 // open starts to accept requests.
@@ -228,8 +228,8 @@ func (q *requests) retryTimes() (all []time.Time) {
 	return all
 }
 
-// Ordered is a run requested by a caller.
-type Ordered struct {
+// OrderedRun is a run requested by a caller.
+type OrderedRun struct {
 	ctx     context.Context // of the caller, until the run is recorded
 	order   Order
 	engine  *Engine
@@ -248,8 +248,8 @@ type Ordered struct {
 // Order asks the goroutine that runs the schedule for a run. It returns once the run is recorded, or
 // with the reason why it is not. If the run that the order would resume is already in progress, the
 // order joins it.
-func (e *Engine) Order(ctx context.Context, o Order) (*Ordered, error) {
-	ordered := &Ordered{ctx: ctx, order: o, engine: e, begun: make(chan struct{}), done: make(chan struct{})}
+func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
+	ordered := &OrderedRun{ctx: ctx, order: o, engine: e, begun: make(chan struct{}), done: make(chan struct{})}
 	if err := e.requests.put(func() { e.requests.orders = append(e.requests.orders, ordered) }); err != nil {
 		return nil, err
 	}
@@ -266,32 +266,32 @@ func (e *Engine) Order(ctx context.Context, o Order) (*Ordered, error) {
 }
 
 // Run returns the id of the run.
-func (o *Ordered) Run() string { return o.run.row.ID }
+func (o *OrderedRun) Run() string { return o.run.row.ID }
 
 // Joined reports whether the run was already in progress when it was ordered.
-func (o *Ordered) Joined() bool { return o.joined }
+func (o *OrderedRun) Joined() bool { return o.joined }
 
-// Done returns a channel that is closed when [Ordered.Result] is available.
-func (o *Ordered) Done() <-chan struct{} { return o.done }
+// Done returns a channel that is closed when [OrderedRun.Result] is available.
+func (o *OrderedRun) Done() <-chan struct{} { return o.done }
 
 // Result waits for the end of the run and returns as [Engine.Run] does. A scheduled run that was
 // joined may continue after Result returns, because the schedule waits where a caller would not.
-func (o *Ordered) Result() (*runs.Run, error) {
+func (o *OrderedRun) Result() (*runs.Run, error) {
 	<-o.done
 	return o.row, o.err
 }
 
 // Progress returns what the run has done and what it has left.
-func (o *Ordered) Progress() (Progress, error) { return o.engine.progress(o.run.view) }
+func (o *OrderedRun) Progress() (Progress, error) { return o.engine.progress(o.run.view) }
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see
 // [Engine.Cancel].
-func (o *Ordered) Cancel() {
+func (o *OrderedRun) Cancel() {
 	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
 // finish records the run's result, or why the run was refused.
-func (o *Ordered) finish(row *runs.Run, err error) {
+func (o *OrderedRun) finish(row *runs.Run, err error) {
 	if o.settled {
 		return
 	}
@@ -308,14 +308,14 @@ func (s *scheduler) beginOrders(ctx context.Context) {
 	for _, o := range q.pending() {
 		if ctx.Err() == nil && s.beginOrder(ctx, o) {
 			q.mu.Lock()
-			q.orders = slices.DeleteFunc(q.orders, func(other *Ordered) bool { return other == o })
+			q.orders = slices.DeleteFunc(q.orders, func(other *OrderedRun) bool { return other == o })
 			q.mu.Unlock()
 		}
 	}
 }
 
 // pending returns the orders whose runs are not recorded yet.
-func (q *requests) pending() []*Ordered {
+func (q *requests) pending() []*OrderedRun {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.orders)
@@ -335,8 +335,8 @@ func (s *scheduler) refuseOrders(err error) {
 // beginOrder starts the run of an order, or joins the run in progress that the order would resume. It
 // returns false if it must be called again. If the order is for a new run and would supersede one that
 // is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
-// job do not affect each other; see [facts.Reader.Displaced].
-func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
+// job do not affect each other; see [facts.Reader.Superseded].
+func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) (settled bool) {
 	switch {
 	case o.settled:
 		return true
@@ -448,7 +448,7 @@ func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (res
 	case spec == nil:
 		return false, nil // the job was removed from the file
 	}
-	if _, resumes, err = s.engine.Facts().Standing(spec, row, time.Time{}); err != nil || !resumes {
+	if _, resumes, err = s.engine.Facts().Resumable(spec, row, time.Time{}); err != nil || !resumes {
 		return resumes, err
 	}
 	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, UseReserve: order.UseReserve})
@@ -484,7 +484,7 @@ func (w *worker) refreshOrder(o *Order) (err error) {
 
 // refuse refuses an order with err. If ctx has ended, it reports false: close refuses the order with the
 // others.
-func (s *scheduler) refuse(ctx context.Context, o *Ordered, err error) (settled bool) {
+func (s *scheduler) refuse(ctx context.Context, o *OrderedRun, err error) (settled bool) {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -514,9 +514,9 @@ func (w *worker) displaced(o *Order) *run {
 }
 
 // withdraw removes an order that waits until another run has all its pages.
-func (w *worker) withdraw(o *Ordered) {
+func (w *worker) withdraw(o *OrderedRun) {
 	for _, r := range w.runs {
-		r.followedBy = slices.DeleteFunc(r.followedBy, func(other *Ordered) bool { return other == o })
+		r.followedBy = slices.DeleteFunc(r.followedBy, func(other *OrderedRun) bool { return other == o })
 		if len(r.followedBy)+len(r.waiting) == 0 {
 			r.urgent = 0
 		}
@@ -524,7 +524,7 @@ func (w *worker) withdraw(o *Ordered) {
 }
 
 // attach makes o wait for r, which becomes urgent.
-func (w *worker) attach(o *Ordered, r *run) {
+func (w *worker) attach(o *OrderedRun, r *run) {
 	r.makeUrgent()
 	o.run = r
 	r.waiting = append(r.waiting, o)

@@ -69,7 +69,7 @@ func (w *workshop) serving(e *Engine, test func(stop func())) {
 }
 
 // order orders a run of a job by hand, and waits until it has started.
-func (w *workshop) order(e *Engine, o Order) *Ordered {
+func (w *workshop) order(e *Engine, o Order) *OrderedRun {
 	w.Helper()
 	o.Trigger = Manual
 	ordered, err := e.Order(w.ctx, o)
@@ -80,7 +80,7 @@ func (w *workshop) order(e *Engine, o Order) *Ordered {
 }
 
 // ends waits for the end of an ordered run.
-func (w *workshop) ends(o *Ordered, want runs.Status) *runs.Run {
+func (w *workshop) ends(o *OrderedRun, want runs.Status) *runs.Run {
 	w.Helper()
 	row, err := o.Result()
 	if err != nil || row.Status != want {
@@ -394,7 +394,7 @@ func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 	file := strings.Replace(busyFile, "jobs:", "budget: {per_month: 10, reserve: 8}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
 		w.wire = (&sent{}).over(w.wire, time.Second)
-		var ordered []*Ordered
+		var ordered []*OrderedRun
 		w.keeping(func(e *Engine, stop func()) {
 			o := w.order(e, Order{Spec: w.config.Job("short")})
 			o.Cancel()
@@ -915,7 +915,7 @@ func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
 		w.keeping(func(e *Engine, _ func()) {
 			time.Sleep(29 * time.Second) // now a scheduled run is due too
 			begun := time.Now()
-			done := make(chan *Ordered)
+			done := make(chan *OrderedRun)
 			go func() { done <- w.order(e, Order{Spec: w.config.Job("short")}) }()
 			time.Sleep(time.Second)
 			asked := time.Now()

@@ -60,8 +60,8 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	})
 }
 
-// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan, even after a restart.
-func TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan(t *testing.T) {
+// TestStopAfterEndsAtATimeFixedWhenTheRunBegan, even after a restart.
+func TestStopAfterEndsAtATimeFixedWhenTheRunBegan(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -93,7 +93,7 @@ func (w *worker) firstNeeded() (first int64, err error) {
 		needed = append(needed, r.row.ID)
 	}
 	for i := range w.engine.Config.Jobs {
-		going, err := w.engine.Facts().GoingOn(&w.engine.Config.Jobs[i], time.Time{})
+		going, err := w.engine.Facts().ToResume(&w.engine.Config.Jobs[i], time.Time{})
 		if err != nil {
 			return 0, err
 		}

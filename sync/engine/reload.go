@@ -46,7 +46,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 	before := s.agenda
 	s.refreshAgenda(time.Now())
 	for _, a := range s.agenda {
-		known := func(b *Appointment) bool { return b.Spec.Name == a.Spec.Name && b.Begins.Equal(a.Begins) }
+		known := func(b *DueRun) bool { return b.Spec.Name == a.Spec.Name && b.Begins.Equal(a.Begins) }
 		if !slices.ContainsFunc(before, known) && a.Paused == nil {
 			e.log().Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)
 		}

@@ -203,9 +203,9 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	})
 }
 
-// TestReloadsAtRandomMomentsKeepDueInstants: with any number of reloads at any time, each due time of the
+// TestReloadsAtRandomMomentsKeepDueTimes: with any number of reloads at any time, each due time of the
 // schedules in force, according to a plain enumeration, has exactly one run.
-func TestReloadsAtRandomMomentsKeepDueInstants(t *testing.T) {
+func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\ntimezone: Europe/Berlin\njobs:\n" +
 		"  job: {%s, jitter: 20m, catch_up: all, reuse_for: 1m, search: {query: [tea], pages: 1}}\n  other%d: {search: {query: [x]}}\n"

@@ -46,13 +46,13 @@ type run struct {
 
 	pausedQuota bool // recorded as waiting for the rate limit
 
-	ordered       bool       // started for an [Ordered]; else by the schedule, or by a command without one
-	orderRecorded bool       // listed in [runs.Runs.Ordered]
-	urgent        int        // order of the requests that made it urgent; 0 if no caller waits for it
-	waiting       []*Ordered // callers that wait for it
-	followedBy    []*Ordered // orders whose runs start when this one has all its pages
-	streak        int        // data calls that failed in a row while a caller waited for the run
-	nextDue       bool       // the job's next run is due: end when all pages are in
+	ordered       bool          // started for an [OrderedRun]; else by the schedule, or by a command without one
+	orderRecorded bool          // listed in [runs.Runs.Ordered]
+	urgent        int           // order of the requests that made it urgent; 0 if no caller waits for it
+	waiting       []*OrderedRun // callers that wait for it
+	followedBy    []*OrderedRun // orders whose runs start when this one has all its pages
+	streak        int           // data calls that failed in a row while a caller waited for the run
+	nextDue       bool          // the job's next run is due: end when all pages are in
 
 	view  *progressView
 	ended bool

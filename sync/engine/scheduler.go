@@ -17,8 +17,8 @@ import (
 // `run --due` only every few minutes.
 const missedAfter = 10 * time.Minute
 
-// An Appointment is the next run of a scheduled job.
-type Appointment struct {
+// A DueRun is a run that a schedule or another run calls for: one that is due, or the next one of a job.
+type DueRun struct {
 	Spec    *job.Spec
 	Due     time.Time
 	Begins  time.Time   // Due plus the job's jitter, if it has any
@@ -26,8 +26,8 @@ type Appointment struct {
 	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
 }
 
-// Attrs returns the appointment as log attributes, with times in the given zone.
-func (a *Appointment) Attrs(zone *time.Location) []any {
+// Attrs returns the run as log attributes, with times in the given zone.
+func (a *DueRun) Attrs(zone *time.Location) []any {
 	attrs := []any{"job", a.Spec.Name, "due", a.Due.In(zone)}
 	if a.Begins.After(a.Due) {
 		attrs = append(attrs, "begins", a.Begins.In(zone))
@@ -36,17 +36,17 @@ func (a *Appointment) Attrs(zone *time.Location) []any {
 }
 
 // Ready reports whether the run should start.
-func (a *Appointment) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
+func (a *DueRun) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
 
-// Agenda returns the next appointment of each scheduled job as of now, in the order of the file. The
-// appointments of a paused job are kept until the pause ends. They are overdue by then, and catch_up
-// decides which of them run.
-func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
+// Agenda returns the next run of each scheduled job as of now, in the order of the file. The runs of a
+// paused job are kept until the pause ends. They are overdue by then, and catch_up decides which of them
+// start.
+func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 	pauses, err := e.Store.Runs.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
-	var agenda []*Appointment
+	var agenda []*DueRun
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
 		if spec.Disabled {
@@ -61,7 +61,7 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 				return nil, err
 			}
 		}
-		if a := e.nextAppointment(spec, last, now); a != nil {
+		if a := e.nextDueRun(spec, last, now); a != nil {
 			a.Paused = pauses[spec.Name]
 			agenda = append(agenda, a)
 		}
@@ -69,16 +69,16 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	return agenda, nil
 }
 
-// Late returns the overdue appointments, including those of paused jobs: at most one per job, or
+// Late returns the overdue runs, including those of paused jobs: at most one per job, or
 // with `catch_up: all` every missed one, oldest first.
-func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
+func (e *Engine) Late(now time.Time) ([]*DueRun, error) {
 	agenda, err := e.Agenda(now)
 	if err != nil {
 		return nil, err
 	}
-	var late []*Appointment
+	var late []*DueRun
 	for _, a := range agenda {
-		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.nextAppointment(a.Spec, a.Due, now) {
+		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.nextDueRun(a.Spec, a.Due, now) {
 			a.Paused = paused
 			late = append(late, a)
 		}
@@ -86,17 +86,17 @@ func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
 	return late, nil
 }
 
-// nextAppointment returns the job's next appointment: the latest overdue one, or with `catch_up: all`
+// nextDueRun returns the job's next run: the latest overdue one, or with `catch_up: all`
 // the oldest, or if none is overdue the first in the future. last is the due time that was performed
 // last, or the time when the job was first seen if it has never run. A due time that jitter delays is
 // neither missed nor overdue until its run may begin.
-func (e *Engine) nextAppointment(spec *job.Spec, last, now time.Time) *Appointment {
+func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 	zone := e.Config.Timezone
 	coming := spec.Next(now, zone)
 	if coming.IsZero() {
 		return nil
 	}
-	a := &Appointment{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
+	a := &DueRun{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
 		begins := spec.Begins(due, zone)
 		if begins.After(now) { // jitter still delays the last due time
@@ -120,8 +120,8 @@ func (e *Engine) nextAppointment(spec *job.Spec, last, now time.Time) *Appointme
 type scheduler struct {
 	engine      *Engine
 	worker      *worker // nil until the sinks are opened, and after an error until the next attempt
-	agenda      []*Appointment
-	followUps   []*Appointment // due runs of jobs with `after`
+	agenda      []*DueRun
+	followUps   []*DueRun // due runs of jobs with `after`
 	waiting     waiting
 	resumed     bool
 	tried       map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
@@ -145,7 +145,7 @@ type scheduler struct {
 // its own run is still buying pages, it runs once more after that run; one run is enough, because its
 // window covers every due time that has passed. A run that has all its pages ends when the job's next
 // run is due.
-func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
+func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
 		waiting: waiting{}, tried: map[string]triedRuns{}, retryAt: map[string]time.Time{},
@@ -231,7 +231,7 @@ func (s *scheduler) prepare(ctx context.Context) error {
 }
 
 // resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
-// overdue appointment: beginDue resumes their runs.
+// overdue run: beginDue resumes their unfinished runs.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
@@ -250,9 +250,9 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// isDue reports whether a job has an appointment that is ready.
+// isDue reports whether a job has a run that is ready.
 func (s *scheduler) isDue(spec *job.Spec) bool {
-	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool {
+	return slices.ContainsFunc(s.agenda, func(a *DueRun) bool {
 		return a.Spec.Name == spec.Name && a.Ready(time.Now())
 	})
 }
@@ -272,7 +272,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			s.correctDue(a, now)
 			continue
 		}
-		late := s.engine.nextAppointment(a.Spec, a.Due.Add(-1), now)
+		late := s.engine.nextDueRun(a.Spec, a.Due.Add(-1), now)
 		if late != nil && late.Due.After(a.Due) && !(late.Begins.After(now) && s.waiting.has(a.Spec.Name, a.Due)) {
 			*a = *late
 		}
@@ -284,13 +284,13 @@ func (s *scheduler) beginDue(ctx context.Context) {
 			continue
 		}
 		delete(s.waiting, a.Spec.Name)
-		if next := s.engine.nextAppointment(a.Spec, a.Due, time.Now()); next != nil {
+		if next := s.engine.nextDueRun(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
 			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
 	s.findFollowUps(ctx)
-	s.followUps = slices.DeleteFunc(s.followUps, func(a *Appointment) bool {
+	s.followUps = slices.DeleteFunc(s.followUps, func(a *DueRun) bool {
 		return s.makeWay(ctx, a) && s.start(ctx, a)
 	})
 }
@@ -299,7 +299,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 // example, the job's run before is in progress. `catch_up: none` does not miss them.
 type waiting map[string][]time.Time
 
-func (w waiting) add(a *Appointment) {
+func (w waiting) add(a *DueRun) {
 	if !w.has(a.Spec.Name, a.Due) {
 		w[a.Spec.Name] = append(w[a.Spec.Name], a.Due)
 	}
@@ -328,9 +328,9 @@ func (s *scheduler) refreshAgenda(now time.Time) {
 	s.notePauses(now)
 }
 
-// keepWaiting replaces the appointment of a job with `catch_up: none` by the last one that waits, if the schedule
+// keepWaiting replaces the next run of a job with `catch_up: none` by the last one that waits, if the schedule
 // still has it.
-func (s *scheduler) keepWaiting(a *Appointment, now time.Time) {
+func (s *scheduler) keepWaiting(a *DueRun, now time.Time) {
 	if a.Spec.CatchUp != job.CatchUpNone || a.Paused != nil || !a.Begins.After(now) {
 		return
 	}
@@ -359,9 +359,9 @@ func (s *scheduler) notePauses(now time.Time) {
 	}
 }
 
-// correctDue replaces an appointment that is later than the job's next due time from now, as it was
+// correctDue replaces a run that is later than the job's next due time from now, as it was
 // computed while the clock was ahead.
-func (s *scheduler) correctDue(a *Appointment, now time.Time) {
+func (s *scheduler) correctDue(a *DueRun, now time.Time) {
 	zone := s.engine.Config.Timezone
 	if next := a.Spec.Next(now, zone); next.Before(a.Due) {
 		a.Due, a.Begins, a.Trigger = next, a.Spec.Begins(next, zone), Scheduled
@@ -396,11 +396,11 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 	}
 }
 
-// makeWay reports whether the run of an appointment may start, after ending or resuming the job's other
+// makeWay reports whether a due run may start, after ending or resuming the job's other
 // runs. A run in progress that is still buying pages goes first; one that has all its pages is ended.
 // Then each unfinished run is resumed, once per due time: if it gets stuck again, the due time's own
 // run starts next and is recorded, whatever its outcome.
-func (s *scheduler) makeWay(ctx context.Context, a *Appointment) bool {
+func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 	if ctx.Err() != nil || time.Now().Before(s.retryAt[a.Spec.Name]) || s.isStale(a) {
 		return false
 	}
@@ -434,7 +434,7 @@ type triedRuns struct {
 }
 
 // tryOnce reports whether a run has not been resumed for this due time yet, and marks it as resumed.
-func (s *scheduler) tryOnce(a *Appointment, run string) bool {
+func (s *scheduler) tryOnce(a *DueRun, run string) bool {
 	tried := s.tried[a.Spec.Name]
 	if !tried.due.Equal(a.Due) {
 		tried = triedRuns{due: a.Due}
@@ -449,7 +449,7 @@ func (s *scheduler) tryOnce(a *Appointment, run string) bool {
 
 // isStale reports whether a job with `after` has to wait for the sink that its SQL reads. It logs
 // this once per due time.
-func (s *scheduler) isStale(a *Appointment) bool {
+func (s *scheduler) isStale(a *DueRun) bool {
 	err := s.worker.stale(a.Spec)
 	if err != nil && a.Trigger == After && !s.staleLogged[a.Spec.Name].Equal(a.Due) {
 		s.staleLogged[a.Spec.Name] = a.Due
@@ -469,9 +469,9 @@ func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run
 	return true
 }
 
-// start starts the run of an appointment and reports whether it is recorded. If not, for example because
+// start starts a due run and reports whether it is recorded. If not, for example because
 // the disk is full, the job is tried again later.
-func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
+func (s *scheduler) start(ctx context.Context, a *DueRun) (recorded bool) {
 	log := s.engine.log().With("job", a.Spec.Name)
 	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
 	r, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})

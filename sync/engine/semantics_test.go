@@ -18,8 +18,8 @@ type promise struct {
 var promises = []promise{
 	// Steps and runs.
 	{"**Run.** A UUIDv7.", []string{"sync/engine TestRunIsAUUIDv7"}},
-	{"A scheduled run is unique by (job, due instant);", []string{"sync/runs TestDueInstantIsPerformedOnce"}},
-	{"a manual one has no due instant.", []string{"sync/engine TestRunByHandHasNoDueInstant"}},
+	{"A scheduled run is unique by (job, due instant);", []string{"sync/runs TestDueTimeIsPerformedOnce"}},
+	{"a manual one has no due instant.", []string{"sync/engine TestRunByHandHasNoDueTime"}},
 	{"Without a name `run` takes the only job, or lists jobs with their prices and exits 2;", []string{"cmd/outlierd/testdata/script/runs.txt"}},
 	{
 		"`--all` runs all, `--due` what is due (for an outside clock such as a CronJob).",
@@ -54,7 +54,7 @@ var promises = []promise{
 	{"`channels` and `videos` ids are one call each.", []string{"sync/engine TestIdsOfChannelsAndVideosAreOneCallEach"}},
 	{
 		"**Resume.** A due instant has exactly one run that searched, or a record that says why not.",
-		[]string{"sync/engine TestEveryDueInstantIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
+		[]string{"sync/engine TestEveryDueTimeIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
 	},
 	{
 		"If an unfinished run of the job has pages left and is younger than one period (24 h at most) or holds a paid scan, it is continued first and **then** the due instant performs its own run;",
@@ -67,7 +67,7 @@ var promises = []promise{
 	{"Else the old run is closed as `interrupted`.", []string{"sync/engine TestRunThatIsTooOldIsClosedAsInterrupted"}},
 	{
 		"A run's due instant never changes.",
-		[]string{"sync/engine TestEveryDueInstantIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
+		[]string{"sync/engine TestEveryDueTimeIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
 	},
 	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestMissedDueTimesCollapseIntoOne"}},
 	{

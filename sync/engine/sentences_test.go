@@ -44,7 +44,7 @@ func TestRunIsAUUIDv7(t *testing.T) {
 	})
 }
 
-func TestRunByHandHasNoDueInstant(t *testing.T) {
+func TestRunByHandHasNoDueTime(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		for range 2 {

@@ -8,11 +8,11 @@ import (
 	"outlierd/sync/job"
 )
 
-// TestWhatWasContinuedIsForgottenWithTheInstant: a daemon that runs for years remembers no more than one
+// TestResumedRunsAreForgottenWithTheDueTime: a daemon that runs for years remembers no more than one
 // that has just started.
-func TestWhatWasContinuedIsForgottenWithTheInstant(t *testing.T) {
+func TestResumedRunsAreForgottenWithTheDueTime(t *testing.T) {
 	s := &scheduler{tried: map[string]triedRuns{}}
-	a := &Appointment{Spec: &job.Spec{Name: "coffee"}, Due: time.Unix(0, 0)}
+	a := &DueRun{Spec: &job.Spec{Name: "coffee"}, Due: time.Unix(0, 0)}
 	for year := range 10 {
 		for hour := range 365 * 24 {
 			a.Due = a.Due.Add(time.Hour)

@@ -16,16 +16,16 @@ import (
 // period it is that period, because the window of the next run then covers the rest.
 const ResumeWithin = 24 * time.Hour
 
-// Displaced returns the unfinished runs that a new run of the job closes, and those that it leaves
+// Superseded returns the unfinished runs that a new run of the job closes, and those that it leaves
 // unchanged. The job's own run and an overridden run do not affect each other, and a run that has
 // paid for a scan is resumed by the job's next runs, unless it was a one-off request.
-func (r *Reader) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.Run, err error) {
+func (r *Reader) Superseded(spec *job.Spec, due time.Time) (closed, left []runs.Run, err error) {
 	all, err := r.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, old := range all {
-		held, resumes, err := r.Standing(spec, &old, due)
+		held, resumes, err := r.Resumable(spec, &old, due)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -38,30 +38,30 @@ func (r *Reader) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.R
 	return closed, left, nil
 }
 
-// Going is an unfinished run that will be resumed.
-type Going struct {
+// UnfinishedRun is an unfinished run that will be resumed.
+type UnfinishedRun struct {
 	Run  runs.Run
 	Held bool // it has paid for a scan that is not read yet
 }
 
-// GoingOn returns the unfinished runs of a job that will be resumed: first those that have paid for
+// ToResume returns the unfinished runs of a job that will be resumed: first those that have paid for
 // a scan, then the newest.
-func (r *Reader) GoingOn(spec *job.Spec, due time.Time) (rows []Going, err error) {
+func (r *Reader) ToResume(spec *job.Spec, due time.Time) (rows []UnfinishedRun, err error) {
 	all, err := r.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	var others []Going
+	var others []UnfinishedRun
 	for i := range all {
-		held, resumes, err := r.Standing(spec, &all[i], due)
+		held, resumes, err := r.Resumable(spec, &all[i], due)
 		switch {
 		case err != nil:
 			return nil, err
 		case !resumes:
 		case held:
-			rows = append(rows, Going{all[i], held})
+			rows = append(rows, UnfinishedRun{all[i], held})
 		default:
-			others = slices.Insert(others, 0, Going{all[i], held})
+			others = slices.Insert(others, 0, UnfinishedRun{all[i], held})
 		}
 	}
 	return append(rows, others...), nil
@@ -74,7 +74,7 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err
 	if r.Afresh {
 		return nil, nil
 	}
-	all, err := r.GoingOn(spec, due)
+	all, err := r.ToResume(spec, due)
 	for _, old := range all {
 		if Same(spec, &old.Run) || old.Held && !spec.Overridden {
 			rows = append(rows, old.Run)
@@ -147,12 +147,12 @@ func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 	return nil, nil
 }
 
-// Standing reports whether an unfinished run has paid for a scan, and whether it is resumed. A run
+// Resumable reports whether an unfinished run has paid for a scan, and whether it is resumed. A run
 // is resumed if it was killed, stopped, paused by a cap or failed for a temporary reason, is not
 // too old, and has something left to do: a run that reached its own cap, or whose request was
 // refused, is finished. A paid scan does not age, nor do the dates of a backfill; but if the run's
 // own cap has no room for another page of the scan's results, the run is finished as well.
-func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, resumes bool, err error) {
+func (r *Reader) Resumable(spec *job.Spec, old *runs.Run, due time.Time) (held, resumes bool, err error) {
 	if len(old.Plan) == 0 {
 		return false, false, nil
 	}
@@ -171,7 +171,7 @@ func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, r
 		}
 		return held, false, nil
 	}
-	if !held && stored.Backfill == nil && age(old, due) > r.resumable(spec) {
+	if !held && stored.Backfill == nil && age(old, due) > r.maxAge(spec) {
 		return held, false, nil
 	}
 	own := spec.Budget
@@ -234,8 +234,8 @@ func age(old *runs.Run, due time.Time) time.Duration {
 	return due.Sub(old.Started)
 }
 
-// resumable returns the maximum age of an unfinished run that is resumed.
-func (r *Reader) resumable(spec *job.Spec) time.Duration {
+// maxAge returns the maximum age of an unfinished run that is resumed.
+func (r *Reader) maxAge(spec *job.Spec) time.Duration {
 	next := spec.Next(time.Now(), r.Config.Timezone)
 	if next.IsZero() {
 		return ResumeWithin

@@ -44,7 +44,7 @@ type unfinished struct {
 func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		rows, err := r.Facts.GoingOn(spec, time.Time{})
+		rows, err := r.Facts.ToResume(spec, time.Time{})
 		if err != nil {
 			return nil, err
 		}

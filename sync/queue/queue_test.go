@@ -260,9 +260,9 @@ func (w *wishes) check(r *rapid.T) {
 	}
 }
 
-// TestNextRetryIsTheFirstInstantAtWhichSomethingNewMayBeTried: what may be tried now,
+// TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried: what may be tried now,
 // what another job wants and what has expired are no reason to wake up.
-func TestNextRetryIsTheFirstInstantAtWhichSomethingNewMayBeTried(t *testing.T) {
+func TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())

@@ -109,7 +109,7 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 	statetest.WantText(t, err, "run-1", "is ok")
 }
 
-func TestDueInstantIsPerformedOnce(t *testing.T) {
+func TestDueTimeIsPerformedOnce(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	due := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)

@@ -308,7 +308,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	var ordered *engine.Ordered
+	var ordered *engine.OrderedRun
 	err = s.serving(r.Context(), func() (err error) {
 		ordered, err = s.engine.Order(r.Context(), asked)
 		if _, gone := errors.AsType[*engine.JobGoneError](err); gone {
@@ -393,7 +393,7 @@ func recorded(e *engine.Engine, id string) (*runs.Run, error) {
 }
 
 // follow sends the events of a run, one a line, until the run has ended or the client disconnects.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordered) {
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.OrderedRun) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
 	send := func(e Event) bool {
