@@ -87,8 +87,8 @@ func endedThere(err error) bool {
 	return cancelled || errors.Is(err, serve.ErrStopped)
 }
 
-// complaint returns the message about err for people.
-func complaint(ctx context.Context, err error) string {
+// errorMessage returns the message about err for people.
+func errorMessage(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
 	}

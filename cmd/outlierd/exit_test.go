@@ -72,7 +72,7 @@ func TestExitCodeAfterASignal(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
 		}
 	}
-	got := complaint(ctx, fmt.Errorf("job coffee: %w", ctx.Err()))
+	got := errorMessage(ctx, fmt.Errorf("job coffee: %w", ctx.Err()))
 	if !strings.Contains(got, "interrupted") || strings.Contains(got, "\n") {
 		t.Errorf("the message is %q, want one line with %q", got, "interrupted")
 	}
@@ -91,12 +91,12 @@ func TestOneOffCommandIsContinuedByItself(t *testing.T) {
 		{ctx, ctx.Err(), exitInterrupted},
 		{t.Context(), &pace.LongWaitError{}, exitBudget},
 	} {
-		usual := complaint(test.ctx, fmt.Errorf("job tea: %w", test.err))
+		usual := errorMessage(test.ctx, fmt.Errorf("job tea: %w", test.err))
 		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {
 			t.Errorf("the message about %v of a job is %q, want one about the next run", test.err, usual)
 		}
 		cut := errors.Join(&cutShort{fmt.Errorf("job once:search: %w", test.err), onward})
-		if got := complaint(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
+		if got := errorMessage(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
 			t.Errorf("the message about %v of a one-off command is %q, want one that ends with %q", test.err, got, onward)
 		}
 		if got := exitCode(test.ctx, cut); got != test.code {
@@ -124,7 +124,7 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 			"outlierd: a hostile \ufffd[2J\ufffdtitle\nand two lines",
 		},
 	} {
-		if got := complaint(t.Context(), test.err); got != test.want {
+		if got := errorMessage(t.Context(), test.err); got != test.want {
 			t.Errorf("the message of %v is %q, want %q", test.err, got, test.want)
 		}
 	}

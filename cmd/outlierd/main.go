@@ -174,7 +174,7 @@ func run(ctx context.Context, args []string, w world) int {
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
-	if message := complaint(ctx, err); message != "" {
+	if message := errorMessage(ctx, err); message != "" {
 		fmt.Fprintln(w.err, message)
 	}
 	if err := o.fail(ctx, err); err != nil {

@@ -75,7 +75,7 @@ func (o *options) fail(ctx context.Context, err error) error {
 		return nil
 	}
 	document := failure{
-		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), o.ended, err.Error()),
+		Message:  cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), o.ended, err.Error()),
 		ExitCode: exitCode(ctx, err),
 	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {

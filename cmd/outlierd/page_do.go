@@ -79,7 +79,7 @@ func (a actions) do(ctx context.Context, asked page.Action) (*page.Done, error) 
 func actOf(asked page.Action) (act, error) {
 	known, ok := acts[asked.Verb]
 	if !ok {
-		return act{}, fmt.Errorf("%w of an action %q", page.ErrUnknown, asked.Verb)
+		return act{}, fmt.Errorf("action %q: %w", asked.Verb, page.ErrUnknown)
 	}
 	return known, nil
 }

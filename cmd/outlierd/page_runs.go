@@ -79,7 +79,7 @@ func (c runsOnRecord) row(r *runs.Run) page.Run {
 func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error) {
 	row, err := c.store.Runs.Get(id)
 	if err == nil && row == nil {
-		err = fmt.Errorf("%w of a run %.40q", page.ErrUnknown, id)
+		err = fmt.Errorf("run %.40q: %w", id, page.ErrUnknown)
 	}
 	if err != nil {
 		return nil, err

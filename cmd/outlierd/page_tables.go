@@ -154,7 +154,7 @@ func (t publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.V
 		}),
 	)
 	if err == nil && !known {
-		err = fmt.Errorf("%w of a video %.40q", page.ErrUnknown, f.ID)
+		err = fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
 	}
 	if v.Title == "" {
 		v.Title = v.ID
@@ -184,7 +184,7 @@ func (t publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*pa
 		}),
 	)
 	if err == nil && !known {
-		err = fmt.Errorf("%w of a channel %.40q", page.ErrUnknown, f.ID)
+		err = fmt.Errorf("channel %.40q: %w", f.ID, page.ErrUnknown)
 	}
 	if c.Title == "" {
 		c.Title = c.ID

@@ -47,7 +47,7 @@ func TestWorstOfSeveralRuns(t *testing.T) {
 		}
 	}
 	// The message has every error, and no statuses: they are in the summaries.
-	got := complaint(t.Context(), worst([]error{partial, one, paused, other}))
+	got := errorMessage(t.Context(), worst([]error{partial, one, paused, other}))
 	if want := "outlierd: no route\ndisk full"; got != want {
 		t.Errorf("the message is %q, want %q", got, want)
 	}

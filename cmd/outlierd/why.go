@@ -134,8 +134,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 		return err
 	}
 	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
-		return fmt.Errorf("nothing is known about %s: no search of this data folder found it, "+
-			"and no call requested it", id)
+		return fmt.Errorf("%s is not in this data folder: no search found it, and no call requested it", id)
 	}
 	if o.forPrograms() {
 		return o.whole(why)

@@ -159,7 +159,7 @@ func (s *Sink) lacks(m manifest, name string, size int64) string {
 		case err != nil:
 			return err.Error()
 		case !info.Mode().IsRegular():
-			return name + " is no file"
+			return name + " is not a regular file"
 		case info.Size() == size:
 			return ""
 		case place == name && !slices.Contains(m.Moves, name):

@@ -82,15 +82,15 @@ func (l *ledger) change(table *schema.Table, at int) {
 
 // since returns the rows that were changed after a version; all rows for 0.
 func (l *ledger) since(version int64, most int) *sinks.Ops {
-	news := map[*schema.Table][]Row{}
+	changes := map[*schema.Table][]Row{}
 	for table, rows := range l.rows {
 		for i, row := range rows {
 			if version == 0 || l.changed[table][i] > version {
-				news[table] = append(news[table], row)
+				changes[table] = append(changes[table], row)
 			}
 		}
 	}
-	return Changes(version, l.version, version == 0, news, most)
+	return Changes(version, l.version, version == 0, changes, most)
 }
 
 func newLedger() *ledger {
@@ -114,15 +114,15 @@ func operations(t *testing.T, k Sink) {
 			if rapid.IntRange(0, 4).Draw(r, "forgotten") == 0 {
 				version = 0
 			}
-			news := l.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
-			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 && (news.All || news.Since != news.Version) {
-				news.Batches = interrupted(news.Batches)
-				if err := s.Publish(t.Context(), news); !errors.Is(err, errInterrupted) {
-					r.Fatalf("error %v, want that of the news", err)
+			changes := l.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
+			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 && (changes.All || changes.Since != changes.Version) {
+				changes.Batches = interrupted(changes.Batches)
+				if err := s.Publish(t.Context(), changes); !errors.Is(err, errInterrupted) {
+					r.Fatalf("error %v, want that of the changes", err)
 				}
-				news = l.since(opsVersion(t, s), 3)
+				changes = l.since(opsVersion(t, s), 3)
 			}
-			publish(t, s, news)
+			publish(t, s, changes)
 			if rapid.IntRange(0, 5).Draw(r, "reopen") == 0 {
 				closeSink(t, s)
 				s = k.Open(t, dir)
@@ -142,9 +142,9 @@ func operations(t *testing.T, k Sink) {
 var errInterrupted = errors.New("the state cannot be read")
 
 // interrupted returns changes that end with an error after the first batch.
-func interrupted(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
+func interrupted(changes iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
-		for batch, err := range news {
+		for batch, err := range changes {
 			batch.Last = false
 			if yield(batch, err) {
 				yield(sinks.OpsBatch{}, errInterrupted)

@@ -46,7 +46,7 @@ func Run(t *testing.T, sink Sink) {
 		"a log keeps what comes again":                logGrows,
 		"operations tables are what the state has":    operations,
 		"many operations":                             manyOperations,
-		"news that do not follow are refused":         refusedChanges,
+		"changes that do not follow are refused":      refusedChanges,
 		"writing does not use up the batch's records": partsNotReleased,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, sink) })
@@ -63,11 +63,11 @@ func write(t testing.TB, s sinks.Sink, j Journal, lo, hi int64) {
 }
 
 // publish publishes, with at most one set of changes.
-func publish(t testing.TB, s sinks.Sink, news ...*sinks.Ops) {
+func publish(t testing.TB, s sinks.Sink, changes ...*sinks.Ops) {
 	t.Helper()
 	var ops *sinks.Ops
-	if len(news) > 0 {
-		ops = news[0]
+	if len(changes) > 0 {
+		ops = changes[0]
 	}
 	if err := s.Publish(t.Context(), ops); err != nil {
 		t.Fatalf("publish: %v", err)

@@ -27,7 +27,7 @@ type Sink struct {
 	Ops      int64           // the version of its operations tables
 	Waiting  map[string]bool // tables with rows that are not published yet
 	Problems []string        // found before its rows were read
-	Away     bool            // it could not be reached, so that nothing is known about its rows
+	Away     bool            // it could not be reached, so its rows were not checked
 	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it is complete
 }
 
@@ -38,7 +38,7 @@ type Result struct {
 	Answers  int64            `json:"answers"` // the last one that it has
 	Behind   int64            `json:"behind"`  // answers of the journal that it does not have yet
 	Ahead    bool             `json:"ahead"`   // it has answers that the journal lacks, which a rebuild would lose
-	Away     bool             `json:"away"`    // it could not be reached, so nothing is known about its rows
+	Away     bool             `json:"away"`    // it could not be reached, so its rows were not checked
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Waiting  []string         `json:"waiting"` // tables not compared, because of unpublished rows

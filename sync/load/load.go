@@ -400,18 +400,18 @@ func (l *Loader) publishTo(ctx context.Context, s *sinkState) error {
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err))
 	}
-	news, err := ops.Since(l.store.DB, version)
+	changes, err := ops.Since(l.store.DB, version)
 	if err != nil {
 		return err
 	}
 	var ops *sinks.Ops
-	if !news.None() {
-		ops = &sinks.Ops{Since: version, Version: news.Version, All: news.All, Batches: opsBatches(l.store, news)}
+	if !changes.None() {
+		ops = &sinks.Ops{Since: version, Version: changes.Version, All: changes.All, Batches: opsBatches(l.store, changes)}
 	}
 	if err := s.Publish(ctx, ops); err != nil {
 		return l.disable(s, fmt.Errorf("publish sink %s: %w", s.Name(), err))
 	}
-	s.version = news.Version
+	s.version = changes.Version
 	return l.recovered(s)
 }
 

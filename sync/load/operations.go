@@ -14,24 +14,24 @@ import (
 // Operations returns all rows of the operations tables, for a sink that has none. It only reads the
 // state, so it also works while another process holds it.
 func Operations(from *state.Store) (*sinks.Ops, error) {
-	news, err := ops.Seen(from.DB, 0)
+	changes, err := ops.Seen(from.DB, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &sinks.Ops{Version: news.Version, All: true, Batches: opsBatches(from, news)}, nil
+	return &sinks.Ops{Version: changes.Version, All: true, Batches: opsBatches(from, changes)}, nil
 }
 
 // opsBatchRows limits how many rows of the operations tables are held in memory.
 const opsBatchRows = 10_000
 
-// opsBatches yields the news in batches. It reads them from the state as the caller continues.
-func opsBatches(from *state.Store, news ops.News) iter.Seq2[sinks.OpsBatch, error] {
+// opsBatches yields the changes in batches. It reads them from the state as the caller continues.
+func opsBatches(from *state.Store, changes ops.Changes) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		var batch sinks.OpsBatch
 		rows := int64(0)
 		defer func() { release(batch.Parts) }()
 		for _, table := range schema.OpsTables() {
-			for part, err := range opsParts(from, table, news) {
+			for part, err := range opsParts(from, table, changes) {
 				if err != nil {
 					yield(sinks.OpsBatch{}, err)
 					return
@@ -52,8 +52,8 @@ func opsBatches(from *state.Store, news ops.News) iter.Seq2[sinks.OpsBatch, erro
 	}
 }
 
-// opsParts yields the news of one table in parts of at most opsBatchRows rows.
-func opsParts(from *state.Store, table *schema.Table, news ops.News) iter.Seq2[schema.Part, error] {
+// opsParts yields the changes of one table in parts of at most opsBatchRows rows.
+func opsParts(from *state.Store, table *schema.Table, changes ops.Changes) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
 		columns := state.OpsColumns(table.Name)
 		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
@@ -61,7 +61,7 @@ func opsParts(from *state.Store, table *schema.Table, news ops.News) iter.Seq2[s
 				table.Name, columns))
 			return
 		}
-		for rows, err := range from.OpsRows(table.Name, news, opsBatchRows) {
+		for rows, err := range from.OpsRows(table.Name, changes, opsBatchRows) {
 			part := schema.Part{Table: table}
 			if err == nil {
 				part.Rows, err = table.Records(rows)

@@ -37,8 +37,8 @@ type Column struct {
 // Col returns a column with that name, computed by an SQL expression.
 func Col(name, sql string, as func(any) (any, error)) Column { return Column{name, sql, as} }
 
-// News has the rows of the operations tables that have changed since a version.
-type News struct {
+// Changes are the rows of the operations tables that have changed since a version.
+type Changes struct {
 	Version int64 // the version of the tables that includes the changes
 	All     bool  // all rows count as changed, because the changes are no longer recorded
 
@@ -46,10 +46,10 @@ type News struct {
 }
 
 // None reports whether nothing has changed.
-func (n News) None() bool { return !n.All && len(n.changed) == 0 }
+func (n Changes) None() bool { return !n.All && len(n.changed) == 0 }
 
 // Changed returns the numbers of the changed rows of a table, in order; nil if All is set.
-func (n News) Changed(t *Table) []int64 {
+func (n Changes) Changed(t *Table) []int64 {
 	return slices.Compact(slices.Sorted(slices.Values(n.changed[t.Source])))
 }
 
@@ -57,18 +57,18 @@ func (n News) Changed(t *Table) []int64 {
 const forgottenKey = "ops changes forgotten"
 
 // Since returns the changes since the given version; 0 means all rows. The changes are durable.
-func Since(db *store.Store, since int64) (News, error) {
+func Since(db *store.Store, since int64) (Changes, error) {
 	if err := db.Flush(); err != nil {
-		return News{}, err
+		return Changes{}, err
 	}
 	return Seen(db, since)
 }
 
 // Seen returns the same as [Since], for a state opened read-only.
-func Seen(db *store.Store, since int64) (News, error) {
-	news := News{changed: map[string][]int64{}}
+func Seen(db *store.Store, since int64) (Changes, error) {
+	changes := Changes{changed: map[string][]int64{}}
 	err := db.View(func(tx *store.Tx) (err error) {
-		if news.Version, err = version(tx); err != nil {
+		if changes.Version, err = version(tx); err != nil {
 			return err
 		}
 		forgotten, err := readForgotten(tx)
@@ -77,24 +77,24 @@ func Seen(db *store.Store, since int64) (News, error) {
 		}
 		skipped, err := readSkipped(tx)
 		lost := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.has(since) })
-		if news.All = since == 0 || since < forgotten || since > news.Version || lost; err != nil || news.All {
+		if changes.All = since == 0 || since < forgotten || since > changes.Version || lost; err != nil || changes.All {
 			return err
 		}
 		type change struct {
 			source string
 			id     int64
 		}
-		changes, err := store.List(tx, func(c *change) []any { return []any{&c.source, &c.id} },
+		recorded, err := store.List(tx, func(c *change) []any { return []any{&c.source, &c.id} },
 			`SELECT source, id FROM ops_changes WHERE version > ? ORDER BY version`, since)
-		for _, c := range changes {
-			news.changed[c.source] = append(news.changed[c.source], c.id)
+		for _, c := range recorded {
+			changes.changed[c.source] = append(changes.changed[c.source], c.id)
 		}
 		return err
 	})
 	if err != nil {
-		return News{}, fmt.Errorf("look for changes of the operations tables: %w", err)
+		return Changes{}, fmt.Errorf("look for changes of the operations tables: %w", err)
 	}
-	return news, nil
+	return changes, nil
 }
 
 // version returns the number of the last change.
@@ -136,14 +136,14 @@ func Forget(db *store.Store, version int64) error {
 // Rows yields the changed rows of a table in order of id, most rows at a time; the last time it may be
 // fewer. Values are nil, int64, float64, string, time.Time, []string or map[string]int64. An error comes
 // last.
-func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, error] {
+func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
-		changed := news.Changed(t)
+		changed := changes.Changed(t)
 		var read [][]any // and not yielded yet, as not every changed id has a row
-		for last := int64(0); news.All || len(changed) > 0; {
+		for last := int64(0); changes.All || len(changed) > 0; {
 			var rows [][]any
 			err := db.View(func(tx *store.Tx) (err error) {
-				if news.All {
+				if changes.All {
 					rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
 					return err
 				}
@@ -164,7 +164,7 @@ func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, er
 					return
 				}
 			}
-			if news.All {
+			if changes.All {
 				if len(rows) < most {
 					break
 				}

@@ -41,7 +41,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 		}
 		record.Release()
 	}
-	for _, err := range s.OpsRows("ops.nothing", ops.News{All: true}, 10) {
+	for _, err := range s.OpsRows("ops.nothing", ops.Changes{All: true}, 10) {
 		if err == nil {
 			t.Error("a table that does not exist has rows")
 		}
@@ -127,11 +127,11 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 	s := statetest.Open(t, t.TempDir())
 	history(t, s)
 	version := func() int64 {
-		news, err := ops.Since(s.DB, 1)
+		changes, err := ops.Since(s.DB, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return news.Version
+		return changes.Version
 	}
 	for _, c := range []struct {
 		what   string
@@ -171,19 +171,19 @@ func TestWhatIsForgottenIsPublishedByAllRows(t *testing.T) {
 	history(t, s)
 	first, err := ops.Since(s.DB, 0)
 	if err != nil || !first.All {
-		t.Fatalf("all rows are news: %t, %v", first.All, err)
+		t.Fatalf("all rows are changes: %t, %v", first.All, err)
 	}
 	if err := ops.Forget(s.DB, first.Version); err != nil {
 		t.Fatal(err)
 	}
 	statetest.BeginRun(t, s, "run-3")
 	for since, all := range map[int64]bool{first.Version - 1: true, first.Version: false, first.Version + 100: true} {
-		if news, err := ops.Since(s.DB, since); err != nil || news.All != all || news.None() {
-			t.Errorf("since %d: all rows are news: %t, none: %t, %v", since, news.All, news.None(), err)
+		if changes, err := ops.Since(s.DB, since); err != nil || changes.All != all || changes.None() {
+			t.Errorf("since %d: all rows are changes: %t, none: %t, %v", since, changes.All, changes.None(), err)
 		}
 	}
 	if got := statetest.Column(t, s, "ops.runs", "id", first.Version); !cmp.Equal(got, []any{int64(3)}) {
-		t.Errorf("runs %v are news, want the third", got)
+		t.Errorf("runs %v are changes, want the third", got)
 	}
 }
 
@@ -213,13 +213,13 @@ func TestRestoredStateSkipsVersions(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	history(t, s)
-	see := func(since int64) ops.News {
+	see := func(since int64) ops.Changes {
 		t.Helper()
-		news, err := ops.Since(s.DB, since)
+		changes, err := ops.Since(s.DB, since)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return news
+		return changes
 	}
 	end, err := s.Journal.End()
 	if err != nil {
@@ -234,8 +234,8 @@ func TestRestoredStateSkipsVersions(t *testing.T) {
 	}
 	now := see(0).Version
 	for since, all := range map[int64]bool{backup: false, backup + 1: true, backup + 99: true, now - 1: false, now: false, now + 1: true} {
-		if news := see(since); news.All != all || news.None() != (since == now) {
-			t.Errorf("since %d (backup %d, now %d): all %v, none %v", since, backup, now, news.All, news.None())
+		if changes := see(since); changes.All != all || changes.None() != (since == now) {
+			t.Errorf("since %d (backup %d, now %d): all %v, none %v", since, backup, now, changes.All, changes.None())
 		}
 	}
 	restores, err := s.Restores()

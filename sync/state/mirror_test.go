@@ -18,19 +18,19 @@ type mirror struct {
 
 // follow applies the changes, and compares all rows.
 func (m *mirror) follow(s *state.Store) error {
-	news, err := ops.Since(s.DB, m.version)
+	changes, err := ops.Since(s.DB, m.version)
 	if err != nil {
 		return err
 	}
-	if news.All {
+	if changes.All {
 		m.tables = map[string]map[any]string{}
 	}
-	if err := m.take(s, news); err != nil {
+	if err := m.take(s, changes); err != nil {
 		return err
 	}
 	whole := mirror{tables: map[string]map[any]string{}}
-	if news, err = ops.Since(s.DB, 0); err == nil {
-		err = whole.take(s, news)
+	if changes, err = ops.Since(s.DB, 0); err == nil {
+		err = whole.take(s, changes)
 	}
 	if diff := gocmp.Diff(whole.tables, m.tables); err == nil && diff != "" {
 		err = &broken{ruleNews, "(-state +followed):\n" + diff}
@@ -38,9 +38,9 @@ func (m *mirror) follow(s *state.Store) error {
 	return err
 }
 
-func (m *mirror) take(s *state.Store, news ops.News) error {
+func (m *mirror) take(s *state.Store, changes ops.Changes) error {
 	for _, table := range schema.OpsTables() {
-		for rows, err := range s.OpsRows(table.Name, news, 3) {
+		for rows, err := range s.OpsRows(table.Name, changes, 3) {
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (m *mirror) take(s *state.Store, news ops.News) error {
 			}
 		}
 	}
-	m.version = news.Version
+	m.version = changes.Version
 	return nil
 }
 

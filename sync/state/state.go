@@ -366,16 +366,16 @@ func OpsColumns(table string) (columns []string) {
 	return columns
 }
 
-// OpsRows yields the news of an operations table in chunks of at most most rows; see
+// OpsRows yields the changes of an operations table in chunks of at most most rows; see
 // [ops.Table.Rows].
-func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any, error] {
+func (s *Store) OpsRows(table string, changes ops.Changes, most int) iter.Seq2[[][]any, error] {
 	t := opsTable(table)
 	if t == nil {
 		return func(yield func([][]any, error) bool) {
 			yield(nil, fmt.Errorf("there is no operations table %q", table))
 		}
 	}
-	return t.Rows(s.DB, news, most)
+	return t.Rows(s.DB, changes, most)
 }
 
 // OpsChanged returns the numbers, in ascending order, of the rows of an operations table that have
@@ -385,8 +385,8 @@ func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bo
 	if t == nil {
 		return nil, false, fmt.Errorf("there is no operations table %q", table)
 	}
-	news, err := ops.Seen(s.DB, since)
-	return news.Changed(t), !news.All, err
+	changes, err := ops.Seen(s.DB, since)
+	return changes.Changed(t), !changes.All, err
 }
 
 // Restored records that the state was just restored from a backup, so that what sinks have of the state

@@ -45,7 +45,7 @@ type Sources struct {
 var (
 	ErrNothingPublished = errors.New("there is no published DuckDB file yet; " +
 		"the first run that ends publishes one, if the job file has a duckdb sink")
-	ErrUnknown = errors.New("nothing is known") // wrapped by an error that names the entity
+	ErrUnknown = errors.New("not found") // wrapped by an error that names the entity
 )
 
 const (

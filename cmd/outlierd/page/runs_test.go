@@ -95,9 +95,9 @@ func TestWaterfall(t *testing.T) {
 
 func TestUnknownRun(t *testing.T) {
 	w := answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
-		return nil, fmt.Errorf("%w of a run %q", ErrUnknown, id)
+		return nil, fmt.Errorf("run %q: %w", id, ErrUnknown)
 	}}), "/runs/%3Cscript%3E")
-	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "nothing is known of a run &#34;&lt;script&gt;&#34;.") {
+	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "run &#34;&lt;script&gt;&#34;: not found.") {
 		t.Errorf("HTTP %d %s, want %d with the id", w.Code, w.Body, http.StatusNotFound)
 	}
 }

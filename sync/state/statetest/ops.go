@@ -11,11 +11,11 @@ import (
 // OpsRows are the rows of an operations table that have changed since a version.
 func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]any) {
 	t.Helper()
-	news, err := ops.Since(s.DB, since)
+	changes, err := ops.Since(s.DB, since)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rows, err := range s.OpsRows(table, news, 2) {
+	for rows, err := range s.OpsRows(table, changes, 2) {
 		if err != nil {
 			t.Fatal(err)
 		}
