@@ -50,7 +50,7 @@ var promises = []promise{
 		"**Lists in a parameter.** `query: [a, b]` is **one** request over both (2 credits a page);",
 		[]string{"sync/engine TestListInAParameterIsOneRequestOverBoth"},
 	},
-	{"`plan` says so.", []string{"sync/engine TestListInAParameterIsOneRequestOverBoth", "cmd/outlierd TestPlanSaysThatAListIsOneRequest"}},
+	{"`plan` says so.", []string{"sync/engine TestListInAParameterIsOneRequestOverBoth", "cmd/outlierd/command TestPlanSaysThatAListIsOneRequest"}},
 	{"`channels` and `videos` ids are one call each.", []string{"sync/engine TestIdsOfChannelsAndVideosAreOneCallEach"}},
 	{
 		"**Resume.** A due instant has exactly one run that searched, or a record that says why not.",
@@ -90,7 +90,7 @@ var promises = []promise{
 	},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
-		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd TestSummaryOfARun"},
+		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd/command TestSummaryOfARun"},
 	},
 	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestQueuedCallsOfARunAreMadeInIdleTime"}},
 	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunMakesTheRemainingCalls"}},
@@ -123,14 +123,14 @@ var promises = []promise{
 	},
 	{"Changing one of those starts with `first`;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
 	{"changing another filter keeps it;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
-	{"`plan` prints which.", []string{"sync/forecast TestChangesSinceTheLastRun", "cmd/outlierd TestPlanForPeople"}},
+	{"`plan` prints which.", []string{"sync/forecast TestChangesSinceTheLastRun", "cmd/outlierd/command TestPlanForPeople"}},
 	{
 		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
 		[]string{"sync/engine TestWatermarkMovesWithoutTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
 	},
 	{
 		"what was left is reported (`120 of 480, 18 credits more`).",
-		[]string{"sync/engine TestEndingsShowSavedAndRemainingPages", "cmd/outlierd TestEndingsAreShownAsSentences"},
+		[]string{"sync/engine TestEndingsShowSavedAndRemainingPages", "cmd/outlierd/command TestEndingsAreShownAsSentences"},
 	},
 	{
 		"**`stop_when: {new_below: 10%}`.** The share of a page's distinct ids that `seen` did not hold before this run began;",
@@ -179,7 +179,7 @@ var promises = []promise{
 	{"lineage is the first requester's.", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
 	{
 		"Rows that no job wants any more are dropped at reload;",
-		[]string{"cmd/outlierd TestFileDecidesWhatStaysQueued", "sync/queue TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
+		[]string{"cmd/outlierd/command TestFileDecidesWhatStaysQueued", "sync/queue TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
 	},
 	{"others expire after 7 days.", []string{"sync/queue TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
 	{"No `enrich`, no enrichment.", []string{"sync/engine TestNothingIsEnrichedWithoutEnrich"}},
@@ -250,22 +250,22 @@ var promises = []promise{
 	},
 	{
 		"A quota that makes a run wait is `paused_quota` (exit 4).",
-		[]string{"sync/engine TestLongWaitEndsTheManualRun", "sync/engine TestDaemonWaitsOutALongWait", "cmd/outlierd TestEveryErrorHasItsExitCode"},
+		[]string{"sync/engine TestLongWaitEndsTheManualRun", "sync/engine TestDaemonWaitsOutALongWait", "cmd/outlierd/command TestEveryErrorHasItsExitCode"},
 	},
-	{"Address and key belong together: an edit that changes the address is refused whole;", []string{"cmd/outlierd TestKeyAloneIsReadAgain"}},
-	{"a key alone is read again.", []string{"cmd/outlierd TestKeyAloneIsReadAgain"}},
+	{"Address and key belong together: an edit that changes the address is refused whole;", []string{"cmd/outlierd/command TestKeyAloneIsReadAgain"}},
+	{"a key alone is read again.", []string{"cmd/outlierd/command TestKeyAloneIsReadAgain"}},
 	{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
 		[]string{"sync/journal TestBlockStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoBlock"},
 	},
 	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsSurviveAChangeOfTheKey"}},
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
-	{"only `run` exits 7.", []string{"cmd/outlierd TestEveryErrorHasItsExitCode"}},
+	{"only `run` exits 7.", []string{"cmd/outlierd/command TestEveryErrorHasItsExitCode"}},
 	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyManualRunsUseTheReserve"}},
-	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd TestLargeRunsNeedConfirmationByDefault",
-		"cmd/outlierd TestConfirmationNeedsATerminalForInputAndOutput"}},
-	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd TestNoTerminalMeansNoConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
-	{"schedules never ask.", []string{"cmd/outlierd TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/command TestLargeRunsNeedConfirmationByDefault",
+		"cmd/outlierd/command TestConfirmationNeedsATerminalForInputAndOutput"}},
+	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd/command TestNoTerminalMeansNoConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"schedules never ask.", []string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
 
 	// Commit.
 	{
@@ -274,7 +274,7 @@ var promises = []promise{
 	},
 	{
 		"The engine binds the step to the meter, so that Settle commits the answer, its outcome, the cursor, and the page's rows in `run_hits` and `seen`.",
-		[]string{"sync/state TestKillAtEveryDurablePoint", "sync/engine TestCursorStaysBehindAPageThatCouldNotBeKept", "cmd/outlierd TestKilledAtAnyMomentNothingIsLostOrBoughtTwice"},
+		[]string{"sync/state TestKillAtEveryDurablePoint", "sync/engine TestCursorStaysBehindAPageThatCouldNotBeKept", "cmd/outlierd/e2e TestKilledAtAnyMomentNothingIsLostOrBoughtTwice"},
 	},
 	{
 		"A body that cannot be read is committed as quarantined, never thrown away.",
@@ -320,7 +320,7 @@ var promises = []promise{
 	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
 	{
 		"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.",
-		[]string{"cmd/outlierd TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
+		[]string{"cmd/outlierd/command TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd/command TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
 	},
 	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
 	{
@@ -392,7 +392,7 @@ var promises = []promise{
 	},
 	{
 		"Docs mount the folder, never the file, and every example opens read-only.",
-		[]string{"cmd/outlierd TestExamplesOpenThePublishedFileReadOnly", "cmd/outlierd TestDeploymentsAgreeWithTheProgram"},
+		[]string{"cmd/outlierd/command TestExamplesOpenThePublishedFileReadOnly", "cmd/outlierd/command TestDeploymentsAgreeWithTheProgram"},
 	},
 	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestIDsComeFromTheLatestPublication"}},
 

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,30 @@ var periodsSQL string
 func Large(tb testing.TB, dir string, create func(dir string) error) {
 	tb.Helper()
 	LargeOf(tb, dir, *answers, *queued, create)
+}
+
+// LargeJobs is a job file with two of the forty jobs of a large state, one of them with 300 searches.
+var LargeJobs = strings.ReplaceAll(`
+version: 1
+service: {url: "https://service.test", key: "${OUTLIERD_KEY}", limit: 10/min}
+budget: {per_month: 10000, pace: even}
+jobs:
+  job-00:
+    every: 6h
+    for_each: {topic: [TOPICS]}
+    search: {query: ["${topic}"], pages: 2, where: {published_at: "since last success, overlap 14d, first 30d"}}
+    enrich: {details: {}, comments: {}, transcript: {}}
+  job-01:
+    schedule: "30 6 * * *"
+    search: {query: [home espresso]}
+    enrich: {details: {}, transcript: {top: 10}}
+`, "TOPICS", strings.Join(largeTopics(), ", "))
+
+func largeTopics() (topics []string) {
+	for n := range 300 {
+		topics = append(topics, "topic number "+strings.Repeat("i", n%7)+string(rune('a'+n%26))+string(rune('a'+n/26)))
+	}
+	return topics
 }
 
 // LargeOf is [Large] with the given sizes.

@@ -1,0 +1,103 @@
+package command
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+// The SQL of jobs runs in another process of this program, which can be killed whatever DuckDB is doing
+// in it.
+
+const answerVerb = "answer-sql"
+
+// answerCommand returns the hidden command of that process.
+func answerCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.world.in, o.world.out) },
+	}
+}
+
+const downloadVerb = "answer-download"
+
+// downloadCommand returns the hidden command of a process that writes the result of SQL on standard input,
+// over a published file, in a format of export. Unlike export, it is confined.
+func downloadCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := o.queryText("-")
+			if err == nil {
+				err = query.Confine()
+			}
+			if err != nil {
+				return err
+			}
+			// A user's browser or spreadsheet opens the file, and its texts are untrusted.
+			_, err = o.exportFrom(c.Context(), args[0],
+				export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
+			return err
+		},
+	}
+}
+
+// downloader returns that process. Its environment has only the folder for data that does not fit into
+// memory.
+func downloader(ctx context.Context, path, format, temp string) *exec.Cmd {
+	c := answerer(ctx)
+	c.Args = []string{"outlierd", downloadVerb, path, format}
+	c.Env = []string{"TMPDIR=" + temp}
+	return c
+}
+
+// answerer returns the process that runs SQL. Its environment is empty, so it has no key.
+func answerer(ctx context.Context) *exec.Cmd {
+	c := exec.CommandContext(ctx, itself())
+	c.Args = []string{"outlierd", answerVerb}
+	c.Env = []string{}
+	return c
+}
+
+// itself returns the path of this program. On Linux it stays valid after the file was replaced.
+func itself() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// seeds returns a function that runs the SQL of jobs on the published file, or nil.
+func seeds(config *job.Config) query.Finder {
+	path := published(config)
+	if path == "" {
+		return nil
+	}
+	return func(ctx context.Context, sql, column string) ([]string, error) {
+		ids := query.IDs{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
+		return query.Process{Command: answerer}.Query(ctx, ids, sql)
+	}
+}
+
+// seedsOnce returns a function like that of seeds, for one command: it runs each SQL only once.
+func seedsOnce(config *job.Config) query.Finder {
+	find := seeds(config)
+	if find == nil {
+		return nil
+	}
+	return find.Once(published(config))
+}

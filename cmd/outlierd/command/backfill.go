@@ -1,0 +1,91 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+func backfillCommand(o *options) *cobra.Command {
+	var from, to, each string
+	var most int64
+	var noEnrich, yes bool
+	c := &cobra.Command{
+		Use:   "backfill JOB",
+		Short: "Search older publication dates of a job, newest first",
+		Long: `Search publication dates before those of a search or related job, one window after the
+other, newest first, with the job's number of pages. Dates that the job or an earlier
+backfill covered are not bought again, and the job's cursor stays where it is.
+
+The same command continues an interrupted backfill within its cap. Once the cap is reached,
+the same command spends up to as much again on what is left.`,
+		Example: `  outlierd backfill coffee --from 2026-01-01 --to 2026-06-30 --max-credits 40
+  outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			for _, flag := range []string{"from", "to", "max-credits"} {
+				if !c.Flags().Changed(flag) {
+					return usageError{errors.New("backfill needs --from, --to and --max-credits")}
+				}
+			}
+			if err := o.anyOutput(); err != nil {
+				return err
+			}
+			config, err := sound(c.Context(), o.load)
+			if err != nil {
+				return err
+			}
+			named := config.Job(names[0])
+			if named == nil {
+				return noJob(config, names[0], "")
+			}
+			spec := *named
+			if noEnrich {
+				if spec, err = spec.With(job.Overrides{NoEnrich: true}); err != nil {
+					return usageError{err}
+				}
+			}
+			if spec, err = spec.Backfill(from, to, each, outlier.Credits(most)); err != nil {
+				return usageError{err}
+			}
+			err = o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
+				searches, err := p.forecasts().Backfill(c.Context(), &spec)
+				if err != nil {
+					return nil, err
+				}
+				old, err := p.Engine.Facts().Continues(&spec)
+				if err != nil {
+					return nil, err
+				}
+				if len(searches) == 0 && old == nil {
+					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, from, to))
+				}
+				if old == nil {
+					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
+						searches[0].Window, searches[len(searches)-1].Window, len(searches))
+				}
+				todo := []jobRun{{DueRun: engine.DueRun{Spec: &spec, Trigger: engine.Manual}}}
+				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
+			})
+			if exitCode(c.Context(), err) == exitBudget {
+				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n",
+					retyped(o.world.args))
+			}
+			return err
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
+	flags.StringVar(&to, "to", "", "the last publication date; required")
+	flags.Int64Var(&most, "max-credits", 0, "the maximum of credits to spend; required")
+	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
+	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
+	flags.BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	return c
+}

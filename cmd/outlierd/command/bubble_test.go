@@ -1,0 +1,105 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"outlierd/cmd/outlierd/programtest"
+	"outlierd/outlier"
+)
+
+// person runs commands in a folder with a job file, in virtual time: the program runs in this process,
+// against the simulator.
+type person struct {
+	*testing.T
+	dir string
+	in  string // standard input
+	env func(string) (string, bool)
+
+	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
+}
+
+// bubble runs a test with a person who has a job file. Arrow keeps its compressors in a pool, which must be empty before
+// and after: a compressor that was created in a bubble must not be used outside of it.
+func bubble(t *testing.T, jobs string, test func(p *person)) {
+	emptyPools()
+	defer emptyPools()
+	synctest.Test(t, func(t *testing.T) {
+		p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
+		p.write(jobs)
+		test(p)
+	})
+}
+
+// emptyPools empties every sync.Pool, which takes two collections.
+func emptyPools() {
+	runtime.GC()
+	runtime.GC()
+}
+
+func (p *person) write(jobs string) {
+	p.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, "jobs.yaml"), []byte(jobs), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// do runs a command and returns its standard output, its standard error and its exit code.
+func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
+	p.Helper()
+	var o, e bytes.Buffer
+	if p.network == nil {
+		p.network = network
+	}
+	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
+		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: p.network,
+	})
+	return o.String(), e.String(), code
+}
+
+// process returns a command, ready to start as a process of its own.
+func (p *person) process(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "outlierd", args...)
+	cmd.Dir = p.dir
+	return cmd
+}
+
+// must runs a command that must succeed, and returns its standard output.
+func (p *person) must(args ...string) string {
+	p.Helper()
+	out, stderr, code := p.do(p.Context(), args...)
+	if code != exitDone {
+		p.Fatalf("outlierd %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, stderr)
+	}
+	return out
+}
+
+// refused runs a command that must fail with an exit code, and returns its standard error.
+func (p *person) refused(code int, args ...string) string {
+	p.Helper()
+	out, stderr, got := p.do(p.Context(), args...)
+	if got != code {
+		p.Fatalf("outlierd %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, stderr)
+	}
+	return stderr
+}
+
+// ask returns the result of a query of the published file, without the header.
+func (p *person) ask(query string) string {
+	p.Helper()
+	_, rows, _ := strings.Cut(p.must("sql", "-o", "csv", query), "\n")
+	return strings.TrimSpace(rows)
+}
+
+func contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	programtest.Contains(t, text, parts...)
+}

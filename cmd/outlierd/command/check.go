@@ -1,0 +1,536 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/bucket"
+	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/iceberg"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/check"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func checkCommand(o *options) *cobra.Command {
+	var readData bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Check the state and the sinks for damage",
+		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
+of every answer in the journal. Then check each sink: which answers it holds, which rows, and
+whether its current tables agree with their histories. It lists the answers by operation, and
+changes nothing. A million answers take about 10 seconds.
+
+With --read-data every answer is decoded again, and every row of every sink is compared with
+the decoded answers, or for the tables ops.* with the state. That takes as long as rebuilding
+the sinks from the journal, and as much space below data/state/tmp as two copies of the DuckDB
+file.
+
+It works while another instance is running, and prints up to which answer a sink was checked.
+Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' repairs a sink.
+
+outlierd checks the whole state when it starts after the machine went down, or after SQLite
+reported damage. After a kill it checks only the latest writes.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
+	}
+	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")
+	return c
+}
+
+// checked is the output of check for programs.
+type checked struct {
+	state.Checked
+	Sinks   []check.Result  `json:"sinks"`
+	Buckets []bucket.Report `json:"buckets,omitempty"`
+}
+
+// check verifies the state and the sinks and prints what was checked.
+func (o *options) check(ctx context.Context, readData bool) error {
+	if err := o.tableOrJSON(); err != nil {
+		return err
+	}
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	var found checked
+	if found.Checked, err = checkState(ctx, config); err != nil {
+		return err
+	}
+	if found.Sinks, err = o.checkSinks(ctx, config, readData); err != nil {
+		return err
+	}
+	var away error // the results of the sinks do not depend on it
+	found.Buckets, away = o.checkBuckets(ctx, config, readData)
+	if err := o.printChecked(found); err != nil {
+		return err
+	}
+	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)
+}
+
+func checkState(ctx context.Context, config *job.Config) (found state.Checked, err error) {
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return found, err
+	}
+	found, err = seen.Check(ctx)
+	return found, errors.Join(err, seen.Close())
+}
+
+// peek opens the state for reading.
+func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
+	folder := stateFolder(config)
+	seen, err := state.Peek(ctx, folder, stateOptions(config))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+	}
+	if err != nil {
+		return nil, unreadable(err, folder)
+	}
+	return seen, nil
+}
+
+// checkBuckets checks the buckets that sinks are copied to.
+func (o *options) checkBuckets(ctx context.Context, config *job.Config,
+	readData bool) (all []bucket.Report, err error) {
+	for _, s := range config.Sinks {
+		if s.Bucket == "" || missing(sinkPath(config, s)) {
+			continue
+		}
+		r, err := bucket.NewCopy(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// bucketLines returns the lines about a bucket.
+func bucketLines(r bucket.Report) (lines []string) {
+	for _, problem := range r.Problems {
+		lines = append(lines, r.Address+": "+problem)
+	}
+	if len(lines) > 0 {
+		return lines
+	}
+	if r.Copied == "" {
+		return []string{r.Address + ": nothing was copied yet; the next publication does it"}
+	}
+	said := fmt.Sprintf("%s: holds answers up to %d in %s", r.Address, r.Answers, term.Count(r.Objects, "object"))
+	if r.ReadData {
+		said += "; all have the checksums of the manifest"
+	}
+	if r.Behind {
+		said += "; the folder has more since, which the next publication copies"
+	}
+	return []string{said}
+}
+
+// bucketsError returns an error that names the buckets with problems, or nil.
+func bucketsError(all []bucket.Report) error {
+	for _, r := range all {
+		if len(r.Problems) > 0 {
+			return fmt.Errorf("%s: not what the folder has. The next run uploads what is missing or too short; "+
+				"after damage 'outlierd rebuild parquet' uploads everything again", r.Address)
+		}
+	}
+	return nil
+}
+
+// printChecked prints the results, and the answers by operation.
+func (o *options) printChecked(c checked) error {
+	err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods)
+	if err != nil || o.forPrograms() {
+		return err
+	}
+	if c.Pruned > 0 {
+		_, err := fmt.Fprintf(o.world.out,
+			"journal: pruned up to answer %d: of these only the headers were checked\n", c.Pruned)
+		if err != nil {
+			return err
+		}
+	}
+	var lines []string
+	for _, r := range c.Sinks {
+		lines = append(lines, sinkLines(r)...)
+	}
+	for _, r := range c.Buckets {
+		lines = append(lines, bucketLines(r)...)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(o.world.out, line); err != nil {
+			return err
+		}
+	}
+	var rows [][]any
+	for _, part := range c.Journal {
+		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
+	}
+	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
+}
+
+// sinkLines returns the lines about a sink: its problems, or what was verified.
+func sinkLines(r check.Result) []string {
+	var lines []string
+	for _, problem := range r.Problems {
+		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
+	}
+	if len(r.Added) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, "+
+			"and NULL in those until 'outlierd rebuild %s': %s", r.Sink, r.Sink, strings.Join(r.Added, ", ")))
+	}
+	if len(r.Problems) > 0 {
+		return lines
+	}
+	rows := int64(0)
+	for _, n := range r.Rows {
+		rows += n
+	}
+	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s; current tables agree with their histories",
+		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
+	switch {
+	case r.ReadData && r.Pruned > 0:
+		said += fmt.Sprintf("; all rows of answers after %d match the journal", r.Pruned)
+	case r.ReadData:
+		said += "; all rows match the journal"
+	}
+	if len(r.Added) > 0 {
+		said += " except in added columns"
+	}
+	lines = append(lines, said)
+	switch {
+	case r.Same != "":
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
+			r.Sink, r.Pruned, relative(r.Same)))
+	case r.Pruned > 0:
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
+			"journal, because it is pruned", r.Sink, r.Pruned))
+	}
+	if r.Behind > 0 {
+		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
+			r.Sink, term.Count(r.Behind, "answer")))
+	}
+	if r.ReadData {
+		lines = append(lines, r.Sink+": "+operationsLine(r.Operations))
+	}
+	if len(r.Waiting) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s",
+			r.Sink, strings.Join(r.Waiting, ", ")))
+	}
+	return lines
+}
+
+// operationsLine returns the line about the tables ops.*.
+func operationsLine(o check.Operations) string {
+	if !o.Known {
+		return "ops.* was not compared, because the state has no record of changes since it was published"
+	}
+	said := fmt.Sprintf("ops.* has %s, which match the state", term.Count(o.Rows, "row"))
+	if o.Later > 0 {
+		said += "; other rows have changed since, and the next publication writes them"
+	}
+	return said
+}
+
+// sinksError returns an error that names the sinks with problems, and what to do, or nil.
+func sinksError(results []check.Result) error {
+	var ahead, away, differ []string
+	for _, r := range results {
+		switch {
+		case r.Ahead:
+			ahead = append(ahead, r.Sink)
+		case r.Away:
+			away = append(away, r.Sink)
+		case len(r.Problems) > 0:
+			differ = append(differ, r.Sink)
+		}
+	}
+	slices.Sort(ahead)
+	slices.Sort(away)
+	slices.Sort(differ)
+	ahead, away, differ = slices.Compact(ahead), slices.Compact(away), slices.Compact(differ)
+	var err error
+	if len(ahead) > 0 {
+		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. "+
+			"Restore its newest copy: a rebuild would lose these answers",
+			strings.Join(ahead, ", "))
+		differ = slices.DeleteFunc(differ, func(sink string) bool { return slices.Contains(ahead, sink) })
+	}
+	if len(away) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: not checked, because it cannot be used now", strings.Join(away, ", ")))
+	}
+	if len(differ) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: different from the state. To rebuild:\n  outlierd rebuild %s",
+			strings.Join(differ, ", "), strings.Join(differ, "\n  outlierd rebuild ")))
+	}
+	return err
+}
+
+// checkSinks checks the published sinks.
+func (o *options) checkSinks(ctx context.Context, config *job.Config, readData bool) (_ []check.Result, err error) {
+	log, err := o.logger()
+	if err != nil {
+		return nil, err
+	}
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return nil, err
+	}
+	temp, err := newTemporary(config, checkFolders)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	reader := compare.Open(filepath.Join(temp.path, "sort"))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	// The sinks are read before the state, so that the state has everything that they show, even while
+	// another process publishes.
+	var all []check.Sink
+	for _, s := range config.Sinks {
+		all = append(all, o.openPublished(ctx, reader, config, s, sinkPath(config, s),
+			filepath.Join(temp.path, s.Kind), readData))
+	}
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, seen.Close()) }()
+	published, twin := slices.IndexFunc(all, func(s check.Sink) bool { return s.Name == job.SinkDuckDB }), ""
+	if published >= 0 {
+		var own []check.Sink
+		if own, twin, err = writersFile(ctx, reader, seen, all[published].Path); err != nil {
+			return nil, err
+		}
+		all = slices.Insert(all, published+1, own...)
+	}
+	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
+		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
+			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
+			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory, log)
+			return sink, source, err
+		},
+		At: o.journalProgress(log, "compared with the journal"),
+	}
+	if c.End, err = seen.Journal.Seen(); err != nil {
+		return nil, err
+	}
+	if c.Pruned, err = seen.Journal.Pruned(); err != nil {
+		return nil, err
+	}
+	results := []check.Result{}
+	for i := range all {
+		known, err := seen.Runs.Sink(all[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Lacks = known.Lacks
+		r, err := c.Look(ctx, all[i])
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	if readData {
+		err = c.Read(ctx, all, results)
+		o.block.Erase()
+	}
+	if twin != "" {
+		own := results[published]
+		own.Path = twin
+		if own.Pruned > 0 {
+			own.Same = results[published].Path
+		}
+		results = slices.Insert(results, published+1, own)
+	}
+	return results, err
+}
+
+// writersFile returns the writer's own DuckDB file if no process uses it. If it has the same bytes as
+// the published file, as after each publication, it returns its path as a twin: then DuckDB need not
+// read it, which would block a run that starts meanwhile.
+func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
+	published string) (own []check.Sink, twin string, err error) {
+	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
+	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
+		return nil, "", nil
+	}
+	same, err := sameBytes(ctx, private, published)
+	if err != nil {
+		return nil, "", fmt.Errorf("compare %s with %s: %w", relative(private), relative(published), err)
+	}
+	if same {
+		return nil, private, nil
+	}
+	sink, err := openDuckDB(ctx, reader, private)
+	if duckdb.InUse(err) { // by a process that was started meanwhile
+		return nil, "", nil
+	}
+	return []check.Sink{withProblem(sink, err)}, "", nil
+}
+
+// sameBytes reports whether two files have the same bytes. The second file may be missing. It reports
+// false for anything but regular files.
+func sameBytes(ctx context.Context, path, with string) (bool, error) {
+	for _, one := range []string{path, with} {
+		if info, err := os.Stat(one); err == nil && !info.Mode().IsRegular() {
+			return false, nil
+		}
+	}
+	one, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer one.Close()
+	other, err := os.Open(with)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer other.Close()
+	ours, theirs := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		a, err := chunk(one, ours)
+		b, errOther := chunk(other, theirs)
+		if err := errors.Join(err, errOther, context.Cause(ctx)); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(a, b) || len(a) < len(ours) {
+			return bytes.Equal(a, b), nil
+		}
+	}
+}
+
+// chunk reads until the buffer is full or the file ends.
+func chunk(file *os.File, buffer []byte) ([]byte, error) {
+	n, err := io.ReadFull(file, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return buffer[:n], err
+}
+
+// openPublished returns the published tables of a sink at path. The rows of a lake are copied to the folder
+// keep, or to a temporary one if that is empty. See [openTables] for other sinks.
+func (o *options) openPublished(
+	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, path, keep string, verify bool,
+) check.Sink {
+	if s.Lake != nil {
+		return o.copyLake(ctx, config, s, cmp.Or(keep, filepath.Join(temporaryFolder(config), s.Kind)))
+	}
+	return openTables(ctx, reader, s.Kind, path, keep, verify)
+}
+
+// openTables returns the tables in a DuckDB file, or, for other kinds of sinks, in a Parquet folder. The
+// present Parquet files are linked into the folder keep, because a publication replaces some of them;
+// keep is empty if no process publishes. With verify, their checksums are compared.
+func openTables(ctx context.Context, reader *compare.Reader, kind, path, keep string, verify bool) check.Sink {
+	if kind == job.SinkDuckDB {
+		return duckdbFile(ctx, reader, path)
+	}
+	return parquetFolder(ctx, path, keep, verify)
+}
+
+// copyLake copies the rows that this state folder has written to a lake to a folder, from which they are
+// read.
+func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
+	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
+	found, err := o.exportLake(ctx, config, s, folder)
+	if err != nil {
+		sink = withProblem(sink, err)
+		sink.Away = !errors.Is(err, iceberg.ErrRebuild)
+		return sink
+	}
+	sink.Mark, sink.Ops, sink.Waiting = found.Watermark, found.OpsVersion, found.Waiting
+	sink.Source = compare.Source{Name: "the lake", Parquet: found.Paths}
+	return sink
+}
+
+func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink,
+	folder string) (*iceberg.Copy, error) {
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := seen.Instance()
+	if err := errors.Join(err, seen.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(folder); err != nil { // of an earlier check
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return iceberg.Export(ctx, o.lakeOf(s, instance), folder)
+}
+
+func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {
+	sink, err := openDuckDB(ctx, reader, path)
+	return withProblem(sink, err)
+}
+
+func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink check.Sink, err error) {
+	sink = check.Sink{Name: job.SinkDuckDB, Path: path, Source: compare.Source{Name: relative(path), File: path}}
+	if err := duckdb.CheckFile(path); err != nil {
+		return sink, err
+	}
+	if sink.Mark, err = reader.Watermark(ctx, sink.Source); err != nil {
+		return sink, err
+	}
+	sink.Ops, err = reader.OpsVersion(ctx, sink.Source)
+	return sink, err
+}
+
+// withProblem returns sink with the error of reading it added to its problems.
+func withProblem(sink check.Sink, err error) check.Sink {
+	if err != nil {
+		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
+		sink.Away = slices.ContainsFunc(unrelated, func(cause error) bool { return errors.Is(err, cause) })
+	}
+	return sink
+}
+
+// unrelated are causes of errors that say nothing about the content of a sink, so that a rebuild would not
+// help: there is no room for what a check writes, too many files are open, or this user may not read it.
+var unrelated = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, fs.ErrPermission}
+
+func parquetFolder(ctx context.Context, path, keep string, verify bool) check.Sink {
+	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
+	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
+	if err != nil {
+		return withProblem(sink, err)
+	}
+	sink.Mark, sink.Ops, sink.Problems = folder.Watermark, folder.OpsVersion, folder.Problems
+	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
+	if verify {
+		damaged, err := folder.Verify(ctx)
+		sink = withProblem(sink, err)
+		sink.Problems = append(sink.Problems, damaged...)
+	}
+	for _, t := range schema.Tables() {
+		sink.Waiting[t.Name] = folder.Waiting[t.FileName()]
+	}
+	return sink
+}

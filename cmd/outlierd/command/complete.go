@@ -1,0 +1,86 @@
+package command
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// complete adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
+// the flags below.
+func (o *options) complete(c *cobra.Command) {
+	if strings.Contains(c.Use, "JOB") {
+		c.ValidArgsFunction = o.completeJob
+	}
+	for flag, values := range map[string][]string{
+		"output":     term.Formats,
+		"log-level":  logLevels,
+		"log-format": {"auto", "text", "json"},
+		"enrich":     {"details", "comments", "transcript", "channel_videos", "channel_shorts"},
+		"each":       job.Windows,
+		"by":         {"semantic", "lexical"},
+		"mode":       {"fast", "standard"},
+		"sort":       withOrders(job.Sorts(operationOf(c.Name()))),
+		"where":      withEquals(job.Filters(operationOf(c.Name()))),
+	} {
+		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil || len(values) == 0 {
+			continue
+		}
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if flag == "where" {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		// It fails only for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive))
+	}
+	for _, sub := range c.Commands() {
+		o.complete(sub)
+	}
+}
+
+// completeJob completes the jobs of the file that are not yet among the arguments. It completes nothing
+// if the file cannot be read.
+func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	config, err := o.loadToRead()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, spec := range config.Jobs {
+		if !strings.Contains(" "+strings.Join(args, " ")+" ", " "+spec.Name+" ") {
+			names = append(names, cobra.CompletionWithDesc(spec.Name, spec.About))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// operationOf returns the operation of a one-off command; "" for other commands.
+func operationOf(command string) outlier.Operation {
+	switch command {
+	case "search", "start", "read":
+		return outlier.OpSearch
+	case "related":
+		return outlier.OpRelated
+	case "find-channels":
+		return outlier.OpFindChannels
+	}
+	return ""
+}
+
+func withOrders(sorts []string) (all []string) {
+	for _, sort := range sorts {
+		all = append(all, sort+" desc", sort+" asc")
+	}
+	return all
+}
+
+func withEquals(keys []string) (all []string) {
+	for _, key := range keys {
+		all = append(all, key+"=")
+	}
+	return all
+}

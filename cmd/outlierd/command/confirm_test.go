@@ -1,0 +1,181 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+)
+
+const dearJobs = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 100, confirm_over: 10}
+jobs:
+  cheap: {search: {query: [tea], pages: 1}, budget: {per_run: 2}}
+  dear: {search: {query: [espresso], pages: 2}, budget: {per_run: 12}}
+  next: {after: cheap, search: {query: [moka], pages: 2}, budget: {per_run: 14}}
+  last: {after: next, search: {query: [brew], pages: 2}, budget: {per_run: 16}}
+`
+
+func configOf(t *testing.T, text string) *job.Config {
+	t.Helper()
+	config, err := job.Parse("/jobs.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
+	config := configOf(t, dearJobs)
+	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
+		for _, name := range names {
+			a := engine.DueRun{Spec: config.Job(name), Trigger: trigger}
+			if trigger != engine.Manual {
+				a.Due = time.Unix(3600, 0)
+			}
+			todo = append(todo, jobRun{DueRun: a, after: after})
+		}
+		return todo
+	}
+	for _, test := range []struct {
+		name   string
+		todo   []jobRun
+		yes    bool
+		answer string
+		asked  string // part of the question; "" if there is none
+		goes   bool
+	}{
+		{"a cheap one", by(engine.Manual, false, "cheap"), false, "", "", true},
+		{"a dear one", by(engine.Manual, false, "dear"), false, "y\n", "this run may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
+		{"in capitals", by(engine.Manual, false, "dear"), false, " YES \n", "dear up to 12", true},
+		{"a no", by(engine.Manual, false, "dear"), false, "n\n", "dear up to 12", false},
+		{"a return", by(engine.Manual, false, "dear"), false, "\n", "dear up to 12", false},
+		{"no answer at all", by(engine.Manual, false, "dear"), false, "", "dear up to 12", false},
+		{"the yes of the command line", by(engine.Manual, false, "dear"), true, "", "", true},
+		{"several", by(engine.Manual, false, "cheap", "dear", "next"), false, "y\n", "these runs may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
+		{"with what comes after", by(engine.Manual, true, "cheap"), false, "y\n", ": next up to 14, last up to 16.", true},
+		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), false, "", "", true},
+		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), false, "", "", true},
+		{"after a scheduled run", by(engine.After, true, "dear"), false, "", "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
+				return approve(t.Context(), r, test.todo, test.yes, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
+			})
+			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
+				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
+			}
+			if test.asked == "" && out.Len() > 0 || !strings.Contains(out.String(), test.asked) {
+				t.Errorf("asked %q, want %q", out.String(), test.asked)
+			}
+		})
+	}
+}
+
+// TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over, above a tenth of the month and
+// never below 20 credits. Without a terminal, nothing is asked.
+func TestLargeRunsNeedConfirmationByDefault(t *testing.T) {
+	for _, test := range []struct {
+		month, pages string
+		yes          bool
+		asked        string
+	}{
+		{"100", "2", false, ""}, // 4 credits, 18 if answers are lost
+		{"100", "3", false, "may cost more than 20 credits (a tenth of the month; set budget.confirm_over to change it): coffee up to 24."},
+		{"3000", "30", false, ""},
+		{"3000", "500", false, "may cost more than 300 credits"},
+		{"3000", "500", true, ""},
+	} {
+		config, err := job.Parse("/jobs.yaml", fmt.Appendf(nil, `
+version: 1
+service: {url: "https://service.example", key: "${OUTLIERD_KEY}"}
+budget: {per_month: %s}
+jobs:
+  coffee: {search: {query: [espresso], pages: %s}}
+`, test.month, test.pages), func(string) (string, bool) { return "secret", true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = withoutState(t.Context(), config, func(r *forecast.Reader) error {
+			var out bytes.Buffer
+			err := approve(t.Context(), r, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
+			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
+				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q",
+					test.pages, test.month, asked, err, test.asked)
+			}
+			return approve(t.Context(), r, byHand(config.Jobs), false, nil)
+		})
+		if err != nil {
+			t.Errorf("without a terminal: %v", err)
+		}
+	}
+}
+
+// TestNoTerminalMeansNoConfirmation: a command that needs one is refused as a usage error, with the
+// remedy.
+func TestNoTerminalMeansNoConfirmation(t *testing.T) {
+	config := configOf(t, dearJobs)
+	todo := byHand(config.Jobs[1:2])
+	err := withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, false, nil) })
+	if exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--yes") {
+		t.Errorf("error %v, want exit code 2 and the remedy", err)
+	}
+	err = withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, true, nil) })
+	if err != nil {
+		t.Errorf("with --yes: %v", err)
+	}
+}
+
+// TestConfirmationNeedsATerminalForInputAndOutput, not a pipe.
+func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, world := range []world{{in: strings.NewReader("y\n"), err: &bytes.Buffer{}}, {in: r, err: w}} {
+		o := &options{world: world}
+		if o.asker() != nil {
+			t.Errorf("confirmation is requested through %T and %T, want none", world.in, world.err)
+		}
+	}
+}
+
+func TestNegativeAmountsAreNotFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-100 --why x":       "--why x -- -100",
+		"--why x -100":       "--why x -- -100",
+		"+5 --why x":         "+5 --why x",
+		"--why -5 +3":        "--why -5 +3",
+		"-o json -7 --why x": "-o json --why x -- -7",
+		"-- -100 --why":      "-- -100 --why",
+		"--help":             "--help",
+	} {
+		if got := strings.Join(amountLast(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s: got %s, want %s", args, got, want)
+		}
+	}
+}
+
+// withoutState calls work with a reader of forecasts for an empty state.
+func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
+	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if _, err := p.temporaryStore(ctx); err != nil {
+		return err
+	}
+	return work(p.forecasts())
+}

@@ -1,0 +1,189 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+)
+
+func cursorCommand(o *options) *cobra.Command {
+	return group("cursor", "Show, set or reset the cursors of jobs",
+		`The cursor of a search is the time at which its last complete run started. Searches of a job
+with "published_at: since last success" start from there, less the overlap. The cursor moves
+when a search is complete, not when a cap or an error ended it.`,
+		cursorShowCommand(o), cursorSetCommand(o), cursorResetCommand(o))
+}
+
+func cursorShowCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "show [JOB]", Short: "List the cursors of one job or of all", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			name := strings.Join(args, "")
+			return o.glanceOr(c.Context(), config, query.Cursors(name),
+				func(p *program) error { return o.showCursors(p, name) })
+		},
+	}
+}
+
+// showCursors lists the cursors of a job, or of all if the name is "". A renamed job is shown with its
+// new name, even if no run has applied the rename yet.
+func (o *options) showCursors(p *program, name string) error {
+	now, err := p.formerly()
+	if err != nil {
+		return err
+	}
+	marks, err := p.Engine.Store.Runs.Watermarks("")
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, m := range marks {
+		if m.Job = cmp.Or(now[m.Job], m.Job); name == "" || m.Job == name {
+			rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
+		}
+	}
+	known := p.Engine.Config.Job(name) != nil || slices.Contains(slices.Collect(maps.Values(now)), name)
+	if len(rows) == 0 && name != "" && !known {
+		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
+	}
+	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
+}
+
+func cursorSetCommand(o *options) *cobra.Command {
+	var key string
+	c := &cobra.Command{
+		Use: "set JOB TIME", Short: "Set the date from which the next run searches",
+		Long: `Set the cursors of a job, forward or back. TIME is a date, which begins at midnight in
+the timezone of the job file, or a time such as 2026-11-01T12:00Z. Searches that
+have no cursor yet get one.`,
+		Example: "  outlierd cursor set coffee 2026-11-01",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.cursors(c.Context(), args[0], func(config *job.Config, p *program) error {
+				at, err := instant(args[1], config.Timezone)
+				if err != nil {
+					return err
+				}
+				if spec := config.Job(args[0]); spec != nil && !spec.SinceLastSuccess() {
+					return usageError{fmt.Errorf("job %s has no cursor to set: "+
+						"only a job with `published_at: since last success` has one", spec.Name)}
+				}
+				keys, err := cursorKeys(c.Context(), config, p.Engine.Store, args[0])
+				if err != nil {
+					return err
+				}
+				if key != "" && !slices.Contains(keys, key) {
+					return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s",
+						args[0], strings.Join(keys, "\n  "))}
+				}
+				if key != "" {
+					keys = []string{key}
+				}
+				if _, err := change(c.Context(), p, serve.SetCursors{Job: args[0], Keys: keys, At: at}); err != nil {
+					return err
+				}
+				return o.done(map[string]any{"job": args[0], "at": at, "keys": keys},
+					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
+			})
+		},
+	}
+	c.Flags().StringVar(&key, "key", "", "set only the cursor with this key, as 'cursor show -o csv' lists it")
+	return c
+}
+
+func cursorResetCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "reset JOB", Short: "Delete the cursors of a job", Args: cobra.ExactArgs(1),
+		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
+window, and buys fresh seeds again.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.cursors(c.Context(), args[0], func(_ *job.Config, p *program) error {
+				deleted, err := change(c.Context(), p, serve.ResetCursors{Job: args[0]})
+				if err != nil {
+					return err
+				}
+				return o.done(map[string]any{"job": args[0], "forgotten": deleted.Cursors},
+					"%s of %s deleted; its next run searches like its first one\n",
+					term.Count(deleted.Cursors, "cursor"), args[0])
+			})
+		},
+	}
+}
+
+// cursors calls work for a job that is or was in the file.
+func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *program) error) error {
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	return o.books(ctx, config, func(p *program) error {
+		if config.Job(name) == nil {
+			marks, err := p.Engine.Store.Runs.Watermarks(name)
+			if err != nil {
+				return err
+			}
+			if len(marks) == 0 {
+				return noJob(config, name, ", and no job of that name has ever searched")
+			}
+		}
+		return work(config, p)
+	})
+}
+
+// cursorKeys returns the searches of a job: those that have a cursor, and those that it would make now.
+func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, name string) ([]string, error) {
+	marks, err := store.Runs.Watermarks(name)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, m := range marks {
+		keys = append(keys, m.Key)
+	}
+	if spec := config.Job(name); spec != nil {
+		work, err := spec.Resolve(job.Inputs{
+			Now:   time.Now(),
+			Since: func(key string) (time.Time, error) { return store.Runs.Watermark(name, key) },
+			IDs:   func(sql, column string) ([]string, error) { return seeds(config)(ctx, sql, column) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, ask := range work.Asks {
+			keys = append(keys, ask.Watermark)
+		}
+	}
+	slices.Sort(keys)
+	if keys = slices.Compact(keys); len(keys) == 0 {
+		return nil, fmt.Errorf("job %s has no searches now, so it has no cursor to set", name)
+	}
+	return keys, nil
+}
+
+// instant parses a date or a time in the past.
+func instant(text string, zone *time.Location) (time.Time, error) {
+	at, err := job.ParseInstant(text, zone)
+	if err != nil {
+		return at, usageError{err}
+	}
+	if at.After(time.Now()) {
+		return at, usageError{fmt.Errorf("%s is in the future; a cursor cannot be later than now", text)}
+	}
+	return at.In(zone), nil
+}

@@ -1,0 +1,286 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/store"
+)
+
+// # Beside a daemon
+//
+// While 'outlierd up' holds the state folder, other commands read the state from the file and let the
+// daemon make calls and changes. Their output is the same as without a daemon. Each reading is a
+// snapshot, so they read again after each change.
+
+// stateFolder returns the state folder of a configuration.
+func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
+
+// served returns the daemon that holds the state folder, or nil.
+func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
+	c, err := serve.Dial(ctx, stateFolder(config))
+	if errors.Is(err, serve.ErrNoDaemon) {
+		return nil, nil
+	}
+	if err == nil {
+		err = c.Understands(version())
+	}
+	if err != nil {
+		return nil, writable(err, config.Data)
+	}
+	return c, nil
+}
+
+// aloneOrBeside opens a program: by open if it is alone, or else beside the daemon that holds the
+// folder.
+func (o *options) aloneOrBeside(
+	ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error),
+) (*program, error) {
+	c, err := o.served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		p, err := open()
+		held, is := errors.AsType[*store.HeldError](err)
+		if !is {
+			return p, err
+		}
+		var failed error
+		if c, failed = o.starting(ctx, config, held); failed != nil || c == nil {
+			return nil, errors.Join(err, failed)
+		}
+	}
+	p, err := o.readOnly(ctx, config, log)
+	if err != nil {
+		return nil, err
+	}
+	p.daemon = c
+	return p, nil
+}
+
+// A daemon locks the folder some time before it listens, because it first opens and checks the state.
+const (
+	startTime = 5 * time.Second
+	startPoll = 50 * time.Millisecond
+)
+
+// starting waits until the daemon that has just locked the state folder listens, and returns it, or nil.
+func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
+	for {
+		c, err := o.served(ctx, config)
+		if c != nil || err != nil || !slices.Contains(strings.Fields(held.Command), "up") ||
+			time.Since(held.Since) > startTime {
+			return c, err
+		}
+		select {
+		case <-time.After(startPoll):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// refresh reads the state again.
+func (p *program) refresh(ctx context.Context) error {
+	if err := p.Engine.Store.Close(); err != nil {
+		return err
+	}
+	return p.peek(ctx, stateFolder(p.Engine.Config))
+}
+
+// progress returns the progress of the run that this program, or the daemon for it, performs.
+func (p *program) progress() (engine.Progress, error) {
+	if p.daemon == nil {
+		return p.Engine.Progress()
+	}
+	if seen := p.seen.Load(); seen != nil {
+		return *seen, nil
+	}
+	return engine.Progress{}, nil
+}
+
+// change makes a change, in this process or in the daemon if there is one.
+func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error) {
+	if p.daemon == nil {
+		return c.Do(ctx, p.Engine)
+	}
+	result, err := serve.Send(ctx, p.daemon, c)
+	return result, errors.Join(err, p.refresh(ctx))
+}
+
+// order asks the daemon for a run, and returns when it has ended.
+func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
+	asked := serve.Order{
+		Asked: j.DueRun.Spec.Asked(), Hash: j.DueRun.Spec.Hash, Trigger: j.DueRun.Trigger,
+		Due: j.DueRun.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
+	}
+	if j.old != nil {
+		asked.Continues = j.old.ID
+	}
+	if j.rest != nil {
+		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
+	}
+	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
+	if err := p.Engine.Store.Close(); err != nil {
+		return nil, err
+	}
+	p.seen.Store(nil)
+	w, err := p.daemon.Order(ctx, asked)
+	if err != nil {
+		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	p.Engine.Log.Debug("run started", "job", j.DueRun.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	if w.Joined {
+		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.DueRun.Spec.Name), w.Run))
+	}
+	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
+	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if err != nil {
+		return nil, p.left(ctx, err, w.Run)
+	}
+	row, err = p.Engine.Store.Runs.Get(w.Run)
+	if err == nil && row == nil {
+		err = fmt.Errorf("the state has no run %s", w.Run)
+	}
+	if err != nil {
+		return nil, errors.Join(err, ended.Err())
+	}
+	if row.Status == runs.Running { // it was scheduled, and the schedule continues it
+		row.Status, row.Error, row.Ended = ended.Status, ended.Why, time.Now()
+	}
+	return row, ended.Err()
+}
+
+// left returns the error that ends watching a run: that the user detached, or err.
+func (p *program) left(ctx context.Context, err error, run string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &detachedError{error: context.Cause(ctx), daemon: p.daemon.Name(), run: run}
+}
+
+// detachedError ends a command that the user interrupted while the daemon works for it.
+type detachedError struct {
+	error
+	daemon string
+	run    string // "" if the daemon had not started it
+	once   bool   // the command shows rows at its end, and cannot watch the run again
+	again  string // the command that watches the run, or requests it again
+	others string // the command for the runs after it; "" if there are none
+}
+
+func (e *detachedError) Unwrap() error { return e.error }
+
+// explain describes where the run continues, and how to watch or stop it.
+func (e *detachedError) explain() string {
+	if e.run == "" {
+		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
+			e.daemon, e.again)
+	}
+	text := fmt.Sprintf("detached; the run continues in %s. To watch it:\n  %s\nTo stop it:\n"+
+		"  outlierd run --cancel %s", e.daemon, e.again, e.run)
+	if e.once {
+		text = fmt.Sprintf("detached; the run continues in %s. To see its rows when it has ended:\n  %s\n"+
+			"To stop it:\n  outlierd run --cancel %s", e.daemon, e.again, e.run)
+	}
+	if e.others != "" {
+		text += "\nThe other jobs were not started. To run them:\n  " + e.others
+	}
+	return text
+}
+
+// cancelRun asks the daemon to stop a run.
+func (o *options) cancelRun(ctx context.Context, what string) error {
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	daemon, err := o.served(ctx, config)
+	if err == nil && daemon == nil {
+		err = fmt.Errorf("no 'outlierd up' is using %s; stop a run of 'outlierd run' with ^C in its terminal",
+			relative(stateFolder(config)))
+	}
+	if err != nil {
+		return err
+	}
+	var run *runs.Run
+	err = o.glance(ctx, config, func(p *program) (err error) {
+		run, err = runUnderWay(p, what)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := daemon.Cancel(ctx, run.ID); err != nil {
+		return err
+	}
+	return o.done(map[string]any{"run": run.ID, "job": run.Job},
+		"run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
+}
+
+// runUnderWay returns the run in progress of a job, or of a run id.
+func runUnderWay(p *program, what string) (*runs.Run, error) {
+	run, err := p.Engine.Store.Runs.Get(what)
+	if err != nil {
+		return nil, err
+	}
+	if run == nil {
+		if err := known(p.Engine.Config, p.Engine.Store, what); err != nil {
+			return nil, err
+		}
+		all, err := p.Engine.Store.Runs.Unfinished(what)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(all, func(r runs.Run) bool { return isUnderWay(&r) })
+		if at < 0 {
+			return nil, usageError{fmt.Errorf("no run of job %s is under way", what)}
+		}
+		run = &all[at]
+	}
+	if !isUnderWay(run) {
+		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, shown(run.Job),
+			run.Status)}
+	}
+	return run, nil
+}
+
+// isUnderWay reports whether a daemon may be working on a run. A run that waits for the rate limit may
+// belong to another process; the daemon knows.
+func isUnderWay(run *runs.Run) bool {
+	return run.Status == runs.Running || run.Status == runs.PausedQuota
+}
+
+// serve lets other commands work while this process holds the state folder. If the socket cannot be
+// opened, the schedule runs anyway.
+func (p *program) serve(ctx context.Context, listen func(dir string, log *slog.Logger) (net.Listener, error)) {
+	p.server = serve.New(p.Engine, version())
+	p.inUse.Store(p.Engine.Config)
+	if listen == nil {
+		return
+	}
+	l, err := listen(stateFolder(p.Engine.Config), p.Engine.Log)
+	if err != nil {
+		p.Engine.Log.Warn("other commands cannot work beside this process", "err", err)
+		return
+	}
+	context.AfterFunc(ctx, p.server.Stop)
+	done := make(chan error, 1)
+	go func() { done <- p.server.Serve(l) }()
+	p.closers = append(p.closers, func() error { return errors.Join(p.server.Close(), <-done) })
+}

@@ -1,0 +1,452 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sinks/bucket"
+	"outlierd/sinks/iceberg"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/notify"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+)
+
+var errNoLocks = errors.New("the file system has no locks")
+
+// tryFolder writes a file, syncs it, and locks it in both ways in which the state is locked. It unlinks
+// the file first, so that a kill leaves none.
+func tryFolder(folder string) (err error) {
+	file, err := os.CreateTemp(folder, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	if _, err := file.WriteString("written by outlierd doctor\n"); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	whole := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB),
+		unix.FcntlFlock(file.Fd(), unix.F_SETLK, &whole)); err != nil {
+		return fmt.Errorf("lock a file in %s: %w: %w", folder, errNoLocks, err)
+	}
+	return nil
+}
+
+// writable returns an error if there is something in the folder that the program writes to and this user
+// may not write. In the data folder that is the state and the folders of sinks: a published DuckDB file
+// is replaced, not written to, and other files such as lost+found do not matter.
+func (c *checkup) writable(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		if folder == c.config.Data && !c.writesTo(path, e) {
+			continue
+		}
+		if denied := unix.Access(path, unix.W_OK); denied != nil && !errors.Is(denied, unix.ENOENT) {
+			return &fs.PathError{Op: "write to", Path: path, Err: denied}
+		}
+	}
+	return err
+}
+
+func (c *checkup) writesTo(path string, e fs.DirEntry) bool {
+	return e.IsDir() && (path == stateFolder(c.config) ||
+		slices.ContainsFunc(c.config.Sinks, func(s job.Sink) bool { return path == sinkPath(c.config, s) }))
+}
+
+// leastFree is the free space required before anything is bought.
+const leastFree = 256 << 20
+
+func (c *checkup) disk() {
+	const remedy = "free some space, or move the data folder to a larger disk"
+	there := existing(c.config.Data)
+	room, err := store.FreeSpace(there)
+	copied := uint64(0)
+	if info, err := os.Stat(published(c.config)); err == nil {
+		copied = uint64(info.Size())
+	}
+	switch {
+	case err != nil:
+		c.fail("disk", remedy, "read the free space of %s: %v", there, err)
+	case room < leastFree:
+		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
+			leastFree>>20)
+	case room < leastFree+2*copied:
+		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB",
+			room>>20, 2*copied>>20)
+	default:
+		c.ok("disk", "%d MiB are free", room>>20)
+	}
+}
+
+// state checks whether the state can be read, and whether it blocks calls.
+func (c *checkup) state(ctx context.Context) {
+	folder := filepath.Join(c.config.Data, "state")
+	seen, err := state.Peek(ctx, folder, stateOptions(c.config))
+	if older, is := errors.AsType[*store.OlderError](err); is {
+		c.ok("state", "it was written by an earlier version (schema %d); the next run brings it up to date", older.Have)
+		return
+	}
+	switch tables := published(c.config); {
+	case errors.Is(err, fs.ErrNotExist) && tables != "" && !missing(tables):
+		c.fail("state", "restore the newest copy of the folder",
+			"%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
+		return
+	case errors.Is(err, fs.ErrNotExist):
+		c.ok("state", "not created yet; the first run creates it")
+		return
+	case err != nil:
+		c.fail("state", "'outlierd check' says more about damage", "%v", err)
+		return
+	}
+	defer seen.Close() // read-only, so the error does not matter
+	c.ok("state", "readable")
+	c.budget(seen)
+	c.blocks(seen)
+	c.journal(seen)
+	if since, err := seen.Runs.SinksDownSince(); err != nil {
+		c.fail("sinks", "", "%v", err)
+	} else if !since.IsZero() {
+		c.fail("sinks", "the log of the last run says why each sink fails", "no sink works since %s", c.at(since))
+	}
+}
+
+// overdue is how long answers may wait to be pruned before doctor warns.
+const overdue = 2 * 24 * time.Hour
+
+// journal reports what is pruned, and whether pruning keeps up with the retention.
+func (c *checkup) journal(seen *state.Store) {
+	kept, err := seen.Journal.Kept()
+	room, wrong := seen.DB.Inside()
+	keep := c.config.Retention
+	late := keep.Age > 0 && !kept.Since.IsZero() && time.Since(kept.Since) > max(keep.Age, c.config.Least())+overdue
+	switch {
+	case err != nil || wrong != nil:
+		c.fail("journal", "", "%v", errors.Join(err, wrong))
+	case !keep.Any() && kept.Pruned == 0:
+		return
+	case late:
+		c.warn("journal", "'outlierd status' shows which sink is behind; without 'outlierd up', run 'outlierd prune'",
+			"retention is %s, and answers since %s are not pruned: a sink has not published them, "+
+				"an unfinished run needs them, or pruning is not running", keep, c.at(kept.Since))
+	case !room.Shrinks && room.Free > room.Bytes/4:
+		c.warn("journal", "'outlierd prune --compact' returns it to the disk; otherwise later answers use it",
+			"%s of the %s of the state are free", megabytes(room.Free), megabytes(room.Bytes))
+	default:
+		c.ok("journal", "pruned up to answer %d (retention: %s)", kept.Pruned, keep)
+	}
+}
+
+// at formats a time for people.
+func (c *checkup) at(t time.Time) string {
+	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
+}
+
+func (c *checkup) budget(seen *state.Store) {
+	most := c.config.Budget.PerMonth
+	if most == nil {
+		return
+	}
+	cycle := ledger.Cycle(seen.Ledger.ServiceTime(), c.config.Timezone, c.config.Budget.Renews)
+	held, err := seen.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
+	switch left := max(0, *most-held); {
+	case err != nil:
+		c.fail("budget", "", "%v", err)
+	case left == 0:
+		c.warn("budget", "raise budget.per_month, or wait for the next cycle",
+			"no credits are left of %d in the cycle from %s", *most, cycle)
+	default:
+		c.ok("budget", "%d of %d credits are left in the cycle from %s", left, *most, cycle)
+	}
+}
+
+// blocks reports what blocks calls, even if the service works.
+func (c *checkup) blocks(seen *state.Store) {
+	all, err := seen.Ledger.Liftable(c.config.Service.Key.Fingerprint())
+	if err != nil {
+		c.fail("blocked calls", "", "%v", err)
+	}
+	for _, b := range all {
+		if b.Stands(time.Now()) {
+			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "since %s: %s",
+				c.at(b.Since), b.Reason)
+		}
+	}
+}
+
+// daemonAlive reports whether `up` runs, and its own status.
+func (c *checkup) daemonAlive(ctx context.Context) {
+	where, err := c.alive(ctx)
+	d := c.config.Daemon
+	switch {
+	case err != nil && where == "":
+		c.ok("up", "not running")
+		return
+	case err != nil:
+		c.fail("up", "check its log, and restart it", "%v", err)
+		return
+	case where != d.Listen:
+		c.ok("up", "it is alive (answered at %s)", where)
+		return
+	}
+	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
+	var found readiness
+	if json.Unmarshal(text, &found) != nil {
+		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))
+		return
+	}
+	if found.Ready {
+		c.ok("up", "it is alive and ready (answered at %s)", d.Listen)
+		return
+	}
+	wrong := map[string]string{"job file": found.File, "state": found.State}
+	for name, word := range found.Sinks {
+		wrong["sink "+name] = word
+	}
+	for name, word := range wrong {
+		if word != "ok" {
+			c.fail("up", "'outlierd up' tries again by itself once the cause is gone", "%s: %s", name, word)
+		}
+	}
+}
+
+// callFor is the time limit of a request.
+const callFor = 20 * time.Second
+
+// probed is the id of the requested video. It does not matter whether the service has it.
+const probed = "dQw4w9WgXcQ"
+
+// service makes one free request, which checks four things at once.
+func (c *checkup) service(ctx context.Context) {
+	config := c.config.Service
+	p := &program{Engine: &engine.Engine{Config: c.config}}
+	if err := p.openPace(filepath.Join(c.config.Data, "state")); err != nil {
+		c.fail("rate limit", "", "%v", err)
+		return
+	}
+	limit := p.Engine.Pace.Status()
+	switch {
+	case config.Simulated():
+		c.ok("address", "the built-in simulator, which needs neither a network nor a key")
+		return
+	case config.URL == "" || config.Key.IsZero():
+		return // missing in the job file, which was reported
+	case limit.Reset.After(time.Now()):
+		c.warn("rate limit", "run doctor again after that", "the next request may be sent at %s, so none was made",
+			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
+		return
+	}
+	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
+	transport, err := c.world.network(outlier.TransportOptions{CAFile: config.CAFile})
+	if err != nil {
+		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
+		return
+	}
+	request, err := outlier.DataRequest(outlier.OpDetails, probed)
+	if err != nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	client := p.Engine.Client
+	// A running `up` counts this request as another client's.
+	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor
+	answer, err := client.Do(ctx, request, free{})
+	c.answered(answer, err)
+}
+
+// answered evaluates an answer, or its absence.
+func (c *checkup) answered(answer *outlier.Answer, err error) {
+	kind := outlier.Kind("")
+	if e, ok := errors.AsType[*outlier.Error](err); ok {
+		kind = e.Kind
+	} else if err != nil || answer == nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	const address = "check service.url, the network, HTTPS_PROXY and service.ca_file"
+	switch kind {
+	case outlier.Unsent, outlier.Lost:
+		c.fail("address", address, "%v", err)
+		return
+	case outlier.Foreign, outlier.Malformed:
+		c.fail("address", "check service.url: something else answers there", "%v", err)
+		return
+	case outlier.Failed, outlier.Invalid:
+		c.warn("address", "the service has a problem; try again later", "%v", err)
+	default:
+		c.ok("address", "the service answered in %s", answer.ReceivedAt.Sub(answer.SentAt).Round(time.Millisecond))
+	}
+	c.clock(answer)
+	const told = "the service does not report how many credits are left"
+	switch kind {
+	case outlier.Unauthorized:
+		c.fail("key", "set a valid key in the variable or file that service.key names", "%v", err)
+	case outlier.NoCredits:
+		c.ok("key", "the service accepts it")
+		c.fail("subscription", "renew it, or buy credits", "%v", err)
+	case outlier.Limited:
+		c.warn("key", "try again later", "not checked: %v", err)
+	case "", outlier.NotFound:
+		c.ok("key", "the service accepts it")
+		c.ok("subscription", "free calls are answered; %s", told)
+	}
+}
+
+// clock compares the local clock with the service's.
+func (c *checkup) clock(answer *outlier.Answer) {
+	const remedy = "set the clock, for example by NTP"
+	service := answer.ServiceTime()
+	if service.IsZero() {
+		c.warn("clock", "", "the answer has no time of the service")
+		return
+	}
+	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
+	switch off := here.Sub(service).Round(time.Second); {
+	case off.Abs() > ledger.Skew:
+		c.fail("clock", remedy, "it is %s off the service's clock; schedules use it", off)
+	case off.Abs() > time.Minute:
+		c.warn("clock", remedy, "it is %s off the service's clock", off)
+	default:
+		c.ok("clock", "it is within %s of the service's clock", max(off.Abs(), time.Second))
+	}
+}
+
+// sinks checks the published files of each sink.
+func (c *checkup) sinks(ctx context.Context) {
+	for _, s := range c.config.Sinks {
+		name, path := "sink "+s.Kind, sinkPath(c.config, s)
+		if s.Lake != nil {
+			c.lake(ctx, name, s)
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.ok(name, "%s does not exist yet; the first run creates it", relative(path))
+			continue
+		case err == nil && s.Kind == job.SinkDuckDB:
+			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
+		case err == nil:
+			err = unix.Access(path, unix.W_OK)
+		}
+		if err != nil {
+			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: "+
+				"the next run rebuilds it from the journal", os.Getuid()),
+				"%s: %v", relative(path), err)
+			continue
+		}
+		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))
+		c.bucket(ctx, s, path)
+	}
+}
+
+// lake reads the tables of a lake. Whether they can be written is shown by the next run.
+func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
+	err := iceberg.Probe(ctx, c.lakeOf(s, ""))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.ok(name, "the tables do not exist yet; the first run creates them")
+	case err != nil:
+		c.fail(name, "see docs/lake.md", "%v", err)
+	default:
+		c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
+	}
+}
+
+// bucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
+// publication.
+func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
+	if s.Bucket == "" {
+		return
+	}
+	r, err := bucket.NewCopy(path, c.bucketOf(c.config, s)).Check(ctx, false)
+	switch {
+	case err != nil:
+		c.fail("bucket", "see docs/buckets.md", "%v", err)
+	case len(r.Problems) > 0:
+		c.fail("bucket", "'outlierd check' lists everything", "%s: %s", r.Address, r.Problems[0])
+	case r.Copied == "":
+		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
+	case r.Behind:
+		c.warn("bucket", "the next publication copies it", "%s can be read, and lacks what was published last",
+			r.Address)
+	default:
+		c.ok("bucket", "%s can be read and is up to date", r.Address)
+	}
+}
+
+// resolveFor is the time limit of a DNS look-up.
+const resolveFor = 5 * time.Second
+
+func (c *checkup) targets(ctx context.Context, send bool) {
+	sender, err := c.sender(c.config)
+	if err != nil {
+		c.fail("notify", "", "%v", err)
+		return
+	}
+	for i := range c.config.Targets {
+		t := &c.config.Targets[i]
+		name := "notify " + t.Name
+		if t.Off {
+			c.warn(name, "set the variable that holds its address", "its address is empty, so nothing is sent")
+			continue
+		}
+		did, err := "was found; --notify sends a test", error(nil)
+		if send {
+			did, err = "accepted a test notification", sender.Send(ctx, t, notify.Sample(uuid.NewString(), time.Now()))
+		} else {
+			err = c.resolve(ctx, t)
+		}
+		if err != nil {
+			c.fail(name, "see docs/notifications.md", "%s: %v", notify.Describe(t), err)
+			continue
+		}
+		c.ok(name, "%s %s", notify.Describe(t), did)
+	}
+}
+
+// resolve looks up a target's host. Behind a proxy only the proxy resolves names.
+func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
+	if t.Kind == job.TargetCommand {
+		program := t.Command[0]
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = filepath.Join(c.config.Dir, program)
+		}
+		_, err := exec.LookPath(program)
+		return err
+	}
+	if proxy, _ := c.world.env("HTTPS_PROXY"); proxy != "" && t.Kind != job.TargetMail {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveFor)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupHost(ctx, cmp.Or(t.Host, t.Mail.Host))
+	return err
+}

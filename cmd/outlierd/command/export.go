@@ -1,0 +1,329 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+// exportFormats has the formats of export, which are also the extensions of its files.
+var exportFormats = []string{"csv", "json", "ndjson", "parquet", "xlsx"}
+
+// export is one export of a query's result.
+type export struct {
+	config *job.Config
+	text   string // the query
+	to     string // the file, or "-"
+	format string
+	force  bool
+	escape bool // texts in CSV that a spreadsheet would run as formulas
+}
+
+func exportCommand(o *options) *cobra.Command {
+	var e export
+	c := &cobra.Command{
+		Use:   "export TABLE|QUERY",
+		Short: "Write a table or a query's result to a file",
+		Long: `Write a table, or the result of one SELECT, to a file. The extension selects the format: csv,
+json, ndjson, parquet or xlsx. It reads only the published DuckDB file, so it works while a
+daemon runs. It needs little memory, even for large results.
+
+The file is complete or not there at all; an existing one is kept unless --force is given.
+"--to -" writes to standard output. Times in csv and json are UTC. In xlsx they are in the time
+zone of the job file, text is never a formula, and whole numbers of more than 15 digits are
+text. Lists, structs and JSON are JSON text in csv and xlsx.`,
+		Example: `  outlierd export outliers --to outliers.xlsx
+  outlierd export "select * from outliers where z_score > 5" --to best.parquet
+  outlierd export ops.runs --to - --format csv | head`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if e.config, err = o.loadToRead(); err != nil {
+				return err
+			}
+			if e.text, err = o.exported(args[0]); err != nil {
+				return err
+			}
+			if err := e.check(o.world.out); err != nil {
+				return err
+			}
+			return o.export(c.Context(), e)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&e.to, "to", "", `the file to write; "-" is standard output`)
+	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+
+		" (default: the extension of --to)")
+	flags.BoolVar(&e.force, "force", false, "replace an existing file")
+	flags.BoolVar(&e.escape, "escape-formulas", false,
+		"in csv, put ' before texts that a spreadsheet would run as formulas")
+	return c
+}
+
+// plainName matches the name of a table, with or without its schema.
+var plainName = regexp.MustCompile(`^\w+(\.\w+)?$`)
+
+// exported returns the query that an argument denotes.
+func (o *options) exported(arg string) (string, error) {
+	if plainName.MatchString(arg) {
+		return query.Table(arg), nil
+	}
+	return o.queryText(arg)
+}
+
+// check returns an error for an export that cannot be written, before anything is read.
+func (e *export) check(out io.Writer) error {
+	if e.to == "" {
+		return usageError{errors.New("--to is missing: name the file to write, or - for standard output")}
+	}
+	if e.format == "" {
+		e.format = strings.ToLower(strings.TrimPrefix(filepath.Ext(e.to), "."))
+	}
+	switch {
+	case !slices.Contains(exportFormats, e.format):
+		return usageError{fmt.Errorf("%s: unknown format; name it with --format %s", e.to,
+			term.OneOf(exportFormats))}
+	case e.escape && e.format != "csv":
+		return usageError{fmt.Errorf("--escape-formulas is for csv, not for %s", e.format)}
+	case e.to == "-" && term.Is(out) && (e.format == "parquet" || e.format == "xlsx"):
+		return usageError{fmt.Errorf("%s is not for a terminal: redirect standard output, or name a file", e.format)}
+	case e.to == "-":
+		return nil
+	}
+	return e.place()
+}
+
+// place resolves the path of the file. It follows a link, so that the link stays one.
+func (e *export) place() error {
+	if target, err := filepath.EvalSymlinks(e.to); err == nil {
+		e.to = target
+	}
+	if err := refuseOwn(e.config, e.to); err != nil {
+		return err
+	}
+	switch info, err := os.Stat(e.to); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return usageError{fmt.Errorf("%s is not a regular file; choose another name, or --to - and redirect it", e.to)}
+	case !e.force:
+		return fmt.Errorf("%s exists; --force replaces it", e.to)
+	}
+	return nil
+}
+
+// refuseOwn refuses a place that belongs to a sink or to the state.
+func refuseOwn(config *job.Config, to string) error {
+	full, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	for _, sink := range config.Sinks {
+		if path := sinkPath(config, sink); filepath.IsAbs(path) && inside(full, path) {
+			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its "+
+				"tables; choose another place", to)}
+		}
+	}
+	if inside(full, stateFolder(config)) {
+		return usageError{fmt.Errorf("%s is within the state folder; choose another place", to)}
+	}
+	return nil
+}
+
+// inside reports whether a path is a folder, or below it. It resolves links in both as far as they
+// exist.
+func inside(path, folder string) bool {
+	below, err := filepath.Rel(resolved(folder), resolved(path))
+	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
+
+// resolved returns a path with links resolved in the part that exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(resolved(parent), filepath.Base(path))
+	}
+	return path
+}
+
+// export writes a result to its destination.
+func (o *options) export(ctx context.Context, e export) error {
+	if e.to == "-" {
+		_, err := o.exportTo(ctx, e, o.world.out)
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(e.to), "."+filepath.Base(e.to)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", e.to, err)
+	}
+	defer os.Remove(file.Name()) // after success there is no such file
+	rows, err := o.exportTo(ctx, e, file)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = errors.Join(file.Chmod(0o644), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = e.appear(file.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", e.to, err)
+	}
+	return o.done(map[string]any{"file": e.to, "format": e.format, "rows": rows, "bytes": info.Size()},
+		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(info.Size()))
+}
+
+// appear renames the finished file. It keeps a file of that name that was created meanwhile, if the file
+// system supports hard links.
+func (e *export) appear(temporary string) error {
+	if !e.force {
+		switch err := os.Link(temporary, e.to); {
+		case err == nil:
+			return nil
+		case errors.Is(err, fs.ErrExist):
+			return errors.New("it was created meanwhile; --force replaces it")
+		}
+	}
+	return os.Rename(temporary, e.to)
+}
+
+// size formats bytes for people.
+func size(bytes int64) string {
+	if bytes < 1e6 {
+		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+}
+
+// exportTo writes a result to a stream and counts its rows.
+func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int64, err error) {
+	path := published(e.config)
+	if path == "" {
+		return 0, noFile(e.config)
+	}
+	return o.exportFrom(ctx, path, e, w)
+}
+
+func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Writer) (rows int64, err error) {
+	folder := filepath.Dir(e.to) // on a disk with room for the result
+	if e.to == "-" {
+		folder = os.TempDir()
+	}
+	temp, err := os.MkdirTemp(folder, ".outlierd-export-*.tmp")
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", e.to, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	if e.format == "parquet" {
+		rows, err = exportParquet(ctx, path, e.text, temp, w)
+	} else {
+		rows, err = o.exportRows(ctx, path, e, temp, w)
+	}
+	return rows, explained(path, err)
+}
+
+// exportParquet lets DuckDB write a file, because it cannot write to a stream, and copies it.
+func exportParquet(ctx context.Context, path, text, temp string, w io.Writer) (int64, error) {
+	name := filepath.Join(temp, "result.parquet")
+	rows, err := query.Parquet(ctx, path, text, filepath.Join(temp, "duckdb"), name)
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(w, file)
+	return rows, errors.Join(err, file.Close())
+}
+
+// exportRows writes a result row by row.
+func (o *options) exportRows(
+	ctx context.Context, path string, e export, temp string, w io.Writer,
+) (rows int64, err error) {
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	out := io.Writer(buffered)
+	if term.Is(w) {
+		out = w // it must be recognized as a terminal
+	}
+	var p term.Printer
+	var sheet *term.Sheet
+	err = query.Spool(ctx, path, e.text, filepath.Join(temp, "duckdb"), func(fields []query.Field, n int64) (err error) {
+		rows = n
+		var names []string
+		var dates []int
+		for i, f := range fields {
+			if names = append(names, e.cell(f.Name)); f.Kind == "DATE" {
+				dates = append(dates, i)
+			}
+		}
+		if e.format != "xlsx" {
+			p, err = term.NewPrinter(e.format, out, term.Options{}, names)
+			return err
+		}
+		if err := term.CheckSheet(n, len(fields)); err != nil {
+			return err
+		}
+		sheet, err = term.NewSheet(out, o.zone, names, dates)
+		p = sheet
+		return err
+	}, func(values []any) error {
+		if e.escape {
+			for i, v := range values {
+				if text, ok := v.(string); ok {
+					values[i] = e.cell(text)
+				}
+			}
+		}
+		return p.Row(values)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(p.Close(), buffered.Flush()); err != nil {
+		return 0, err
+	}
+	if sheet != nil {
+		o.aboutSheet(sheet)
+	}
+	return rows, nil
+}
+
+// aboutSheet reports how a sheet differs from the result.
+func (o *options) aboutSheet(sheet *term.Sheet) {
+	if sheet.Cut > 0 {
+		fmt.Fprintf(o.world.err, "%s cut to %d characters, the most that Excel holds; "+
+			"csv and parquet have them whole\n", term.Count(sheet.Cut, "text"), term.MaxSheetText)
+	}
+	if zone := o.zone; zone != nil && zone != time.UTC {
+		fmt.Fprintf(o.world.err, "times in the sheet are in %s\n", zone)
+	}
+}
+
+// cell returns a text for CSV. With --escape-formulas, spreadsheets do not run it as a formula.
+func (e *export) cell(text string) string {
+	if e.escape && text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

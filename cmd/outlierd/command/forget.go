@@ -1,0 +1,343 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sinks/bucket"
+	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/forgotten"
+	"outlierd/sync/job"
+	"outlierd/sync/notify"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+)
+
+// forgetFlags are the ids passed to 'outlierd forget'.
+type forgetFlags struct {
+	videos, channels, authors []string
+	dryRun, yes               bool
+}
+
+func forgetCommand(o *options) *cobra.Command {
+	var f forgetFlags
+	c := &cobra.Command{
+		Use: "forget", Short: "Erase what is stored of videos, channels or authors",
+		Long: `Erase all that is stored of videos, channels or authors of comments, and never store it
+again. A channel is erased with its videos and the comments that it wrote. An author is named
+by the id of the author's channel, and only comments are erased.
+
+The answers in the journal are rewritten without the data of these ids, and all sinks are
+rebuilt from it. Later answers are stripped of it as they arrive, and no call about the ids is
+made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
+
+Tables in the data folder that no sink of the job file writes, such as those of a sink that
+was removed from it, are refused. Tables elsewhere, in a bucket or a lake that was removed from
+it, are named. Copies of the state from before an upgrade are removed.
+
+Not erased: backups, log files, what was exported or notified, copies that another program
+has open, and your job file. A running daemon has to be stopped first. If the command is
+stopped, run it again with the same ids: it starts over.`,
+		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
+  outlierd forget --channel UC1234567890abcdefghijkl --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.forget(c.Context(), f) },
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&f.videos, "video", nil, "a video's id or address; may be repeated")
+	flags.StringSliceVar(&f.channels, "channel", nil,
+		"a channel's id or address, with its videos and comments; may be repeated")
+	flags.StringSliceVar(&f.authors, "author", nil, "id of an author of comments; may be repeated")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only count what would be erased")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
+	return c
+}
+
+// ids returns the parsed ids without duplicates.
+func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
+	for _, of := range []struct {
+		kind  forgotten.Kind
+		given []string
+		parse func(string) (string, error)
+	}{
+		{forgotten.Video, f.videos, outlier.ParseVideoID},
+		{forgotten.Channel, f.channels, outlier.ParseChannelID},
+		{forgotten.Author, f.authors, outlier.ParseChannelID},
+	} {
+		for _, given := range of.given {
+			id, err := of.parse(given)
+			if err != nil {
+				return nil, usageError{fmt.Errorf("--%s: %w", of.kind, err)}
+			}
+			if named := (forgotten.ID{Kind: of.kind, ID: id}); !slices.Contains(ids, named) {
+				ids = append(ids, named)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil, usageError{fmt.Errorf("name what to forget: --video, --channel or --author")}
+	}
+	return ids, nil
+}
+
+// forgottenThings is the output of forget for programs.
+type forgottenThings struct {
+	Videos     int      `json:"videos"`
+	Channels   int      `json:"channels"`
+	Authors    int      `json:"authors"`
+	Answers    int64    `json:"answers"`    // of the journal with data about one of them
+	Unreadable int64    `json:"unreadable"` // of these, erased as a whole, because they are not JSON
+	Erased     bool     `json:"erased"`
+	Left       []string `json:"left"` // other places that sinks have written and the job file no longer lists
+}
+
+// things counts an erasure. There may be more videos than requested, because of channels.
+func (f *forgetFlags) things(e *state.Erasure, left []string, erased bool) forgottenThings {
+	t := forgottenThings{
+		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable,
+		Erased: erased, Left: left,
+	}
+	for _, id := range e.IDs {
+		if id.Kind == forgotten.Video {
+			t.Videos++
+		}
+	}
+	return t
+}
+
+func (t forgottenThings) String() string {
+	return fmt.Sprintf("%s, %s and %s, named by %s", term.Count(t.Videos, "video"), term.Count(t.Channels, "channel"),
+		term.Count(t.Authors, "author"), term.Count(t.Answers, "stored answer"))
+}
+
+// remark returns what is left elsewhere, and what to do.
+func (t forgottenThings) remark() string {
+	if len(t.Left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("No sink of the job file writes %s any more, so nothing is erased there: "+
+		"remove it, or name it under `sinks` again "+
+		"and repeat the command.\n", strings.Join(t.Left, " and "))
+}
+
+func (o *options) forget(ctx context.Context, f forgetFlags) error {
+	if err := o.tableOrJSON(); err != nil {
+		return err
+	}
+	ids, err := f.ids()
+	if err != nil {
+		return err
+	}
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	defer o.block.Erase()
+	return o.alone(ctx, config, func(p *program) error {
+		if err := refuseUnlisted(config); err != nil {
+			return err
+		}
+		if ids, err = o.withOlderVideos(ctx, p, ids); err != nil {
+			return err
+		}
+		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p.Engine.Log, "looking for the ids"))
+		o.block.Erase()
+		if err != nil {
+			return err
+		}
+		left, err := leftElsewhere(p)
+		if err != nil {
+			return err
+		}
+		if found := f.things(erasure, left, false); f.dryRun {
+			return o.done(found, "would erase %s; nothing was changed\n%s", found, found.remark())
+		} else if !f.yes {
+			if err := consent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
+				return err
+			}
+		}
+		for _, s := range config.Sinks { // before anything is erased
+			if err := o.ahead(ctx, p, s); err != nil {
+				return err
+			}
+			if err := o.ofLostState(ctx, p, s); err != nil {
+				return err
+			}
+			rows, err := o.olderOf(ctx, p, s)
+			if err := errors.Join(err, rows.Close()); err != nil {
+				return err
+			}
+		}
+		return o.erase(ctx, p, f, erasure, left)
+	})
+}
+
+// refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
+// may contain the data to erase, and if the sink returns to the file, it would publish that again.
+func refuseUnlisted(config *job.Config) error {
+	const rebuilding = ".rebuild" // left by a killed rebuild, and removed by the next one
+	own := []string{filepath.Base(stateFolder(config))}
+	for _, s := range config.Sinks {
+		switch s.Kind {
+		case job.SinkParquet:
+			own = append(own, filepath.Clean(s.Path), filepath.Clean(s.Path)+rebuilding)
+		case job.SinkDuckDB:
+			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path),
+				filepath.Clean(s.Path)+rebuilding, filepath.Clean(s.Path)+rebuilding+".new",
+				duckdb.SpareOf(s.Path+rebuilding))
+		}
+	}
+	var found []string
+	data := resolved(config.Data)
+	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		below := strings.TrimPrefix(path, data+string(filepath.Separator))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case errors.Is(err, fs.ErrPermission) && path != data: // such as lost+found: nothing of this user
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case slices.Contains(own, below) && entry.IsDir():
+			return fs.SkipDir
+		case slices.Contains(own, below):
+			return nil
+		case entry.IsDir() && parquet.IsFolder(path):
+			found = append(found, filepath.Join(relative(config.Data), below))
+			return fs.SkipDir
+		case entry.Type().IsRegular() && duckdb.CheckFile(path) == nil:
+			found = append(found, filepath.Join(relative(config.Data), below))
+		}
+		return nil
+	})
+	private := filepath.Join(stateFolder(config), duckdb.PrivateName)
+	if !slices.Contains(sinkKinds(config), job.SinkDuckDB) && !missing(private) {
+		found = append(found, relative(private))
+	}
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fmt.Errorf("no sink of %s writes %s, which may hold the same data: name it under `sinks` again, "+
+		"or remove it or move it out of the data folder; nothing was erased", relative(config.Path),
+		strings.Join(found, " and "))
+}
+
+// leftElsewhere returns the buckets and lakes that this state has written and that no sink of the job
+// file writes any more. They may have been deleted; only their owner knows.
+func leftElsewhere(p *program) ([]string, error) {
+	config := p.Engine.Config
+	left, err := bucket.Written(bucketRecord(config))
+	if err != nil {
+		return nil, err
+	}
+	left = slices.DeleteFunc(left, func(address string) bool {
+		return slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Bucket == address })
+	})
+	lake, err := p.Engine.Store.Runs.Sink(job.SinkIceberg)
+	if err != nil {
+		return nil, err
+	}
+	listed := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Lake != nil })
+	for _, place := range lake.Places {
+		if listed < 0 || config.Sinks[listed].Lake.Place() != place {
+			left = append(left, place)
+		}
+	}
+	if listed < 0 && len(lake.Places) == 0 && !lake.Published.IsZero() { // of an older version, without places
+		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)",
+			lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
+	}
+	return left, nil
+}
+
+// erase erases everywhere, and reports it when nothing is left.
+func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure, left []string) error {
+	began, store := time.Now(), p.Engine.Store
+	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
+		return err
+	}
+	if err := notify.Forget(store, e.Texts()); err != nil {
+		return err
+	}
+	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {
+		return err
+	}
+	for _, s := range p.Engine.Config.Sinks {
+		if err := o.rebuildWithout(ctx, p, s, e); err != nil {
+			return fmt.Errorf("rebuild sink %s without what is forgotten: "+
+				"%w (run the command again with the same ids)", s.Kind, err)
+		}
+	}
+	if err := store.Forgot(); err != nil {
+		return err
+	}
+	gone := f.things(e, left, true)
+	return o.done(gone, "erased %s in %s\n"+
+		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
+		gone.remark())
+}
+
+// rebuildWithout rebuilds a sink from the journal after the erasure. Rows of pruned answers are copied
+// without the erased ids.
+func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e *state.Erasure) error {
+	rows, err := o.olderOf(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	if rows != nil {
+		named, before := e.Mentions(), p.Engine.Store.Forgotten // including an earlier process that was killed
+		rows.erase = &compare.Eraser{
+			Mentions: func(member, text []byte) bool { return named(member, text) || before.Mentions(member, text) },
+			IDs:      e.Texts(), Erased: store.Erased,
+		}
+	}
+	_, err = o.rebuildSink(ctx, p, s, rows)
+	return errors.Join(err, rows.Close())
+}
+
+// olderOf finds a sink's rows of pruned answers in the sink itself, or in another one.
+func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, error) {
+	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...), false)
+}
+
+// withOlderVideos adds videos of the channels whose answers are all pruned: only the sinks still have
+// them.
+func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) ([]forgotten.ID, error) {
+	var channels []string
+	for _, id := range ids {
+		if id.Kind == forgotten.Channel {
+			channels = append(channels, id.ID)
+		}
+	}
+	if len(channels) == 0 {
+		return ids, nil
+	}
+	for _, s := range p.Engine.Config.Sinks { // all of them, because a killed process may have rebuilt some
+		rows, err := o.olderOf(ctx, p, s)
+		if err != nil || rows == nil {
+			return ids, err
+		}
+		videos, err := rows.reader.VideosOf(ctx, rows.source, channels)
+		if err := errors.Join(err, rows.Close()); err != nil {
+			return ids, err
+		}
+		for _, video := range videos {
+			if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+	"outlierd/sync/serve"
+)
+
+func healthCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Check whether 'outlierd up' is alive",
+		Long: `Check whether 'outlierd up' is alive, as the health check of a container. It requests /healthz
+at daemon.listen, or uses the socket in the data folder if nothing listens there. It exits
+within 3 seconds, with code 0 if 'outlierd up' is alive, and 1 if not.
+
+It is alive while its schedule runs. A failed job, an unreachable service and a long wait for
+the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			where, err := o.alive(c.Context())
+			if err != nil {
+				return err
+			}
+			return o.done(map[string]string{"status": "ok", "asked": where},
+				"outlierd up is alive (answered at %s)\n", where)
+		},
+	}
+}
+
+// askFor is the time limit of a request to the daemon; there may be two requests. Tests change it.
+var askFor = 1400 * time.Millisecond
+
+// alive requests the daemon's health. It returns the address that answered; "" if the daemon does not
+// run.
+func (o *options) alive(ctx context.Context) (where string, err error) {
+	data, d := job.DaemonOf(o.config, o.world.env)
+	folder := filepath.Join(data, "state")
+	if d.Listen != "" {
+		_, err := ask(ctx, reachable(d.Listen), "/healthz", d.Token)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
+			return d.Listen, err
+		}
+	}
+	where = relative(serve.Socket(folder))
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	_, err = serve.Dial(ctx, folder)
+	switch {
+	case errors.Is(err, serve.ErrNoDaemon) && d.Listen != "":
+		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s nor at %s", d.Listen, where)
+	case errors.Is(err, serve.ErrNoDaemon):
+		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s", where)
+	}
+	return where, err
+}
+
+// reachable returns a local address for a listen address such as 0.0.0.0.
+func reachable(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// mostOfAnswer limits how much of an answer is read, in bytes.
+const mostOfAnswer = 64 << 10
+
+// ask sends one request to the local daemon and returns the body, also with an error status. It uses no
+// proxy.
+func ask(ctx context.Context, address, path string, token job.Secret) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token.Reveal() != "" {
+		request.Header.Set("Authorization", "Bearer "+token.Reveal())
+	}
+	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("request to %s: no answer within %s", address, askFor)
+	case err != nil:
+		return nil, fmt.Errorf("request to %s: %w", address, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostOfAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", address, err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return text, nil
+	}
+	said := term.Plain(strings.TrimSpace(string(text[:min(len(text), 200)])))
+	return text, fmt.Errorf("request to %s: HTTP %d: %s", address, answer.StatusCode, said)
+}

@@ -1,0 +1,187 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+// Columns shown to people.
+const (
+	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink +
+		", t.channel_title, t.published_at, t.average_views_ratio"
+	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
+)
+
+// pageFlags are the flags of all commands that buy pages.
+type pageFlags struct {
+	pages int
+	where []string
+	sort  string
+	again bool
+	yes   bool
+}
+
+// add adds the flags, with examples of filters and of a sort order. Without the latter there is no
+// --sort.
+func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
+	flags := c.Flags()
+	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
+	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	if sort != "" {
+		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
+	}
+}
+
+func (f *pageFlags) addAgain(c *cobra.Command) {
+	c.Flags().BoolVar(&f.again, "again", false, "buy pages again that were bought within the last six hours")
+}
+
+// Examples of filters and orders.
+const (
+	filtersOfVideos   = "z_score=2.., language=[en, de], use=breakout"
+	filtersOfChannels = "subscribers=..50000, language=[en, de]"
+	orderOfVideos     = "z_score desc"
+	orderOfChannels   = "recency desc"
+)
+
+// ask adds the values of the flags to the mapping of a verb.
+func (f *pageFlags) ask(into wishes) error {
+	where, err := filters(f.where)
+	if err != nil {
+		return err
+	}
+	into["pages"] = f.pages
+	if len(where) > 0 {
+		into["where"] = where
+	}
+	into.set("sort", f.sort)
+	return nil
+}
+
+// set skips empty values.
+func (w wishes) set(key, text string) {
+	if text != "" {
+		w[key] = text
+	}
+}
+
+func (w wishes) list(key string, texts []string) {
+	if len(texts) > 0 {
+		w[key] = texts
+	}
+}
+
+// enrichFlags select data to fetch for the hits.
+type enrichFlags struct {
+	enrich []string
+	top    int
+}
+
+func (f *enrichFlags) add(c *cobra.Command, kinds string) {
+	c.Flags().StringSliceVar(&f.enrich, "enrich", nil, "what to fetch for the hits: "+kinds)
+	c.Flags().IntVar(&f.top, "top", 0, "fetch for the N best hits only")
+}
+
+func (f *enrichFlags) ask(into wishes) {
+	enrich := wishes{}
+	for _, kind := range f.enrich {
+		fetch := wishes{}
+		if f.top != 0 {
+			fetch["top"] = f.top
+		}
+		enrich[kind] = fetch
+	}
+	if len(enrich) > 0 {
+		into["enrich"] = enrich
+	}
+}
+
+// askOnce runs a verb that finds hits, and prints them.
+func (o *options) askOnce(
+	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
+) error {
+	if err := pages.ask(what); err != nil {
+		return err
+	}
+	all := wishes{string(verb): what}
+	enrich.ask(all)
+	show := o.hits("outliers", "video_id", fewOutliers)
+	if verb == job.VerbFindChannels {
+		show = o.hits("found_channels", "channel_id", fewChannels)
+	}
+	return o.once(ctx, request{verb: verb, job: all, again: pages.again, yes: pages.yes, show: show})
+}
+
+const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
+
+// hits returns the query for the hits of a run, best first, with their current data. It includes pages
+// that came from the journal, whose rows belong to other runs.
+func (o *options) hits(table, key, few string) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		var ids []string
+		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID,
+			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		for _, hit := range hits {
+			ids = append(ids, hit.VideoID)
+		}
+		return query.RowsOf(table, key, o.columns(few), "", ids), err
+	}
+}
+
+// filters parses key=value pairs in the syntax of a job's where: a list is [en, de] or a repeated key,
+// and ~ removes a filter that `use` added.
+func filters(pairs []string) (wishes, error) {
+	where := wishes{}
+	for _, pair := range pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		if !ok || key == "" || text == "" {
+			return nil, usageError{fmt.Errorf("--where %s: want key=value, "+
+				"as in z_score=2.. or language=[en, de]", pair)}
+		}
+		value := value(text)
+		if before, again := where[key]; again {
+			value = slices.Concat(members(before), members(value))
+		}
+		where[key] = value
+	}
+	return where, nil
+}
+
+// value converts a text of the command line to a YAML value.
+func value(text string) any {
+	inner, list := strings.CutPrefix(text, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	switch {
+	case list && closed:
+		var all []any
+		for member := range strings.SplitSeq(inner, ",") {
+			all = append(all, strings.Trim(strings.TrimSpace(member), `"'`))
+		}
+		return all
+	case text == "true", text == "false":
+		return text == "true"
+	case text == "~":
+		return nil
+	case len(text) <= 18 && strings.Trim(text, "0123456789") == "": // the parser decides what kind of number it is
+		return json.Number(text)
+	}
+	return text
+}
+
+func members(v any) []any {
+	if all, ok := v.([]any); ok {
+		return all
+	}
+	return []any{v}
+}

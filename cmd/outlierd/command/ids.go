@@ -1,0 +1,150 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+// A view is what a command shows of channels or videos by id.
+type view struct {
+	table, key string
+	few        string // the columns shown to people
+	order      string // of the rows of one id
+}
+
+var (
+	ofStatistics = view{"channel_statistics", "channel_id",
+		"t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
+			"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
+	ofUploads = view{"channel_uploads", "channel_id", "t.title, t.kind, t.view_count, t.z_score, " + query.VideoLink +
+		", t.published_at_estimate, t.average_views_ratio", ", t.kind desc, t.position"}
+	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + query.VideoLink +
+		", t.channel_title, t.duration, t.published_at", ""}
+	ofComments = view{"comments", "video_id",
+		"t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
+	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
+)
+
+// A dataCommand fetches data about channels or videos by id.
+type dataCommand struct {
+	use, short, long string
+	verb             job.Verb
+	fetch            []outlier.Operation
+	fresh            string // the maximum age of stored answers that are printed; "" for any
+	parse            func(string) (string, error)
+	show             func() view
+	yes              bool // search for handles without confirmation
+}
+
+const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
+details for 1 day, transcripts permanently. --max-age requests older ones again. No credits
+are spent. An id that begins with - comes after --.`
+
+func (d *dataCommand) command(o *options) *cobra.Command {
+	var age string
+	c := &cobra.Command{
+		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var ids []string
+			for _, arg := range args {
+				id, err := d.parse(arg)
+				if err != nil {
+					return usageError{err}
+				}
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+			ask := wishes{"id": ids, "fetch": d.fetch}
+			ask.set("refresh_after", cmp.Or(age, d.fresh))
+			return o.once(c.Context(), request{
+				verb: d.verb, job: wishes{string(d.verb): ask}, yes: d.yes, show: o.facts(c.Context(), d),
+			})
+		},
+	}
+	c.Flags().StringVar(&age, "max-age", "", "request again if the stored answer is older, such as 1h")
+	return c
+}
+
+// facts returns the query for the current data of the ids, and reports those that the service does not
+// have.
+func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		work, err := s.spec.Resolve(job.Inputs{
+			Now: time.Now(),
+			IDs: func(sql, column string) ([]string, error) { return s.program.Engine.IDs(ctx, sql, column) },
+		})
+		if err != nil {
+			return "", err
+		}
+		v := d.show()
+		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs),
+			o.missing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
+	}
+}
+
+func channelCommand(o *options) *cobra.Command {
+	uploads := false
+	d := &dataCommand{
+		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
+		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
+statistics for both, or with --uploads the videos and shorts. The service knows channels only
+by id: the id for a handle comes from your tables, or from a search after confirmation.`,
+		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts},
+		fresh: "7d", parse: outlier.ParseChannel,
+		show: func() view {
+			if uploads {
+				return ofUploads
+			}
+			return ofStatistics
+		},
+	}
+	c := d.command(o)
+	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
+	c.Flags().BoolVar(&d.yes, "yes", false, "search for unknown handles without confirmation")
+	return c
+}
+
+func videoCommand(o *options) *cobra.Command {
+	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails,
+		ofDetails).command(o)
+}
+
+func commentsCommand(o *options) *cobra.Command {
+	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments,
+		ofComments).command(o)
+}
+
+func transcriptCommand(o *options) *cobra.Command {
+	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript,
+		ofTranscript).command(o)
+}
+
+func videoData(name, what, does, fresh string, op outlier.Operation, v view) *dataCommand {
+	return &dataCommand{
+		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
+		long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.", does),
+		verb: job.VerbVideos, fetch: []outlier.Operation{op}, fresh: fresh, parse: outlier.ParseVideoID,
+		show: func() view { return v },
+	}
+}
+
+// missing reports which of the ids the service does not have.
+func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
+	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
+		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
+			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s)\n", operation,
+				term.Plain(term.Raw(id)), term.Raw(second(at)))
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package command
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+const daemonToken = "CANARY-4711-CANARY"
+
+// monitored returns a monitor for a job file with a daemon section, without a port.
+func monitored(t *testing.T, section string) *monitor {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	env := func(name string) (string, bool) { return daemonToken, name == "TOKEN" }
+	text := "version: 1\nservice: {url: \"sim://\"}\ndaemon: " + section + "\njobs: {a: {search: {query: x}}}\n"
+	config, err := job.Parse(file, []byte(text), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := pace.Open(config.Service.Limit, pace.Options{Path: filepath.Join(t.TempDir(), "pace.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
+	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
+	if config.Daemon.UI == job.UIOff {
+		return m
+	}
+	from := page.Sources{
+		Now:     func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
+		Found:   func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
+		Runs:    func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
+		Run:     func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
+		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
+		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
+		Ask:     func(context.Context, string) (*page.Result, error) { return &page.Result{}, nil },
+
+		Questions: func() []page.Question { return nil },
+	}
+	if config.Daemon.UI == job.UIFull {
+		from.Offer = func(context.Context, page.Action) (*page.Offer, error) { return &page.Offer{}, nil }
+		from.Do = func(context.Context, page.Action) (*page.Done, error) {
+			return &page.Done{Message: "done", To: "/"}, nil
+		}
+	}
+	m.site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))
+	return m
+}
+
+// answerOf returns the status and the body of an answer. The status is 0 if a required header is missing, or the
+// answer has one that must not be there.
+func answerOf(m *monitor, method, host, path, authorization string) (int, string) {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = host
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	m.handler().ServeHTTP(w, r)
+	for _, name := range []string{
+		"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy",
+	} {
+		if w.Header().Get(name) == "" {
+			w.Code = 0
+		}
+	}
+	for _, name := range []string{"Access-Control-Allow-Origin", "Server", "Set-Cookie"} {
+		if w.Header().Get(name) != "" {
+			w.Code = 0
+		}
+	}
+	if w.Header().Get("Cache-Control") != "no-store" {
+		w.Code = 0
+	}
+	return w.Code, w.Body.String()
+}
+
+func TestHealthFollowsTheSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+		for _, c := range []struct {
+			wait time.Duration
+			want int
+		}{{0, http.StatusOK}, {stuckAfter - time.Second, http.StatusOK}, {2 * time.Second, http.StatusServiceUnavailable}} {
+			time.Sleep(c.wait)
+			if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/healthz", ""); code != c.want {
+				t.Errorf("HTTP %d %q after %s more, want %d", code, text, c.wait, c.want)
+			}
+		}
+	})
+}
+
+func TestAccessRules(t *testing.T) {
+	const (
+		open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
+		view, off     = `{listen: "127.0.0.1:7411", ui: view}`, `{listen: "127.0.0.1:7411", ui: off}`
+	)
+	for _, c := range []struct {
+		section, method, host, path, authorization string
+		want                                       int
+	}{
+		{open, "GET", "127.0.0.1:7411", "/healthz", "", 200},
+		{open, "HEAD", "[::1]:7411", "/healthz", "", 200},
+		{open, "GET", "localhost", "/healthz", "", 200},
+		{open, "GET", "rebound.example:7411", "/healthz", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/healthz", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/", "", 200},
+		{open, "GET", "localhost:7411", "/style.css", "", 200},
+		{open, "GET", "rebound.example:7411", "/", "", 403},
+		{open, "GET", "rebound.example:7411", "/style.css", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/found?order=views", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/found?page=0", "", 400},
+		{open, "GET", "rebound.example:7411", "/found", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/found", "", 405},
+		{guarded, "GET", "outlierd:7411", "/found", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/runs?status=ok", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/runs/01a2?calls=0", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/runs/..%2f..%2fetc/passwd", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/runs/01a2", "", 404},
+		{open, "POST", "127.0.0.1:7411", "/runs", "", 405},
+		{open, "GET", "rebound.example:7411", "/runs", "", 403},
+		{guarded, "GET", "outlierd:7411", "/runs", "", 401},
+		{guarded, "GET", "outlierd:7411", "/runs/01a2", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/videos/v0000000001?words=a&page=2", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/videos/v0000000001?page=-1", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/channels/UC1", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/channels/UC1?page=x", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/videos/", "", 404},
+		{guarded, "GET", "outlierd:7411", "/videos/v0000000001", "", 401},
+		{guarded, "GET", "outlierd:7411", "/channels/UC1", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/ask?sql=select+1", "", 200},
+		{open, "POST", "127.0.0.1:7411", "/ask?sql=select+1", "", 405},
+		{open, "GET", "rebound.example:7411", "/ask?sql=select+1", "", 403},
+		{open, "GET", "rebound.example:7411", "/ask/result/csv?sql=select+1", "", 403},
+		{guarded, "GET", "outlierd:7411", "/ask?sql=select+1", "", 401},
+		{guarded, "GET", "outlierd:7411", "/ask/result/csv?sql=select+1", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/do/run?job=a", "", 401},
+		{open, "POST", "127.0.0.1:7411", "/do/run?job=a", "", 403},
+		{open, "PUT", "127.0.0.1:7411", "/do/run?job=a", "", 405},
+		{open, "GET", "rebound.example:7411", "/do/run?job=a", "", 403},
+		{open, "GET", "127.0.0.1:7411", "/login", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/login?ticket=x", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/login", "", 403},
+		{open, "GET", "rebound.example:7411", "/login", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/logout", "", 403},
+		{open, "GET", "127.0.0.1:7411", "/logout", "", 405},
+		{guarded, "GET", "outlierd:7411", "/login", "", 200},
+		{guarded, "GET", "outlierd:7411", "/style.css", "", 200},
+		{guarded, "GET", "outlierd:7411", "/live.js", "", 200},
+		{guarded, "GET", "outlierd:7411", "/do/run?job=a", "", 401},
+		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "", 401},
+		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "Bearer " + daemonToken, 403},
+		{view, "GET", "127.0.0.1:7411", "/", "", 200},
+		{view, "GET", "127.0.0.1:7411", "/do/run?job=a", "", 404},
+		{view, "POST", "127.0.0.1:7411", "/do/run?job=a", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/login", "", 404},
+		{off, "GET", "127.0.0.1:7411", "/healthz", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/page/../../etc/passwd", "", 307}, // to /etc/passwd, which is 404
+		{open, "GET", "127.0.0.1:7411", "//evil.example/", "", 307},        // to /evil.example/
+		{open, "GET", "127.0.0.1:7411", "/do/..%2fmetrics", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/.git/config", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/debug/pprof/", "", 404},
+		{open, "TRACE", "127.0.0.1:7411", "/", "", 405},
+		{open, "OPTIONS", "127.0.0.1:7411", "/", "", 405},
+		{open, "CONNECT", "127.0.0.1:7411", "/", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
+		{guarded, "GET", "outlierd:7411", "/", "", 401},
+		{guarded, "GET", "outlierd:7411", "/", "Bearer " + daemonToken + "x", 401},
+		{guarded, "GET", "outlierd:7411", "/", "Bearer " + daemonToken, 200},
+		{open, "GET", "127.0.0.1:7411", "/healthz/", "", 404},
+		{guarded, "GET", "outlierd:7411", "/healthz", "", 200},
+		{guarded, "GET", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 200},
+		{open, "GET", "127.0.0.1:7411", "/metrics", "", 200},
+		{guarded, "GET", "outlierd:7411", "/metrics", "", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer " + daemonToken + "x", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Basic " + daemonToken, 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "bearer " + daemonToken, 200},
+		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
+	} {
+		code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization)
+		if code != c.want || strings.Contains(text, "CANARY") {
+			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d without the token",
+				c.method, c.path, c.host, c.authorization, code, text, c.want)
+		}
+	}
+}
+
+func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
+	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+	refused := 0
+	for range 5 * atOnce {
+		if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer wrong"); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Errorf("none of %d requests was refused, want a limit", 5*atOnce)
+	}
+	if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer "+daemonToken); code != http.StatusOK {
+		t.Errorf("a request with the token, after many without: HTTP %d, want %d", code, http.StatusOK)
+	}
+}
+
+// TestManyConcurrentReadsAreAnswered, as when many people reload a page.
+func TestManyConcurrentReadsAreAnswered(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	var asking sync.WaitGroup
+	for range 200 {
+		asking.Go(func() {
+			if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
+				t.Errorf("HTTP %d %q, want %d", code, text, http.StatusOK)
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// TestStyleAndScriptAreNotLimited: each page loads them.
+func TestStyleAndScriptAreNotLimited(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	for range 2 * atOnce {
+		for _, path := range []string{"/style.css", "/live.js"} {
+			if code, _ := answerOf(m, "GET", "127.0.0.1:7411", path, ""); code != http.StatusOK {
+				t.Fatalf("%s: HTTP %d, want %d", path, code, http.StatusOK)
+			}
+		}
+	}
+}
+
+// TestSessionOpensThePages, and no other paths.
+func TestSessionOpensThePages(t *testing.T) {
+	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+	login := httptest.NewRecorder()
+	m.handler().ServeHTTP(login, httptest.NewRequest("GET", "http://outlierd:7411"+m.site.Ticket(), nil))
+	for path, want := range map[string]int{"/": 200, "/found": 200, "/do/run?job=a": 200, "/metrics": 401} {
+		r := httptest.NewRequest("GET", "http://outlierd:7411"+path, nil)
+		for _, c := range login.Result().Cookies() {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		if m.handler().ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: HTTP %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+// TestPostsAreLimited, and reads are answered nevertheless.
+func TestPostsAreLimited(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	refused := 0
+	for range 200 {
+		if code, _ := answerOf(m, "POST", "127.0.0.1:7411", "/do/run", ""); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused < 200-2*atOnce {
+		t.Errorf("%d of 200 posts were refused, want at least %d", refused, 200-2*atOnce)
+	}
+	if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
+		t.Errorf("a read after the posts: HTTP %d %q, want %d", code, text, http.StatusOK)
+	}
+}

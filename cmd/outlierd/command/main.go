@@ -1,0 +1,146 @@
+// Package command is the program: one file for each command, named after it, and the wiring.
+//
+// perform.go, once.go, hits.go, prices.go, summary.go and output.go are shared by several commands, and
+// wire.go opens everything.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/serve"
+)
+
+// gcPercent is for commands that only read: large results are inexpensive to collect, and the heap may
+// grow to three times their size. GOGC overrides it.
+const gcPercent = 200
+
+// The Go side of a run holds little memory but produces much garbage, while DuckDB needs the memory.
+// Collecting when the heap reaches runMemory, instead of when it has grown by a percentage, limits the
+// peak. GOMEMLIMIT and GOGC override both.
+const (
+	runMemory    = 48 << 20
+	runGCPercent = 400
+)
+
+// A run makes one call at a time, and each step waits for the previous one. With a second processor,
+// goroutines would mostly wake each other across threads, which costs an eighth of the CPU time and
+// saves no time. DuckDB has its own threads. GOMAXPROCS overrides this.
+const processors = 1
+
+// Main runs the program in the environment of this process and returns its exit code.
+func Main() int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(processors)
+	}
+	// net/http logs what a server sends unsolicited on an idle connection: foreign text of any length.
+	// None of our code uses the standard logger.
+	log.SetOutput(io.Discard)
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal stops at once, because the first one removes the handler.
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], world{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
+		network: network, hangups: hangups, listen: serve.Listen,
+		acts: func(daemon bool) {
+			asRun()
+			if !daemon {
+				endAtHangup(end)
+			}
+		},
+	})
+}
+
+// asRun prepares a process that performs runs. It sets limits for Go's garbage collector. And a write to
+// standard output or standard error fails if the program that read it has ended; by default the write
+// would kill the process, and the answer to a paid call in progress would be lost.
+func asRun() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(runMemory)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(runGCPercent)
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // not Ignore, which commands of notifications would inherit
+}
+
+// endAtHangup makes SIGHUP end runs like SIGTERM: the answer to a paid call in progress is awaited and stored.
+// It comes when a terminal is closed or a connection of ssh breaks, perhaps twice. nohup ignores it.
+func endAtHangup(end func()) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return
+	}
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	go func() {
+		<-came
+		end()
+	}()
+}
+
+// world is the program's access to its environment.
+type world struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+	args     []string // of the command line
+
+	// network returns the transport to the service.
+	network func(outlier.TransportOptions) (http.RoundTripper, error)
+
+	// listen opens the daemon's socket in a state folder; nil for none.
+	listen func(dir string, log *slog.Logger) (net.Listener, error)
+
+	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
+	hangups func() <-chan os.Signal
+
+	// acts is called before runs are performed, by a daemon or another command; nil changes nothing.
+	acts func(daemon bool)
+}
+
+// hangups delivers the SIGHUPs of this process.
+func hangups() <-chan os.Signal {
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	return came
+}
+
+// network returns the transport of the operating system.
+func network(o outlier.TransportOptions) (http.RoundTripper, error) {
+	return outlier.NewTransport(o)
+}
+
+// run executes one command line.
+func run(ctx context.Context, args []string, w world) int {
+	w.args = args
+	o := &options{world: w}
+	command := newCommand(o)
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	code := exitCode(ctx, err)
+	if message := errorMessage(ctx, err); message != "" {
+		fmt.Fprintln(w.err, message)
+	}
+	if err := o.fail(ctx, err); err != nil {
+		fmt.Fprintln(w.err, "outlierd: print the error:", term.Plain(err.Error()))
+	}
+	return code
+}

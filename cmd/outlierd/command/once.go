@@ -1,0 +1,308 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/yamltree"
+)
+
+// # One-off requests
+//
+// search, related, channel and similar commands are jobs without an entry in the file. They use the
+// same ledger, journal and tables as all runs. They differ in two ways: they never continue an earlier
+// run, which was about something else, and their rows are printed. Standard output is for the rows, and
+// messages about the run go to standard error.
+
+// isOnce reports whether a name is that of a one-off job.
+func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
+
+// shown returns the name of a job for people: for a one-off request the command, such as "find-channels".
+func shown(name string) string {
+	command, once := strings.CutPrefix(name, job.OnceMark)
+	if !once {
+		return name
+	}
+	return strings.ReplaceAll(command, "_", "-")
+}
+
+// wishes is the mapping of a job. Its values are literal: no variables are expanded.
+type wishes map[string]any
+
+// yaml encodes wishes for [job.Config.Once], as JSON, which is also YAML.
+func (w wishes) yaml() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(w)
+	return out.Bytes(), err
+}
+
+// A request is a one-off request of a user.
+type request struct {
+	verb   job.Verb
+	job    wishes
+	again  bool                                 // buy pages again that were bought recently
+	yes    bool                                 // do not ask for confirmation of the price
+	before func(context.Context, showing) error // checks before the run; nil for no check
+	onward func(showing) (string, error)        // how to continue an interrupted request; nil or "": by repeating it
+	show   func(showing) (string, error)        // returns the query over the published file for the result
+}
+
+// showing is a run whose rows are printed.
+type showing struct {
+	program *program
+	spec    *job.Spec
+	row     *runs.Run
+}
+
+// spec returns the job of a request. Its mistakes are mistakes of the command line.
+func (r *request) spec(config *job.Config) (*job.Spec, error) {
+	text, err := r.job.yaml()
+	if err != nil {
+		return nil, err
+	}
+	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text}, Changes: &job.Overrides{Again: r.again}}
+	spec, err := config.Asked(asked)
+	if err != nil {
+		return nil, usageError{typed(r.verb, config.Path, err)}
+	}
+	return spec, nil
+}
+
+// once performs a request and prints its rows. Before anything is spent it makes sure that they can be
+// printed.
+func (o *options) once(ctx context.Context, r request) error {
+	config, err := o.load()
+	if err != nil {
+		return err
+	}
+	spec, err := r.spec(config)
+	if err != nil {
+		return err
+	}
+	if err := o.printable(config); err != nil {
+		return err
+	}
+	aside := o.aside()
+	return aside.with(ctx, config, func(p *program) error {
+		s := showing{program: p, spec: spec}
+		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if err := o.named(ctx, r, s); err != nil {
+			return err
+		}
+		if err := o.permitted(ctx, r, s, j); err != nil {
+			return err
+		}
+		var failed error
+		if s.row, failed = aside.runJob(ctx, p, j); s.row == nil {
+			if left, is := errors.AsType[*detachedError](failed); is {
+				left.once, left.again = true, retyped(o.world.args)
+			}
+			return failed
+		}
+		o.ended = s.row.Error
+		if s.row.Status.Open() {
+			return o.cut(r, s, failed)
+		}
+		if err := errors.Join(o.printResult(ctx, r, s), o.paused(r, s)); err != nil {
+			return worst([]error{failed, err})
+		}
+		return failed
+	})
+}
+
+// cutShort is an error that interrupted a one-off request. No later run continues it, so the message
+// says how to continue.
+type cutShort struct {
+	error
+	onward string
+}
+
+func (e *cutShort) Unwrap() error { return e.error }
+
+// cut returns an error that says how to continue an interrupted request. Repeating it is enough: pages
+// that arrived come from the journal, and fresh data is not requested.
+func (o *options) cut(r request, s showing, failed error) error {
+	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.world.args)}
+	if r.onward == nil {
+		return e
+	}
+	onward, err := r.onward(s)
+	if onward != "" {
+		e.onward = onward
+	}
+	e.error = errors.Join(failed, err)
+	return e
+}
+
+// paused returns an error that says how to continue after a cap has stopped the request; the summary has
+// already named the cap. The journal is used for six hours only, as for any search.
+func (o *options) paused(r request, s showing) error {
+	if s.row.Status != runs.PausedBudget {
+		return nil
+	}
+	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " +
+		retyped(o.world.args)
+	if endedEmpty(s.row) {
+		how = "To continue when the budget allows:\n  " + retyped(o.world.args)
+	}
+	if r.onward != nil {
+		onward, err := r.onward(s)
+		if err != nil {
+			return err
+		}
+		how = cmp.Or(onward, how)
+	}
+	fmt.Fprintln(o.world.err, how)
+	return nil
+}
+
+// retyped returns the command line that continues the request, quoted for a shell, without --again, which
+// would buy pages again.
+func retyped(args []string) string {
+	line := "outlierd"
+	for _, arg := range args {
+		if flag, _, _ := strings.Cut(arg, "="); flag == "--again" {
+			continue
+		}
+		line += " " + job.Quoted(arg)
+	}
+	return term.Plain(line)
+}
+
+// permitted returns an error if a request cannot be performed or the user declines. It asks once:
+// before the start of a scan the request itself asks.
+func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun) error {
+	if r.verb == job.VerbScan {
+		if r.yes {
+			return nil
+		}
+		return r.before(ctx, s)
+	}
+	if r.before != nil {
+		if err := r.before(ctx, s); err != nil {
+			return err
+		}
+	}
+	return approve(ctx, s.program.forecasts(), []jobRun{j}, r.yes, o.asker())
+}
+
+// named searches for channels whose handles the tables do not have, if the user confirms the price.
+func (o *options) named(ctx context.Context, r request, s showing) error {
+	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
+	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
+	if !ok {
+		return nil // the run reports other errors
+	}
+	if !r.yes {
+		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
+			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
+		if err := consent(o.asker(), unknownIDs, "Search?"); err != nil {
+			return err
+		}
+	}
+	for _, handle := range unknown.Handles {
+		find := request{verb: job.VerbFindChannels,
+			job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
+		spec, err := find.spec(s.program.Engine.Config)
+		if err != nil {
+			return err
+		}
+		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if _, err := o.aside().runJob(ctx, s.program, j); err != nil {
+			return err
+		}
+	}
+	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
+	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
+		return fmt.Errorf("the search found no channel with the handle %s; "+
+			"use its id of 24 characters, which you can copy on the channel's page",
+			strings.Join(unknown.Handles, ", "))
+	}
+	return err
+}
+
+// printResult prints the result of a request. A refused run has no result, not even an empty one.
+func (o *options) printResult(ctx context.Context, r request, s showing) error {
+	if endedEmpty(s.row) {
+		return nil
+	}
+	query, err := r.show(s)
+	if err != nil {
+		return err
+	}
+	return o.ask(ctx, s.program.Engine.Config, query)
+}
+
+// printable returns an error if rows could not be printed.
+func (o *options) printable(config *job.Config) error {
+	if published(config) == "" {
+		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; "+
+			"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+	}
+	return o.anyOutput()
+}
+
+// # Mistakes of the command line
+//
+// A one-off command describes a job by its flags and arguments, and is checked like the file. A mistake
+// is reported by flag or argument, because the user typed no "search.where.zscore", and there is no
+// line to show.
+
+// typedAs maps keys of a job to flags.
+var typedAs = map[string]string{
+	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where",
+	"enrich": "--enrich", "title": "--title", "related_channel_id": "--channel",
+	"thumbnail_video_id": "--thumbnail", "related_to": "--related-to", "top": "--top",
+	"refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
+}
+
+// typed reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
+// keep their positions.
+func typed(verb job.Verb, file string, err error) error {
+	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
+	if !ok {
+		return err
+	}
+	var lines []string
+	for _, m := range mistakes {
+		line := m.String()
+		if m.File != file {
+			path, what, _ := strings.Cut(m.Message, ": ")
+			line = asTyped(verb, path) + ": " + what
+			if m.Hint != "" {
+				line += "; " + m.Hint
+			}
+		}
+		lines = append(lines, line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// asTyped returns the flag for the key at a path: "--where z_score" for search.where.z_score, "--top" for
+// enrich.details.top.
+func asTyped(verb job.Verb, path string) string {
+	path = strings.TrimPrefix(path, string(verb)+".")
+	path = strings.TrimPrefix(path, "read.")
+	key, below, _ := strings.Cut(path, ".")
+	if key == "enrich" && strings.HasSuffix(below, ".top") {
+		key, below = "top", ""
+	}
+	name, known := typedAs[key]
+	if !known {
+		return path
+	}
+	return strings.TrimSpace(name + " " + below)
+}

@@ -1,0 +1,201 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/cmd/outlierd/programtest"
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+)
+
+const slowService = `
+version: 1
+service: {url: "sim://", limit: 6/min}
+budget: {per_month: 100}
+jobs:
+  coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
+`
+
+// TestInterruptedOneOffSaysHowToContinue: the printed command continues it, and buys nothing twice.
+func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		out, stderr, code := p.do(ctx, "search", "it's tea", "--pages", "9", "--again")
+		if code != exitInterrupted || out != "" {
+			t.Fatalf("exit code %d, printed %q", code, out)
+		}
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
+			` search 'it'\''s tea' --pages 9`+"\n")
+		if strings.Contains(stderr, "--again") || strings.Contains(stderr, "next run") {
+			t.Errorf("the printed command would buy the pages again: %s", stderr)
+		}
+		if plan := p.must("plan"); strings.Contains(plan, "once:") {
+			t.Errorf("plan shows the search as a job that was removed from the file:\n%s", plan)
+		}
+		_, stderr, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		contains(p, stderr, " from the journal")
+		if got := p.ask("select sum(price) from ops.credits where operation = 'search' and outcome = 'spent'"); got != "18" {
+			t.Errorf("9 pages cost %s credits, want 18", got)
+		}
+	})
+}
+
+// TestInterruptedBackfillSaysHowToContinue: with the command that started it.
+func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		const command = "backfill coffee --from 1999-01-01 --to 1999-06-30 --max-credits 40 --each day"
+		_, stderr, code := p.do(ctx, strings.Fields(command)...)
+		if code != exitInterrupted {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		contains(p, stderr, "To continue:\n  outlierd -c ", " "+command+"\n")
+	})
+}
+
+// TestInterruptedRunIsContinuedByTheNextOne, which prints what is left and what that costs, and counts
+// its time from there.
+func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		out, stderr, code := p.do(ctx, "run")
+		if code != exitInterrupted {
+			t.Fatalf("exit code %d", code)
+		}
+		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent",
+			"  espresso: 200 of 429 hits, 12 credits more\n")
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
+			" run coffee\n")
+		if got := p.ask("select status from ops.runs"); got != "interrupted" {
+			t.Errorf("ops.runs has status %s, want interrupted", got)
+		}
+		time.Sleep(5 * time.Hour)
+		began := time.Now()
+		out = p.must("run")
+		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ",
+			" requests, ", " at 6/min\n", "coffee  ok in "+term.Duration(time.Since(began)))
+	})
+}
+
+// TestBudgetShowsManualPurchases, and what removed jobs have spent.
+func TestBudgetShowsManualPurchases(t *testing.T) {
+	bubble(t, nothingConfigured, func(p *person) {
+		p.must("run")
+		p.must("search", "moka pot", "--pages", "2")
+		p.must("find-channels", "moka pot")
+		p.must("video", "AAAAAAAAAAA")
+		p.write(strings.Replace(nothingConfigured, "coffee", "tea", 1))
+		out := p.must("budget")
+		contains(p, out, "by hand: search ", "by hand: find-channels ", "job coffee ")
+		if strings.Contains(out, "by hand: video") {
+			t.Errorf("free calls have a row:\n%s", out)
+		}
+		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,",
+			",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
+		contains(p, p.must("budget", "-o", "json"), `"job": "once:search"`)
+	})
+}
+
+// TestChannelsAreFoundByTheirHandles in the tables, or with a search, which needs confirmation.
+func TestChannelsAreFoundByTheirHandles(t *testing.T) {
+	programtest.RacesLittle(t)
+	bubble(t, nothingConfigured, func(p *person) {
+		p.must("find-channels", "home espresso", "--pages", "2")
+		name := ""
+		for candidate := range strings.FieldsSeq(p.ask("select ltrim(handle, '@') from found_channels order by channel_id")) {
+			found := p.must("find-channels", candidate, "-o", "csv")
+			if strings.Contains(found, ",@"+candidate+",") || strings.Contains(found, ","+candidate+",") {
+				name = candidate
+				break
+			}
+		}
+		if name == "" {
+			t.Fatal("the simulator finds no channel by its handle")
+		}
+		id := p.ask("select channel_id from found_channels where ltrim(handle, '@') = '" + name + "'")
+		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+
+		contains(p, p.refused(exitUsage, "channel", "@"+name), "@"+name, "costs 5 credits", "pass --yes to confirm")
+		contains(p, p.must("channel", "@"+strings.ToUpper(name), "--yes"), id)
+		contains(p, p.must("channel", "https://host.example/@"+name+"/videos"), id)
+		const spent = "select coalesce(sum(credits), 0) from ops.runs"
+		if got := p.ask(spent); got != "5" {
+			t.Errorf("%s credits spent, want 5 for the search", got)
+		}
+
+		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@" + name + "\"]}}\n")
+		contains(p, p.must("lint"), "rivals: at most 0 credits, 2 requests")
+		p.must("run")
+		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"),
+			"found no channel with the handle @nowhere.at.all")
+		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
+		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables",
+			"find it with `outlierd find-channels nowhere.at.all`")
+		p.refused(exitFailed, "run")
+		if got := p.ask(spent); got != "10" {
+			t.Errorf("%s credits spent, want 5 more for the second search alone", got)
+		}
+	})
+}
+
+// TestEmptyAnswerIsReported with the reason: there is no transcript.
+func TestEmptyAnswerIsReported(t *testing.T) {
+	bubble(t, strings.ReplaceAll(nothingConfigured, "espresso}}", "espresso}, enrich: {transcript: {}}}"), func(p *person) {
+		p.must("run")
+		empty := p.ask("select id from missing where endpoint = 'transcript' and status = 200 limit 1")
+		contains(p, p.must("why", empty), "transcript "+empty+"  ", "  an empty answer · free")
+		contains(p, p.must("why", empty, "-o", "json"), `"empty": true`)
+		full := p.ask("select video_id from transcripts limit 1")
+		contains(p, p.must("why", full), "  answered · free")
+	})
+}
+
+func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
+	config := configOf(t, dearJobs)
+	for _, test := range []struct {
+		verb job.Verb
+		job  wishes
+		want string
+	}{
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"zscore": "2.."}}}, "--where zscore: unknown key; did you mean z_score?"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: there is no filter "nope"`},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, must be text"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, got -1"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"detail": wishes{}}}, "--enrich detail: unknown key; did you mean details?"},
+		{job.VerbRelated, wishes{"related": wishes{"video_id": []string{"nope"}}}, `VIDEO: "nope" is neither a video id`},
+		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"nope"}}}, `--channel: "nope" is neither a channel id`},
+		{job.VerbRelated, wishes{"related": wishes{"thumbnail_video_id": "nope"}}, `--thumbnail: "nope" is neither a video id`},
+		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"nope"}}}, `--related-to: "nope" is neither a channel id`},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: must be fast or standard, got "quick"`},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: must be one of"},
+		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: must be a duration"},
+	} {
+		_, err := (&request{verb: test.verb, job: test.job}).spec(config)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%v: got %v, want %s", test.job, err, test.want)
+		}
+		if exitCode(t.Context(), err) != exitUsage {
+			t.Errorf("%v: exit code %d, want %d", test.job, exitCode(t.Context(), err), exitUsage)
+		}
+	}
+	// A cap of the job file is named with its place in the file.
+	capped := configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1))
+	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(capped)
+	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
+		t.Errorf("a scan above the cap of the file: got %v, want an error at /jobs.yaml:4", err)
+	}
+}

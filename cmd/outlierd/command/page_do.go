@@ -1,0 +1,361 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+)
+
+// actions are the actions of a page: the same as the commands of these names.
+type actions struct{ p *program }
+
+// An act is one kind of action. offer describes it without changing anything, in the schedule's turn, and
+// do performs it. Both return an error if the action is impossible.
+type act struct {
+	offer func(actions, context.Context, page.Action) (*page.Offer, error)
+	do    func(actions, context.Context, page.Action) (*page.Done, error)
+}
+
+var acts = map[string]act{
+	page.RunJob:    {actions.offerRun, actions.run},
+	page.CancelRun: {actions.offerCancel, actions.cancel},
+	page.PauseJob:  {actions.offerPause, inTurn(actions.pause)},
+	page.ResumeJob: {actions.offerResume, inTurn(actions.resume)},
+	page.ClearJob:  {actions.offerClear, inTurn(actions.clear)},
+	page.Lift:      {actions.offerLift, inTurn(actions.lift)},
+	page.Adopt:     {actions.offerAdopt, inTurn(actions.adopt)},
+	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
+}
+
+// doing carries out an action.
+type doing func(actions, context.Context, page.Action) (*page.Done, error)
+
+// inTurn runs an action between two calls of the schedule.
+func inTurn(do doing) doing {
+	return func(a actions, ctx context.Context, asked page.Action) (done *page.Done, err error) {
+		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
+			done, err = do(a, ctx, asked)
+			return err
+		})
+		return done, err
+	}
+}
+
+// offer describes an action.
+func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offer, err error) {
+	known, err := actOf(asked)
+	if err != nil {
+		return nil, err
+	}
+	err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
+		offer, err = known.offer(a, ctx, asked)
+		return err
+	})
+	return offer, forPeople(ctx, err)
+}
+
+// do performs an action.
+func (a actions) do(ctx context.Context, asked page.Action) (*page.Done, error) {
+	known, err := actOf(asked)
+	if err != nil {
+		return nil, err
+	}
+	done, err := known.do(a, ctx, asked)
+	return done, forPeople(ctx, err)
+}
+
+func actOf(asked page.Action) (act, error) {
+	known, ok := acts[asked.Verb]
+	if !ok {
+		return act{}, fmt.Errorf("action %q: %w", asked.Verb, page.ErrUnknown)
+	}
+	return known, nil
+}
+
+// forPeople converts an error of an action to the message that a command would print.
+func forPeople(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
+}
+
+// errChanged refuses an action that was confirmed before the job file was edited.
+var errChanged = errors.New("the job has changed since its price was shown; look at it again")
+
+func (a actions) spec(name string) (*job.Spec, error) {
+	config := a.p.Engine.Config
+	spec := config.Job(name)
+	if spec == nil {
+		return nil, noJob(config, name, "")
+	}
+	return spec, nil
+}
+
+// offerRun describes the run that would start or continue, and its maximum cost.
+func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, error) {
+	spec, err := a.spec(asked.Job)
+	if err != nil {
+		return nil, err
+	}
+	known := a.p.Engine.Facts()
+	old, err := known.Continues(spec)
+	if err != nil {
+		return nil, err
+	}
+	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Hash}
+	if old == nil {
+		closed, _, err := known.Superseded(spec, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range closed {
+			if closed[i].Status != runs.Failed {
+				offer.Says = append(offer.Says, superseded(a.p, &closed[i]))
+			}
+		}
+	}
+	for line := range strings.Lines(beforehand(ctx, a.p.forecasts(), spec, old)) {
+		offer.Says = append(offer.Says, strings.TrimSpace(line))
+	}
+	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
+	if err == nil && pauses[spec.Name] != nil {
+		offer.Says = append(offer.Says, "Its schedule is "+
+			pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
+	}
+	return offer, err
+}
+
+// run starts or continues the offered run.
+func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
+	order := engine.Order{Trigger: engine.Manual}
+	err := a.p.Engine.Between(ctx, func(context.Context) (err error) {
+		if order.Spec, err = a.spec(asked.Job); err == nil && order.Spec.Hash != asked.Seen {
+			err = errChanged
+		}
+		if err == nil {
+			order.Old, err = a.p.Engine.Facts().Continues(order.Spec)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ordered, err := a.p.Engine.Order(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return &page.Done{To: "/runs/" + ordered.Run()}, nil
+}
+
+func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer, error) {
+	run, err := runUnderWay(a.p, asked.Run)
+	if err != nil {
+		return nil, err
+	}
+	title := "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job)
+	return &page.Offer{Title: title, Button: "Stop it", Says: []string{
+		"The run stops after its current call. Everything that was paid for is stored; " +
+			"a later run of the job continues with the rest.",
+	}}, nil
+}
+
+func (a actions) cancel(ctx context.Context, asked page.Action) (*page.Done, error) {
+	return &page.Done{To: "/runs/" + asked.Run}, a.p.Engine.Cancel(ctx, asked.Run)
+}
+
+func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, error) {
+	if err := canPause(a.p.Engine.Config, asked.Job); err != nil {
+		return nil, err
+	}
+	return &page.Offer{Title: "Pause " + shown(asked.Job), Button: "Pause it", Says: []string{
+		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
+			"A run in progress is finished.",
+	}}, nil
+}
+
+func (a actions) pause(ctx context.Context, asked page.Action) (*page.Done, error) {
+	config, now := a.p.Engine.Config, time.Now()
+	if err := canPause(config, asked.Job); err != nil {
+		return nil, err
+	}
+	if utf8.RuneCountInString(asked.Why) > longestWhy {
+		return nil, fmt.Errorf("the reason may have at most %d characters", longestWhy)
+	}
+	end, err := pauseEnd(asked.Until, now, config.Timezone)
+	if err != nil {
+		return nil, err
+	}
+	pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
+	_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/"}, err
+}
+
+func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {
+	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	pause := pauses[asked.Job]
+	if pause == nil {
+		return nil, fmt.Errorf("%s is not paused", shown(asked.Job))
+	}
+	offer := &page.Offer{Title: "Resume " + shown(asked.Job), Button: "Resume it", Says: []string{
+		"It is " + pauseText(pause, a.p.Engine.Config.Timezone) + ".",
+	}}
+	spec := a.p.Engine.Config.Job(asked.Job)
+	if spec == nil {
+		return offer, nil
+	}
+	missed := map[job.CatchUp]string{
+		job.CatchUpNone: "Missed due times are skipped (catch_up).",
+		job.CatchUpAll:  "All missed due times run now, one after another (catch_up).",
+	}
+	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp],
+		"If due times were missed, the latest one runs now (catch_up)."),
+		"Each run: "+planLine(ctx, a.p.forecasts(), spec))
+	return offer, nil
+}
+
+func (a actions) resume(ctx context.Context, asked page.Action) (*page.Done, error) {
+	_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/"}, err
+}
+
+func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, error) {
+	was, _, err := a.p.recorded(asked.Job)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := a.p.Engine.Store.Queue.Counts()
+	if err != nil {
+		return nil, err
+	}
+	own, shared := 0, 0
+	for _, c := range counts {
+		if c.Job == was {
+			own, shared = own+c.Asked, shared+c.Shared
+		}
+	}
+	offer := &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
+		term.Count(own+shared, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
+			"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
+	}}
+	return offer, nil
+}
+
+func (a actions) clear(ctx context.Context, asked page.Action) (*page.Done, error) {
+	was, _, err := a.p.recorded(asked.Job)
+	if err != nil {
+		return nil, err
+	}
+	cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/"}, err
+}
+
+func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
+	blocks, err := a.p.Engine.Store.Ledger.Liftable(a.p.Engine.Client.Key.Fingerprint())
+	if err != nil {
+		return nil, err
+	}
+	if len(blocks) == 0 {
+		return nil, errors.New("no calls are blocked")
+	}
+	offer := &page.Offer{Title: "Resume calls", Button: "Resume them"}
+	for _, b := range serve.Blocks(blocks) {
+		offer.Says = append(offer.Says, blockText(b, a.p.Engine.Config.Timezone))
+	}
+	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+
+		"within the caps of the job file; if the service refuses the next one, calls are blocked again.")
+	return offer, nil
+}
+
+func (a actions) lift(ctx context.Context, _ page.Action) (*page.Done, error) {
+	_, err := serve.Lift{}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/"}, err
+}
+
+// unconfirmed returns the unconfirmed start of a scan.
+func unconfirmed(store *state.Store, intent int64) (*runs.Scan, error) {
+	all, err := unconfirmedScans(store)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Intent == intent {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no unconfirmed start has the intent %d", intent)
+}
+
+// unconfirmedText identifies the start.
+func unconfirmedText(s *runs.Scan, zone *time.Location) string {
+	about := "queries"
+	if len(s.Queries) == 0 {
+		about = "channels"
+	}
+	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); "+
+		"its %s count as spent.",
+		shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
+		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
+}
+
+func (a actions) offerAdopt(_ context.Context, asked page.Action) (*page.Offer, error) {
+	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
+	if err != nil {
+		return nil, err
+	}
+	return &page.Offer{Title: "Adopt a scan for " + shown(scan.Job), Button: "Adopt it", Says: []string{
+		unconfirmedText(scan, a.p.Engine.Config.Timezone),
+		"If the service's site lists such a scan, enter its id to link the two. Polling the scan is free. " +
+			"A run of the job then waits for it and reads it: 2 credits a page of 40, within the job's budget.",
+	}}, nil
+}
+
+func (a actions) adopt(ctx context.Context, asked page.Action) (*page.Done, error) {
+	id, err := scanID(asked.Scan)
+	if err != nil {
+		return nil, err
+	}
+	adopted, err := serve.AdoptScan{Scan: id, Intent: asked.Intent}.Do(ctx, a.p.Engine)
+	if err != nil {
+		return nil, absent(err, id, "look there for the id of the scan that was started")
+	}
+	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
+		adopted.Intent), To: "/"}, nil
+}
+
+func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer, error) {
+	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
+	if err != nil {
+		return nil, err
+	}
+	title := "Resolve the start of a scan of " + shown(scan.Job)
+	return &page.Offer{Title: title, Button: "Resolve it as never started", Says: []string{
+		unconfirmedText(scan, a.p.Engine.Config.Timezone),
+		"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
+			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +
+			"its credits are refunded to the budget.",
+	}}, nil
+}
+
+func (a actions) resolve(ctx context.Context, asked page.Action) (*page.Done, error) {
+	refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/"}, err
+}

@@ -1,0 +1,160 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+)
+
+// longestWhy is the maximum length of a reason, in characters.
+const longestWhy = 200
+
+func pauseCommand(o *options) *cobra.Command {
+	var until, why string
+	c := &cobra.Command{
+		Use: "pause JOB…", Short: "Pause the schedules of jobs",
+		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run in progress is
+finished. No due time starts a run meanwhile. Jobs that come "after" a paused job do not run
+either. When the pause ends, "catch_up" of the job decides which of the missed due times
+run. The pause survives a restart. 'outlierd run JOB' runs a paused job.
+
+--until takes a date, which begins at midnight in the timezone of the job file, a time such
+as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the
+pause.`,
+		Example: `  outlierd pause coffee
+  outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			if utf8.RuneCountInString(why) > longestWhy {
+				return usageError{fmt.Errorf("--why: at most %d characters", longestWhy)}
+			}
+			now := time.Now()
+			end, err := pauseEnd(until, now, config.Timezone)
+			if err != nil {
+				return usageError{fmt.Errorf("--until %w", err)}
+			}
+			var pauses []runs.Pause
+			for _, name := range names {
+				if err := canPause(config, name); err != nil {
+					return err
+				}
+				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
+			}
+			return o.books(c.Context(), config, func(p *program) error {
+				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
+					return err
+				}
+				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), pauseText(&pauses[0], config.Timezone))
+			})
+		},
+	}
+	c.Flags().StringVar(&until, "until", "", "end the pause at this date or time, or after this long")
+	c.Flags().StringVar(&why, "why", "", "a reason, which status and plan show")
+	return c
+}
+
+func resumeCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
+		Long: `End the pauses of jobs. "catch_up" of the job decides which of the missed due times run now:
+the latest one, all of them, or none.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.books(c.Context(), config, func(p *program) error {
+				pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+				if err != nil {
+					return err
+				}
+				resumed, said := []string{}, ""
+				for _, name := range names {
+					switch {
+					case pauses[name] != nil:
+						resumed = append(resumed, name)
+						said += name + " resumed\n"
+					case config.Job(name) == nil:
+						return noJob(config, name, ", and no job of that name is paused")
+					default:
+						said += name + " is not paused\n"
+					}
+				}
+				if _, err := change(c.Context(), p, serve.ResumeJobs{Jobs: resumed}); err != nil {
+					return err
+				}
+				return o.done(map[string][]string{"resumed": resumed}, "%s", said)
+			})
+		},
+	}
+}
+
+// canPause returns an error if a job is not in the file or has no schedule.
+func canPause(config *job.Config, name string) error {
+	spec := config.Job(name)
+	switch {
+	case spec == nil:
+		return noJob(config, name, "")
+	case spec.Schedule == "" && spec.Every == 0 && spec.After == "":
+		return usageError{fmt.Errorf("job %s runs by hand only: it has no schedule to pause", name)}
+	}
+	return nil
+}
+
+// pauseEnd parses a date, a time or a duration from now; zero for "".
+func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if long, err := job.ParseDuration(text); err == nil {
+		return now.Add(time.Duration(long)), nil
+	}
+	at, err := job.ParseInstant(text, zone)
+	switch {
+	case err != nil:
+		return at, fmt.Errorf("%s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", text)
+	case !at.After(now):
+		return at, fmt.Errorf("%s: must be in the future", text)
+	}
+	return at, nil
+}
+
+// pauseText reports that a schedule is paused, until when and why.
+func pauseText(p *runs.Pause, zone *time.Location) string {
+	said := "paused until resumed"
+	if !p.Until.IsZero() {
+		said = "paused until " + p.Until.In(zone).Format("2006-01-02 15:04 MST")
+	}
+	if p.Why != "" {
+		said += fmt.Sprintf(" (%s)", term.Plain(p.Why))
+	}
+	return said
+}
+
+// sayPaused mentions the paused schedules of jobs that are run by hand.
+func (o *options) sayPaused(p *program, todo []jobRun) error {
+	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+	if err != nil {
+		return err
+	}
+	for i := range todo {
+		if pause := pauses[todo[i].DueRun.Spec.Name]; pause != nil && !todo[i].scheduled() {
+			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job,
+				pauseText(pause, p.Engine.Config.Timezone))
+		}
+	}
+	return nil
+}

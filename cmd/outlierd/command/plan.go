@@ -1,0 +1,427 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+func planCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "plan [JOB…]",
+		Short: "Show what the next runs will do and cost, offline",
+		Long: `Show what the next run of each job will do, what it will cost in credits, requests and
+minutes, and the forecast for the billing cycle. It uses the same rules as the run itself,
+sends nothing and changes nothing. It works while another instance is running.
+
+  expected  the average of the job's last ten runs
+  at worst  if every page is full; answers that are lost and requested again can cost
+            more, up to the cap of the run
+
+A share of the month (budget.pace: even) applies to scheduled runs; a run by hand may spend
+all that the job asks for. SQL may find more by the time of the run.`,
+		Example: `  outlierd plan
+  outlierd plan coffee
+  outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
+			config, err := sound(c.Context(), o.loadToRead)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if config.Job(name) == nil {
+					return noJob(config, name, "")
+				}
+			}
+			show := func(p *program, amend func(*forecast.Forecast)) error {
+				f, err := forecastOf(c, p, names)
+				if err != nil {
+					return err
+				}
+				amend(f)
+				if o.forPrograms() {
+					return o.whole(f)
+				}
+				_, err = fmt.Fprint(o.world.out, planText(f, config.Timezone, len(names) == 0))
+				return err
+			}
+			look := func() error {
+				return o.glance(c.Context(), config,
+					func(p *program) error { return show(p, func(*forecast.Forecast) {}) })
+			}
+			return o.orPublished(config, look, func() error { return o.planPublished(c.Context(), config, show) })
+		},
+	}
+}
+
+// forecastOf returns the forecast. The engine uses the recorded names of jobs, and the result has those
+// of the file.
+func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecast, error) {
+	now, err := p.formerly()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Clone(names)
+	for was, is := range now {
+		for i := range known {
+			if known[i] == is {
+				known[i] = was
+			}
+		}
+	}
+	f, err := p.forecasts().Forecast(c.Context(), known...)
+	if err != nil {
+		return nil, err
+	}
+	// One-off requests are never in the job file, so they are not missing there.
+	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return isOnce(orphan.Job) })
+	for i := range f.Jobs {
+		if is := now[f.Jobs[i].Job]; is != "" {
+			f.Jobs[i].Changes = append(f.Jobs[i].Changes,
+				fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
+			f.Jobs[i].Job = is
+		}
+		if is := now[f.Jobs[i].After]; is != "" {
+			f.Jobs[i].After = is
+		}
+	}
+	return f, nil
+}
+
+// A planPrinter writes a forecast for people, at 100 columns.
+type planPrinter struct {
+	strings.Builder
+	zone *time.Location
+}
+
+// planText formats a forecast for people. If jobs are named, it leaves out the rest of the file.
+func planText(f *forecast.Forecast, zone *time.Location, whole bool) string {
+	p := &planPrinter{zone: zone}
+	for _, r := range f.Refused {
+		p.line("! the service has refused calls since %s: %s", p.at(r.Since), term.Plain(r.Reason))
+		p.line("  'outlierd budget' shows what was refused\n")
+	}
+	for i := range f.Jobs {
+		p.job(&f.Jobs[i])
+	}
+	p.cycle(&f.Cycle, f.Pace)
+	for _, paging := range f.Paging {
+		p.line("%s", pagingPlan(paging, p.zone))
+	}
+	if whole {
+		p.orphans(f.Orphans)
+	}
+	return p.String()
+}
+
+func (p *planPrinter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04 MST") }
+func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.DateOnly) }
+
+func (p *planPrinter) job(f *forecast.Job) {
+	p.line("%s  %s", f.Job, p.when(f))
+	if f.Continues != "" {
+		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.ContinuesStatus)
+	}
+	if f.Problem != "" {
+		p.line("  ✗ cannot run: %s\n", term.Plain(f.Problem))
+		return
+	}
+	if f.Assumed {
+		p.line("  its SQL finds nothing now; the cost is that of one row, or of what earlier runs found")
+	}
+	p.cost("expected", f.Expected, basis(f))
+	p.cost("at worst", f.Worst, lost(f.Worst))
+	for _, line := range searchPlans(f.Searches) {
+		p.line("  %s", line)
+	}
+	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 {
+		p.line("  there is nothing to request now")
+	}
+	if f.Calls+f.Fresh > 0 {
+		p.line("  %s to make, %s fresh", term.Count(f.Calls, "call"), isAre(f.Fresh))
+	}
+	if len(f.Where) > 0 {
+		p.line("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
+	}
+	if f.Share != nil {
+		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), p.turns(f))
+	}
+	for _, c := range f.Cuts {
+		p.line("  ! %s leaves %d of %s, and %d are needed", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
+	}
+	if f.Limited != nil {
+		p.line("  ! %s; %s", limitedText(f.Limited), limitedHint(f.Limited))
+	}
+	for _, change := range f.Changes {
+		p.line("  ~ %s", term.Clip(change, 160))
+	}
+	p.line("")
+}
+
+// limitedText returns the message that `pages` was too small in earlier runs.
+func limitedText(l *forecast.Limited) string {
+	rows := "the last run"
+	if l.Runs > 1 {
+		rows = fmt.Sprintf("each of the last %d runs", l.Runs)
+	}
+	total := fmt.Sprint(l.Total)
+	if l.Total >= saturated {
+		total = fmt.Sprintf("%d or more", l.Total)
+	}
+	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, rows, l.Seen,
+		total, term.Clip(l.Search, 40))
+}
+
+// limitedHint returns how many pages would have been enough, if known.
+func limitedHint(l *forecast.Limited) string {
+	if l.Total >= saturated {
+		return "more pages or narrower filters miss less"
+	}
+	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, term.Count(l.Credits, "credit"))
+}
+
+// when describes when a job runs next, and how often in this cycle.
+func (p *planPrinter) when(f *forecast.Job) string {
+	switch {
+	case f.Disabled:
+		return "disabled: runs by name only"
+	case f.Paused != nil && len(f.Due) == 0:
+		return fmt.Sprintf("%s · %s in this cycle", p.pausedBy(f.Job, f.Paused), term.Count(f.Runs, "run"))
+	case f.After != "":
+		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
+	case len(f.Due) == 0:
+		return "by hand"
+	}
+	var due []string
+	for i, t := range f.Due {
+		t = t.In(p.zone)
+		form := "Mon 01-02 15:04"
+		switch {
+		case i == 0:
+			form = "Mon 2006-01-02 15:04 MST"
+		case t.Year() != f.Due[i-1].In(p.zone).Year():
+			form = "Mon 2006-01-02 15:04"
+		}
+		due = append(due, t.Format(form))
+	}
+	if !f.Begins.IsZero() {
+		due[0] += f.Begins.In(p.zone).Format(" (begins 15:04:05)")
+	}
+	paused := ""
+	if f.Paused != nil {
+		paused = pauseText(f.Paused, p.zone) + ", "
+	}
+	return paused + fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
+}
+
+// pausedBy returns the message that the job, or the one that it comes after, is paused.
+func (p *planPrinter) pausedBy(job string, pause *runs.Pause) string {
+	said := pauseText(pause, p.zone)
+	if pause.Job != job {
+		said = fmt.Sprintf("after %s, which is %s", pause.Job, said)
+	}
+	return said
+}
+
+func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {
+	p.line("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, term.Count(c.Credits, "credit"),
+		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
+}
+
+// basis describes what the expected cost of a run is based on. For a job of channels or videos the calls
+// are known exactly.
+func basis(f *forecast.Job) string {
+	switch {
+	case f.Calls+f.Fresh > 0:
+		return ""
+	case f.Basis == 0 && f.Expected.Credits < f.Worst.Credits:
+		return "no runs yet: what the caps leave"
+	case f.Basis == 0:
+		return "no runs yet: the worst case"
+	case f.Basis == 1:
+		return "like the last run"
+	}
+	return fmt.Sprintf("like the last %d runs", f.Basis)
+}
+
+func lost(c forecast.Estimate) string {
+	if c.Lost == c.Credits || c.Credits == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s if answers are lost", term.Count(c.Lost, "credit"))
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+func (p *planPrinter) turns(f *forecast.Job) string {
+	if f.Round == 0 {
+		return ": not enough for a page, so it is kept for a later run"
+	}
+	if f.Round == 1 {
+		return ": less than it needs, but enough for a page of every search"
+	}
+	return fmt.Sprintf("; each search gets a turn every %d runs", f.Round)
+}
+
+// searchPlansMost is the maximum number of searches listed one by one.
+const searchPlansMost = 12
+
+// searchPlans returns a line for each search, up to a maximum, and one that counts the rest.
+func searchPlans(all []forecast.Search) []string {
+	var lines []string
+	for i := range min(len(all), searchPlansMost) {
+		s := &all[i]
+		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), 40), 40), term.Pad(s.Window, 22), searchCost(s))
+		if len(s.Queries) > 1 && s.Skipped == "" {
+			all := "both"
+			if len(s.Queries) > 2 {
+				all = fmt.Sprintf("all %d", len(s.Queries))
+			}
+			line += "  one request per page covers " + all + " queries"
+		}
+		switch s.Joins {
+		case "":
+		case "this run":
+			line += "  joins the scan of a search above"
+		default:
+			line += "  joins scan " + s.Joins
+		}
+		lines = append(lines, line)
+	}
+	pages, skipped := 0, 0
+	credits := outlier.Credits(0)
+	for i := len(lines); i < len(all); i++ {
+		pages, credits = pages+all[i].Pages, credits+all[i].Credits
+		if all[i].Skipped != "" {
+			skipped++
+		}
+	}
+	if more := len(all) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"),
+			term.Count(credits, "credit"), skipped))
+	}
+	return lines
+}
+
+// asked returns the name of a search, with its for_each value if that adds something.
+func asked(s *forecast.Search) string {
+	words := strings.Join(slices.Concat(s.Queries, s.Seeds), ", ")
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", verbs[s.Op], words))
+	if s.Item != "" && s.Item != words {
+		text += " [" + s.Item + "]"
+	}
+	return text
+}
+
+// verbs are the names of operations for people.
+var verbs = map[outlier.Operation]string{
+	outlier.OpSearch: "search", outlier.OpRelated: "related", outlier.OpStartScan: "scan",
+	outlier.OpFindChannels: "find channels", outlier.OpFindRelatedChannels: "find channels",
+	outlier.OpTrendingFormats: "trending formats",
+}
+
+// skips are the reasons for skipped searches, for people.
+var skips = map[string]string{
+	"fresh": "fresh: bought recently",
+	"share": "not its turn",
+}
+
+func searchCost(s *forecast.Search) string {
+	if s.Skipped != "" {
+		why := skips[s.Skipped]
+		if why == "" {
+			why = s.Skipped
+		}
+		return why
+	}
+	pages := term.Count(s.Pages, "page")
+	if s.Pages >= job.AllPages {
+		pages = "all pages"
+	}
+	return fmt.Sprintf("%9s %11s", pages, term.Count(s.Credits, "credit"))
+}
+
+// cycle prints the forecast of the billing cycle.
+func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
+	p.line("the cycle from %s to %s, at %s", p.day(c.From), p.day(c.To), pace)
+	held := term.Count(c.Held, "credit") + " spent or held"
+	switch {
+	case c.Cap == nil:
+		held += ", no cap"
+	case c.Reserve > 0:
+		held += fmt.Sprintf(" of %d, beside a reserve of %d", *c.Cap, c.Reserve)
+	default:
+		held += fmt.Sprintf(" of %d", *c.Cap)
+	}
+	p.line("  %s", held)
+	p.line("  %s", p.needs(c))
+	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
+		p.line("  at worst they need %s", term.Count(c.Worst, "credit"))
+	} else {
+		p.line("  ! at worst they need %s, and the budget leaves %d",
+			term.Count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
+	}
+	if !c.LastsTo.IsZero() {
+		p.line("  ! lasts until %s", p.day(c.LastsTo))
+	}
+}
+
+// needs describes what scheduled runs are expected to spend in the rest of the cycle.
+func (p *planPrinter) needs(c *forecast.Cycle) string {
+	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
+		c.Projected, p.day(c.To))
+}
+
+// pagingPlan describes what `from` is assumed to count at an endpoint.
+func pagingPlan(f forecast.Paging, zone *time.Location) string {
+	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
+	switch {
+	case counts == "":
+		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, "+
+			"so page two may be bought twice", f.Op)
+	case f.Since.IsZero():
+		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
+	}
+	return fmt.Sprintf("paging of %s: `from` counts %s (shown by %s on %s)",
+		f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
+}
+
+// orphans lists jobs that have records but are not in the file.
+func (p *planPrinter) orphans(all []forecast.Orphan) {
+	for _, o := range all {
+		var kept []string
+		if o.Watermarks > 0 {
+			kept = append(kept, term.Count(o.Watermarks, "cursor"))
+		}
+		if o.Queued > 0 {
+			kept = append(kept, term.Count(o.Queued, "queued call"))
+		}
+		if o.Unfinished != "" {
+			kept = append(kept, "the unfinished run "+o.Unfinished)
+		}
+		p.line("\n%s is not in the job file, but the state has:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
+	}
+	if len(all) > 0 {
+		p.line("\nTo keep this for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes cursors.")
+	}
+}

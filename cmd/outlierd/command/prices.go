@@ -1,0 +1,232 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// forecasts returns a reader of forecasts for the program.
+func (p *program) forecasts() *forecast.Reader {
+	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
+	if store := p.Engine.Store; store != nil && store.DB.Holder() != nil {
+		r.Kept = slices.Contains(strings.Fields(store.DB.Holder().Command), "up")
+	}
+	if p.Engine.Client != nil {
+		r.Key = p.Engine.Client.Key.Fingerprint()
+	}
+	return r
+}
+
+// priceList returns a line per job: its name and the maximum cost of a run.
+func priceList(ctx context.Context, r *forecast.Reader) string {
+	var b strings.Builder
+	for i := range r.Facts.Config.Jobs {
+		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, r, &r.Facts.Config.Jobs[i]))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// beforehand describes the run that is about to start, with its price, or the old run that continues
+// with its original settings, and the price of its remaining work.
+func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *runs.Run) string {
+	if old == nil {
+		return planLine(ctx, r, spec)
+	}
+	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name),
+		old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
+	switch {
+	case old.Overridden:
+		line += " with " + term.Plain(facts.Flags(old))
+	case old.Config != spec.Hash:
+		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Facts.Config.Path)
+	}
+	f, err := r.Forecast(ctx, spec.Name)
+	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
+		return line // the run reports the error
+	}
+	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
+}
+
+// planLine returns the worst case of a run that starts now, in credits, requests and time.
+func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
+	cost, err := r.WorstCase(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	line := shown(spec.Name) + ": " + costText(r, cost)
+	if len(spec.SQL()) > 0 {
+		line += ", for what its SQL finds now"
+	}
+	return line
+}
+
+// laterLine returns the worst case of a later run, whose SQL may find more by then.
+func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
+	cost, assumed, err := r.WorstCaseLater(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	line := shown(spec.Name) + ": " + costText(r, cost)
+	switch {
+	case assumed:
+		line += ", if its SQL finds one row; it finds none now"
+	case len(spec.SQL()) > 0:
+		line += ", for what its SQL finds now"
+	}
+	return line + capsText(r.Facts.Config, spec, cost.Credits)
+}
+
+func cannotRun(spec *job.Spec, err error) string {
+	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name),
+		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+}
+
+// capsText names the caps, other than the run's own, that allow less than the run may cost.
+func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text string) {
+	all := config.Budget
+	for _, c := range []struct {
+		name, each string
+		most       *outlier.Credits
+	}{
+		{"budget.per_day", "a day", all.PerDay},
+		{"its per_month", "a cycle", spec.Budget.PerMonth},
+		{"budget.per_month", "a cycle", available(config)},
+	} {
+		if c.most != nil && *c.most < credits {
+			text += fmt.Sprintf("; %s allows %d %s", c.name, *c.most, c.each)
+		}
+	}
+	return text
+}
+
+// available returns the number of credits for a cycle without the reserve; nil for no cap.
+func available(config *job.Config) *outlier.Credits {
+	month := config.Budget.PerMonth
+	if month != nil && config.Budget.Reserve != nil {
+		month = new(*month - *config.Budget.Reserve)
+	}
+	return month
+}
+
+// costText formats a worst case, at the current pace.
+func costText(r *forecast.Reader, cost plan.Cost) string {
+	credits := term.Count(cost.Credits, "credit")
+	if cost.Credits > 0 && cost.Lost > cost.Credits {
+		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
+	}
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"),
+		term.Duration(r.Time(cost.Requests)), r.PaceText())
+}
+
+// leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
+const leastConfirmed outlier.Credits = 20
+
+// confirmOver returns the price above which a run needs confirmation, and the setting that it comes from;
+// nil means never. The default applies only at a terminal, so that scripts without --yes keep working.
+func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
+	budget := config.Budget
+	switch {
+	case budget.ConfirmOver != nil:
+		return budget.ConfirmOver, "budget.confirm_over"
+	case !atTerminal || budget.PerMonth == nil || config.Service.Simulated():
+		return nil, ""
+	}
+	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
+}
+
+// errDeclined ends a command whose question was not answered with yes.
+var errDeclined = errors.New("not confirmed; nothing was started")
+
+// consent asks the user to confirm. Without a terminal, where who is nil, it refuses.
+func consent(who *term.Asker, warning, question string) error {
+	if who == nil {
+		return usageError{errors.New(warning + "; this is not a terminal, so pass --yes to confirm")}
+	}
+	agreed, err := who.Yes(warning + ". " + question)
+	if err == nil && !agreed {
+		err = errDeclined
+	}
+	return err
+}
+
+// approve asks once, before the first run starts, if a run may cost more than budget.confirm_over. The
+// price of a run is its cap. It does not ask for scheduled runs, nor if yes is set. Without a terminal,
+// who is nil, and runs that need confirmation are refused.
+func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, yes bool, who *term.Asker) error {
+	limit, why := confirmOver(r.Facts.Config, who != nil)
+	if limit == nil || yes {
+		return nil
+	}
+	dear, err := overLimit(ctx, r, withFollowers(r.Facts.Config, todo), *limit)
+	if err != nil || len(dear) == 0 {
+		return err
+	}
+	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"),
+		why, strings.Join(dear, ", "))
+	return consent(who, warning, "Run it?")
+}
+
+func subjects(dear []string) string {
+	if len(dear) == 1 {
+		return "this run"
+	}
+	return "these runs"
+}
+
+// overLimit returns the runs by hand that may cost more than limit, with their prices.
+func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
+	limit outlier.Credits) (dear []string, err error) {
+	for _, next := range todo {
+		if next.scheduled() {
+			continue
+		}
+		read := *r.Facts
+		read.Afresh = next.afresh
+		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.DueRun.Spec.Name), most))
+		}
+	}
+	return dear, nil
+}
+
+// mayCost returns the maximum cost of a run by hand.
+func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
+	if j.rest != nil {
+		return j.rest.MayCost, nil
+	}
+	return r.MayCost(ctx, j.DueRun.Spec, j.DueRun.Trigger == engine.After)
+}
+
+// withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
+// assumes that their SQL finds the same then as now.
+func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
+	for _, next := range todo {
+		all = append(all, next)
+		if !next.after || next.scheduled() {
+			continue
+		}
+		for i := range config.Jobs {
+			if spec := &config.Jobs[i]; spec.After == next.DueRun.Spec.Name && !spec.Disabled {
+				follower := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.After}, after: true}
+				all = append(all, withFollowers(config, []jobRun{follower})...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,264 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// underWay is a run in its second search.
+func underWay() engine.Progress {
+	return engine.Progress{
+		Job: "coffee", Run: "01a1fe43", Started: noon.Add(-83 * time.Second), Pages: 3,
+		Searches: []runs.Step{
+			{Queries: []string{"home espresso"}, Next: 3, Pages: 3, Hits: 104, NewHits: 61, Stop: "pages"},
+			{Queries: []string{"コーヒーの淹れ方と豆の選び方", "latte art"}, Next: 1, Pages: 1, Hits: 1, NewHits: 0},
+			{Seeds: []string{"dQw4w9WgXcQ"}},
+		},
+		Spend: ledger.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
+		Doing: "search page 2", Left: 30 * time.Second,
+	}
+}
+
+func TestProgressOfASearch(t *testing.T) {
+	want := `
+coffee                                   01:23 · ETA ≥ 00:30
+  home espresso            done            3 pages  104 hits  61 new
+  コーヒーの淹れ方と豆の…  █████░░░░░░░░░░ 1/3 pages  1 hit  0 new
+  dQw4w9WgXcQ              ░░░░░░░░░░░░░░░ 0/3 pages  0 hits  0 new
+  credits  8 spent
+  pace     10/min · search page 2
+`
+	compareLines(t, want, progressLines(underWay(), noon, 24))
+}
+
+func TestProgressOfEnrichment(t *testing.T) {
+	p := underWay()
+	for i := range p.Searches {
+		p.Searches[i].Stop = "pages"
+	}
+	p.Searches[2].Stop = "share"
+	p.Done, p.Queued = 96, 4
+	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
+	p.Spend.Unknown, p.PerRun = 2, new(outlier.Credits(20))
+	p.Pace.Reset, p.Left = noon.Add(59*time.Second), 24*time.Second
+	p.Doing = "details dQw4w9WgXcQ"
+	want := `
+coffee                                   01:23 · ETA 00:59
+  home espresso            done            3 pages  104 hits  61 new
+  コーヒーの淹れ方と豆の…  done            1 page  1 hit  0 new
+  dQw4w9WgXcQ              cut off         0 pages  0 hits  0 new
+  enrich                   ██████████████░ 96/100 calls
+  done     videos 40 · comments 46 · details 10
+  credits  8 spent · 2 unknown · at most 20
+  pace     10/min · next call in 59 s · details dQw4w9WgXcQ
+`
+	compareLines(t, want, progressLines(p, noon, 24))
+}
+
+func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
+	p := underWay()
+	p.Searches = []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Queries: []string{"espresso machine repair"}}}
+	p.Doing, p.Until = "", noon.Add(10*time.Minute)
+	want := `
+coffee                                   01:23 · ETA ≥ 10:00
+  espresso machine repair  scan under way
+  credits  8 spent
+  pace     10/min · waits for a scan, polled again in 10 min
+`
+	compareLines(t, want, progressLines(p, noon, 24))
+	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21 12:10:00 +0000 UTC") {
+		t.Errorf("the logged attributes are %s", attrs)
+	}
+}
+
+func TestProgressWithoutABoundHasNoETA(t *testing.T) {
+	p := underWay()
+	p.Pages = job.AllPages
+	lines := progressLines(p, noon, 24)
+	if !strings.HasSuffix(lines[0], "ETA ?") || !strings.Contains(lines[2], "1/? pages") {
+		t.Errorf("got %q, %q", lines[0], lines[2])
+	}
+}
+
+// TestProgressStaysOnTheScreen has a hundred searches on a small screen: the current one is always shown.
+func TestProgressStaysOnTheScreen(t *testing.T) {
+	for at := range 101 {
+		p := underWay()
+		p.Searches = make([]runs.Step, 100)
+		for i := range p.Searches {
+			p.Searches[i].Queries = []string{fmt.Sprint("query ", i)}
+			if i < at {
+				p.Searches[i].Stop = "pages"
+			}
+		}
+		lines := progressLines(p, noon, 10)
+		if len(lines) != 10 {
+			t.Errorf("%d searches done: %d lines, want 10", at, len(lines))
+		}
+		if text := strings.Join(lines, "\n"); at < 100 && !strings.Contains(text, fmt.Sprintf("query %d ", at)) {
+			t.Errorf("%d searches done: the next one is not shown:\n%s", at, text)
+		} else if want := fmt.Sprintf("  and 94 more · %d of 100 done", at); !strings.Contains(text, want) {
+			t.Errorf("%d searches done: %q is not in:\n%s", at, want, text)
+		}
+	}
+}
+
+func compareLines(t *testing.T, want string, lines []string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), strings.Join(lines, "\n")+"\n"); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// screen is a terminal with the three control sequences that the block uses: carriage return, cursor up, and clear to
+// the end of the screen. Long lines wrap.
+type screen struct {
+	*testing.T
+	columns, column int
+	rows            []string // the cursor is in the last one
+}
+
+func (s *screen) Write(text []byte) (int, error) {
+	up := regexp.MustCompile(`^\x1b\[(\d+)A`)
+	for rest := string(text); rest != ""; {
+		if m := up.FindStringSubmatch(rest); m != nil {
+			n, _ := strconv.Atoi(m[1]) // digits
+			if n >= len(s.rows) {
+				s.Fatal("the block leaves the screen at the top")
+			}
+			s.rows, rest = s.rows[:len(s.rows)-n], rest[len(m[0]):]
+			continue
+		}
+		last := len(s.rows) - 1
+		switch after, cleared := strings.CutPrefix(rest, "\x1b[J"); {
+		case cleared:
+			s.rows[last], rest = s.rows[last][:s.column], after
+		case rest[0] == '\r':
+			s.column, rest = 0, rest[1:]
+		case rest[0] == '\n':
+			s.rows, s.column, rest = append(s.rows, ""), 0, rest[1:]
+		case rest[0] == '\x1b':
+			s.Fatalf("unexpected escape sequence %q", rest)
+		default:
+			r, size := utf8.DecodeRuneInString(rest)
+			if term.Width(s.rows[last])+term.Width(string(r)) > s.columns {
+				s.rows = append(s.rows, "")
+				last++
+			}
+			s.rows[last], rest = s.rows[last]+string(r), rest[size:]
+			s.column = len(s.rows[last])
+		}
+	}
+	return len(text), nil
+}
+
+// resize wraps the lines again, as terminals do.
+func (s *screen) resize(columns int) {
+	rows := s.rows
+	s.columns, s.rows, s.column = columns, []string{""}, 0
+	_, _ = s.Write([]byte(strings.Join(rows, "\n"))) // it never fails
+}
+
+// linesOf returns the text of the block at noon.
+func linesOf(p engine.Progress) func(int) []string {
+	return func(rows int) []string { return progressLines(p, noon, rows) }
+}
+
+func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
+	for _, columns := range []int{40, 80, 200} {
+		s := &screen{T: t, columns: columns, rows: []string{""}}
+		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
+		fmt.Fprintln(s, "before")
+		p := underWay()
+		p.Searches[0].Queries = []string{"\x1b[2J hostile " + strings.Repeat("長い", 50)}
+		p.Job = strings.Repeat("name", 20)
+		b.Draw(linesOf(p))
+		p.Searches = p.Searches[:1] // a shorter block must remove the lines of the longer one
+		b.Draw(linesOf(p))
+		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
+			t.Errorf("at %d columns the screen is %q", columns, s.rows)
+		}
+		s.resize(columns/2 + 5)
+		b.Draw(linesOf(p))
+		fmt.Fprint(s, "^C")
+		b.Erase()
+		b.Erase() // the second call must change nothing
+		fmt.Fprintln(s, "after")
+		if diff := cmp.Diff([]string{"before", "after", ""}, s.rows); diff != "" {
+			t.Errorf("at %d columns, at the end (-want +got):\n%s", columns, diff)
+		}
+	}
+}
+
+func TestLogsArePrintedAboveTheBlock(t *testing.T) {
+	s := &screen{T: t, columns: 80, rows: []string{""}}
+	b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
+	log := b.Above(s)
+	fmt.Fprintln(log, "first")
+	b.Draw(linesOf(underWay()))
+	fmt.Fprintln(log, "second")
+	b.Draw(linesOf(underWay()))
+	if len(s.rows) != 2+6+1 || s.rows[1] != "second" {
+		t.Errorf("the screen is %q", s.rows)
+	}
+	fmt.Fprintln(log, "third")
+	b.Erase()
+	if diff := cmp.Diff([]string{"first", "second", "third", ""}, s.rows); diff != "" {
+		t.Errorf("at the end (-want +got):\n%s", diff)
+	}
+}
+
+func TestClockAndBar(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "00:00", 59600 * time.Millisecond: "01:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",
+	} {
+		if got := term.Clock(d); got != want {
+			t.Errorf("clock(%v) = %q, want %q", d, got, want)
+		}
+	}
+	for want, got := range map[string]string{
+		"░░░░░░░░░░░░░░░": term.Bar(0, 3), "█████░░░░░░░░░░": term.Bar(1, 3), "███████████████": term.Bar(9, 3),
+	} {
+		if got != want {
+			t.Errorf("bar is %s, want %s", got, want)
+		}
+	}
+	if got := term.Bar(1, job.AllPages); term.Width(got) != term.BarWidth {
+		t.Errorf("the bar of an unbounded search is %q, want none", got)
+	}
+}
+
+// TestLogOmitsEmptyValues: for example, a search has no entity.
+func TestLogOmitsEmptyValues(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: term.NewBlock(io.Discard, func() (int, int) { return 80, 24 })}
+		log, err := o.logger()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Warn("call repeated", "op", "search", "entity", "", "attempt", 2)
+		if got := out.String(); strings.Contains(got, "entity") || !strings.Contains(got, "attempt") {
+			t.Errorf("%s: %s", format, got)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+)
+
+func queueCommand(o *options) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
+		Long: `List the queue of all jobs or of one, in the order of execution: the open searches and
+scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
+of calls by job and operation; --all lists every row, and so do -o csv, json, ndjson and parquet.
+
+  job      the jobs that need it, in the order of their requests
+  value    of a data call: higher values come first. It depends on the operation
+           (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
+           the 'value' of the job) and grows by 1 for each day in the queue. Searches and
+           scans have no value and come first
+  done_at  the estimated time if queued calls are made from now on, as 'outlierd up' does
+           between runs and 'outlierd run' in a run of the same job. The estimate includes
+           runs that come due earlier, with as many calls as earlier runs made, or else
+           as their plans allow
+
+It works while another instance is running.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			name := strings.Join(args, "")
+			err = o.glanceOr(c.Context(), config, query.Unfinished(name), func(p *program) error {
+				return o.showQueue(c.Context(), p, name, all)
+			})
+			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
+				err = usageError{fmt.Errorf("%w%s", mistyped, suggestBelow(c, name))}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "list every row of a table")
+	c.AddCommand(queueClearCommand(o))
+	return c
+}
+
+// firstScreen is the number of rows shown to people without --all.
+const firstScreen = 40
+
+// showQueue lists the queued calls of a job, or of all if the name is "". A table has only the first
+// ones, unless --all is given. A renamed job is shown with its new name, even if no run has applied the
+// rename yet.
+func (o *options) showQueue(ctx context.Context, p *program, name string, all bool) error {
+	name, now, err := p.recorded(name)
+	if err != nil {
+		return err
+	}
+	rows, err := o.printer([]string{"job", "operation", "entity", "value", "done_at", "why", "since"})
+	if err != nil {
+		return err
+	}
+	printed, more := 0, false
+	for w, err := range p.forecasts().Queue(ctx, name) {
+		if err != nil {
+			return err
+		}
+		if more = o.output == "table" && !all && printed == firstScreen; more {
+			break
+		}
+		printed++
+		if err := rows.Row(o.waitingRow(w, now, p.Engine.Config.Timezone)); err != nil {
+			return err
+		}
+	}
+	if err := rows.Close(); err != nil || !more {
+		return err
+	}
+	return o.queueTotals(p, name, now)
+}
+
+// waitingRow converts a queued call to a row.
+func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
+	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
+		w.Since.In(zone)}
+	if w.Value != nil {
+		row[3] = math.Round(*w.Value*100) / 100
+	}
+	if !w.At.IsZero() {
+		row[4] = w.At.In(zone).Round(time.Second)
+	}
+	return row
+}
+
+// queueTotals prints the number of queued calls if only the first were listed.
+func (o *options) queueTotals(p *program, name string, now map[string]string) error {
+	counts, err := p.Engine.Store.Queue.Counts()
+	if err != nil {
+		return err
+	}
+	rows, err := term.NewPrinter("table", o.world.out, o.look(), []string{"job", "operation", "queued"})
+	if err != nil {
+		return err
+	}
+	queued := 0
+	for _, c := range counts {
+		if name != "" && c.Job != name {
+			continue
+		}
+		n := c.Asked
+		if name != "" {
+			n += c.Shared
+		}
+		if queued += n; n == 0 {
+			continue
+		}
+		if err := rows.Row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(n)}); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.world.out, "\nThese are the first %d of %s, which take %s at the current pace. List all "+
+		"with --all.\n\n",
+		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
+	return rows.Close()
+}
+
+// jobs returns the current names of the jobs that need a call, in the order of their requests.
+func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
+	for _, name := range append([]string{w.Job}, w.Others...) {
+		names = append(names, shown(cmp.Or(now[name], name)))
+	}
+	return names
+}
+
+func queueClearCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "clear JOB", Short: "Cancel a job's queued calls",
+		Long: `Cancel a job's queued calls, except those that another job needs, too. Stored answers stay.
+If the job finds the same hits again, the calls are queued again.
+
+It works while another instance is running.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.clearQueue(c.Context(), config, args[0])
+		},
+	}
+}
+
+// clearQueue closes its snapshot of the state before it clears: while a snapshot is open, the
+// write-ahead log cannot be checkpointed and would grow with everything that is cancelled.
+func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
+	was := name
+	err := o.glance(ctx, config, func(p *program) (err error) {
+		was, _, err = p.recorded(name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	done, err := o.cancelCalls(ctx, config, was)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
+	}
+	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n",
+		clearedText(name, done))
+}
+
+// clearedText reports the result of clearing a queue.
+func clearedText(name string, done serve.Cleared) string {
+	said := fmt.Sprintf("%s of %s cancelled", term.Count(done.Dropped, "call"), name)
+	if done.Kept > 0 {
+		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
+	}
+	return said
+}
+
+// cancelCalls cancels the calls of a job, through the daemon if there is one.
+func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
+	daemon, err := o.served(ctx, config)
+	if err != nil {
+		return done, err
+	}
+	if daemon != nil {
+		return serve.Send(ctx, daemon, serve.ClearQueue{Job: name})
+	}
+	done.Dropped, done.Kept, err = state.Clear(ctx, stateFolder(config), stateOptions(config), name)
+	return done, err
+}
+
+// recorded returns the name under which a job is recorded, and the current names of jobs by their
+// recorded names; see [program.formerly].
+func (p *program) recorded(name string) (was string, now map[string]string, err error) {
+	now, err = p.formerly()
+	if err != nil {
+		return "", nil, err
+	}
+	for was, is := range now {
+		if name == is {
+			name = was
+		}
+	}
+	return name, now, known(p.Engine.Config, p.Engine.Store, name)
+}
+
+// known refuses the name of a job that is neither in the file nor recorded.
+func known(config *job.Config, store *state.Store, name string) error {
+	if name == "" || config.Job(name) != nil {
+		return nil
+	}
+	names, err := store.Jobs()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return noJob(config, name, ", and no job of that name has ever run")
+}

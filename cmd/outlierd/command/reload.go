@@ -1,0 +1,302 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/notify"
+	"outlierd/sync/serve"
+	"outlierd/sync/yamltree"
+)
+
+// # Reloading the job file
+//
+// An edit takes effect without a restart: at once on SIGHUP, and with `daemon.reload: auto` within
+// about a minute. Only the text of the file and of the files in its ${file:…} counts, so it does not
+// matter how an editor or a mounted volume replaces them. A file is read once it has not changed for a
+// few seconds. A file with a mistake is refused as a whole.
+
+// How often the file is checked, and how long it must not change.
+const (
+	reloadEvery  = time.Minute
+	reloadSettle = 3 * time.Second
+)
+
+// mostMistakes is the maximum number of mistakes logged for a refused file.
+const mostMistakes = 10
+
+// A reloader applies edits of the job file.
+type reloader struct {
+	load   func() (*job.Config, error)              // reads the file
+	check  func(context.Context, *job.Config) error // finds mistakes that reading does not
+	apply  func(context.Context, *job.Config) error // uses the new file
+	report func(refused error)                      // called at each check; nil if the file is used
+	log    *slog.Logger
+
+	used    *job.Config
+	inUse   *atomic.Pointer[job.Config] // the same for other goroutines
+	refused string                      // the state of the file whose refusal was logged last; "" for none
+}
+
+// serve reads the file on every hangup, and when it has changed, until ctx ends.
+func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
+	tick := time.NewTicker(reloadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-hangup:
+			config, err := r.load()
+			if err == nil && config.Fingerprint == r.used.Fingerprint {
+				r.log.Info("job file read again; it has not changed")
+			}
+			r.refused = ""
+			r.take(ctx, config, err)
+		case <-tick.C:
+			if r.used.Daemon.Reload == job.ReloadAuto {
+				r.look(ctx)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look reads the file if it has changed and is stable.
+func (r *reloader) look(ctx context.Context) {
+	if r.used.Unchanged() {
+		r.take(ctx, r.used, nil)
+		return
+	}
+	first, err := r.load()
+	before := stateOf(first, err)
+	if before == r.used.Fingerprint || before == r.refused {
+		r.take(ctx, first, err)
+		return
+	}
+	settled := time.NewTimer(reloadSettle)
+	defer settled.Stop()
+	select {
+	case <-settled.C:
+	case <-ctx.Done():
+		return
+	}
+	if config, err := r.load(); stateOf(config, err) == before {
+		r.take(ctx, config, err)
+	}
+}
+
+// changed returns when the file will be read, if it differs from the one in use.
+func (r *reloader) changed() string {
+	used := r.inUse.Load()
+	config, err := r.load()
+	switch {
+	case stateOf(config, err) == used.Fingerprint:
+		return ""
+	case used.Daemon.Reload == job.ReloadAuto:
+		return serve.ReadSoon
+	}
+	return serve.ReadOnSignal
+}
+
+// stateOf identifies the content of the file, including unreadable files.
+func stateOf(config *job.Config, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return config.Fingerprint
+}
+
+// take applies a file that has changed and has no mistakes.
+func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
+	state := stateOf(config, err)
+	if state == r.used.Fingerprint {
+		r.refused = "" // an edit was reverted
+		r.report(nil)
+		return
+	}
+	if state == r.refused {
+		return
+	}
+	if err == nil {
+		err = fixed(r.used, config)
+	}
+	if err == nil {
+		err = r.check(ctx, config)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		r.refused = state
+		r.refuse(err)
+		r.report(err)
+		return
+	}
+	if err := r.apply(ctx, config); err != nil {
+		if ctx.Err() == nil {
+			r.log.Error("job file not applied, the old one stays in use; will be read again", "err", err)
+		}
+		return
+	}
+	r.inUse.Store(config)
+	r.tell(config)
+	r.used, r.refused = config, ""
+	r.report(nil)
+}
+
+// refuse logs why the file is not used, a line for each of its mistakes.
+func (r *reloader) refuse(err error) {
+	mistakes, _ := errors.AsType[yamltree.Mistakes](err)
+	if len(mistakes) == 0 {
+		r.log.Error("job file refused, the old one stays in use", "err", err)
+		return
+	}
+	r.log.Error("job file refused, the old one stays in use", "mistakes", len(mistakes))
+	for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+		r.log.Error("mistake in the job file", "err", m.String())
+	}
+}
+
+// whyRefused returns the reason on one line; "" for nil.
+func whyRefused(err error) string {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
+		return mistakes[0].String() + more(len(mistakes)-1)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// tell logs the changed settings. The engine logs changed jobs.
+func (r *reloader) tell(config *job.Config) {
+	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
+	if names := differing(startSettings, r.used, config); len(names) > 0 {
+		r.log.Warn("changed settings take effect at a restart", "settings", strings.Join(names, ", "))
+	}
+	for _, w := range config.Warnings {
+		if !slices.ContainsFunc(r.used.Warnings, func(old yamltree.Mistake) bool { return old.Message == w.Message }) {
+			r.log.Warn("job file warning", "err", w.String())
+		}
+	}
+}
+
+// A setting of the file that a process cannot change while it runs.
+type setting struct {
+	name  string
+	value func(*job.Config) any
+}
+
+// fixedSettings determine what the process has opened, whose credits it spends, and its periods. A file
+// that changes one of them is refused as a whole, because half of it would match neither file.
+var fixedSettings = []setting{
+	{"service.url", func(c *job.Config) any { return c.Service.URL }},
+	{"timezone", func(c *job.Config) any { return c.Timezone.String() }},
+	{"data", func(c *job.Config) any { return c.Data }},
+	{"sinks", func(c *job.Config) any { return c.Sinks }},
+	{"budget.renews", func(c *job.Config) any { return c.Budget.Renews }},
+}
+
+// startSettings are read at the start. The rest of an edited file is used without them.
+var startSettings = []setting{
+	{"service.limit", func(c *job.Config) any { return c.Service.Limit }},
+	{"service.share", func(c *job.Config) any { return c.Service.Share }},
+	{"service.max_wait", func(c *job.Config) any { return c.Service.MaxWait }},
+	{"service.arrays", func(c *job.Config) any { return c.Service.Arrays }},
+	{"service.ca_file", func(c *job.Config) any { return c.Service.CAFile }},
+	{"privacy.comment_authors", func(c *job.Config) any { return c.CommentAuthors }},
+	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
+	{"daemon.ui", func(c *job.Config) any { return c.Daemon.UI }},
+	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
+}
+
+func differing(settings []setting, a, b *job.Config) (names []string) {
+	for _, s := range settings {
+		if !reflect.DeepEqual(s.value(a), s.value(b)) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// fixed refuses a file that needs a restart.
+func fixed(used, config *job.Config) error {
+	if names := differing(fixedSettings, used, config); len(names) > 0 {
+		return fmt.Errorf("%s changed, which needs a restart of outlierd; change it back to use the rest of the file",
+			strings.Join(names, " and "))
+	}
+	return nil
+}
+
+// runningNotifier runs the notifier of the job file in use.
+type runningNotifier struct {
+	now  *notifier // nil if the file has no target
+	stop func()
+}
+
+func (t *runningNotifier) start(ctx context.Context, n *notifier) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.serve(ctx)
+	}()
+	t.now, t.stop = n, func() { cancel(); <-done }
+}
+
+// reloader returns the reloader of a program.
+func (o *options) reloader(p *program, t *runningNotifier) *reloader {
+	r := &reloader{
+		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
+		check: checkSQL,
+		report: func(refused error) {
+			p.metrics.Reloaded(refused == nil)
+			p.server.Refused(whyRefused(refused))
+			p.watcher.Refused(whyRefused(refused))
+			t.now.lookSoon()
+		},
+		log:   p.Engine.Log,
+		used:  p.Engine.Config,
+		inUse: &p.inUse,
+		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },
+	}
+	p.server.Compare(r.changed)
+	return r
+}
+
+// reload applies a new job file to the engine, the metrics and the notifications.
+func (o *options) reload(ctx context.Context, p *program, t *runningNotifier, config *job.Config) error {
+	settle := func(ctx context.Context, underWay func(string) bool) error {
+		if err := p.settle(ctx, underWay); err != nil {
+			return err
+		}
+		p.watcher = notify.NewWatcher(config, p.Engine.Log)
+		p.metrics.Use(config)
+		return nil
+	}
+	select {
+	case <-p.Engine.Keeping(): // a hangup may come while the process starts
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := p.Engine.Reload(ctx, config, settle); err != nil {
+		return err
+	}
+	n, err := o.notifier(p)
+	if err != nil {
+		p.Engine.Log.Error("notifications unchanged", "err", err)
+		return nil
+	}
+	t.stop()
+	t.start(ctx, n)
+	return nil
+}

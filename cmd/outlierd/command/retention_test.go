@@ -1,0 +1,294 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/cmd/outlierd/programtest"
+	"outlierd/schema"
+	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sync/job"
+)
+
+// kept returns a job file with a retention.
+func kept(jobs, retention string) string {
+	return strings.Replace(jobs, "jobs:", "retention: {journal: "+retention+"}\njobs:", 1)
+}
+
+// fewJobs store rows in most tables.
+const fewJobs = `
+version: 1
+service: {url: "sim://"}
+timezone: Europe/Berlin
+jobs:
+  coffee: {schedule: "30 6 * * *", search: {query: [espresso], sort: z_score desc}, enrich: {channel_videos: {top: 2}, comments: {top: 4}}}
+`
+
+// pruned returns the id of the last pruned answer.
+func (p *person) pruned() (upTo int64) {
+	p.Helper()
+	p.opened(func(o *program) (err error) {
+		upTo, err = o.Engine.Store.Journal.Pruned()
+		return err
+	})
+	return upTo
+}
+
+// place returns the path of a sink.
+func (p *person) place(kind string) string {
+	return filepath.Join(p.dir, "data", map[string]string{job.SinkDuckDB: "outliers.duckdb", job.SinkParquet: "parquet"}[kind])
+}
+
+// copied copies the present files of a sink, and returns the path of the copy.
+func (p *person) copied(kind string) string {
+	p.Helper()
+	from := p.place(kind)
+	to := filepath.Join(p.dir, "copy of "+kind)
+	if err := os.RemoveAll(to); err != nil {
+		p.Fatal(err)
+	}
+	if kind == job.SinkParquet {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			p.Fatal(err)
+		}
+		return to
+	}
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	return to
+}
+
+// holdsSame compares the rows of two sinks of any kind.
+func (p *person) holdsSame(wantKind, want, haveKind, have string) {
+	p.Helper()
+	reader := compare.Open(filepath.Join(p.dir, "sort"))
+	defer reader.Close()
+	ctx := context.Background()
+	a, b := openTables(ctx, reader, wantKind, want, "", false), openTables(ctx, reader, haveKind, have, "", false)
+	if len(a.Problems)+len(b.Problems) > 0 {
+		p.Fatal(a.Problems, b.Problems)
+	}
+	rows := int64(0)
+	for _, t := range schema.Tables() {
+		d, err := reader.Compare(ctx, a.Source, b.Source, t)
+		if err != nil {
+			p.Fatal(err)
+		}
+		if d.Any() {
+			p.Errorf("%s: %s: %s\n%s", relative(have), t.Name, d, strings.Join(d.Examples, "\n"))
+		}
+		n, err := reader.Rows(ctx, b.Source, t)
+		if err != nil {
+			p.Fatal(err)
+		}
+		rows += n.Count
+	}
+	if rows == 0 {
+		p.Errorf("%s has no rows", have)
+	}
+}
+
+// rebuildsSame rebuilds each sink, and compares its rows with those before.
+func (p *person) rebuildsSame() {
+	p.Helper()
+	for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
+		before := p.copied(kind)
+		p.must("rebuild", kind)
+		p.holdsSame(kind, before, kind, p.place(kind))
+	}
+}
+
+// TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning runs a daemon that prunes for days of virtual time, with an
+// erasure halfway. Each sink that is rebuilt then has the rows that it had, although the journal has only those
+// of the last day.
+func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
+	programtest.RacesLittle(t)
+	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
+		half := time.Duration(*keptDays) * 12 * time.Hour
+		p.up(half + 24*time.Hour)
+		first := p.pruned()
+		if first == 0 {
+			p.Fatal("nothing was pruned")
+		}
+		p.must("forget", "--channel", p.ask("select channel_id from channels order by channel_id limit 1"), "--yes")
+		p.up(half)
+		if again := p.pruned(); again <= first {
+			p.Errorf("pruned up to answer %d, want more than %d", again, first)
+		}
+		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
+		p.rebuildsSame()
+		output := p.must("check", "--read-data")
+		if strings.Count(output, "match the journal") != 3 || strings.Count(output, "(the journal is pruned)") != 2 {
+			p.Errorf("want three files that match the journal, two of them with a pruned journal, got:\n%s", output)
+		}
+	})
+}
+
+// prunes runs a daemon until it has pruned an answer.
+func (p *person) prunes() (upTo int64) {
+	p.Helper()
+	p.up(40 * time.Hour)
+	if upTo = p.pruned(); upTo == 0 {
+		p.Fatal("nothing was pruned")
+	}
+	return upTo
+}
+
+func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
+	programtest.RacesLittle(t)
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		p.prunes()
+		// A channel with a video in the oldest rows, and an author of comments elsewhere.
+		channel := p.ask("select channel_id from outliers_history where channel_id in (select channel_id from channel_uploads) order by _response_id limit 1")
+		video := p.ask("select video_id from outliers_history where channel_id = '" + channel + "' order by _response_id limit 1")
+		author := p.ask("select author_channel_id from comments_history where video_id not in (select video_id from outliers_history where channel_id = '" +
+			channel + "') order by _response_id limit 1")
+		before := p.number("count(*) from outliers_history")
+		p.must("forget", "--channel", channel, "--author", author, "--yes")
+		for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
+			p.lacks(kind, channel, video)
+		}
+		if n := p.number("count(*) from comments_history where author_channel_id = '" + author + "'"); n != 0 {
+			p.Errorf("%d comments of the author, want none", n)
+		}
+		if after := p.number("count(*) from outliers_history"); after < before/2 || after >= before {
+			p.Errorf("%d of %d hits remain after the erasure", after, before)
+		}
+		p.must("check", "--read-data")
+	})
+}
+
+// lacks checks that no row of a sink contains one of the texts, in any column.
+func (p *person) lacks(kind string, texts ...string) {
+	p.Helper()
+	db, err := database.Open(p.Context(), database.Options{Memory: 128 << 20, Threads: 1, Temp: filepath.Join(p.dir, "sort")})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer db.Close()
+	if kind == job.SinkDuckDB {
+		if _, err := db.Exec(p.Context(), "ATTACH "+database.Text(p.place(kind))+" AS warehouse (READ_ONLY)"); err != nil {
+			p.Fatal(err)
+		}
+	}
+	for _, t := range schema.Tables() {
+		from := database.TableName(t)
+		if kind == job.SinkParquet {
+			files := filepath.Join(p.place(kind), t.FileName(), "**", "*.parquet")
+			if found, err := filepath.Glob(filepath.Join(p.place(kind), t.FileName(), "*", "*.parquet")); err != nil || len(found) == 0 && missing(filepath.Join(p.place(kind), t.FileName(), "current.parquet")) {
+				continue
+			}
+			from = "read_parquet(" + database.Text(files) + ", union_by_name = true)"
+		}
+		for _, text := range texts {
+			rows, err := db.Query(p.Context(), "SELECT count(*) FROM "+from+" AS t WHERE CAST(t AS VARCHAR) LIKE "+database.Text("%"+text+"%"))
+			if err != nil {
+				p.Fatal(err)
+			}
+			if n := rows[0][0].(int64); n > 0 {
+				p.Errorf("sink %s: %d rows of table %s have %s", kind, n, t.Name, text)
+			}
+		}
+	}
+}
+
+// lostRows is in the messages about rows that exist in no usable sink.
+const lostRows = "and the rows of answers 1 to "
+
+func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
+	programtest.RacesLittle(t)
+	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
+	bubble(t, one, func(p *person) {
+		p.prunes()
+		before := p.copied(job.SinkDuckDB)
+		stderr := p.refused(exitFailed, "rebuild", "duckdb")
+		for _, want := range []string{lostRows, "has no other", "'outlierd rebuild duckdb --without-pruned'"} {
+			if !strings.Contains(stderr, want) {
+				p.Errorf("%q is not in:\n%s", want, stderr)
+			}
+		}
+		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		// A run cannot fill a sink that was added later. The other sink continues.
+		p.write(kept(fewJobs, "1d"))
+		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
+		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(stderr, want) {
+			p.Errorf("%q is not in:\n%s", want, stderr)
+		}
+		p.must("rebuild", "parquet")
+		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee", "--again")
+		p.must("check", "--read-data")
+
+		// A damaged sink cannot be a source.
+		if err := os.WriteFile(filepath.Join(p.place(job.SinkParquet), "_manifest", "latest.json"), []byte("{"), 0o600); err != nil {
+			p.Fatal(err)
+		}
+		before = p.copied(job.SinkDuckDB)
+		stderr = p.refused(exitFailed, "rebuild", "duckdb")
+		if !strings.Contains(stderr, lostRows) || !strings.Contains(stderr, "sink parquet cannot be used: ") {
+			p.Errorf("rebuild does not report lost rows and the unusable sink:\n%s", stderr)
+		}
+		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		// Without these rows the sink starts with the first answer of the journal.
+		pruned := p.pruned()
+		for _, path := range []string{p.place(job.SinkDuckDB), filepath.Join(p.dir, "data", "state", "warehouse.duckdb")} {
+			if err := os.Remove(path); err != nil {
+				p.Fatal(err)
+			}
+		}
+		p.refused(exitFailed, "rebuild", "parquet")
+		p.must("rebuild", "parquet", "--without-pruned")
+		stderr = p.refused(exitFailed, "rebuild", "duckdb")
+		if want := "sink parquet cannot be used: it was rebuilt without the rows of answers 1 to "; !strings.Contains(stderr, want) {
+			p.Errorf("%q is not in:\n%s", want, stderr)
+		}
+		p.must("rebuild", "duckdb", "--without-pruned")
+		p.rebuildsSame() // no sink has lost rows that the other one does not have either
+		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
+			p.Errorf("the first row is of answer %d, want one after %d, up to which the journal is pruned", first, pruned)
+		}
+		p.must("check", "--read-data")
+	})
+}
+
+// TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is rebuilt from the copy and the journal.
+func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
+	programtest.RacesLittle(t)
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		p.prunes()
+		parquet := p.copied(job.SinkParquet)
+		tables := p.copied(job.SinkDuckDB)
+		p.must("backup", filepath.Join(p.dir, "copies"))
+		p.must("run", "coffee", "--again") // the backup does not have it
+		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+			p.Fatal(err)
+		}
+		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
+		p.refused(exitFailed, "rebuild", "duckdb", "parquet")
+		if err := os.Remove(p.place(job.SinkDuckDB)); err != nil && !os.IsNotExist(err) {
+			p.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(p.dir, "data", "state", "warehouse.duckdb")); err != nil && !os.IsNotExist(err) {
+			p.Fatal(err)
+		}
+		if err := os.Rename(tables, p.place(job.SinkDuckDB)); err != nil {
+			p.Fatal(err)
+		}
+		p.must("rebuild", "parquet")
+		p.holdsSame(job.SinkParquet, parquet, job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee", "--again")
+		p.must("check", "--read-data")
+	})
+}

@@ -1,0 +1,335 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+)
+
+// runFlags are the flags of `run`.
+type runFlags struct {
+	all, due, reserve, withAfter, yes bool
+
+	pages           int
+	since           string
+	noEnrich, again bool
+	moveCursor      bool
+	set             []string
+	rest            string
+	cancel          string
+}
+
+func runCommand(o *options) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run [JOB…]",
+		Short: "Run jobs now, one after another",
+		Long: `Run jobs now, one after another. Without a name it runs the only job; if there are several,
+it lists them with their worst-case cost. A job with "enabled: false" runs by name only.
+
+A run that was killed, stopped or paused by a cap within the last day is continued: no
+page is bought twice. ^C prints what was bought, what is left, and the command that
+continues. The exit code is the result of the run: 0 ok, 3 partial (some calls failed and
+stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was refused.
+
+--pages, --since, --set, --no-enrich and --again change a job for this run only. Such a run
+is a new one, unless the same command was interrupted or paused within the last day: then
+that run is continued. The job's cursor, its forecast and its unfinished run do not change;
+with --move-cursor the cursor moves.
+
+--rest RUN buys the pages that "pages" cut off from the searches of an earlier run, and no page
+twice: the stored searches continue at their next page, even if the job file has changed. The
+summary of a run prints this command if pages are left.
+
+While 'outlierd up' runs, it performs the run, before its own, and this command shows the
+progress. ^C then detaches from the run; --cancel stops it between two calls. If a run of the
+job is already in progress, the command watches that one.
+
+With -o json, ndjson or csv standard output has one row per run, and summaries go to
+standard error.`,
+		Example: `  outlierd run coffee
+  outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
+  outlierd run coffee --with-after`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error { return o.runNamed(c, &f, names) },
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
+	flags.BoolVar(&f.due, "due", false,
+		"run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
+	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	flags.BoolVar(&f.withAfter, "with-after", false,
+		"also run the jobs that come after it, if it ends ok or partial")
+	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
+	flags.StringVar(&f.since, "since", "", "search from this long ago, such as 90d, in place of published_at")
+	flags.BoolVar(&f.noEnrich, "no-enrich", false, "do not fetch anything about the hits")
+	flags.BoolVar(&f.again, "again", false,
+		"buy again what is still fresh (reuse_for, refresh_after of seeds), and a scan even if it is live")
+	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although flags change the run")
+	flags.StringArrayVar(&f.set, "set", nil,
+		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
+	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
+	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
+		"in 'outlierd up': `JOB-or-RUN`")
+	return c
+}
+
+func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
+	if c.Flags().Changed("cancel") {
+		others := len(names) > 0
+		c.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) { others = others || flag.Name != "cancel" })
+		if others || f.cancel == "" {
+			return usageError{errors.New("--cancel needs the name of one job or the id of a run, " +
+				"and takes nothing else")}
+		}
+		return o.cancelRun(c.Context(), f.cancel)
+	}
+	if f.all && (f.due || len(names) > 0) || f.due && len(names) > 0 {
+		return usageError{errors.New("give names of jobs, --all or --due, only one of them")}
+	}
+	if f.withAfter && (f.all || f.due) {
+		return usageError{errors.New("--with-after needs names of jobs: " +
+			"--all and --due run the jobs that come after anyway")}
+	}
+	change, err := f.overrides(c)
+	if err != nil {
+		return err
+	}
+	if change != nil && (f.all || f.due) {
+		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again need names of jobs")}
+	}
+	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
+		return usageError{errors.New("--rest needs the id of a run; " +
+			"it takes at most one job, and no other flag but --yes and --use-reserve")}
+	}
+	if err := o.anyOutput(); err != nil {
+		return err
+	}
+	config, err := sound(c.Context(), o.load)
+	if err != nil {
+		return err
+	}
+	return o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
+		p.Engine.UseReserve = f.reserve
+		todo, err := f.todo(c.Context(), p, names, change)
+		if err == nil && len(todo) == 0 {
+			err = idle("nothing is due")
+		}
+		if err == nil {
+			err = o.sayPaused(p, todo)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return todo, approve(c.Context(), p.forecasts(), todo, f.yes, o.asker())
+	})
+}
+
+// todo returns the runs to perform.
+func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
+	switch {
+	case f.rest != "":
+		return restOf(ctx, p, names, f.rest)
+	case f.due && p.daemon != nil:
+		return nil, idle(fmt.Sprintf("nothing is left to do: %s runs what is due", p.daemon.Name()))
+	case f.due:
+		return dueNow(p, time.Now())
+	case f.all:
+		disabled := func(s job.Spec) bool { return s.Disabled }
+		return byHand(slices.DeleteFunc(slices.Clone(p.Engine.Config.Jobs), disabled)), nil
+	}
+	todo, err := jobsNamed(ctx, p, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range todo {
+		todo[i].after = f.withAfter
+	}
+	return todo, changed(todo, change)
+}
+
+// overrides returns the overrides on the command line, or nil.
+func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
+	any := false
+	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {
+		any = any || c.Flags().Changed(name)
+	}
+	switch {
+	case !any && f.moveCursor:
+		return nil, usageError{errors.New("--move-cursor needs --pages, --since, --set, --no-enrich or --again; " +
+			"any other run moves the cursor anyway")}
+	case !any:
+		return nil, nil
+	}
+	change := &job.Overrides{
+		Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor,
+	}
+	if c.Flags().Changed("pages") && f.pages < 1 {
+		return nil, usageError{fmt.Errorf("--pages must be positive, got %d", f.pages)}
+	}
+	if c.Flags().Changed("since") {
+		since, err := job.ParseDuration(f.since)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--since: %w", err)}
+		}
+		change.Since = time.Duration(since)
+	}
+	for _, pair := range f.set {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || change.Set[name] != "" {
+			return nil, usageError{fmt.Errorf("--set %q: must be name=value, each name once, "+
+				"as in topic=\"moka pot\"", pair)}
+		}
+		change.Set[name] = value
+	}
+	return change, nil
+}
+
+// changed applies overrides to the runs.
+func changed(todo []jobRun, change *job.Overrides) error {
+	if change == nil {
+		return nil
+	}
+	for i := range todo {
+		spec, err := todo[i].DueRun.Spec.With(*change)
+		if err != nil {
+			return usageError{err}
+		}
+		todo[i].DueRun.Spec = &spec
+	}
+	return nil
+}
+
+// jobsNamed returns the named jobs; without a name, the only one.
+func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error) {
+	config := p.Engine.Config
+	if len(names) == 0 && len(config.Jobs) == 1 {
+		return byHand(config.Jobs), nil
+	}
+	if len(names) == 0 {
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n%s",
+			config.Path, priceList(ctx, p.forecasts()))}
+	}
+	var specs []job.Spec
+	for _, name := range names {
+		spec := config.Job(name)
+		if spec == nil {
+			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n%s",
+				noJob(config, name, ""), priceList(ctx, p.forecasts()))}
+		}
+		specs = append(specs, *spec)
+	}
+	return byHand(specs), nil
+}
+
+// dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
+// those of due times that have passed.
+func dueNow(p *program, now time.Time) ([]jobRun, error) {
+	due, err := p.Engine.FollowUps(now)
+	if err != nil {
+		return nil, err
+	}
+	late, err := p.Engine.Late(now)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range late {
+		if a.Paused == nil {
+			due = append(due, a)
+			continue
+		}
+		p.Engine.Log.Info("job paused",
+			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
+	}
+	todo, err := leftOver(p, due)
+	if err != nil {
+		return nil, err
+	}
+	return append(todo, performing(due)...), nil
+}
+
+// leftOver returns the unfinished runs of the last process, of jobs without a due time: a due time
+// would continue them itself.
+func leftOver(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
+	for i := range p.Engine.Config.Jobs {
+		spec := &p.Engine.Config.Jobs[i]
+		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
+		if spec.Disabled || slices.ContainsFunc(due, isDue) {
+			continue
+		}
+		rows, err := p.Engine.Facts().LeftOver(spec)
+		if err != nil {
+			return nil, err
+		}
+		for j := range rows {
+			a := engine.DueRun{Spec: spec, Trigger: engine.CatchUp}
+			todo = append(todo, jobRun{DueRun: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
+		}
+	}
+	return todo, nil
+}
+
+// restOf returns the run that buys what the searches of another left. The job need not be named.
+func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRun, error) {
+	row, err := p.Engine.Store.Runs.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, usageError{fmt.Errorf("--rest %s: no run has this id; "+
+			"the summary of a run and ops.runs have its id", id)}
+	}
+	if len(names) > 0 && names[0] != row.Job {
+		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
+	}
+	spec := engine.RestSpec(p.Engine.Config, row)
+	if spec == nil {
+		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
+			id, p.Engine.Config.Path, row.Job)}
+	}
+	rest, err := p.Engine.Rest(spec, row)
+	if err != nil {
+		return nil, err
+	}
+	if rest.Nothing() {
+		if p.daemon == nil { // the process that bought it may have been killed at its very end
+			if err := p.Engine.Publish(ctx); err != nil {
+				return nil, err
+			}
+		}
+		text := fmt.Sprintf("run %s left nothing to buy", id)
+		if rest.After != id {
+			text += fmt.Sprintf(": run %s bought the rest", rest.After)
+		}
+		return nil, idle(text)
+	}
+	return []jobRun{{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
+}
+
+// agedAfter is the age after which the order of the service's results has probably changed.
+const agedAfter = 24 * time.Hour
+
+// beforeRest describes what the rest of a run costs at most.
+func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
+	line := fmt.Sprintf("%s: the rest of the run of %s: %s", shown(spec.Name),
+		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
+	if rest.Run != nil {
+		line += "\n  continuing run " + rest.Run.ID
+	}
+	if age := time.Since(rest.Began()); !rest.Began().IsZero() && age > agedAfter {
+		line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, "+
+			"so hits may repeat or be missing", int(age.Hours()/24))
+	}
+	return line
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+func TestContinuedRunBuysNothingAgain(t *testing.T) {
+	for _, again := range []string{"--again", "--again=true"} {
+		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
+			t.Errorf("after %s the command to continue is %s", again, got)
+		}
+	}
+}
+
+func TestWorstOfSeveralRuns(t *testing.T) {
+	one, other := errors.New("no route"), errors.New("disk full")
+	partial, paused := statusError{runs.Partial}, statusError{runs.PausedBudget}
+	failed := statusError{runs.Failed}
+	for _, test := range []struct {
+		errs []error
+		want int
+	}{
+		{nil, exitDone},
+		{[]error{partial}, exitPartial},
+		{[]error{partial, paused}, exitBudget},
+		{[]error{paused, partial}, exitBudget},
+		{[]error{partial, failed}, exitFailed},
+		{[]error{partial, paused, failed}, exitFailed},
+		{[]error{partial, one, paused}, exitFailed},
+		{[]error{paused, &outlier.Error{Kind: outlier.Unauthorized}}, exitKeyRefused},
+	} {
+		if got := exitCode(t.Context(), worst(test.errs)); got != test.want {
+			t.Errorf("%v: exit code %d, want %d", test.errs, got, test.want)
+		}
+	}
+	// The message has every error, and no statuses: they are in the summaries.
+	got := errorMessage(t.Context(), worst([]error{partial, one, paused, other}))
+	if want := "outlierd: no route\ndisk full"; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+}
+
+// parsed returns a job file with one search.
+func parsed(t *testing.T, limit, search string) *job.Config {
+	t.Helper()
+	text := "version: 1\nservice: {url: \"sim://\", limit: " + limit + "}\njobs:\n  coffee: {" + search + "}\n"
+	config, err := job.Parse("/jobs.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// TestPlanShowsTheWorstCase: a search of several pages may need one more, to find out what the service's `from`
+// counts.
+func TestPlanShowsTheWorstCase(t *testing.T) {
+	for _, test := range []struct{ limit, job, want string }{
+		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits (6 if answers are lost), 1 request, 6 s at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {}}", "coffee: at most 10 credits (30 if answers are lost), 205 requests, 20 min at 10/min"},
+		{"100/h", "search: {query: [espresso], pages: 18}, enrich: {details: {}}", "coffee: at most 38 credits (114 if answers are lost), 779 requests, 7.8 h at 100/h"},
+		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
+	} {
+		config := parsed(t, test.limit, test.job)
+		err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
+			if got := planLine(t.Context(), r, &config.Jobs[0]); got != test.want {
+				t.Errorf("%s: %q, want %q", test.job, got, test.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSpelledDurations(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 400 * time.Millisecond: "0 s", 90 * time.Second: "90 s", 119*time.Second + 600*time.Millisecond: "2 min",
+		2 * time.Minute: "2 min", 90 * time.Minute: "90 min", 2*time.Hour - time.Second: "2.0 h", 2 * time.Hour: "2.0 h", 30 * time.Hour: "30.0 h",
+	} {
+		if got := term.Duration(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// ended is a run with everything that a summary can show.
+var ended = runs.Run{
+	ID: "01a1fe45", Job: "coffee", Status: runs.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
+	Pages: 3, Hits: 120, NewHits: 7, Requests: 41, Credits: 6, Refunded: 2, Missing: 1, Failures: 2,
+	Rows:  map[string]int64{"videos": 12, "videos_history": 12, "outliers": 120, "comments": 0},
+	Error: "transcript dQw4w9WgXcQ: HTTP 500: \x1b[2Joops",
+}
+
+func TestSummaryOfARun(t *testing.T) {
+	config := parsed(t, "10/min", "search: {query: [espresso]}")
+	var out bytes.Buffer
+	o := &options{world: world{out: &out}}
+	o.report(config, outcome{row: &ended, since: noon, queued: 5, why: ended.Error})
+	want := `! coffee  partial in 3 min   run 01a1fe45
+  120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
+  1 call returned nothing · 2 calls failed · 5 calls left for the next run
+  rows outliers 120 · videos 12
+  transcript dQw4w9WgXcQ: HTTP 500: ` + "\ufffd" + `[2Joops
+  /data/outliers.duckdb
+  /data/parquet
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	out.Reset()
+	o.report(config, outcome{row: &ended, since: noon, unknown: 4}) // of 6 credits
+	contains(t, out.String(), "2 credits spent · 4 unknown · 2 refunded")
+	row := map[string]any{}
+	for i, value := range (&outcome{row: &ended, unknown: 4}).values() {
+		row[outcomeColumns[i]] = value
+	}
+	if row["credits"] != int64(6) || row["unknown"] != int64(4) || row["refunded"] != int64(2) {
+		t.Errorf("the row for programs has %v credits, %v unknown, %v refunded",
+			row["credits"], row["unknown"], row["refunded"])
+	}
+	out.Reset()
+	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
+	contains(t, out.String(), "coffee  partial in 10 s ") // the run was continued
+	if strings.Contains(out.String(), "oops") {
+		t.Error("an error that is reported elsewhere is reported here, too")
+	}
+	out.Reset()
+	o.report(config, outcome{since: noon, row: &runs.Run{ID: "01a1fe46", Job: "coffee", Status: runs.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
+	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
+  1 hit on 1 page, 0 new · 1 request · 1 credit spent
+  /data/outliers.duckdb
+  /data/parquet
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
+	got := tableCounts(map[string]int64{"videos": 3, "videos_history": 3, "comments": 0, "channels": 1}, nil)
+	if diff := cmp.Diff([]string{"rows channels 1", "videos 3"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	got = tableCounts(map[string]int64{"outliers": 40, "channels": 26}, map[string]int64{"outliers": 40, "channels": 13})
+	if diff := cmp.Diff([]string{"rows channels 26 (13 distinct)", "outliers 40"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := tableCounts(map[string]int64{"comments": 0}, nil); got != nil {
+		t.Errorf("no rows are printed as %q", got)
+	}
+}
+
+func TestFactsBreakWhereATerminalEnds(t *testing.T) {
+	facts := []string{"rows channels 2", "comments 294", "videos 3"}
+	for columns, want := range map[int]string{
+		0:  "  rows channels 2 · comments 294 · videos 3\n",
+		80: "  rows channels 2 · comments 294 · videos 3\n",
+		40: "  rows channels 2 · comments 294\n  videos 3\n",
+		10: "  rows channels 2\n  comments 294\n  videos 3\n",
+	} {
+		got := term.Wrap(facts, columns)
+		if got != want {
+			t.Errorf("at %d columns: %q, want %q", columns, got, want)
+		}
+		for line := range strings.Lines(got) {
+			if columns >= 40 && term.Width(line) > columns {
+				t.Errorf("at %d columns the line %q wraps", columns, line)
+			}
+		}
+	}
+}
+
+func TestRunsAsRowsForPrograms(t *testing.T) {
+	bubble(t, `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  none: {search: {query: tea, where: {z_score: 1000..}, pages: 3}}
+  much: {search: {query: home espresso, pages: 5}, budget: {per_run: 4}}
+`, func(p *person) {
+		out, stderr, code := p.do(p.Context(), "run", "--all", "-o", "json")
+		if code != exitBudget {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
+		contains(t, stderr, "none  ok_empty", "much  paused_budget") // summaries on standard error
+		var rows []struct {
+			Job, Status string
+			Credits     int
+			Searches    []map[string]any
+		}
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if saved := rows[0].Searches[0]["credits_saved"]; rows[0].Status != "ok_empty" || rows[0].Credits != 2 || saved != nil {
+			t.Errorf("the row of a search without hits is %+v", rows[0])
+		}
+		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
+			t.Errorf("the row of a run that was stopped by a cap is %+v", rows[1])
+		}
+		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json, ndjson or parquet")
+	})
+}

@@ -1,0 +1,348 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+)
+
+func scanCommand(o *options) *cobra.Command {
+	return group("scan", "Start and read scans, and resolve unconfirmed starts",
+		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results costs 2
+for each page of 40. outlierd never starts one twice by itself. If the service did not
+confirm a start, resolve it with 'scan adopt' or 'scan resolve'.`,
+		scanListCommand(o), scanStartCommand(o), scanReadCommand(o), scanAdoptCommand(o), scanResolveCommand(o))
+}
+
+func scanListCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List all scans, newest first", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.glanceOr(c.Context(), config, query.Scans(), func(p *program) error {
+				all, err := p.Engine.Store.Runs.Scans("")
+				if err != nil {
+					return err
+				}
+				var rows [][]any
+				for _, s := range all {
+					rows = append(rows, []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status),
+						s.Job, s.Mode, listed(s.Queries), int64(s.Price), when(s.Intended), when(s.Polled)})
+				}
+				return o.rows([]string{"intent", "scan_id", "state", "status", "job", "mode", "queries",
+					"credits", "intended_at", "seen_at"}, rows)
+			})
+		},
+	}
+}
+
+func scanStartCommand(o *options) *cobra.Command {
+	var f pageFlags
+	var mode string
+	var channels bool
+	c := &cobra.Command{
+		Use: "start QUERY…", Short: "Start a scan, wait for it, and print its results",
+		Long: `Start one scan over all the queries, or with --channel over all the channels, wait until it
+ends, which takes hours, and print its results.
+
+^C does not stop the scan at the service; 'scan read' reads it after it has ended.
+
+If a scan of the same queries or channels and of the same mode is live, the command waits
+for that one and reads it. With --again it starts another.`,
+		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, what []string) error {
+			scan, read := wishes{"mode": mode}, wishes{}
+			scan.list("query", what)
+			if channels {
+				delete(scan, "query")
+				scan.list("channel_id", what)
+			}
+			if err := f.ask(read); err != nil {
+				return err
+			}
+			scan["read"] = read
+			return o.once(c.Context(), request{
+				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again, yes: f.yes,
+				before: o.startable, onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
+			})
+		},
+	}
+	f.add(c, "results", filtersOfVideos, orderOfVideos)
+	flags := c.Flags()
+	flags.Lookup("pages").DefValue, f.pages = "5", 5
+	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, "+
+		"50 credits) or standard (up to 2500, 100 credits)")
+	flags.BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
+	flags.BoolVar(&f.again, "again", false, "start a scan even if the same one is live")
+	flags.Lookup("yes").Usage = "do not ask for confirmation before the start"
+	return c
+}
+
+// startable asks the user to confirm before a scan is started; without a terminal, --yes is required.
+func (o *options) startable(ctx context.Context, s showing) error {
+	cost, err := s.program.forecasts().WorstCase(ctx, s.spec)
+	if err != nil {
+		return err
+	}
+	joined, err := s.program.forecasts().Joins(ctx, s.spec)
+	if err != nil {
+		return err
+	}
+	if len(joined) > 0 {
+		scan := joined[0]
+		return consent(o.asker(), fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
+			startedBy(scan.Job, scan.Intended.In(s.program.Engine.Config.Timezone)),
+			term.Count(cost.Credits, "credit")), "Wait for it?")
+	}
+	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s",
+		term.Count(cost.Credits, "credit")), "Start it?")
+}
+
+// afterwards returns how to continue after an interrupted scan: a scan that was started is not started
+// again.
+func afterwards(s showing) (string, error) {
+	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
+	if err != nil || len(steps) == 0 {
+		return "", err
+	}
+	scan, err := s.program.Engine.Store.Runs.ScanOf(steps[0].ID)
+	switch {
+	case err != nil || scan == nil:
+		return "", err
+	case scan.State == runs.ScanEnded:
+		return "the scan has ended. To read its results:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
+	case scan.ScanID != "":
+		return "the scan continues at the service. When it has ended:\n  outlierd scan read " +
+			term.Plain(scan.ScanID), nil
+	case scan.State == runs.ScanUnknown:
+		return fmt.Sprintf("the start of the scan was not confirmed. If the service has it, and if not:\n"+
+			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
+	}
+	return "", nil
+}
+
+func scanReadCommand(o *options) *cobra.Command {
+	var f pageFlags
+	c := &cobra.Command{
+		Use: "read ID", Short: "Read the results of a scan that has ended; 2 credits a page",
+		Long: `Poll a scan, which is free, and if it has ended read and print its results. Filters and
+order select the results of the pages.`,
+		Example: `  outlierd scan read 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f --pages 10 --where z_score=3.. --sort "views desc"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanID(args[0])
+			if err != nil {
+				return err
+			}
+			search := wishes{}
+			if err := f.ask(search); err != nil {
+				return err
+			}
+			where, _ := search["where"].(wishes)
+			if where == nil {
+				where = wishes{}
+			}
+			if where["reference_id"] != nil {
+				return usageError{errors.New("--where reference_id: the command sets it to the id of the scan")}
+			}
+			where["reference_id"], search["where"] = id, where
+			return o.once(c.Context(), request{
+				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again, yes: f.yes,
+				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
+				show:   o.hits("outliers", "video_id", fewOutliers),
+			})
+		},
+	}
+	f.add(c, "results", filtersOfVideos, orderOfVideos)
+	f.addAgain(c)
+	return c
+}
+
+// scanID parses the id of a scan.
+func scanID(text string) (string, error) {
+	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
+		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as "+
+			"7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans", text)}
+	}
+	return text, nil
+}
+
+// absent returns an error that says how to find the right scan if the service does not have this one.
+func absent(err error, id, remedy string) error {
+	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.NotFound {
+		return fmt.Errorf("the service has no scan %s; %s: %w", id, remedy, err)
+	}
+	return err
+}
+
+// readable checks whether a scan has results to read.
+func readable(ctx context.Context, p *program, id string) error {
+	scan, err := change(ctx, p, serve.PollScan{Scan: id})
+	switch {
+	case err != nil:
+		return absent(err, id, "'outlierd scan list' lists the known scans")
+	case !scan.Ended:
+		return fmt.Errorf("scan %s has not ended: its status is %s; no credits were spent", id, scan.Status)
+	case !scan.Succeeded:
+		return fmt.Errorf("scan %s ended as %s: there is nothing to read; no credits were spent", id, scan.Status)
+	}
+	return nil
+}
+
+func scanAdoptCommand(o *options) *cobra.Command {
+	var intent int64
+	c := &cobra.Command{
+		Use: "adopt ID", Short: "Link an unconfirmed start to an existing scan",
+		Long: `Link an unconfirmed start to the scan ID of the service. The command polls the scan, which
+is free, and compares queries, size and time. If the clock was wrong when the start was
+sent, name the start with --intent: then the time is not compared.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanID(args[0])
+			if err != nil {
+				return err
+			}
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.with(c.Context(), config, func(p *program) error {
+				waiting, err := awaited(p.Engine.Store)
+				if err != nil {
+					return err
+				}
+				linked, err := change(c.Context(), p, serve.AdoptScan{Scan: id, Intent: intent})
+				if err != nil {
+					return absent(err, id, "look there for the id of the scan that was started; "+
+						"if there is none, run "+resolving(waiting))
+				}
+				scan, err := p.Engine.Store.Runs.ScanByID(id)
+				if err == nil && (scan == nil || scan.Intent != linked.Intent) {
+					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back",
+						id, linked.Intent)
+				}
+				if err != nil {
+					return err
+				}
+				next, err := adopted(p, scan)
+				if err != nil {
+					return err
+				}
+				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent,
+					"state": scan.State},
+					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
+					scan.State, next)
+			})
+		},
+	}
+	c.Flags().Int64Var(&intent, "intent", 0,
+		"the start with this intent, as 'outlierd scan list' shows it, whatever its time")
+	return c
+}
+
+// adopted returns how to read an adopted scan. Only the run that started it waits for it and reads it
+// within its budget. If another run has started since, or the job was removed from the file, the scan is
+// read by hand.
+func adopted(p *program, scan *runs.Scan) (string, error) {
+	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
+		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(rows, func(run runs.Run) bool { return run.ID == scan.Run }) {
+			return "Continue with:\n  outlierd run " + scan.Job, nil
+		}
+	}
+	switch scan.State {
+	case runs.ScanFailed:
+		return "The service reports that it ended as " + term.Plain(scan.Status) + ": there is nothing to read", nil
+	case runs.ScanRunning:
+		return "When it has ended, read it with:\n  outlierd scan read " + scan.ScanID, nil
+	}
+	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
+}
+
+// unconfirmedScans returns the scans whose starts the service did not confirm.
+func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
+	all, err := store.Runs.Scans("")
+	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
+}
+
+// awaited returns the scans that can be adopted. If there are none, no request is needed.
+func awaited(store *state.Store) ([]runs.Scan, error) {
+	waiting, err := unconfirmedScans(store)
+	if err != nil || len(waiting) > 0 {
+		return waiting, err
+	}
+	return nil, errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, " +
+		"and 'outlierd scan read ID' reads any scan of the service")
+}
+
+// resolving returns the commands that resolve each unconfirmed start as never started.
+func resolving(waiting []runs.Scan) string {
+	var commands []string
+	for _, scan := range waiting {
+		commands = append(commands, fmt.Sprintf("'outlierd scan resolve --not-created %d'", scan.Intent))
+	}
+	return strings.Join(commands, " or ")
+}
+
+func scanResolveCommand(o *options) *cobra.Command {
+	var intent int64
+	c := &cobra.Command{
+		Use: "resolve --not-created INTENT", Short: "Resolve an unconfirmed start as never started",
+		Long: `Resolve an unconfirmed start after you checked that the service has no such scan. The scan
+may be started again, and its credits are refunded, unless the service answered the start.
+If the service has the scan, use 'scan adopt'.`,
+		Example: `  outlierd scan list                        # INTENT is the number in its first column
+  outlierd scan resolve --not-created 1`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("not-created") || len(args) > 0 {
+				return usageError{errors.New("pass --not-created INTENT if the service has no such scan, " +
+					"and else run 'outlierd scan adopt ID'; 'outlierd scan list' shows the intents and their states")}
+			}
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.books(c.Context(), config, func(p *program) error {
+				refunded, err := change(c.Context(), p, serve.ResolveScan{Intent: intent})
+				if err != nil {
+					return err
+				}
+				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated,
+					"refunded": refunded.Credits}, "%s\n", resolvedText(intent, refunded))
+			})
+		},
+	}
+	c.Flags().Int64Var(&intent, "not-created", 0, "the intent, as 'outlierd scan list' shows it")
+	return c
+}
+
+// resolvedText returns the message that the scan was not created, and whether its credits are available
+// again.
+func resolvedText(intent int64, refunded serve.Refunded) string {
+	price := term.Count(refunded.Credits, "credit") + " are available again"
+	if refunded.Credits == 0 {
+		price = "its price stays spent, since the service answered the start"
+	}
+	return fmt.Sprintf("the scan with intent %d was not created; %s", intent, price)
+}

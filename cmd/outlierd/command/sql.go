@@ -1,0 +1,119 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+// maxQuery is the maximum size of a query on standard input, in bytes.
+const maxQuery = 1 << 20
+
+func sqlCommand(o *options) *cobra.Command {
+	var unsafe bool
+	c := &cobra.Command{
+		Use:   "sql QUERY",
+		Short: "Query the published tables with SQL",
+		Long: `Query the published DuckDB file and print the result. The file is opened read-only and
+closed again, so it is never locked or changed. Without --unsafe the query can neither read
+nor write other files. "-" reads the query from standard input. No daemon is needed.`,
+		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
+  outlierd sql -o csv "select * from channels" > channels.csv
+  outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			text, err := o.queryText(args[0])
+			if err != nil {
+				return err
+			}
+			if unsafe {
+				if o.output == "parquet" {
+					return usageError{errors.New("--unsafe cannot be combined with -o parquet; " +
+						"use COPY … TO in the query")}
+				}
+				return o.askBy(c.Context(), config, text, query.RunUnsafe)
+			}
+			err = o.ask(c.Context(), config, text)
+			if _, denied := errors.AsType[*query.DeniedError](err); denied {
+				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&unsafe, "unsafe", false, "let the query read and write other files")
+	return c
+}
+
+// queryText returns the query, which is read from standard input if it is "-".
+func (o *options) queryText(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	given, err := io.ReadAll(io.LimitReader(o.world.in, maxQuery+1))
+	if err != nil {
+		return "", fmt.Errorf("read the query from standard input: %w", err)
+	}
+	if len(given) > maxQuery {
+		return "", fmt.Errorf("the query on standard input has more than %d bytes", maxQuery)
+	}
+	return string(given), nil
+}
+
+// ask prints the result of a query over the published file.
+func (o *options) ask(ctx context.Context, config *job.Config, text string) error {
+	if o.output == "parquet" { // with DuckDB's types
+		_, err := o.exportTo(ctx, export{config: config, text: text, to: "-", format: o.output}, o.world.out)
+		return err
+	}
+	return o.askBy(ctx, config, text, query.Run)
+}
+
+// querying is [query.Run] or [query.RunUnsafe].
+type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
+
+func (o *options) askBy(ctx context.Context, config *job.Config, text string, run querying) error {
+	path := published(config)
+	if path == "" {
+		return noFile(config)
+	}
+	var p term.Printer
+	err := run(ctx, path, text, func(columns []string) (err error) {
+		p, err = o.printer(columns)
+		return err
+	}, func(values []any) error { return p.Row(values) })
+	if err != nil {
+		return explained(path, err)
+	}
+	return p.Close()
+}
+
+// noFile returns an error if no tables are published.
+func noFile(config *job.Config) error {
+	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; "+
+		"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+}
+
+// explained adds what to do if a published file cannot be queried.
+func explained(path string, err error) error {
+	switch {
+	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrParameter):
+		return usageError{err}
+	case errors.Is(err, query.ErrNotPublished):
+		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", relative(path))
+	case errors.Is(err, query.ErrNotRegular):
+		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' creates a new one",
+			relative(path))
+	}
+	return err
+}

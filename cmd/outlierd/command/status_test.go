@@ -1,0 +1,90 @@
+package command
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+)
+
+// everyStatus has a job in each state.
+func everyStatus() *forecast.Status {
+	at := day(21, 9)
+	full := func(scope ledger.Scope, period string, most, left outlier.Credits) forecast.CapBalance {
+		return forecast.CapBalance{Scope: scope, Period: period, Max: &most, Left: &left}
+	}
+	return &forecast.Status{
+		At: at, Process: &forecast.Process{PID: 4711, Command: "outlierd up", Since: day(20, 8)},
+		Jobs: []forecast.JobStatus{
+			{Job: "coffee", Doing: forecast.JobRunning, Why: "3 calls before it", Queued: 38, Due: day(22, 6),
+				Last: &forecast.LastRun{Run: "01a1fe45", Status: runs.Running, Started: day(21, 8)}},
+			{Job: "rivals", Doing: forecast.JobIdle, Due: day(21, 12), Begins: day(21, 12).Add(7 * time.Minute),
+				Last:   &forecast.LastRun{Status: runs.OKEmpty, Started: day(21, 6), Ended: day(21, 6)},
+				Streak: &runs.Streak{Status: runs.OKEmpty, Runs: 5, Since: day(16, 6)}},
+			{Job: "niche", Doing: forecast.JobWaiting, Why: "a cap is reached: the cap for the day\x1b[2J", Due: day(20, 0), Overdue: true,
+				Last: &forecast.LastRun{Status: runs.PausedBudget, Started: day(19, 0), Ended: day(19, 0), Hits: 40, NewHits: 12}},
+			{Job: "kin", After: "coffee", Doing: forecast.JobIdle, Due: day(22, 6)},
+			{Job: "paused", Doing: forecast.JobIdle, Paused: &runs.Pause{Job: "paused", Until: day(25, 8), Why: "holidays"}},
+			{Job: "old", Disabled: true, Doing: forecast.JobIdle},
+			{Job: "asked", Doing: forecast.JobIdle, Queued: 1, Last: &forecast.LastRun{Status: runs.OK, Started: day(21, 7), Ended: day(21, 7), Hits: 40},
+				Streak: &runs.Streak{Status: runs.OK, Runs: runs.StreakMost, Since: day(1, 7)}},
+		},
+		Queue:   forecast.QueueStatus{Calls: 39, Pages: 1, Done: day(21, 10)},
+		Budget:  []forecast.CapBalance{full(ledger.ScopeMonth, "2026-11-14", 400, 338), {Scope: ledger.ScopeDay, Period: "2026-11-21", Held: 6}},
+		Refused: []forecast.Refusal{{Block: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
+		Pace:    forecast.PaceStatus{Pace: "10/min", Next: at.Add(6 * time.Second)},
+		Sinks: []forecast.SinkStatus{
+			{Sink: "duckdb", Known: true, SinkState: runs.SinkState{Mark: 90, Published: at.Add(-time.Minute)}},
+			{Sink: "parquet", Known: true, Behind: 12, Since: day(21, 8), SinkState: runs.SinkState{Mark: 78, Published: day(20, 8), Error: "the disk is full", Since: day(21, 8)}},
+		},
+		Newest:  at.Add(-2 * time.Minute),
+		Failure: &forecast.LastRun{Run: "01a204a9-80a2-7f39-9aaa-7d62707c727b", Job: "once:search", Ended: day(20, 6), Error: "the service\nrefused the key"},
+	}
+}
+
+func TestStatusForPeople(t *testing.T) {
+	got, err := statusText(everyStatus(), term.Options{Screen: 120, Zone: time.UTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status.golden", got)
+	if strings.ContainsRune(got, '\x1b') {
+		t.Error("the status contains an escape sequence")
+	}
+}
+
+func TestBlockOfADaemonFitsTheScreen(t *testing.T) {
+	s := everyStatus()
+	s.Jobs[0].Run = "01a1fe45"
+	run := engine.Progress{
+		Run: "01a1fe45", Job: "coffee", Started: day(21, 8), Done: 2, Queued: 38, Doing: "transcript dQw4w9WgXcQ",
+		Searches: []runs.Step{{Pages: 2, Hits: 80}}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: s.At.Add(6 * time.Second)},
+	}
+	golden(t, "live.golden", strings.Join(liveLines(s, run, s.At, time.UTC, 20), "\n")+"\n")
+	for room := range 8 {
+		lines := liveLines(s, run, s.At, time.UTC, room)
+		if len(lines) > max(room, 4) {
+			t.Errorf("%d lines, want at most %d: %q", len(lines), max(room, 4), lines)
+		}
+	}
+}
+
+func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
+	var out strings.Builder
+	zone := time.FixedZone("CET", 3600)
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: formatAttrs(zone)}))
+	log.Info("sink disabled", "retry_at", day(21, 9), "due", time.Time{}, "entity", "")
+	got := out.String()
+	if !strings.Contains(got, "time=20") || strings.Contains(got, "Z ") ||
+		!strings.HasSuffix(got, "retry_at=2026-11-21T10:00:00.000+01:00\n") {
+		t.Errorf("got %s, want all times in %s, and no empty values", got, zone)
+	}
+}

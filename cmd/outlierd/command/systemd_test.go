@@ -1,0 +1,156 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestServiceManagerIsNotified listens as systemd does, on a socket in the file system and on an
+// abstract one, while the program itself starts and stops.
+func TestServiceManagerIsNotified(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"path":     filepath.Join(t.TempDir(), "notify"),
+		"abstract": fmt.Sprintf("@outlierd-test-%d", os.Getpid()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			manager := listenAsSystemd(t, address)
+			p := &person{T: t, dir: t.TempDir()}
+			p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n")
+			var out bytes.Buffer
+			up := p.process(t.Context(), "up")
+			up.Stdout, up.Stderr = &out, &out
+			up.Env = append(os.Environ(), notifyVariable+"="+address)
+			if err := up.Start(); err != nil {
+				t.Fatal(err)
+			}
+			manager.want("READY=1", "STATUS=Running the schedules")
+			if err := up.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			manager.want("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
+			if err := up.Wait(); err != nil {
+				t.Errorf("up: %v\n%s", err, &out)
+			}
+		})
+	}
+}
+
+// TestScheduleIsKeptWithoutItsServiceManager: if its socket does not exist, the log has one line about it.
+func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
+	t.Parallel()
+	p := &person{T: t, dir: t.TempDir()}
+	p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	up := p.process(ctx, "up")
+	up.Env = append(os.Environ(), notifyVariable+"="+filepath.Join(p.dir, "gone"))
+	lines, err := up.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for buffer := make([]byte, 4096); !strings.Contains(log.String(), "service manager not reached"); {
+		n, err := lines.Read(buffer)
+		log.Write(buffer[:n])
+		if err != nil {
+			t.Fatalf("the log does not name the socket: %v\n%s", err, log.String())
+		}
+	}
+	if err := up.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Wait(); err != nil {
+		t.Errorf("up: %v\n%s", err, log.String())
+	}
+}
+
+// TestWatchdogFollowsTheSchedule: it is notified while the schedule makes progress, and not while the schedule is
+// stuck, whatever the rest of the process does.
+func TestWatchdogFollowsTheSchedule(t *testing.T) {
+	t.Parallel()
+	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
+	for name, c := range map[string]struct {
+		beat func() time.Time
+		env  map[string]string
+		want string
+	}{
+		"goes on":         {time.Now, nil, "WATCHDOG=1\n" + keeping},
+		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m1s"},
+		"never began":     {func() time.Time { return time.Time{} }, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
+		"another's":       {time.Now, map[string]string{watchdogPIDVariable: "1"}, stopping},
+		"no watchdog":     {time.Now, map[string]string{watchdogVariable: ""}, stopping},
+		"not a number":    {time.Now, map[string]string{watchdogVariable: "10min"}, stopping},
+		"of this process": {time.Now, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1\n" + keeping},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := filepath.Join(t.TempDir(), "notify")
+			manager := listenAsSystemd(t, address)
+			s := newSystemd(func(name string) (string, bool) {
+				value, set := c.env[name]
+				if !set {
+					value, set = map[string]string{notifyVariable: address, watchdogVariable: "20000"}[name]
+				}
+				return value, set
+			}, slog.New(slog.DiscardHandler))
+			s.began = time.Now().Add(-time.Hour)
+			ctx, stop := context.WithCancel(t.Context())
+			var serving sync.WaitGroup
+			serving.Go(func() { s.serve(ctx, c.beat) })
+			manager.want("READY=1", "STATUS=Running the schedules")
+			if c.want == stopping {
+				stop()
+			}
+			manager.want(strings.Split(c.want, "\n")...)
+			stop()
+			serving.Wait()
+		})
+	}
+}
+
+// serviceManager is the receiving end of a socket of systemd's protocol.
+type serviceManager struct {
+	testing.TB
+	socket *net.UnixConn
+}
+
+func listenAsSystemd(t testing.TB, address string) *serviceManager {
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	return &serviceManager{TB: t, socket: socket}
+}
+
+// want waits for the next datagram, which must have exactly these states.
+func (m *serviceManager) want(states ...string) {
+	m.Helper()
+	datagram := make([]byte, 4096)
+	if err := m.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		m.Fatal(err)
+	}
+	n, err := m.socket.Read(datagram)
+	if err != nil {
+		m.Fatal(err)
+	}
+	if got := strings.Split(string(datagram[:n]), "\n"); !slices.Equal(got, states) {
+		m.Errorf("the service manager received %q, want %q", got, states)
+	}
+}

@@ -1,0 +1,80 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+)
+
+func trendingFormatsCommand(o *options) *cobra.Command {
+	var params []string
+	var again, yes bool
+	c := &cobra.Command{
+		Use:   "trending-formats",
+		Short: "Fetch and print the trending formats; 1 credit",
+		Long: `Fetch the trending formats once and print them, one row per element of the answer. The
+service documents no parameters: each --param is sent as written. An answer that was bought
+within the last six hours comes from the journal and costs nothing.`,
+		Example: `  outlierd trending-formats
+  outlierd trending-formats --param language=en -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ask, err := sentAs(params)
+			if err != nil {
+				return err
+			}
+			verb := job.VerbTrendingFormats
+			return o.once(c.Context(), request{
+				verb: verb, job: wishes{string(verb): ask}, again: again, yes: yes, show: o.formats,
+			})
+		},
+	}
+	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
+	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	return c
+}
+
+// sentAs parses name=value pairs. A name that is given twice has both values.
+func sentAs(pairs []string) (wishes, error) {
+	params := wishes{}
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		switch {
+		case !ok || strings.TrimSpace(name) == "":
+			return nil, usageError{fmt.Errorf("--param %q: must be name=value, as in language=en", pair)}
+		case strings.HasPrefix(name, "x-"): // the job file ignores such keys
+			return nil, usageError{fmt.Errorf("--param %s: a name cannot begin with x-", pair)}
+		}
+		before, _ := params[name].([]string)
+		params[name] = append(before, text)
+	}
+	return params, nil
+}
+
+// formats returns the query for the answer of a run, bought or from the journal: the newest one to its
+// request.
+func (o *options) formats(s showing) (string, error) {
+	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
+	if err != nil {
+		return "", err
+	}
+	response := int64(0) // the id of no answer
+	for _, step := range steps {
+		answer, err := s.program.Engine.Store.Journal.Answered(step.Query.Op(), step.Query.Encode(),
+			s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
+		if err != nil {
+			return "", err
+		}
+		if answer != nil {
+			response = answer.ID
+		}
+	}
+	return fmt.Sprintf("select %s from trending_formats as t where t._response_id = %d order by t.position",
+		o.columns("t.position, t.value"), response), nil
+}

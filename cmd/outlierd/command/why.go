@@ -1,0 +1,341 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+)
+
+func whyCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why VIDEO_ID|URL",
+		Short: "Show which searches found a video, and what it cost",
+		Long: `Show which job, run, search, page and rank found a video or a channel, given by id or
+address, earliest first; which calls about it and its channel followed; and what each cost
+in credits, and how long they waited for the rate limit.
+
+A page has one price for all its hits, so the price is shown with their number. It works
+while another instance is running.`,
+		Example: `  outlierd why dQw4w9WgXcQ
+  outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
+			id, err := anyID(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.glanceOr(c.Context(), config, query.Origin(id),
+				func(p *program) error { return o.why(c.Context(), p, id) })
+		},
+	}
+}
+
+// anyID parses the id of a video or a channel.
+func anyID(text string) (string, error) {
+	id, err := outlier.ParseVideoID(text)
+	if err == nil {
+		return id, nil
+	}
+	if channel, other := outlier.ParseChannelID(text); other == nil {
+		return channel, nil
+	}
+	return "", err
+}
+
+// origin is everything recorded about why an id is in the tables.
+type origin struct {
+	ID        string        `json:"id"`
+	Title     string        `json:"title,omitempty"`         // from the published tables
+	Channel   string        `json:"channel_title,omitempty"` // of a video
+	Sightings []sighting    `json:"sightings"`
+	Calls     []call        `json:"calls"`   // calls about it or its channel
+	Waiting   []waitingCall `json:"waiting"` // queued calls
+	Waited    float64       `json:"waited_s"`
+}
+
+// sighting is one hit of a search.
+type sighting struct {
+	Job      string          `json:"job"`
+	Run      string          `json:"run"`
+	Trigger  string          `json:"trigger"`
+	Started  time.Time       `json:"started_at"`
+	First    bool            `json:"first"` // whether this run saw it first
+	Op       string          `json:"operation"`
+	Queries  []string        `json:"queries,omitempty"`
+	Seeds    []string        `json:"seeds,omitempty"`
+	Item     string          `json:"item,omitempty"`
+	Window   string          `json:"window,omitempty"`
+	Filters  string          `json:"filters,omitempty"` // in the words of the job file
+	Sort     string          `json:"sort,omitempty"`
+	Scan     string          `json:"scan_id,omitempty"`
+	Page     int             `json:"page"` // from 1
+	Rank     int             `json:"rank"` // from 1
+	Hits     int             `json:"hits"` // of the page
+	Credits  outlier.Credits `json:"credits"`
+	Unknown  outlier.Credits `json:"unknown,omitempty"` // part of Credits, for lost answers
+	Attempts []call          `json:"attempts"`          // none if the page came from the journal
+}
+
+// call is one attempt on the wire.
+type call struct {
+	Op        string          `json:"operation"`
+	Entity    string          `json:"entity,omitempty"`
+	Job       string          `json:"job"`
+	Run       string          `json:"run,omitempty"`
+	Attempt   int             `json:"attempt"`
+	Outcome   string          `json:"outcome"`
+	Credits   outlier.Credits `json:"credits"`
+	SentAt    time.Time       `json:"sent_at,omitzero"`
+	Answered  time.Time       `json:"answered_at,omitzero"`
+	Waited    float64         `json:"waited_s"` // for the rate limit
+	Status    int             `json:"http_status,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Response  int64           `json:"response_id,omitempty"`
+	Explained bool            `json:"explained,omitempty"` // response_id is a later answer to the same request
+	Empty     bool            `json:"empty,omitempty"`     // the answer had no data
+}
+
+type waitingCall struct {
+	Op        string    `json:"operation"`
+	Entity    string    `json:"entity"`
+	Job       string    `json:"job"`
+	Attempts  int       `json:"failed_attempts"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
+}
+
+func (o *options) why(ctx context.Context, p *program, id string) error {
+	why, err := originOf(p.Engine.Store, id)
+	if err != nil {
+		return err
+	}
+	if err := why.name(ctx, published(p.Engine.Config)); err != nil {
+		return err
+	}
+	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
+		return fmt.Errorf("%s is not in this data folder: no search found it, and no call requested it", id)
+	}
+	if o.forPrograms() {
+		return o.whole(why)
+	}
+	_, err = fmt.Fprint(o.world.out, why.text(p.Engine.Config.Timezone))
+	return err
+}
+
+// name adds the title from the published file, if there is one.
+func (w *origin) name(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return nil // the records have everything else
+	}
+	title, channel, err := query.TitleOf(ctx, path, w.ID)
+	w.Title, w.Channel = term.Raw(title), term.Raw(channel)
+	return err
+}
+
+// originOf collects the records of an id, and for a video those of its channel.
+func originOf(store *state.Store, id string) (*origin, error) {
+	why := &origin{ID: id, Sightings: []sighting{}, Calls: []call{}, Waiting: []waitingCall{}}
+	times, err := store.Runs.Sightings(id)
+	if err != nil {
+		return nil, err
+	}
+	ids := []string{id}
+	for i := range times {
+		b := sightingOf(&times[i])
+		why.Sightings = append(why.Sightings, b)
+		if channel := times[i].Channel; channel != "" && !slices.Contains(ids, channel) {
+			ids = append(ids, channel)
+		}
+	}
+	for _, id := range ids {
+		calls, err := store.Ledger.CallsAbout(id)
+		if err != nil {
+			return nil, err
+		}
+		why.Calls = append(why.Calls, callsOf(calls)...)
+	}
+	slices.SortStableFunc(why.Calls, func(a, b call) int { return a.Answered.Compare(b.Answered) })
+	for i := range why.Calls {
+		c := &why.Calls[i]
+		why.Waited += c.Waited
+	}
+	waiting, err := store.Queue.PendingFor(ids...)
+	for _, w := range waiting {
+		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
+	}
+	return why, err
+}
+
+func sightingOf(b *runs.Sighting) sighting {
+	page := sighting{
+		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Query.Op()),
+		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
+		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
+	}
+	page.Filters, page.Sort = job.FiltersAndSort(b.Query)
+	for _, c := range b.Calls {
+		switch c.Outcome {
+		case outlier.Refunded:
+			continue
+		case outlier.Unknown:
+			page.Unknown += c.Price
+		}
+		page.Credits += c.Price
+	}
+	return page
+}
+
+func callsOf(calls []ledger.Call) []call {
+	all := []call{}
+	for _, c := range calls {
+		all = append(all, call{
+			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt,
+			Outcome: cmp.Or(string(c.Outcome), "under way"),
+			Credits: c.Price, SentAt: c.SentAt, Answered: c.AnsweredAt, Waited: c.Waited.Seconds(),
+			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained, Empty: c.Empty,
+		})
+	}
+	return all
+}
+
+// text formats it for people.
+func (w *origin) text(zone *time.Location) string {
+	p := &planPrinter{zone: zone}
+	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
+	for i := range w.Sightings {
+		p.sighting(&w.Sightings[i], i == 0)
+	}
+	if len(w.Calls) > 0 {
+		p.line("\ncalls that followed; they waited %s for the rate limit",
+			term.Duration(time.Duration(w.Waited*float64(time.Second))))
+	}
+	for i := range w.Calls {
+		p.call(&w.Calls[i])
+	}
+	for _, c := range w.Waiting {
+		p.line("  %s", term.Clip(c.String(), 96))
+	}
+	return p.String()
+}
+
+func (p *planPrinter) sighting(b *sighting, first bool) {
+	note := ""
+	if first && b.First {
+		note = ", the first to find it"
+	}
+	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
+	step := runs.Step{Query: outlier.UncheckedQuery(outlier.Operation(b.Op), ""), Queries: b.Queries,
+		Seeds: b.Seeds, Item: b.Item}
+	what := fmt.Sprintf("%s %q", b.Op, step.Name())
+	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
+		what += " for " + b.Item
+	}
+	if b.Scan != "" {
+		what += ", from scan " + b.Scan
+	}
+	p.line("  %s", term.Clip(strings.TrimSpace(what+"  "+b.Window), 96))
+	if how := narrowed(b); how != "" {
+		p.line("  %s", term.Clip(how, 96))
+	}
+	p.line("  page %d, rank %d; %s", b.Page, b.Rank, priceOf(b))
+	p.line("  run %s (%s)", b.Run, b.Trigger)
+	for i := range b.Attempts {
+		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
+			p.call(a)
+		}
+	}
+}
+
+// titled returns a title with the title of its channel, on one line.
+func titled(title, channel string) string {
+	if channel == "" {
+		return term.Clip(title, 80)
+	}
+	return term.Clip(title, 60) + " · " + term.Clip(channel, 24)
+}
+
+// narrowed returns what distinguishes a search from another one for the same words.
+func narrowed(b *sighting) string {
+	var parts []string
+	if b.Filters != "" {
+		parts = append(parts, "where "+b.Filters)
+	}
+	if b.Sort != "" {
+		parts = append(parts, "sort "+b.Sort)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// priceOf returns the price of a page, for people.
+func priceOf(b *sighting) string {
+	if len(b.Attempts) == 0 {
+		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))
+	}
+	text := fmt.Sprintf("%s bought %s", term.Count(b.Credits, "credit"), term.Count(b.Hits, "hit"))
+	if b.Unknown > 0 {
+		text += fmt.Sprintf(", %d of them for answers that were lost", b.Unknown)
+	}
+	return text
+}
+
+func (p *planPrinter) call(c *call) {
+	words := []string{c.Outcome}
+	switch {
+	case c.Credits > 0:
+		words = append(words, term.Count(c.Credits, "credit"))
+	case c.Empty:
+		words = []string{"an empty answer", "free"}
+	case c.Outcome == string(outlier.Charged):
+		words = []string{"answered", "free"}
+	case c.Status == 404:
+		words = []string{"not found", "free"}
+	case c.Outcome == string(outlier.Refunded):
+		words = []string{"failed", "free"}
+	}
+	if c.Waited >= 1 {
+		words = append(words, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
+	}
+	if c.Explained {
+		words = append(words, "a later attempt succeeded")
+	}
+	if c.Error != "" && c.Status != 404 {
+		words = append(words, term.Plain(c.Error))
+	}
+	at := c.SentAt
+	if at.IsZero() {
+		at = c.Answered
+	}
+	of := term.Pad(strings.TrimSpace(c.Op+" "+c.Entity), 40)
+	line := fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), of, strings.Join(words, " · "))
+	p.line("  %s", term.Clip(line, 98))
+}
+
+// String describes a queued call for people.
+func (w waitingCall) String() string {
+	text := fmt.Sprintf("still queued: %s %s, for job %s", w.Op, w.Entity, w.Job)
+	if w.Attempts > 0 {
+		text += fmt.Sprintf(", after %s that failed (%s)", term.Count(w.Attempts, "attempt"), w.Reason)
+	}
+	return text
+}

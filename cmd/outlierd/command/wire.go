@@ -1,0 +1,583 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/bucket"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/iceberg"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/load"
+	"outlierd/sync/metrics"
+	"outlierd/sync/notify"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+	"outlierd/sync/trace"
+	"outlierd/sync/yamltree"
+)
+
+// program is an engine with its dependencies.
+type program struct {
+	Engine  *engine.Engine
+	targets notify.Health    // of notifications
+	watcher *notify.Watcher  // puts events in the outbox; nil if the job file has no target
+	metrics *metrics.Metrics // nil if the job file has no daemon.listen
+	tracer  *trace.Tracer    // sends traces of runs; nil if the environment names no collector
+	closers []func() error
+
+	daemon *serve.Client                   // of the process that holds the state folder; nil if this one does
+	seen   atomic.Pointer[engine.Progress] // of the daemon's run for this process; nil at first
+	server *serve.Server                   // answers other commands; nil in all commands but up
+	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil except in up
+}
+
+// open opens the program for a configuration. The state comes first: it takes the lock, without which
+// nothing else may be changed. A daemon listens from then on.
+func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
+	if o.world.acts != nil {
+		o.world.acts(daemon)
+	}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return p, err
+	}
+	folder := stateFolder(config)
+	lost := missing(folder)
+	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact,
+		Log: log})
+	if err := p.openState(ctx, folder); err != nil {
+		return p, err
+	}
+	if daemon {
+		p.serve(ctx, o.world.listen)
+	}
+	p.addSinks(ctx, o, folder, memory)
+	if lost {
+		if err := p.ahead(ctx); err != nil {
+			return p, errors.Join(err, p.discard(err, folder))
+		}
+	}
+	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+}
+
+// missing reports whether there is nothing at a path.
+func missing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// ahead returns an error for the first sink that has answers which the journal does not have.
+// [program.open] then removes a state folder that it has just created beside such a sink: it would look
+// as if nothing had been spent. A sink that does not answer is not an error here; the engine reads it
+// later.
+func (p *program) ahead(ctx context.Context) error {
+	end, err := p.Engine.Store.Journal.End()
+	if err != nil {
+		return err
+	}
+	for _, sink := range p.Engine.Sinks {
+		if mark, err := sink.Watermark(ctx); err == nil && mark > end {
+			return &load.AheadError{Sink: sink.Name(), Mark: mark, End: end}
+		}
+	}
+	return nil
+}
+
+// discard removes a state folder that is behind a sink, if it has no answers. If it has any, another
+// process has created it meanwhile.
+func (p *program) discard(cause error, folder string) error {
+	if ahead, ok := errors.AsType[*load.AheadError](cause); !ok || ahead.End > 0 {
+		return nil
+	}
+	return errors.Join(p.Close(), os.RemoveAll(folder))
+}
+
+// rekey reads the key again from the job file, unless the file now names another address: the key of
+// one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
+// error may contain both addresses.
+func (o *options) rekey(address string) (outlier.Key, error) {
+	config, err := o.load()
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
+		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
+	}
+	if err != nil {
+		return outlier.Key{}, err
+	}
+	if config.Service.URL != address {
+		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; "+
+			"address and key belong together, so neither is changed. Restart outlierd to use the new ones, "+
+			"with another data folder: this one belongs to %s",
+			o.config, config.Service.URL, address, address)
+	}
+	return config.Service.Key, nil
+}
+
+// openState opens only the state, which is enough for some commands.
+func (p *program) openState(ctx context.Context, folder string) (err error) {
+	// Readers of other users need access to this folder; private files are in subfolders.
+	if err := os.MkdirAll(p.Engine.Config.Data, 0o755); err != nil {
+		return writable(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
+	}
+	with := stateOptions(p.Engine.Config)
+	with.Log = p.Engine.Log
+	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log),
+		metrics.New(p.Engine.Config, version(), duckdb.Version())
+	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
+	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
+		p.metrics.RunEnded(r, superseded)
+		p.tracer.RunEnded(r, superseded)
+		return p.watcher.RunEnded(tx, r, superseded)
+	}
+	p.Engine.Store, err = state.Open(ctx, folder, with)
+	if err != nil {
+		return writable(err, p.Engine.Config.Data)
+	}
+	warnOfRoot(p.Engine.Log, p.Engine.Config.Data)
+	if n, err := p.Engine.Store.Forgetting(); err != nil {
+		return errors.Join(err, p.Engine.Store.Close())
+	} else if n > 0 {
+		p.Engine.Log.Warn("erasure unfinished: run 'outlierd forget' again with the same ids", "ids", n)
+	}
+	p.tracer.Start(p.Engine.Store)
+	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
+	return p.settle(ctx, func(string) bool { return false })
+}
+
+// settle brings the state in line with the file: it applies renames of jobs, and removes calls that no
+// job needs from the queue, unless a run of their job is in progress.
+func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
+	for i := range p.Engine.Config.Jobs {
+		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
+			if err := p.Engine.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
+				return err
+			}
+		}
+	}
+	dropped, err := p.Engine.Store.Queue.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
+		return isOnce(name) || underWay(name) || wants(p.Engine.Config.Job(name), op)
+	})
+	if dropped > 0 {
+		p.Engine.Log.Info("unwanted calls cancelled", "calls", dropped)
+	}
+	return err
+}
+
+// wants reports whether a job makes data calls of operation op.
+func wants(spec *job.Spec, op outlier.Operation) bool {
+	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
+		func(e job.Enrich) bool { return e.Op == op })
+}
+
+// published returns the path of the file that readers open; "" without a duckdb sink.
+func published(config *job.Config) string {
+	i := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == job.SinkDuckDB })
+	if i < 0 {
+		return ""
+	}
+	return sinkPath(config, config.Sinks[i])
+}
+
+// with opens the program while work runs, alone or beside a daemon.
+func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) { return o.open(ctx, config, log, false) })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	p.Engine.IDs = seedsOnce(config)
+	n, err := o.notifier(p)
+	if err != nil {
+		return err
+	}
+	defer n.finish(ctx)
+	return work(p)
+}
+
+// books opens only the state, for commands that read or correct it.
+func (o *options) books(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	folder, tables := stateFolder(config), published(config)
+	if tables != "" && missing(folder) && !missing(tables) {
+		return fmt.Errorf("%s is missing, though %s has what earlier runs published; "+
+			"restore the newest copy of the folder", relative(folder), relative(tables))
+	}
+	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) {
+		p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+		if err := p.openState(ctx, folder); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		return p, nil
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return work(p)
+}
+
+// unreadable adds the remedy for commands that only look; see [writable].
+func unreadable(err error, folder string) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w; user %d needs read access to %s", err, os.Getuid(), folder)
+}
+
+// Close closes everything, in the reverse order of opening.
+func (p *program) Close() error {
+	var errs []error
+	for len(p.closers) > 0 {
+		last := len(p.closers) - 1
+		errs = append(errs, p.closers[last]())
+		p.closers = p.closers[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// duckdbMemory returns the maximum memory for DuckDB's buffers, if set in the environment.
+func (o *options) duckdbMemory() (int64, error) {
+	text, _ := o.world.env(duckdb.MemoryVariable)
+	if text == "" {
+		return 0, nil
+	}
+	return duckdb.ParseMemory(text)
+}
+
+// addSinks opens the sinks, so that readers find all tables before the first call. A sink that cannot
+// be opened now is opened when it is used, and the engine then reports the error.
+func (p *program) addSinks(ctx context.Context, o *options, folder string, memory int64) {
+	config := p.Engine.Config // a reload changes none of the settings used here
+	for _, s := range config.Sinks {
+		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
+			if err := p.Engine.Store.DB.InPlace(); err != nil {
+				return nil, err // opening would create the folder, which prevents restoring the state
+			}
+			if s.Lake != nil {
+				return p.openLake(ctx, o, s)
+			}
+			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory, p.Engine.Log)
+			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
+				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
+			}
+			return sink, err
+		}, func(err error) error {
+			if s.Lake != nil {
+				return err // its files are elsewhere
+			}
+			return writable(err, config.Data)
+		})
+		sink = p.metrics.Sink(sink)
+		p.closers = append(p.closers, sink.Close)
+		p.Engine.Sinks = append(p.Engine.Sinks, sink)
+		_, _ = sink.Watermark(ctx) // the engine reads it again
+	}
+}
+
+// sinkPath returns the path of a sink that readers open; for a lake, its bucket or folder, or its
+// namespace.
+func sinkPath(config *job.Config, s job.Sink) string {
+	if s.Lake != nil {
+		return cmp.Or(s.Lake.Warehouse, "namespace "+s.Lake.Namespace)
+	}
+	return filepath.Join(config.Data, s.Path)
+}
+
+// openLake opens the tables of a lake, to which other state folders may write too.
+func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.Sink, error) {
+	instance, err := p.Engine.Store.NamedInstance()
+	if err != nil {
+		return nil, err
+	}
+	sink, err := iceberg.Open(ctx, o.lakeOf(s, instance))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Engine.Store.Runs.SinkAt(s.Kind, s.Lake.Place()); err != nil {
+		return nil, errors.Join(err, sink.Close())
+	}
+	return sink, nil
+}
+
+// lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
+func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
+	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
+		Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
+}
+
+// bucketOf returns the options of the bucket that a sink is copied to.
+func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
+	return bucket.Options{Address: s.Bucket, Record: bucketRecord(config), Env: o.world.env}
+}
+
+// bucketRecord returns the path of the file that records what was copied to buckets.
+func bucketRecord(config *job.Config) string {
+	return filepath.Join(stateFolder(config), "bucket.json")
+}
+
+// openSink opens the file or folder of a sink, without its bucket.
+func openSink(ctx context.Context, kind, path, folder string, memory int64, log *slog.Logger) (sinks.Adopter, error) {
+	if kind == job.SinkParquet {
+		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
+	}
+	return duckdb.Open(ctx, duckdb.Options{
+		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"),
+		Memory: memory, Log: log,
+		Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+}
+
+// hideAuthors makes the journal remove data of comment authors according to privacy.comment_authors.
+func (p *program) hideAuthors() (err error) {
+	switch p.Engine.Config.CommentAuthors {
+	case job.AuthorsHash:
+		p.Engine.Client.Pseudonym, err = p.Engine.Store.Pseudonyms()
+	case job.AuthorsDrop:
+		p.Engine.Client.Pseudonym = func(string) string { return "" }
+	}
+	return err
+}
+
+// openClient creates the client, the only component that talks to the service. rekey reads the key
+// again, because it may have changed; the simulator's never does.
+func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
+	if err := p.openPace(folder); err != nil {
+		return writable(err, p.Engine.Config.Data)
+	}
+	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
+		p.Engine.Client.Forgotten = forgotten.Mentions
+	}
+	if err := p.hideAuthors(); err != nil {
+		return err
+	}
+	if p.Engine.Config.Service.Simulated() {
+		return nil
+	}
+	if err := trusting(p.Engine.Config.Service); err != nil {
+		return err
+	}
+	p.Engine.Rekey = rekey
+	p.Engine.Client.Transport, err = o.world.network(outlier.TransportOptions{CAFile: p.Engine.Config.Service.CAFile})
+	return err
+}
+
+// openPace creates a client with pace, key and simulator, but without a transport.
+func (p *program) openPace(folder string) error {
+	service := p.Engine.Config.Service
+	limiter, err := pace.Open(service.Limit, pace.Options{
+		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share,
+		MaxWait: service.MaxWait,
+	})
+	if err != nil {
+		return err
+	}
+	p.Engine.Pace = limiter
+	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter,
+		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
+	if service.Simulated() {
+		return p.simulate()
+	}
+	return nil
+}
+
+// simulate uses the simulator as the service. It has the configured limit, because a faster clock would
+// make every reset wrong.
+func (p *program) simulate() (err error) {
+	limit := p.Engine.Config.Service.Limit
+	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests,
+		Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
+	p.Engine.Client.URL = "http://localhost"
+	p.Engine.Client.Transport = service.Transport()
+	p.Engine.Client.Key, err = outlier.NewKey("simulated")
+	return err
+}
+
+var logLevels = []string{"debug", "info", "warn", "error"}
+
+// logger writes to standard error: text for people, JSON for machines.
+func (o *options) logger() (*slog.Logger, error) { return o.loggerTo(o.block.Above(o.world.err)) }
+
+// loggerTo returns a logger that writes to w what is meant for standard error.
+func (o *options) loggerTo(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		meant := didYouMean(o.logLevel, logLevels)
+		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
+	}
+	with := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(o.zone)}
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, with)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, with)), nil
+	case "auto":
+		if term.Is(o.world.err) {
+			return slog.New(slog.NewTextHandler(w, with)), nil
+		}
+		return slog.New(slog.NewJSONHandler(w, with)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
+}
+
+// formatAttrs formats times in a zone (nil: unchanged), and omits empty attributes of a log line.
+func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
+	return func(_ []string, a slog.Attr) slog.Attr {
+		switch kind := a.Value.Kind(); {
+		case kind == slog.KindString && a.Value.String() == "", kind == slog.KindTime && a.Value.Time().IsZero():
+			return slog.Attr{}
+		case kind == slog.KindTime && zone != nil:
+			a.Value = slog.TimeValue(a.Value.Time().In(zone))
+		}
+		return a
+	}
+}
+
+// glance opens the records for work to read, even beside a running instance. Nothing is sent or changed.
+// If no job has run, the records are empty.
+func (o *options) glance(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p, err := o.readOnly(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return work(p)
+}
+
+// readOnly returns a program that only reads the records.
+func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Logger) (*program, error) {
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
+	folder := stateFolder(config)
+	err := unreadable(p.peek(ctx, folder), folder)
+	if err == nil {
+		err = p.openPace(folder)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// glanceOr is glance, but runs a query over the published tables instead if the state belongs to another
+// user or is missing.
+func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
+	look := func() error { return o.glance(ctx, config, work) }
+	return o.orPublished(config, look, func() error { return o.ask(ctx, config, query) })
+}
+
+// peek opens the state for reading. A state of an earlier version is upgraded first, unless another
+// process holds it.
+func (p *program) peek(ctx context.Context, folder string) error {
+	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
+	if older, is := errors.AsType[*store.OlderError](err); is {
+		store, failed := state.Open(ctx, folder, stateOptions(p.Engine.Config))
+		if failed != nil {
+			return errors.Join(older, failed)
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+		seen, err = state.Peek(ctx, folder, stateOptions(p.Engine.Config))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err := p.temporaryStore(ctx)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	p.Engine.Store = seen
+	p.closers = append(p.closers, seen.Close)
+	return nil
+}
+
+// temporaryStore opens an empty state in a temporary folder, which Close removes.
+func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
+	folder, err = os.MkdirTemp("", "outlierd-")
+	if err != nil {
+		return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to",
+			err, os.Getuid())
+	}
+	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
+	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))
+	if err != nil {
+		return "", err
+	}
+	p.closers = append(p.closers, p.Engine.Store.Close)
+	return folder, nil
+}
+
+// formerly sets the recorded names of jobs whose renames no run has applied yet, and returns their
+// current names by the former ones.
+func (p *program) formerly() (now map[string]string, err error) {
+	now = map[string]string{}
+	for i := range p.Engine.Config.Jobs {
+		spec := &p.Engine.Config.Jobs[i]
+		if spec.Was == "" || p.Engine.Config.Job(spec.Was) != nil {
+			continue
+		}
+		done, err := p.Engine.Store.Runs.Renamed(spec.Was, spec.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			now[spec.Was] = spec.Name
+		}
+	}
+	for was, is := range now {
+		for i := range p.Engine.Config.Jobs {
+			spec := &p.Engine.Config.Jobs[i]
+			if spec.Name == is {
+				spec.Name = was
+			}
+			if spec.After == is {
+				spec.After = was
+			}
+		}
+	}
+	return now, nil
+}
+
+// stateOptions returns the options of the state for a configuration.
+func stateOptions(config *job.Config) state.Options {
+	return state.Options{
+		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,
+		Version: version(), Judge: engine.Judge(),
+	}
+}

@@ -1,0 +1,222 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
+	"outlierd/sync/load"
+	"outlierd/sync/queue"
+	"outlierd/sync/store"
+)
+
+// opened runs work with the program for the job file.
+func (p *person) opened(work func(*program) error) {
+	p.Helper()
+	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: network}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
+	o.block = term.NewBlock(p.Output(), o.screen)
+	config, err := o.load()
+	if err == nil {
+		err = o.with(p.Context(), config, work)
+	}
+	if err != nil {
+		p.Error(err)
+	}
+}
+
+// twoServices is a network with two addresses, each of which has a simulator that accepts any key.
+type twoServices struct {
+	service *simulator.Service
+	keys    map[string][]string // that each host received, without repetitions
+}
+
+func (n *twoServices) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Api-Key ")
+	if got := n.keys[r.URL.Host]; !slices.Contains(got, key) {
+		n.keys[r.URL.Host] = append(got, key)
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Api-Key any")
+	return n.service.Transport().RoundTrip(r)
+}
+
+// TestKeyAloneIsReadAgain edits the job file and the key while `up` runs: a new key is used, but never with another
+// address.
+func TestKeyAloneIsReadAgain(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "https://one.example", key: "${file:key}", limit: 600/min}
+budget: {per_month: 1000}
+sinks: [{parquet: parquet}]
+jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
+`
+	bubble(t, file, func(p *person) {
+		both := &twoServices{simulator.New(simulator.Options{Seed: 1, Key: "any"}), map[string][]string{}}
+		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return both, nil }
+		jobs, key := filepath.Join(p.dir, "jobs.yaml"), filepath.Join(p.dir, "key")
+		write := func(path, text string) {
+			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Error(err)
+			}
+		}
+		other := strings.Replace(file, "one.example", "two.example", 1)
+		write(key, "first")
+		edits := []struct {
+			name   string
+			edit   func()
+			reason string // logged why the old key stays in use; "" if the new one is used
+		}{
+			{"a key alone", func() { write(key, "second") }, ""},
+			{"half a file", func() { write(key, "third"); write(jobs, file[:60]) }, "key not read again"},
+			{"no file", func() { _ = os.Remove(jobs) }, "does not exist"},
+			{"a folder", func() { _ = os.Mkdir(jobs, 0o700) }, "not a regular file"},
+			{"a huge file", func() { write(jobs, file+strings.Repeat("# much\n", 1<<18)) }, "has more than"},
+			{"no key file", func() { _ = os.Remove(key); write(jobs, file) }, "the file key does not exist"},
+			{"a password in the address", func() {
+				write(key, "fourth")
+				write(jobs, strings.Replace(file, "one.example", "me:secret@two.example", 1))
+			}, "user and password"},
+			{"another address and key", func() { write(jobs, other) }, "service.url is now https://two.example, and this process uses https://one.example"},
+			{"the address back, and a key", func() { write(key, "fifth"); write(jobs, file) }, ""},
+		}
+		ctx, stop := context.WithCancel(p.Context())
+		go func() {
+			defer stop()
+			time.Sleep(90 * time.Minute)
+			for _, e := range edits {
+				e.edit()
+				time.Sleep(time.Hour)
+			}
+		}()
+		_, log, code := p.do(ctx, "up", "--log-format", "json")
+		if code != exitDone {
+			t.Errorf("exit code %d, want %d", code, exitDone)
+		}
+		want := map[string][]string{"one.example": {"first", "second", "fifth"}}
+		if diff := cmp.Diff(want, both.keys); diff != "" {
+			t.Errorf("keys by address (-want +got):\n%s", diff)
+		}
+		refused := 0
+		for _, e := range edits {
+			if e.reason != "" {
+				refused++
+				if n := strings.Count(log, e.reason); n == 0 {
+					t.Errorf("%s: the log does not contain %q", e.name, e.reason)
+				}
+			}
+		}
+		if n := strings.Count(log, "key not read again"); n != refused {
+			t.Errorf("%d log lines about a key that was not read, want one for each of %d edits", n, refused)
+		}
+		if strings.Contains(log, "secret") {
+			t.Error("a password is in the log")
+		}
+	})
+}
+
+func TestFileDecidesWhatStaysQueued(t *testing.T) {
+	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
+	file := func(job string) { p.write(`{version: 1, service: {url: "sim://"}, jobs: {` + job + `}}`) }
+	queued := func() (n int) {
+		p.opened(func(prog *program) (err error) {
+			n, err = prog.Engine.Store.Queue.Queued(queue.Filter{})
+			return err
+		})
+		return n
+	}
+	file(`tea: {search: {query: tea}, enrich: {details: {}, comments: {}}}`)
+	p.opened(func(prog *program) error {
+		return prog.Engine.Store.DB.Update(func(tx *store.Tx) error {
+			_, err := prog.Engine.Store.Queue.Enqueue(tx, []queue.Task{
+				{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
+				{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
+			})
+			return err
+		})
+	})
+	if n := queued(); n != 3 {
+		t.Errorf("%d calls are queued while all are wanted", n)
+	}
+	file(`chai: {was: tea, search: {query: tea}, enrich: {details: {}}}`)
+	if n := queued(); n != 2 {
+		t.Errorf("%d calls are queued after comments were taken out and the job was renamed", n)
+	}
+	file(`mate: {search: {query: mate}}`)
+	if n := queued(); n != 1 {
+		t.Errorf("%d calls are queued after the job has gone", n)
+	}
+}
+
+// TestSimulatorReadsListsAsTheyAreSent with each value of service.arrays: all queries of a list are used.
+func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
+	hits := map[string]string{}
+	for _, arrays := range []string{"repeat", "bracket", "comma"} {
+		bubble(t, "{version: 1, service: {url: 'sim://', arrays: "+arrays+"}, jobs: {tea: {search: {query: tea}}}}", func(p *person) {
+			p.must("search", "home espresso", "minecraft")
+			hits[arrays] = p.ask("select string_agg(video_id, ' ' order by rank) from outliers_history")
+		})
+	}
+	if hits["repeat"] == "" || hits["bracket"] != hits["repeat"] || hits["comma"] != hits["repeat"] {
+		t.Errorf("the hits are %v", hits)
+	}
+}
+
+// TestOnlyAnEmptyStateIsDiscarded: if two processes find no state, the second one opens the state that the first has
+// created meanwhile, and must not remove it.
+func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
+	bubble(t, `{version: 1, service: {url: "sim://"}, jobs: {tea: {search: {query: tea}}}}`, func(p *person) {
+		folder := filepath.Join(p.dir, "data", "state")
+		for end, kept := range map[int64]bool{0: false, 3: true} {
+			p.opened(func(prog *program) error {
+				return prog.discard(&load.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
+			})
+			if missing(folder) == kept {
+				t.Errorf("a state with %d answers is there: %v, want %v", end, !kept, kept)
+			}
+		}
+		p.opened(func(prog *program) error { return prog.discard(context.Canceled, folder) })
+		if missing(folder) {
+			t.Error("a state went because a command was stopped")
+		}
+	})
+}
+
+// TestForgetNamesALakeThatIsNotListed: a lake that the job file listed before is not erased.
+func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
+	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
+	p.write(`
+version: 1
+service: {url: "sim://", limit: 6000/min}
+budget: {per_month: 1000}
+jobs: {tea: {search: {query: tea}}}
+`)
+	p.must("run")
+	forget := []string{"forget", "--dry-run", "--video", "dQw4w9WgXcQ"}
+	if out := p.must(forget...); strings.Contains(out, "any more") {
+		t.Errorf("without a lake: %s", out)
+	}
+	p.opened(func(p *program) error { return p.Engine.Store.Runs.SinkPublished("iceberg", 1) })
+	if out := p.must(forget...); !strings.Contains(out, "No sink of the job file writes the lake that was filled until 20") {
+		t.Errorf("with one: %s", out)
+	}
+	p.opened(func(p *program) error {
+		lake := &job.Lake{Catalog: "postgres://me:secret@db.example.com/lake?password=secret&sslmode=disable", Namespace: "old"}
+		return p.Engine.Store.Runs.SinkAt("iceberg", lake.Place())
+	})
+	out := p.must(forget...)
+	if !strings.Contains(out, "writes namespace old of the lake postgres://db.example.com/lake?sslmode=disable any more") {
+		t.Errorf("with one whose place is known: %s", out)
+	}
+}

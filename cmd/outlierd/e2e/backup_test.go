@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"outlierd/cmd/outlierd/programtest"
+	"outlierd/sinks/bucket/buckettest"
+)
+
+const backupAddress = "s3://outliers/backups"
+
+// bucketWorld is a world whose state is larger than one part of an upload, and a store on loopback.
+type bucketWorld struct {
+	*testWorld
+	store *buckettest.Server
+	env   []string
+}
+
+func newBucketWorld(t *testing.T) *bucketWorld {
+	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	w.write(keptJobs)
+	w.mustRun("run", "coffee")
+	file := filepath.Join(w.dir, "data", "state", "state.db")
+	if err := programtest.ExecSQLite(file, "create table filler as select randomblob(9000000) as x"); err != nil {
+		t.Fatal(err)
+	}
+	store := buckettest.New("outliers")
+	server := httptest.NewServer(store)
+	t.Cleanup(server.Close)
+	return &bucketWorld{w, store, programtest.StoreVariables(server.URL)}
+}
+
+// try runs the program, kills it when the context ends, and returns what it printed.
+func (w *bucketWorld) try(ctx context.Context, args ...string) (output string, err error) {
+	cmd, out := w.command(ctx, args...)
+	cmd.Env = append(cmd.Env, w.env...)
+	err = cmd.Run()
+	return out.String(), err
+}
+
+func (w *bucketWorld) must(args ...string) string {
+	w.Helper()
+	output, err := w.try(w.Context(), args...)
+	if err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// hasOne checks that the bucket has a single undamaged backup, and nothing else.
+func (w *bucketWorld) hasOne() {
+	w.Helper()
+	w.must("backup", "--check", backupAddress)
+	if n := len(w.store.Objects()); n != 2 || w.store.Uploads() > 0 {
+		w.Errorf("the bucket has %d objects and %d unfinished uploads, want a copy and its manifest",
+			n, w.store.Uploads())
+	}
+	if left, err := filepath.Glob(filepath.Join(w.dir, "data", "state", "tmp", "*")); err != nil || len(left) > 0 {
+		w.Errorf("left in the state folder: %v (%v), want nothing", left, err)
+	}
+}
+
+// TestKilledBackupKeepsThePreviousOne kills backups to a bucket and restores at every fourth of their requests,
+// from a random one on, or with -long at each of them: before the store processes it, and after.
+func TestKilledBackupKeepsThePreviousOne(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	w.must("backup", backupAddress)
+	first, step := 1+rand.Int64N(4), int64(4)
+	if *long {
+		first, step = 1, 1
+	}
+	for _, processed := range []bool{false, true} {
+		for last := first; w.killAtRequest(last, processed, "backup", backupAddress); last += step {
+			w.must("backup", "--check", backupAddress)
+		}
+		w.hasOne()
+	}
+	if err := os.Rename(filepath.Join(w.dir, "data"), filepath.Join(w.dir, "lost")); err != nil {
+		t.Fatal(err)
+	}
+	for last := first; w.killAtRequest(last, false, "restore", backupAddress, "--spent", "3"); last += step {
+		if w.has("data/state") {
+			t.Fatalf("killed at request %d: a state was created", last)
+		}
+	}
+	if !w.has("data/state") || w.has("data/state.restore") {
+		t.Error("the state was not restored")
+	}
+}
+
+// killAtRequest runs the program and kills it at one of its requests, which the store may have processed.
+// It reports whether there were as many requests.
+func (w *bucketWorld) killAtRequest(last int64, processed bool, args ...string) (killed bool) {
+	w.Helper()
+	ctx, kill := context.WithCancel(w.Context()) // CommandContext kills with SIGKILL
+	defer kill()
+	var requests atomic.Int64
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		n := requests.Add(1)
+		if n < last || n == last+1 && processed { // the request that is passed to the store comes here again
+			return false
+		}
+		if n == last && processed {
+			w.store.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		kill()
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after it has read the body
+		<-r.Context().Done()
+		return true
+	})
+	output, err := w.try(ctx, args...)
+	w.store.SetFault(nil)
+	if killed = ctx.Err() != nil; !killed && err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return killed
+}
+
+// TestTwoBackupsToOneBucket runs a whole backup while another one is about to end, and while it uploads. Whether
+// they are the first in the bucket is random; with -long both cases are tested.
+func TestTwoBackupsToOneBucket(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	for at, want := range map[string]string{
+		"/backups/backup.json": "another backup to " + backupAddress + " has ended meanwhile: that one is kept, and this one is not",
+		"/backups/state-":      "another process has removed what was uploaded so far; run the command again",
+	} {
+		plays := []bool{true, false}
+		if !*long {
+			plays = []bool{rand.IntN(2) == 0}
+		}
+		for _, first := range plays {
+			t.Logf("%s: first in the bucket: %t", at, first)
+			w := newBucketWorld(t)
+			if !first {
+				w.must("backup", backupAddress)
+			}
+			var other string
+			var failed error
+			w.store.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, at) {
+					w.store.SetFault(nil)
+					other, failed = w.try(t.Context(), "backup", backupAddress)
+				}
+				return false
+			})
+			output, err := w.try(t.Context(), "backup", backupAddress)
+			if err == nil || !strings.Contains(output, want) {
+				t.Errorf("the backup that ended second: %v\n%s\nwant an error with %q", err, output, want)
+			}
+			if failed != nil {
+				t.Fatalf("the other backup: %v\n%s", failed, other)
+			}
+			w.hasOne()
+			_, name, _ := strings.Cut(other, "backups/")
+			name, _, _ = strings.Cut(name, ":")
+			if w.store.Objects()["backups/"+name] == nil {
+				t.Errorf("the backup that ended first is gone: %s", other)
+			}
+		}
+	}
+}
+
+// TestBackupAfterAnotherIsNotCleanedUp runs a whole backup when another one has replaced the manifest, but has not
+// yet removed the previous copy.
+func TestBackupAfterAnotherIsNotCleanedUp(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	var other string
+	var failed error
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/backup.json") {
+			return false
+		}
+		w.store.SetFault(nil)
+		w.store.ServeHTTP(rw, r)
+		other, failed = w.try(t.Context(), "backup", backupAddress)
+		return true
+	})
+	w.must("backup", backupAddress)
+	if failed != nil {
+		t.Fatalf("the other backup: %v\n%s", failed, other)
+	}
+	w.hasOne()
+}
+
+// TestBackupSucceedsIfItsLastAnswerIsLost: the store replaces the manifest and then answers with an error. The
+// request is sent again and refused, but the backup is complete.
+func TestBackupSucceedsIfItsLastAnswerIsLost(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/backup.json") {
+			return false
+		}
+		w.store.SetFault(nil)
+		w.store.ServeHTTP(httptest.NewRecorder(), r)
+		buckettest.Refuse(rw, http.StatusServiceUnavailable, "SlowDown")
+		return true
+	})
+	output := w.must("backup", backupAddress)
+	w.hasOne()
+	for key := range w.store.Objects() {
+		if strings.HasPrefix(key, "backups/state-") && !strings.Contains(output, key) {
+			t.Errorf("the bucket has %s, but not the last backup: %s", key, output)
+		}
+	}
+}

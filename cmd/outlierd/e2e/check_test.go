@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outlierd/cmd/outlierd/programtest"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
+)
+
+// TestCheckBesideADaemon checks while a daemon publishes: rows that a sink received during the check are not damage.
+func TestCheckBesideADaemon(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	w.write(strings.Replace(keptJobs, "  tea: {", "  tea: {every: 6h, ", 1))
+	w.mustRun("run", "coffee")
+	runs, rows := 2, 60_000
+	if *long {
+		runs, rows = 3, 200_000
+	}
+	// A large table, so that the check of the state takes as long as a run.
+	large := fmt.Sprintf(`CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT i, randomblob(300) AS x FROM n; CREATE INDEX large_x ON large (x)`, rows)
+	if err := programtest.ExecSQLite(filepath.Join(w.dir, "data", "state", "state.db"), large); err != nil {
+		t.Fatal(err)
+	}
+	stop := w.daemon()
+	ended := make(chan error)
+	go func() {
+		for range runs {
+			cmd, out := w.command(t.Context(), "run", "tea", "--again")
+			if err := cmd.Run(); err != nil {
+				ended <- fmt.Errorf("%w: %s", err, out)
+				return
+			}
+		}
+		ended <- nil
+	}()
+	for checks := 0; ; checks++ {
+		select {
+		case err := <-ended:
+			if err != nil || checks == 0 {
+				t.Fatalf("runs during %d checks: %v, want success, and at least one check", checks, err)
+			}
+			stop()
+			w.sound()
+			return
+		default:
+			w.mustRun("check")
+		}
+	}
+}
+
+// TestCheckDoesNotLockThePrivateFile, so that a run that starts meanwhile can write to it. After a publication the
+// private file has the bytes of the published file, which check reads instead. If they differ, check reads the private
+// file, unless it is in use.
+func TestCheckDoesNotLockThePrivateFile(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	w.write(keptJobs)
+	w.mustRun("run", "coffee")
+	private := filepath.Join(w.dir, "data", "state", duckdb.PrivateName)
+	held := w.hold(private)
+	for _, command := range [][]string{{"check"}, {"check", "--read-data"}} {
+		if output := w.mustRun(command...); !strings.Contains(output, duckdb.PrivateName+" holds") {
+			t.Errorf("%v: the private file was not checked:\n%s", command, output)
+		}
+	}
+	if _, err := held.Exec(t.Context(), "CREATE TABLE held.more AS SELECT 1 AS a; CHECKPOINT held"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(private + ".wal"); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if output := w.mustRun("check"); strings.Contains(output, duckdb.PrivateName) {
+		t.Errorf("a file in use was checked:\n%s", output)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if output := w.mustRun("check"); !strings.Contains(output, duckdb.PrivateName) {
+		t.Errorf("the private file was not checked:\n%s", output)
+	}
+}
+
+// hold opens a DuckDB file as its writer does, under the name held.
+func (w *testWorld) hold(path string) *database.DB {
+	w.Helper()
+	db, err := database.Open(w.Context(), database.Options{Memory: 64 << 20})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := db.Exec(w.Context(), "ATTACH "+database.Text(path)+" AS held"); err != nil {
+		w.Fatal(err)
+	}
+	return db
+}

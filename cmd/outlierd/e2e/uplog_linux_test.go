@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/outlier/simulator"
+)
+
+// TestUnreadLogStopsNothing: the process that reads the log of a daemon ends, or stops reading. The schedule
+// continues, and the daemon stops in time with exit code 0.
+func TestUnreadLogStopsNothing(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	for name, lost := range map[string]func(*os.File) error{
+		"reader ended":   (*os.File).Close,
+		"reader stalled": func(*os.File) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, simulator.Options{Seed: 5, Limit: 1_000_000})
+			w.write(`
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+sinks: [{parquet: parquet}]
+budget: {per_month: 1000}
+jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
+`)
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			const room = 4096 // bytes, the minimum capacity of a pipe
+			if _, err := unix.FcntlInt(write.Fd(), unix.F_SETPIPE_SZ, room); err != nil {
+				t.Fatal(err)
+			}
+			d := w.upWithOutput(write)
+			if err := write.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReaderSize(read, 16).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if err := lost(read); err != nil {
+				t.Fatal(err)
+			}
+			const runs = 12 // enough for their log lines to fill the pipe
+			for until := time.Now().Add(time.Minute); w.service.Books().Total.Calls <= runs; time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(until) {
+					t.Fatalf("%d calls were made within a minute, want one of each of %d runs",
+						w.service.Books().Total.Calls, runs+1)
+				}
+			}
+			if ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",tea,ok"); ended < runs {
+				t.Errorf("%d runs ended, want %d", ended, runs)
+			}
+			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
+				t.Errorf("the stop took %s and ended with %s, want exit code 0 in time", took, d.cmd.ProcessState)
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// The exit codes that docs/commands.md documents.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartial     = 3
+	exitHeld        = 6
+	exitInterrupted = 130
+)
+
+// testWorld is a folder with a job file, a service that listens on loopback, and
+// the program as a process of its own.
+type testWorld struct {
+	testing.TB
+	dir     string
+	service *simulator.Service
+	url     string
+
+	reader *database.DB // has the published file open, as described by read; nil before the first query
+	read   os.FileInfo
+}
+
+func newWorld(t testing.TB, o simulator.Options) *testWorld {
+	service := simulator.New(o)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	return &testWorld{TB: t, dir: t.TempDir(), service: service, url: server.URL}
+}
+
+func (w *testWorld) write(jobs string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "jobs.yaml"), []byte(jobs), 0o644); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// command returns a command of the program, ready to start.
+func (w *testWorld) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	cmd := exec.CommandContext(ctx, "outlierd", args...)
+	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), "OUTLIERD_URL="+w.url, "OUTLIERD_KEY=demo")
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd, out
+}
+
+func (w *testWorld) mustRun(args ...string) string {
+	w.Helper()
+	cmd, out := w.command(w.Context(), args...)
+	if err := cmd.Run(); err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out.String()
+}
+
+func (w *testWorld) published() string { return filepath.Join(w.dir, "data", "outliers.duckdb") }
+
+// parquet returns the Parquet files of a table, as DuckDB reads them.
+func (w *testWorld) parquet(table string) string {
+	folder := strings.ReplaceAll(table, ".", "_")
+	return fmt.Sprintf("read_parquet('%s/**/*.parquet', hive_partitioning = false)", filepath.Join(w.dir, "data", "parquet", folder))
+}
+
+// rows returns all rows of a table or table function, decoded from JSON.
+func (w *testWorld) rows(from string) (rows []object) {
+	w.Helper()
+	w.query(fmt.Sprintf("select to_json(t)::varchar from %s t", from), func(values []any) {
+		var row object
+		if err := json.Unmarshal([]byte(values[0].(string)), &row); err != nil {
+			w.Fatal(err)
+		}
+		// JSON is a text in Parquet, which has no such type.
+		for _, name := range []string{"extra", "is_live_broadcast"} {
+			if text, ok := row[name].(string); ok {
+				var inner any
+				if json.Unmarshal([]byte(text), &inner) == nil {
+					row[name] = inner
+				}
+			}
+		}
+		rows = append(rows, row)
+	})
+	return rows
+}
+
+// query queries the published file.
+func (w *testWorld) query(text string, row func([]any)) {
+	w.Helper()
+	rows, err := w.open().Query(w.Context(), text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, values := range rows {
+		all := make([]any, len(values))
+		for i, v := range values {
+			all[i] = v
+		}
+		row(all)
+	}
+}
+
+// open opens the published file for reading, and keeps it open until another file is published: starting DuckDB
+// takes as long as twenty queries.
+func (w *testWorld) open() *database.DB {
+	w.Helper()
+	info, err := os.Stat(w.published())
+	if err != nil {
+		w.Fatal(err)
+	}
+	if w.reader != nil && os.SameFile(info, w.read) {
+		return w.reader
+	}
+	w.close()
+	w.Cleanup(w.close)
+	db, err := database.Open(w.Context(), database.Options{Memory: 512 << 20})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.reader, w.read = db, info
+	if _, err := db.Exec(w.Context(), "ATTACH "+database.Text(w.published())+" AS warehouse (READ_ONLY); USE warehouse"); err != nil {
+		w.Fatal(err)
+	}
+	return db
+}
+
+func (w *testWorld) close() {
+	if w.reader == nil {
+		return
+	}
+	if err := w.reader.Close(); err != nil {
+		w.Error(err)
+	}
+	w.reader = nil
+}
+
+// sameInBothSinks compares every data table in DuckDB and in Parquet.
+func (w *testWorld) sameInBothSinks() {
+	w.Helper()
+	for _, table := range schema.Tables() {
+		if matches, _ := filepath.Glob(filepath.Join(w.dir, "data", "parquet", table.FileName(), "*")); len(matches) == 0 {
+			if n := len(w.rows(table.Name)); n > 0 {
+				w.Errorf("table %s has %d rows in DuckDB and no file in Parquet", table.Name, n)
+			}
+			continue
+		}
+		if w.alike(table.Name, w.parquet(table.Name)) {
+			continue
+		}
+		duck, files := texts(w.rows(table.Name)), texts(w.rows(w.parquet(table.Name)))
+		if diff := difference(duck, files); diff != "" {
+			w.Errorf("table %s differs between DuckDB (-) and Parquet (+):\n%s", table.Name, diff)
+		}
+	}
+}
+
+// alike compares two tables or table functions, except for some columns, by the sums of the hashes of their rows.
+// That takes a tenth of the CPU of comparing rows as JSON, which is needed to show differences, and is stricter:
+// nulls in lists count.
+func (w *testWorld) alike(a, b string, but ...string) bool {
+	w.Helper()
+	return w.fingerprint("all", a, but) == w.fingerprint("all", b, but)
+}
+
+// fingerprint returns a hash of the rows, all or distinct, except for some columns.
+func (w *testWorld) fingerprint(which, from string, but []string) (sum string) {
+	w.Helper()
+	var columns []string
+	w.query("describe from "+from, func(values []any) {
+		if name := values[0].(string); !slices.Contains(but, name) {
+			columns = append(columns, database.Name(name))
+		}
+	})
+	slices.Sort(columns)
+	names := strings.Join(columns, ", ")
+	w.query(fmt.Sprintf("select concat_ws(' ', count(*), sum(h)) from (select %s hash(%s)::hugeint as h from %s)", which, names, from),
+		func(values []any) { sum = fmt.Sprint(names, values) })
+	return sum
+}
+
+// booksAgree compares the ledger with the books of the service.
+func (w *testWorld) booksAgree() {
+	w.Helper()
+	var held outlier.Credits
+	for _, row := range w.rows("ops.credits") {
+		if row["outcome"] == "spent" || row["outcome"] == "unknown" {
+			held += outlier.Credits(row["price"].(float64))
+		}
+	}
+	if books := w.service.Books(); books.Total.Spent() != held {
+		w.Errorf("the ledger has %d credits, want %d as the service charged", held, books.Total.Spent())
+	}
+}

@@ -1,0 +1,79 @@
+// Package programtest runs the program in tests: as the commands of scripts, and as processes of Go tests. The test
+// binary itself is the program.
+package programtest
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+	_ "unsafe" // for linkname
+
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.
+// Each package with such tests calls it as its TestMain, with the program's Main.
+func Main(m *testing.M, program func() int) {
+	testscript.Main(tests{m}, map[string]func(){"outlierd": func() {
+		if os.Getenv(ShortMinutes) != "" {
+			durationUnits['m'] = time.Second
+		}
+		if os.Getenv(patientCommands) != "" {
+			askFor = WaitMost
+		}
+		os.Exit(program())
+	}})
+}
+
+// tests runs the tests, if this process is not the program.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	decompress()
+	// Commands are short: by default Go would collect garbage once already while their packages are initialized,
+	// which is a quarter of the CPU of starting one.
+	if os.Getenv("GOGC") == "" {
+		if err := os.Setenv("GOGC", "400"); err != nil {
+			panic(err)
+		}
+	}
+	// Many tests wait for processes, so that more of them at a time use all processors. A flag on the command line, which
+	// is parsed later, overrides this.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	return t.M.Run()
+}
+
+// ShortMinutes is an environment variable that lets the minutes of the job file last a second, so that tests of
+// schedules are short.
+const ShortMinutes = "OUTLIERD_TEST_SHORT_MINUTES"
+
+// patientCommands is an environment variable that lets commands wait longer for a daemon, for tests on a busy machine.
+const patientCommands = "OUTLIERD_TEST_PATIENCE"
+
+// WaitMost is the maximum wait for what takes seconds on an idle machine.
+const WaitMost = 2 * time.Minute
+
+// Both are variables of the program that only tests change.
+//
+//go:linkname durationUnits outlierd/sync/job.units
+var durationUnits map[byte]time.Duration
+
+//go:linkname askFor outlierd/cmd/outlierd/command.askFor
+var askFor time.Duration
+
+// decompress creates Arrow's decompressor outside of any bubble of virtual time: it is shared by all tests and has
+// channels, which must not belong to the bubble of the first one.
+func decompress() {
+	codec, err := compress.GetCodec(compress.Codecs.Zstd)
+	if err != nil {
+		panic(err)
+	}
+	text := []byte("made outside of any bubble")
+	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
+}

@@ -1,0 +1,45 @@
+package programtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Searches returns a job file with three searches of so many pages. They enrich the top hits, or with 0 all. The address
+// and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
+func Searches(pages, top int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\nbudget: {per_month: 1000}\njobs:\n")
+	limit := ""
+	if top > 0 {
+		limit = fmt.Sprintf("top: %d", top)
+	}
+	for i, query := range []string{"home espresso", "moka pot", "minecraft"} {
+		fmt.Fprintf(&b, "  search-%d:\n    search: {query: [%s], sort: z_score desc, pages: %d}\n", i, query, pages)
+		b.WriteString("    enrich:\n      sort: z_score desc\n")
+		for _, op := range []string{"channel_videos", "channel_shorts", "details", "comments", "transcript"} {
+			fmt.Fprintf(&b, "      %s: {%s}\n", op, limit)
+		}
+	}
+	return b.String()
+}
+
+// Contains fails the test for each part that is not in a text.
+func Contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+}
+
+// RacesLittle skips a test in short mode, which is used with the race detector: its commands run one after the other,
+// and have little concurrency.
+func RacesLittle(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one command after the other; the ordinary run plays it")
+	}
+}
