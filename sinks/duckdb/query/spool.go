@@ -52,12 +52,18 @@ func readSpooled(ctx context.Context, conn driver.Conn, rows int64, row func([]a
 	return nil
 }
 
-// readAny is [read] for a result of any size. Only results that no table can have, such as that of EXPLAIN, are in
-// memory.
+// ofCatalog matches queries that may list tables or columns, among which the temporary table would be.
+var ofCatalog = regexp.MustCompile(`(?i)\bduckdb_|information_schema|\bpragma_|sqlite_|pg_|\bshow\b|\bdescribe\b`)
+
+// readAny is [read] for a result of any size. Only results that no table can have, such as that of EXPLAIN, and lists
+// of tables and columns are in memory.
 func readAny(
 	ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error,
 ) error {
-	names := spoolable(conn, text)
+	var names []string
+	if !ofCatalog.MatchString(text) {
+		names = spoolable(conn, text)
+	}
 	if names == nil {
 		return read(ctx, conn, text, columns, row)
 	}

@@ -104,3 +104,26 @@ func TestLackOfMemoryHasARemedy(t *testing.T) {
 		}
 	}
 }
+
+// TestCatalogHasOnlyThePublishedTables: the temporary table is in no list of tables or columns.
+func TestCatalogHasOnlyThePublishedTables(t *testing.T) {
+	path := publishEmpty(t).Path
+	for _, sql := range []string{
+		"select table_name from duckdb_tables()", "select table_name from duckdb_columns()", "show all tables",
+		"select table_name from information_schema.tables", "select name from sqlite_master", "select relname from pg_class",
+	} {
+		n := 0
+		err := Run(t.Context(), path, sql, nil, func(row []any) error {
+			n++
+			for _, value := range row {
+				if value == "spooled" {
+					t.Errorf("%s: a row with table spooled: %v", sql, row)
+				}
+			}
+			return nil
+		})
+		if err != nil || n == 0 {
+			t.Errorf("%s: %d rows and error %v, want the published tables", sql, n, err)
+		}
+	}
+}
