@@ -56,6 +56,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	http1.SetHTTP1(true)
 	fresh := &http.Transport{
 		Proxy:                  proxy,
+		OnProxyConnectResponse: proxyRefusal,
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -187,6 +188,16 @@ func proxy(r *http.Request) (*url.URL, error) {
 		return nil, errors.New("the proxy address in the environment (HTTPS_PROXY, HTTP_PROXY) cannot be read")
 	}
 	return u, nil
+}
+
+// proxyRefusal returns an error if a proxy does not connect to the service. net/http would return the words
+// of the proxy's status line alone, such as "Forbidden", as if the service had said so.
+func proxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("the proxy %s refused the connection: HTTP %d %s; check HTTPS_PROXY",
+		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // CheckURL parses the base address of a service, and returns it without a trailing slash. It must be

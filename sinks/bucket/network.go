@@ -3,9 +3,11 @@ package bucket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -19,9 +21,19 @@ const Patience = 20 * time.Second
 // patience, but may take any time in total. After a timeout, all other requests fail.
 func Network(patience time.Duration) http.RoundTripper {
 	return &failFast{transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: Dial(patience),
+		Proxy: http.ProxyFromEnvironment, OnProxyConnectResponse: proxyRefusal, DialContext: Dial(patience),
 		MaxIdleConnsPerHost: atOnce, IdleConnTimeout: patience / 2, TLSHandshakeTimeout: patience,
 	}}
+}
+
+// proxyRefusal returns an error if a proxy does not connect to the store. net/http would return the words of
+// the proxy's status line alone, such as "Forbidden", as if the store had said so.
+func proxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("the proxy %s refused the connection: HTTP %d %s; check HTTPS_PROXY",
+		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // Dial returns a function that opens connections with an idle timeout.
