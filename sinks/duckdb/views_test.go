@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -344,5 +345,32 @@ func TestOperationsTablesGainColumnsInTheMiddle(t *testing.T) {
 	columns := results(t, dir, "SELECT last(column_name ORDER BY column_index) AS last FROM duckdb_columns() WHERE table_name = 'credits'")
 	if diff := cmp.Diff([]sinktest.Row{{"last": "cap_job_month"}}, columns); diff != "" {
 		t.Errorf("the file is not like an older one (-want +got):\n%s", diff)
+	}
+}
+
+// TestFileOfAnOldStorageVersionGainsWhatItLacks: DuckDB refuses there to declare how texts that repeat are
+// compressed.
+func TestFileOfAnOldStorageVersionGainsWhatItLacks(t *testing.T) {
+	dir := t.TempDir()
+	o := whole(dir)
+	if err := os.MkdirAll(filepath.Dir(o.Private), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := database.Open(t.Context(), database.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(t.Context(), "ATTACH "+database.Text(o.Private)+` AS old (STORAGE_VERSION 'v1.0.0');
+		CREATE TABLE old.transcripts (video_id VARCHAR, _response_id BIGINT)`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := openWhole(t, dir)
+	run := sinktest.Row{"run_id": "r", "job": "coffee", "status": "ok", "trigger": "manual", "started_at": time.Unix(1, 0).UTC()}
+	tell(t, s, map[*schema.Table][]sinktest.Row{schema.OpsRuns: {run}})
+	rows := results(t, dir, `SELECT job, (SELECT count(*) FROM duckdb_columns()
+		WHERE table_name = 'transcripts' AND column_name = 'transcript') AS columns FROM ops.runs`)
+	if diff := cmp.Diff([]sinktest.Row{{"job": "coffee", "columns": int64(1)}}, rows); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -56,7 +56,21 @@ func (c column) definition() string {
 	case c.text:
 		return Name(c.name) + " VARCHAR USING COMPRESSION zstd"
 	}
-	return Name(c.name) + " VARCHAR USING COMPRESSION dict_fsst"
+	return Name(c.name) + " VARCHAR" + dictionaries
+}
+
+// dictionaries is the compression of texts that repeat.
+const dictionaries = " USING COMPRESSION dict_fsst"
+
+// lacksDictionaries reports whether the file has a storage version before v1.3, as one of an older version of
+// this program has until its next vacuum. DuckDB then refuses to declare this compression.
+func (db *DB) lacksDictionaries(ctx context.Context) (bool, error) {
+	rows, err := db.Query(ctx, `SELECT coalesce(tags['storage_version'] < 'v1.3', false) FROM duckdb_databases()
+		WHERE database_name = 'warehouse'`)
+	if err != nil {
+		return false, fmt.Errorf("read the storage version of the file: %w", err)
+	}
+	return rows[0][0].(bool), nil
 }
 
 // Checkpoint writes the log of the warehouse into its file. Columns of text that were declared without
@@ -223,6 +237,13 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	ddl = append(ddl, markChanges(have[[2]string{"outlierd", "marks"}])...)
 	if len(ddl) > 0 {
 		all := "BEGIN; " + createSchemas + "; " + strings.Join(ddl, "; ") + "; COMMIT; CHECKPOINT warehouse"
+		old, err := db.lacksDictionaries(ctx)
+		if err != nil {
+			return err
+		}
+		if old {
+			all = strings.ReplaceAll(all, dictionaries, "")
+		}
 		if err := db.define(ctx, all); err != nil {
 			return fmt.Errorf("declare tables: %w", err)
 		}
