@@ -38,7 +38,6 @@ type packed struct {
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
-	recent  recent
 }
 
 func newPacker() (*packer, error) {
@@ -64,11 +63,6 @@ func (p *packer) pack(a *outlier.Answer) packed {
 	}
 	sum := sha256.Sum256(kept.body)
 	kept.sum = sum[:]
-	if kept.encoding == asGzip {
-		if plain, err := a.JSON(); err == nil {
-			p.recent.put(kept.sum, plain)
-		}
-	}
 	return kept
 }
 
@@ -88,11 +82,6 @@ type opener struct {
 // open returns the plain body, valid until the next call. It fails if the body cannot be decompressed,
 // such as a truncated one.
 func (o *opener) open(k packed) ([]byte, error) {
-	if k.encoding == asGzip {
-		if body := o.packer.recent.take(k.sum); body != nil {
-			return body, nil
-		}
-	}
 	body, err := o.inflate(k)
 	if err != nil {
 		return nil, fmt.Errorf("decompress %d bytes: %w", len(k.body), err)
