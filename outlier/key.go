@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 )
 
 // Key is the account's secret (interface, Authentication). Printed, logged or marshalled, it is always
@@ -15,7 +16,10 @@ import (
 //
 // The text is behind a pointer because fmt cannot call the methods of an unexported field: for a Key
 // inside another struct it prints only an address.
-type Key struct{ text *string }
+type Key struct {
+	text  *string
+	forms func() []form // what [Key.scrub] looks for in each answer; a function, as fmt prints what is in a slice
+}
 
 const redacted = "[redacted]"
 
@@ -33,7 +37,9 @@ func NewKey(text string) (Key, error) {
 				"at position %d of %d; copy it again without quotes or line breaks", i+1, len(text))
 		}
 	}
-	return Key{&text}, nil
+	k := Key{text: &text}
+	k.forms = sync.OnceValue(k.makeForms)
+	return k, nil
 }
 
 // IsZero reports whether k is the zero Key.

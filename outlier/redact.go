@@ -35,11 +35,8 @@ func (k Key) redact(s string) string {
 
 // scrub removes the key from bytes from outside. It reports whether they contained the key, and returns b
 // itself if not.
-func (k Key) scrub(b []byte) (clean []byte, held bool) { return k.remove(k.forms(), b) }
-
-// remove is scrub for a caller that already has the key's forms.
-func (k Key) remove(forms []form, b []byte) (clean []byte, held bool) {
-	if !mayHold(b, forms) {
+func (k Key) scrub(b []byte) (clean []byte, held bool) {
+	if k.IsZero() || !mayHold(b, k.forms()) {
 		return b, false
 	}
 	pattern := k.pattern()
@@ -53,11 +50,8 @@ func (k Key) remove(forms []form, b []byte) (clean []byte, held bool) {
 // form is a text that an answer with the key must contain, and the result of [fold] for it.
 type form struct{ plain, folded []byte }
 
-// forms returns the key and its base64 forms, without duplicates; none for the zero key.
-func (k Key) forms() (all []form) {
-	if k.IsZero() {
-		return nil
-	}
+// makeForms returns the key and its base64 forms, without duplicates.
+func (k Key) makeForms() (all []form) {
 	texts := append(k.base64(), k.sent())
 	slices.Sort(texts)
 	for _, text := range slices.Compact(texts) {
@@ -69,9 +63,6 @@ func (k Key) forms() (all []form) {
 // mayHold reports whether b may contain the key with these forms. That is much faster to decide than
 // where it is.
 func mayHold(b []byte, forms []form) bool {
-	if len(forms) == 0 {
-		return false
-	}
 	folded := fold(b)
 	escaped := len(folded) != len(b) || len(b) > 0 && &folded[0] != &b[0]
 	if escaped {
@@ -199,10 +190,9 @@ var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\
 // redact removes the key from an answer that has just arrived. A body that contains it is stored
 // decompressed.
 func (a *Answer) redact(k Key) {
-	forms := k.forms()
 	for _, values := range a.Header {
 		for i, value := range values {
-			clean, _ := k.remove(forms, []byte(value))
+			clean, _ := k.scrub([]byte(value))
 			values[i] = string(clean)
 		}
 	}
@@ -216,7 +206,7 @@ func (a *Answer) redact(k Key) {
 		}
 		plain = opened
 	}
-	if clean, held := k.remove(forms, plain); held {
+	if clean, held := k.scrub(plain); held {
 		a.Body, a.Encoding, a.opened = clean, "", nil
 	}
 }

@@ -245,10 +245,11 @@ func (l *Limiter) Status() Status {
 	l.core.notAfter(now)
 	l.core.forget(now)
 	q, r := l.core.ours(), l.core.rule()
+	believed, configured := l.core.believed(), l.core.quota
 	s := Status{
 		Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1),
 		Foreign: l.core.Log.others(),
-		Learned: l.core.believed().rate() != l.core.quota.rate(),
+		Learned: believed != configured && believed.rate() != configured.rate(),
 	}
 	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.inFlight)
 	if l.core.Blocked.After(now) {
