@@ -241,6 +241,36 @@ jobs:
 	})
 }
 
+// TestWorstCaseOfACycleCountsDaysOfTheCalendar: the days left, also if one of them has 23 or 25 hours.
+func TestWorstCaseOfACycleCountsDaysOfTheCalendar(t *testing.T) {
+	for begin, days := range map[string]outlier.Credits{
+		"2000-03-25T23:30:00+01:00": 7, // to 31 March, with the 23 hours of the 26th
+		"2000-10-10T00:30:00+02:00": 22,
+		"2000-10-29T00:00:00+02:00": 3, // with the 25 hours of this day
+		"2000-10-31T23:58:00+01:00": 1,
+	} {
+		bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+timezone: Europe/Berlin
+budget: {per_month: 2000, per_day: 6}
+jobs:
+  often: {every: 1m, search: {query: [home espresso], pages: 9}}
+`, func(w *workshop) {
+			now, err := time.Parse(time.RFC3339, begin)
+			if err != nil {
+				w.Fatal(err)
+			}
+			time.Sleep(time.Until(now))
+			w.inspect(func(e *engine.Engine) {
+				if f, err := forecasts(e).Forecast(w.ctx); err != nil || f.Cycle.Worst != 6*days {
+					t.Errorf("%s: %+v (%v), want %d days of 6 credits at worst", begin, f.Cycle, err, days)
+				}
+			})
+		})
+	}
+}
+
 func TestConfirmationAppliesAllCaps(t *testing.T) {
 	for caps, want := range map[[2]string]outlier.Credits{
 		{"per_month: 9000", "{}"}:                          500*2*plan.Attempts + 2*plan.Attempts,

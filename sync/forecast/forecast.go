@@ -222,10 +222,9 @@ func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
 	if most == nil {
 		return math.MaxInt64, nil
 	}
-	day := ledger.Day(now, r.Facts.Config.Timezone)
-	today, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: day})
-	days := outlier.Credits((c.To.Sub(now) + 24*time.Hour - 1) / (24 * time.Hour))
-	return max(0, days**most-today), err
+	zone := r.Facts.Config.Timezone
+	today, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, zone)})
+	return max(0, outlier.Credits(ledger.Days(now, c.To, zone))**most-today), err
 }
 
 // project computes the end of the cycle if its runs cost as much as earlier ones.

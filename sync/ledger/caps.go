@@ -115,6 +115,15 @@ func Day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format(time.DateOnly)
 }
 
+// Days returns how many days of loc have a part between two instants.
+func Days(from, to time.Time, loc *time.Location) (n int) {
+	for ; from.Before(to); n++ {
+		year, month, day := from.In(loc).Date()
+		from = beginning(year, month, day+1, loc)
+	}
+	return n
+}
+
 // Cycle returns the key of the billing cycle that t falls in, the day on which the cycle began:
 // "2026-11-14". A cycle begins on the given day of the month, or on the month's last day if the
 // month is shorter.
