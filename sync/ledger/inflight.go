@@ -85,15 +85,16 @@ func (l *Ledger) recoverInFlight(tx *store.Tx) error {
 	if read != nil { // left by a power failure
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day,
-		cycle, caps,
-			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 'unknown', '', '', '', 0, ?8, ?9, 0, 0, 0,
-		'the process ended before an answer was kept'
-		WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE id > ?10 AND run = ?1 AND op = ?4 AND entity = ?5
-		AND attempt = ?7)`,
-		f.Run, f.Job, f.Step, string(f.Op), f.Entity, f.Params, f.Attempt, f.At, store.Micros(tx.Now()),
-		f.After)
+	var kept bool
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE id > ? AND run = ? AND op = ? AND entity = ?
+		AND attempt = ?)`, f.After, f.Run, string(f.Op), f.Entity, f.Attempt).Scan(&kept)
+	if err == nil && !kept {
+		_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day,
+			cycle, caps, reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 0, 'unknown', '', '', '', 0, ?, ?, 0, 0, 0,
+			'the process ended before an answer was kept')`,
+			f.Run, f.Job, f.Step, string(f.Op), f.Entity, f.Params, f.Attempt, f.At, store.Micros(tx.Now()))
+	}
 	if err != nil {
 		return fmt.Errorf("record the call that was in flight when the last process ended: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
@@ -32,6 +33,35 @@ func page(t testing.TB) []byte {
 	return statetest.Gzipped(t, b.String())
 }
 
+// BenchmarkOpen opens and closes a new state, as most tests do, and one that has bought a page.
+func BenchmarkOpen(b *testing.B) {
+	for name, used := range map[string]bool{"new": false, "used": true} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			s := statetest.Open(b, dir)
+			if used {
+				statetest.BeginRun(b, s, "run-1")
+				request := statetest.SearchRequest("0")
+				statetest.Buy(b, s, statetest.Capped(100), statetest.AnswerTo(request, `{}`), outlier.Charged)
+			}
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+			cpu := processorTime(b)
+			for b.Loop() {
+				s, err := state.Open(b.Context(), dir, statetest.Options())
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportCPU(b, cpu)
+		})
+	}
+}
+
 func BenchmarkSettleFree(b *testing.B) {
 	s := statetest.Open(b, b.TempDir())
 	statetest.BeginRun(b, s, "run-1")
@@ -50,6 +80,44 @@ func BenchmarkSettleFree(b *testing.B) {
 	}
 	reportCPU(b, cpu)
 	b.ReportMetric(float64(len(body)), "bytes/answer")
+}
+
+// BenchmarkDataCalls measures what the database costs of a data call, from its place in the queue to the
+// kept answer.
+func BenchmarkDataCalls(b *testing.B) {
+	s := statetest.Open(b, b.TempDir())
+	statetest.BeginRun(b, s, "run-1")
+	random := rand.NewChaCha8([32]byte{})
+	body := make([]byte, 4400)
+	if _, err := random.Read(body); err != nil {
+		b.Fatal(err)
+	}
+	const calls = 2000
+	cpu := processorTime(b)
+	for b.Loop() {
+		var tasks []queue.Task
+		for range calls {
+			id := fmt.Sprintf("%011x", random.Uint64()>>20)
+			tasks = append(tasks, queue.Task{Op: outlier.OpDetails, Entity: id, Run: "run-1", Job: "ideas"})
+		}
+		statetest.Enqueue(b, s, tasks...)
+		for {
+			task, err := s.Queue.NextTask(time.Now(), queue.Filter{Job: "ideas"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if task == nil {
+				break
+			}
+			answer := statetest.AnswerTo(statetest.DetailsRequest(task.Entity), "")
+			answer.Body, answer.Encoding = body, "gzip"
+			p := ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+				return queue.Done(tx, *task, k.Response, false, time.Time{})
+			}}
+			statetest.Buy(b, s, p, answer, outlier.Charged)
+		}
+	}
+	b.ReportMetric(float64((processorTime(b)-cpu).Microseconds())/float64(b.N)/calls, "cpu-µs/call")
 }
 
 func BenchmarkSettlePaid(b *testing.B) {
