@@ -156,7 +156,7 @@ func billionTable(months map[string]*Month) string {
 
 // parquetTable shows what current tables cost as Parquet files.
 func parquetTable(m *Measured) string {
-	b := tableOf("Rows of current tables", "a publication takes", "readers see news every", "uploaded a day, at most")
+	b := tableOf("Rows of current tables", "a publication takes", "readers see new rows every", "uploaded a day, at most")
 	const rewriting = 10e-6 // seconds of a row: BenchmarkPublishCurrent of sinks/parquet
 	for _, rows := range []float64{1e4, 1e5, 1e6, 1e7} {
 		takes := rows * rewriting
@@ -231,7 +231,7 @@ func price(p float64) string {
 
 // errorTable shows by how much the model differs from the recorded plays.
 func errorTable(t *testing.T) string {
-	b := tableOf("What", "compared", "at most off", "stated")
+	b := tableOf("What", "compared", "largest difference", "allowed")
 	for _, group := range groups {
 		n, most := 0, comparison{}
 		for _, name := range []string{"ordinary", "busy", "lake"} {
@@ -264,8 +264,8 @@ func givenTable(m *Measured) string {
 			}
 		}
 	}
-	both("best 30 hits of a search that were never among them, a day", func(s Service) string { return fmt.Sprintf("%.1f %%", 100*s.New) })
-	both("hits of a run that are different ones", func(s Service) string { return fmt.Sprintf("%.0f %%", 100*s.Distinct) })
+	both("videos that are new among the best 30 hits of a search, a day", func(s Service) string { return fmt.Sprintf("%.1f %%", 100*s.New) })
+	both("share of a run's hits that are distinct", func(s Service) string { return fmt.Sprintf("%.0f %%", 100*s.Distinct) })
 	for _, table := range append(schema.Tables(), schema.OpsTables()...) {
 		if n := m.Cost.ParquetPerRow[table.Name]; n > 0 && months(table) {
 			row(b, "Parquet: bytes of a row of "+table.Name, fmt.Sprintf("%.0f", n), "the same")
