@@ -28,10 +28,10 @@ copy, and replaces the previous one in its place when it is complete. It does no
 that has more answers: that is the backup of another state, or of a newer one.
 
 The address of a bucket is s3://BUCKET/PREFIX, or az://CONTAINER/PREFIX of Azure Blob Storage.
-It is found, as that of Parquet files is, by AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the other
-variables of AWS's own tools, or AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT and the
-others of Azure's. The copy is made in data/state/tmp first, and needs as much space there as
-the state.
+Credentials and the address of the store come from the variables of AWS's own tools, such as
+AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL, or of Azure's, such as AZURE_STORAGE_CONNECTION_STRING,
+as for Parquet files in a bucket. The copy is made in data/state/tmp first, and needs as much
+space there as the state.
 
 The job file is not copied, because it may contain a key.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +

@@ -44,8 +44,8 @@ rebuilt from it. Later answers are stripped of it as they arrive, and no call ab
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
 Tables in the data folder that no sink of the job file writes, such as those of a sink that
-was removed from it, are refused. Tables elsewhere, in a bucket or a lake that was removed from
-it, are named. Copies of the state from before an upgrade are removed.
+was removed from it, are refused. A bucket or a lake that was removed from the job file is named,
+but nothing is erased there. Copies of the state from before an upgrade are removed.
 
 Not erased: backups, log files, what was exported or notified, copies that another program
 has open, and your job file. A running daemon has to be stopped first. If the command is
