@@ -67,10 +67,13 @@ var liveScript []byte
 //go:embed ask.js
 var askScript []byte
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline,
-	"segment": url.PathEscape,
-}).ParseFS(files, "*.html"))
+// pages are parsed at the first request, since most processes of the program serve none.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline,
+		"segment": url.PathEscape,
+	}).ParseFS(files, "*.html"))
+})
 
 // head is the data of a page's head.
 type head struct{ Title, Section string }
@@ -247,7 +250,7 @@ func (s *Site) show(w http.ResponseWriter, name string, data any) {
 // status 200.
 func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
 		s.log.Error("page not shown", "page", name, "err", err)
 		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
 			http.StatusInternalServerError)
