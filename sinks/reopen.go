@@ -7,8 +7,8 @@ import (
 )
 
 // Reopening returns a sink that is opened on first use. After a failed call it is closed, and the next
-// call opens it again, because the cause may have been removed, and the cached state may be wrong. explain, unless it is
-// nil, adds to an error what to do about it.
+// call opens it again, because the cause may have been removed, and the cached state may be wrong.
+// explain, unless it is nil, adds to an error what to do about it.
 func Reopening(name string, open func(context.Context) (Sink, error), explain func(error) error) Sink {
 	if explain == nil {
 		explain = func(err error) error { return err }

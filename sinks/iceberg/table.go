@@ -187,7 +187,8 @@ func lost(err error) error {
 		return err
 	}
 	return fmt.Errorf("%v: the file is gone from the warehouse, or the catalog is an older copy: "+
-		"bring back the file or the newest catalog; or give the sink another `namespace`, which is filled from the journal", err)
+		"bring back the file or the newest catalog; or give the sink another `namespace`, "+
+		"which is filled from the journal", err)
 }
 
 // reading lets read use the files of the table as it is loaded. If read fails and another writer has

@@ -29,7 +29,8 @@ func Hits(lo, hi int64) sinks.Batch {
 
 func hit(r *rand.Rand, id int64) Row {
 	video, channel := fmt.Sprintf("%011x", r.Uint64N(1<<44)), r.IntN(300)
-	row := Row{"source": "search", "queries": []any{"street food"}, "item": "food", "page": id % 5, "rank": int64(r.IntN(200)),
+	row := Row{"source": "search", "queries": []any{"street food"}, "item": "food",
+		"page": id % 5, "rank": int64(r.IntN(200)),
 		"_run_id": "0199a3c2-7b1e-7d3a-9c55-0123456789ab", "_job": "food", sinks.ResponseID: id,
 		sinks.ObservedAt: moment(id), "video_id": video, "kind": "video",
 		"channel_id": fmt.Sprintf("UC%022d", channel), "channel_title": fmt.Sprintf("Channel %d", channel),
@@ -65,7 +66,6 @@ func image(video, name string, width int64) Row {
 func Events(lo, hi int64) sinks.Batch {
 	var rows []Row
 	r := rand.New(rand.NewPCG(uint64(lo), 2))
-	words := []string{"the", "water", "has", "to", "boil", "before", "you", "add", "noodles", "and", "then", "we", "wait", "for", "it", "slowly"}
 	for id := lo + 1; id <= hi; id++ {
 		at := int64(0)
 		for position := range int64(200) {

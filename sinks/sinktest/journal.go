@@ -195,13 +195,14 @@ func rowVariant(table *schema.Table, n int) Row {
 }
 
 var (
-	texts = []any{"plain", nil, "", "it's \"quoted\"", "'; drop table outliers; --", "nul\x00inside", "🎬👩‍👩‍👧 漢字 \u202eright to left",
-		"line\nbreak\ttab\\", "%s {} $1 NULL", strings.Repeat("long ", 2000)}
+	texts = []any{"plain", nil, "", "it's \"quoted\"", "'; drop table outliers; --", "nul\x00inside",
+		"🎬👩‍👩‍👧 漢字 \u202eright to left", "line\nbreak\ttab\\", "%s {} $1 NULL", strings.Repeat("long ", 2000)}
 	documents = []any{`{}`, nil, `{"a'b": [1, 2.5, null, "🎬"]}`, `"text"`, `[{"x": "\u0000"}]`}
 	integers  = []any{int64(0), nil, int64(-1), int64(1<<53 + 1), int64(math.MaxInt64), int64(math.MinInt64)}
 	numbers   = []any{0.0, nil, -1.5, math.SmallestNonzeroFloat64, math.MaxFloat64, math.Inf(1)}
 	booleans  = []any{true, nil, false}
-	times     = []any{time.UnixMicro(0).UTC(), nil, time.Date(1899, 12, 31, 23, 59, 59, 999_999_000, time.UTC), time.Date(2100, 2, 28, 1, 2, 3, 4_000, time.UTC)}
+	times     = []any{time.UnixMicro(0).UTC(), nil, time.Date(1899, 12, 31, 23, 59, 59, 999_999_000, time.UTC),
+		time.Date(2100, 2, 28, 1, 2, 3, 4_000, time.UTC)}
 )
 
 // values returns test values of a type, including null.

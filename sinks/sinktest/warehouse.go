@@ -3,6 +3,7 @@ package sinktest
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -90,7 +91,7 @@ func appendRandom(b array.Builder, r *rand.Rand) {
 	}
 }
 
-var words = []string{"the", "water", "has", "to", "boil", "before", "you", "add", "noodles", "and", "then", "we", "wait", "for", "it", "slowly"}
+var words = strings.Fields("the water has to boil before you add noodles and then we wait for it slowly")
 
 func sentence(r *rand.Rand) string {
 	text := make([]byte, 0, 48)

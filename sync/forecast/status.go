@@ -49,7 +49,7 @@ type Disk struct {
 // JobStatus is the state of one job.
 type JobStatus struct {
 	Job      string       `json:"job"`
-	Unlisted bool         `json:"not_in_file,omitempty"` // a one-off request, or removed from the file, with a run in progress
+	Unlisted bool         `json:"not_in_file,omitempty"` // with a run in progress: a one-off request, or a removed job
 	Disabled bool         `json:"disabled,omitempty"`
 	After    string       `json:"after,omitempty"`
 	Last     *LastRun     `json:"last_run"`

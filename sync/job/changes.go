@@ -95,7 +95,11 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	for _, section := range []struct {
 		name     string
 		was, now any
-	}{{"notify", was.Targets, now.Targets}, {"alerts", was.Alerts, now.Alerts}, {"questions", was.Questions, now.Questions}} {
+	}{
+		{"notify", was.Targets, now.Targets},
+		{"alerts", was.Alerts, now.Alerts},
+		{"questions", was.Questions, now.Questions},
+	} {
 		if reflect.DeepEqual(section.was, section.now) {
 			continue
 		}

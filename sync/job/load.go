@@ -25,8 +25,9 @@ func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 	return load(path, env, true)
 }
 
-// Unchanged reports whether the file certainly has the content that was loaded. It does not parse the file, which takes
-// a hundred times as long. It returns false for every file with a ${file:…}, because its content depends on other files.
+// Unchanged reports whether the file certainly has the content that was loaded. It does not parse the
+// file, which takes a hundred times as long. It returns false for every file with a ${file:…}, because its
+// content depends on other files.
 func (c *Config) Unchanged() bool {
 	src, err := yamltree.ReadFile(c.Path, c.Path, yamltree.MaxBytes)
 	return err == nil && src == string(c.src) && !strings.Contains(src, "${file:")

@@ -7,7 +7,8 @@ import (
 )
 
 // keyLine matches a line that may contain a secret in clear text: `key:`, `webhook:` and the like, also
-// quoted or within braces, and whatever follows it. In the section `alerts`, where `key` names columns, it is alertLine.
+// quoted or within braces, and whatever follows it. In the section `alerts`, where `key` names columns, it
+// is alertLine.
 var (
 	keyLine   = secretLine("key|webhook|healthchecks|password|headers|token")
 	alertLine = secretLine("webhook|healthchecks|password|headers|token")

@@ -244,8 +244,9 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	}
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
+	mayHaveKey := strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")
 	switch {
-	case kind == SinkParquet && (strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")): // may contain a key
+	case kind == SinkParquet && mayHaveKey:
 		n.RefuseWithHint("keys and the account come from the environment, "+
 			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
 			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, "+

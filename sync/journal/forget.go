@@ -118,7 +118,8 @@ func (p *packer) plain(body []byte) packed {
 
 func replace(tx *store.Tx, rows []entryRow) error {
 	for _, r := range rows {
-		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ? WHERE id = ?`,
+		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ?
+			WHERE id = ?`,
 			r.Entity, r.params, r.Item, r.encoding, r.sum, r.body, r.ID)
 		if err != nil {
 			return err

@@ -81,9 +81,11 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 	})
 	build.Set(1)
 	m.Use(config)
-	m.registry.MustRegister(build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.spent, m.refunded, m.runs, m.runDuration, m.success,
-		m.rows, m.commit, m.publish, m.published,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(
+		build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.spent, m.refunded,
+		m.runs, m.runDuration, m.success, m.rows, m.commit, m.publish, m.published,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	return m
 }
 
@@ -116,7 +118,9 @@ func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 }
 
 func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "outlierd_" + name, Help: help, Buckets: buckets}, labels)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "outlierd_" + name, Help: help, Buckets: buckets,
+	}, labels)
 }
 
 // label returns the label of a job: its name if it is in the file, "once" for requests without a

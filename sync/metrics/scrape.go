@@ -94,7 +94,8 @@ var (
 // Describe implements [prometheus.Collector].
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		limitRequests, limitWindow, limitLeft, limitReset, waited, budget, blocked, nextFire, paused, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
+		limitRequests, limitWindow, limitLeft, limitReset, waited, budget, blocked, nextFire, paused,
+		tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
 	} {
 		to <- d
 	}
@@ -177,14 +178,16 @@ func (s *scrape) queue(gauge set) error {
 
 func (s *scrape) budget(gauge set) error {
 	config, now := s.metrics.config.Load(), s.Store.Ledger.ServiceTime()
+	day := ledger.Day(now, config.Timezone)
+	cycle := ledger.Cycle(now, config.Timezone, config.Budget.Renews)
 	var failed []error
 	for _, scope := range []struct {
 		label string
 		cap   ledger.Cap
 		limit *outlier.Credits
 	}{
-		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, config.Timezone)}, config.Budget.PerDay},
-		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, config.Timezone, config.Budget.Renews)}, config.Budget.PerMonth},
+		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: day}, config.Budget.PerDay},
+		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle}, config.Budget.PerMonth},
 	} {
 		held, err := s.Store.Ledger.Counted(scope.cap)
 		if err != nil {

@@ -134,7 +134,9 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 		return err
 	}
 	err = s.DB.Update(func(tx *store.Tx) error {
-		for _, erase := range []func(*store.Tx, [][]byte) error{journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget} {
+		for _, erase := range []func(*store.Tx, [][]byte) error{
+			journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget,
+		} {
 			if err := erase(tx, e.Texts()); err != nil {
 				return err
 			}

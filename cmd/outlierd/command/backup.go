@@ -126,8 +126,9 @@ pass it as --spent, or 0 if nothing was spent. The credits are booked in the cur
 cycle, so that its cap holds. If a scan was started after the backup, link it with 'outlierd
 scan adopt' before a job starts it again. The backup still contains what 'outlierd forget'
 erased after it was made: erase it again.`,
-		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n  outlierd restore s3://acme-backup/outlierd --spent 12",
-		Args:    cobra.ExactArgs(1),
+		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n" +
+			"  outlierd restore s3://acme-backup/outlierd --spent 12",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("spent") {
 				return o.unknownSpent(c.Context(), args[0])

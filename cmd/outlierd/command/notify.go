@@ -144,8 +144,10 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	find := seeds(e.Config)
 	return &notifier{
 		engine: e, config: e.Config, watcher: p.watcher, soon: make(chan struct{}, 1),
-		deliverer: notify.Deliverer{Store: e.Store.DB, Ledger: e.Store.Ledger, Targets: e.Config.Targets, Sender: sender, Log: e.Log,
-			Health: &p.targets},
+		deliverer: notify.Deliverer{
+			Store: e.Store.DB, Ledger: e.Store.Ledger,
+			Targets: e.Config.Targets, Sender: sender, Log: e.Log, Health: &p.targets,
+		},
 		alerts: notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log,
 			Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }},
 	}, nil

@@ -6,11 +6,14 @@ import (
 	"testing"
 )
 
-// Searches returns a job file with three searches of so many pages. They enrich the top hits, or with 0 all. The address
-// and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
+// Searches returns a job file with three searches of so many pages. They enrich the top hits, or with 0
+// all. The address and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
 func Searches(pages, top int) string {
 	var b strings.Builder
-	b.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\nbudget: {per_month: 1000}\njobs:\n")
+	b.WriteString("version: 1\n" +
+		"service: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\n" +
+		"budget: {per_month: 1000}\n" +
+		"jobs:\n")
 	limit := ""
 	if top > 0 {
 		limit = fmt.Sprintf("top: %d", top)

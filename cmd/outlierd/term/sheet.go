@@ -188,8 +188,10 @@ func (s *Sheet) cell(v any, date bool) cell {
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, *big.Int, json.Number:
 		text := Raw(v)
 		f, err := strconv.ParseFloat(text, 64)
-		_, whole := v.(float64)
-		if _, is := v.(float32); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) && (whole || is || f >= -exact && f <= exact) {
+		_, double := v.(float64)
+		_, single := v.(float32)
+		finite := err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+		if finite && (double || single || f >= -exact && f <= exact) {
 			return cell{value: f}
 		}
 		return cell{value: text} // a number would lose its last digits
