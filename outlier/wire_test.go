@@ -169,7 +169,10 @@ func drawValid(t *rapid.T, op outlier.Operation, p outlier.Param, params url.Val
 }
 
 // valid draws a value that the constructor lets pass, or gives up with none.
-func valid(t *rapid.T, op outlier.Operation, p outlier.Param, params url.Values, name string, values *rapid.Generator[string]) {
+func valid(
+	t *rapid.T, op outlier.Operation, p outlier.Param, params url.Values, name string,
+	values *rapid.Generator[string],
+) {
 	old := params[name]
 	for range 8 {
 		params.Set(name, values.Draw(t, name))

@@ -199,7 +199,9 @@ func TestAnAnswerOutlivesItsProcess(t *testing.T) {
 
 // checkOutlived compares what a process that has just started knows of an answer with
 // what it says.
-func checkOutlived(t *testing.T, s *state.Store, answer *outlier.Answer, o outlier.Outcome, p ledger.Purchase, follows bool) {
+func checkOutlived(
+	t *testing.T, s *state.Store, answer *outlier.Answer, o outlier.Outcome, p ledger.Purchase, follows bool,
+) {
 	t.Helper()
 	if files := inHand(t, s.DB.Dir()); len(files) != 0 {
 		t.Errorf("%v is left", files)

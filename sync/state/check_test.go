@@ -84,7 +84,7 @@ func TestChecksAtStart(t *testing.T) {
 		{"period in force", newLedger, "boot-1", "add up to 2"},
 		{"old answer", oldAnswer, "boot-1", ""},
 		{"old answer, and the machine went down", oldAnswer, "boot-2", "answer 3"},
-		{"old answer, and nobody knows whether the machine went down", oldAnswer, "", "answer 3"},
+		{"old answer, and it is not known whether the machine went down", oldAnswer, "", "answer 3"},
 		{"old period", oldLedger, "boot-1", ""},
 		{"old period, and the machine went down", oldLedger, "boot-2", "2020-01-01"},
 	} {

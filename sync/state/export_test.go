@@ -37,8 +37,7 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 	return all, err
 }
 
-// GivenAway counts the holds that were released although nobody knows whether the scan
-// exists that they are for.
+// GivenAway counts the holds that were released although the start of their scan is not confirmed.
 func (s *Store) GivenAway() (n int, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent

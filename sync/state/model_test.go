@@ -285,8 +285,7 @@ func (b *model) end(r *rapid.T) {
 	b.letGo(s)
 }
 
-// letGo is what may be given back of a hold: nothing while the scan may exist that
-// nobody knows of.
+// letGo releases what may be released of a hold: nothing while the start of its scan is not confirmed.
 func (b *model) letGo(s *scanning) {
 	if s.state != runs.ScanUnknown {
 		b.close(s.run, s.hold)
@@ -378,7 +377,7 @@ func (b *model) operate(r *rapid.T) {
 		}
 		b.close(s.run, s.hold)
 	}
-	if s.ended { // nobody reads what was adopted
+	if s.ended { // the adopted scan is not read
 		b.close(s.run, s.hold)
 	}
 }

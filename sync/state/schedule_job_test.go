@@ -95,7 +95,7 @@ func (j *job) perform() error {
 
 // The ends of a perform that leave a step open.
 var (
-	errUnsettled = errors.New("nobody knows whether the scan was begun")
+	errUnsettled = errors.New("the start of the scan is not confirmed")
 	errRunning   = errors.New("the scan runs")
 )
 

@@ -212,8 +212,8 @@ func (p *process) periods() (day, cycle string) {
 	return ledger.Day(now, p.options.Location), ledger.Cycle(now, p.options.Location, p.options.Renews)
 }
 
-// adjust books credits that were spent or bought elsewhere. It meets no cap: what the cycle
-// may hold rises by them, also where a new calendar has left nobody to add the cycle up yet.
+// adjust books credits that were spent or bought elsewhere. It is subject to no cap: the maximum of the cycle
+// rises by them, even if the cycle of a new calendar has not been summed yet.
 func (p *process) adjust() {
 	n := one[outlier.Credits](p.dice, -10, -2, 1, 7)
 	now := p.store.Ledger.ServiceTime()
@@ -224,7 +224,7 @@ func (p *process) adjust() {
 		p.wrong = err
 	}
 	p.held[cycle] = held + n
-	p.saw("the books were adjusted")
+	p.saw("the ledger was adjusted")
 	p.note("", "the books are adjusted by %d", n)
 	if err := p.store.Ledger.Adjust(n, "elsewhere"); err != nil {
 		p.wrong = err

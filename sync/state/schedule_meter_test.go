@@ -24,7 +24,7 @@ type call struct {
 }
 
 // errNoTime refuses a purchase while only the local clock says that a new day has begun.
-var errNoTime = errors.New("nobody tells the time")
+var errNoTime = errors.New("the service sends no time")
 
 // buy makes a paid call, once the service's time is agreed on.
 func (j *job) buy(run *runs.Run, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
@@ -52,7 +52,7 @@ func (j *job) proveTime(run *runs.Run) error {
 		return err
 	}
 	if day || cycle {
-		j.saw("nobody told the time")
+		j.saw("the service sent no time")
 		return errNoTime
 	}
 	j.store.Ledger.ConfirmClock()

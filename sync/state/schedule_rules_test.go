@@ -11,15 +11,14 @@ import (
 	"outlierd/sync/ledger"
 )
 
-// # What must hold after every turn
+// # Invariants after every turn
 //
-// In each period the service has charged no more than the ledger holds, whatever became
-// of the process, of the calendar and of a job's name: periods are those of the calendar in
-// force, and what was spent before it belongs to them by the time at which it was. No purchase takes a period past its cap: what is held grows to the cap
-// and not beyond, though a cap may be lowered below what is held, and an adjustment is a
-// fact that meets no cap. For one step no more than one scan is ever begun, and what is
-// held for one of which nobody knows stays held, whatever becomes of its run. And nothing
-// is booked for a day that has not come at the service, whatever the local clock says.
+// In each period the service has charged no more than the ledger holds, even after kills, changes of the
+// calendar and renames of jobs. Periods are those of the calendar in force, and earlier spending belongs to
+// them by its time. No purchase exceeds a cap. A cap may be lowered below what is held, and an adjustment is
+// subject to no cap. No more than one scan is started for a step. The hold of a scan whose start is not
+// confirmed is kept, whatever becomes of its run. Nothing is booked for a day that has not started at the
+// service, whatever the local clock says.
 
 // broken is a rule that does not hold.
 type broken struct{ rule, detail string }
@@ -29,18 +28,18 @@ func (b *broken) Error() string { return b.rule + ": " + b.detail }
 // The rules.
 const (
 	ruleCharged = "the service charged more than is held"
-	ruleCapped  = "a purchase went past a cap"
-	ruleScans   = "one scan was begun more than once"
-	ruleSame    = "the same was scanned for twice at a time"
-	ruleHolds   = "what is held for a scan was given away while nobody knew of it"
+	ruleCapped  = "a purchase exceeded a cap"
+	ruleScans   = "one scan was started more than once"
+	ruleSame    = "the same scan was bought twice at a time"
+	ruleHolds   = "the hold of a scan was released while its start was not confirmed"
 	ruleClock   = "the time is wrong"
 	ruleLedger  = "the ledger contradicts itself"
-	ruleNews    = "who follows the operations tables has other rows than the state"
+	ruleNews    = "a follower of the operations tables has other rows than the state"
 )
 
 // hoped is what must have happened in some schedule, so that the rules were tested.
 var hoped = []string{
-	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed", "the time was asked for", "nobody told the time",
+	"a day turned", "a cycle turned", "the ledger was adjusted", "prices changed", "the key changed", "the time was asked for", "the service sent no time",
 	"killed idle", "killed about to reserve", "killed reserved", "killed marked as sent", "killed at the service", "killed answered",
 	"killed settled", "killed intended", "killed looked",
 	"refused by run", "refused by job_month", "refused by day", "refused by month",
@@ -48,7 +47,7 @@ var hoped = []string{
 	"service: unreachable", "service: drop request", "service: unauthorized", "service: rate limited", "service: no credits", "service: server error",
 	"service: gateway page", "service: html page", "service: garbage", "service: drop answer", "service: cut body", "service: stall", "service: slow",
 	"settled as charged", "settled as refunded", "settled as unknown", "a later answer explained what was unknown",
-	"a run gave way while nobody knew of its scan",
+	"a run was superseded while its scan was not confirmed",
 	"two calls on their way", "a page was paid from a hold", "a scan stood in the way of another",
 	"the calendar changed", "the calendar was changed back", "a job got another name", "a restart changed prices", "the day was spent in a roomy month",
 	"a scan was adopted", "a scan was never created", "a scan was told of while it was started", "a scan was read",

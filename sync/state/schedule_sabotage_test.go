@@ -95,8 +95,7 @@ func (a lateAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	return attempt.Settle(answer, o)
 }
 
-// forging gives credits back that nobody has proven to be refunded. The database asks
-// for a proof, and gets one.
+// forging refunds credits without a proof of the service: it gives the database, which requires one, a forged proof.
 type forging struct {
 	outlier.Meter
 	proof func(*outlier.Answer, outlier.Outcome) (outlier.Answer, outlier.Outcome)

@@ -192,13 +192,12 @@ func (j *job) endScan(step *runs.Step, scan *runs.Scan) error {
 	})
 }
 
-// sawUnknown counts the runs that are not continued although nobody knows whether their
-// scan was begun.
+// sawUnknown counts the runs that are not continued although the start of their scan is not confirmed.
 func (j *job) sawUnknown(run *runs.Run) error {
 	scans, err := j.store.Runs.Scans(j.name)
 	for _, scan := range scans {
 		if scan.Run == run.ID && scan.State == runs.ScanUnknown {
-			j.saw("a run gave way while nobody knew of its scan")
+			j.saw("a run was superseded while its scan was not confirmed")
 		}
 	}
 	return err

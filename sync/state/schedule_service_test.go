@@ -113,8 +113,7 @@ func (p *process) rekey() {
 	p.note("", "the key changes")
 }
 
-// operate has an operator look for a scan that nobody knows of whether it was begun, and
-// tell what became of it.
+// operate has an operator look for a scan whose start is not confirmed, and settle it.
 func (p *process) operate() {
 	scans, err := p.store.Runs.Scans("")
 	if err != nil {

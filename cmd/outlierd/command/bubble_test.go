@@ -27,8 +27,8 @@ type person struct {
 	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
 }
 
-// bubble runs a test with a person who has a job file. Arrow keeps its compressors in a pool, which must be empty before
-// and after: a compressor that was created in a bubble must not be used outside of it.
+// bubble runs a test with a person who has a job file. Arrow keeps its compressors in a pool, which must be
+// empty before and after: a compressor that was created in a bubble must not be used outside of it.
 func bubble(t *testing.T, jobs string, test func(p *person)) {
 	emptyPools()
 	defer emptyPools()

@@ -18,7 +18,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// videos is a search of 19 pages with details, comments and transcript of every hit. Most rows are lines of transcripts.
+// videos is a search of 19 pages with details, comments and transcript of every hit. Most rows are lines of
+// transcripts.
 const videos = `
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
@@ -81,8 +82,8 @@ func benchmarkRun(b *testing.B, jobs string) {
 	}
 }
 
-// peakOf runs a process and returns its peak memory in MB. It reads the value while the process runs: the one that Linux
-// returns after the end includes the memory of the parent, which is the service here.
+// peakOf runs a process and returns its peak memory in MB. It reads the value while the process runs: the
+// one that Linux returns after the end includes the memory of the parent, which is the service here.
 func peakOf(cmd *exec.Cmd) (peak float64, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
@@ -260,7 +261,8 @@ func BenchmarkEqualRuns(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "of-first")
 }
 
-// BenchmarkIdle measures the memory of an idle daemon, without the pages of its program file, which the system may drop.
+// BenchmarkIdle measures the memory of an idle daemon, without the pages of its program file, which the
+// system may drop.
 func BenchmarkIdle(b *testing.B) {
 	const settled = 10 * time.Second // until it has started completely
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})

@@ -186,7 +186,8 @@ func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
 	}
 }
 
-// plainBody returns the JSON of an answer after decompressing it; nil if it is not JSON, which no rebuilt answer equals.
+// plainBody returns the JSON of an answer after decompressing it; nil if it is not JSON, which no rebuilt
+// answer equals.
 func plainBody(answer *httptest.ResponseRecorder) (body any) {
 	var text io.Reader = bytes.NewReader(answer.Body.Bytes())
 	if answer.Header().Get("Content-Encoding") == "gzip" {
