@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
+	"golang.org/x/sys/unix"
 )
 
 // DB is an embedded DuckDB instance. Its main database is in memory. Callers attach the database file
@@ -37,6 +38,9 @@ const DefaultMemory = 56 << 20
 
 // Open starts DuckDB. It uses no network and reads no user settings.
 func Open(ctx context.Context, o Options) (*DB, error) {
+	if err := checkAddressSpace(unix.Getrlimit); err != nil {
+		return nil, fmt.Errorf("start DuckDB: %w", err)
+	}
 	// Without this option DuckDB would first start a thread per processor of the machine, which may be
 	// more than a container allows, and stop them when the setting changes.
 	connector, err := duckdb.NewConnector(fmt.Sprintf("?threads=%d", cmp.Or(o.Threads, 1)), nil)
@@ -48,6 +52,24 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), db.Close())
 	}
 	return db, nil
+}
+
+// addressSpace is what the process needs at least to start DuckDB, in bytes. Most of it is only reserved.
+const addressSpace = 2_000_000_000
+
+// checkAddressSpace returns an error if the process may reserve less. glibc then has no room for the heap of
+// DuckDB's thread, and maps each of its allocations by itself: the start takes minutes, and fails or aborts.
+func checkAddressSpace(read func(resource int, limit *unix.Rlimit) error) error {
+	var limit unix.Rlimit
+	if err := read(unix.RLIMIT_AS, &limit); err != nil {
+		return fmt.Errorf("read the limit of the address space: %w", err)
+	}
+	if limit.Cur >= addressSpace {
+		return nil
+	}
+	return fmt.Errorf("the address space is limited to %s (ulimit -v), and %s are needed: raise that limit; "+
+		"to limit memory, use a container or OUTLIERD_DUCKDB_MEMORY",
+		Megabytes(int64(limit.Cur)), Megabytes(addressSpace))
 }
 
 func (db *DB) connect(ctx context.Context, o Options) (err error) {
