@@ -88,11 +88,14 @@ func (s *space) createBallast() error {
 func fill(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return fmt.Errorf("load the ballast: %w", err)
+		return fmt.Errorf("reserve disk space: %w", err)
 	}
 	err = allocate(file, size)
+	if errors.Is(err, unix.EFBIG) {
+		err = fmt.Errorf("%w; raise the limit of file sizes (ulimit -f)", err)
+	}
 	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("load the ballast: %w", errors.Join(err, os.Remove(path)))
+		return fmt.Errorf("reserve %d MiB of disk space in %s: %w", size>>20, path, errors.Join(err, os.Remove(path)))
 	}
 	return nil
 }

@@ -225,11 +225,12 @@ func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int
 }
 
 func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Writer) (rows int64, err error) {
-	folder := filepath.Dir(e.to) // on a disk with room for the result
+	temp := ""
 	if e.to == "-" {
-		folder = os.TempDir()
+		temp, err = systemTemporary("outlierd-export-*")
+	} else { // on a disk with room for the result
+		temp, err = os.MkdirTemp(filepath.Dir(e.to), ".outlierd-export-*.tmp")
 	}
-	temp, err := os.MkdirTemp(folder, ".outlierd-export-*.tmp")
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}

@@ -93,7 +93,7 @@ func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.Re
 	if err := t.exists(); err != nil {
 		return nil, err
 	}
-	temp, err := os.MkdirTemp("", "outlierd-download-*")
+	temp, err := systemTemporary("outlierd-download-*")
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,15 @@ func (t *temporary) Close() error {
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
+// systemTemporary creates a folder where the system keeps temporary files.
+func systemTemporary(pattern string) (path string, err error) {
+	if path, err = os.MkdirTemp("", pattern); err != nil {
+		err = fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to",
+			err, os.Getuid())
+	}
+	return path, err
+}
+
 // temporaryFolder returns the folder to which DuckDB spills data that does not fit into memory, and in
 // which temporary tables are built.
 func temporaryFolder(config *job.Config) string { return filepath.Join(stateFolder(config), "tmp") }

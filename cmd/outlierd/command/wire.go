@@ -529,10 +529,8 @@ func (p *program) peek(ctx context.Context, folder string) error {
 
 // temporaryStore opens an empty state in a temporary folder, which Close removes.
 func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
-	folder, err = os.MkdirTemp("", "outlierd-")
-	if err != nil {
-		return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to",
-			err, os.Getuid())
+	if folder, err = systemTemporary("outlierd-"); err != nil {
+		return "", err
 	}
 	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
 	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))
