@@ -62,7 +62,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 	}
 
 	// From here on the reservation is always settled, with this answer if the exchange panics.
-	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.op, Entity: r.entity, Message: "given up"}}
+	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.op, Entity: r.entity, Message: "the call ended without an answer"}}
 	outcome := Unknown
 	defer func() {
 		a.ReceivedAt = time.Now()

@@ -33,7 +33,7 @@ func NewKey(text string) (Key, error) {
 	}
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
-			return Key{}, fmt.Errorf("the key has a space, a control character or a letter beyond ASCII "+
+			return Key{}, fmt.Errorf("the key has a space, a control character or a character outside ASCII "+
 				"at position %d of %d; copy it again without quotes or line breaks", i+1, len(text))
 		}
 	}

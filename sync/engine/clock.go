@@ -45,7 +45,7 @@ func (e *ClockError) Error() string {
 			"nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
 	}
 	return fmt.Sprintf("the service's answers have no time, "+
-		"and by this machine's clock alone a new day or billing cycle has begun: it shows %s; "+
+		"and this machine's clock, which shows %s, has reached a new day or billing cycle; "+
 		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
 }
 

@@ -88,7 +88,7 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	for _, key := range slices.Sorted(maps.Keys(filters)) {
 		at, brought := n.Get(key), ""
 		if at == nil {
-			at, brought = n.Get("use"), "brings "+key+", but "
+			at, brought = n.Get("use"), "includes "+key+", but "
 		}
 		switch v := filters[key]; {
 		case v.Wrong:

@@ -249,8 +249,8 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	case kind == SinkParquet && mayHaveKey:
 		n.RefuseWithHint("keys and the account come from the environment, "+
 			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
-			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, of letters, "+
-				"digits and . _ - alone")
+			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, "+
+				"digits and . _ -")
 		return
 	case strings.Contains(text, "://"): // cleaned, it would be a path; it may contain a key
 		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: "+
@@ -315,7 +315,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	}
 	switch bucket := BucketAddress(lake.Warehouse); {
 	case lake.Warehouse == "" && !isREST:
-		n.Key.Refuse("lacks warehouse: a folder, or a bucket as in s3://bucket/prefix")
+		n.Key.Refuse("warehouse is missing: name a folder, or a bucket as in s3://bucket/prefix")
 	case bucket != "":
 		lake.Warehouse = bucket
 	case strings.HasPrefix(lake.Warehouse, "s3://"):

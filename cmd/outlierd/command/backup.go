@@ -106,8 +106,8 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
 	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may contain a key
 		return nil, usageError{errors.New("a backup is kept in a folder, " +
-			"or at an address like s3://bucket/prefix or az://container/prefix, of letters, " +
-			"digits and . _ - alone; keys and the account come from the environment, " +
+			"or at an address like s3://bucket/prefix or az://container/prefix, with only letters, " +
+			"digits and . _ -; keys and the account come from the environment, " +
 			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT")}
 	}
 	return backup.Folder(text), nil

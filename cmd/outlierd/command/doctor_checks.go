@@ -395,7 +395,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	case r.Copied == "":
 		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
 	case r.Behind:
-		c.warn("bucket", "the next publication copies it", "%s can be read, and lacks what was published last",
+		c.warn("bucket", "the next publication copies it", "%s can be read, but does not have the last publication yet",
 			r.Address)
 	default:
 		c.ok("bucket", "%s can be read and is up to date", r.Address)

@@ -105,7 +105,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	if d.Private() {
 		log.Info("listening", "address", port.Addr().String())
 	} else {
-		log.Warn("listening beyond this machine, without encryption; requests need daemon.token",
+		log.Warn("listening for other machines, without encryption; requests need daemon.token",
 			"address", port.Addr().String())
 	}
 	go func() {

@@ -342,7 +342,7 @@ If the service has the scan, use 'scan adopt'.`,
 func resolvedText(intent int64, refunded serve.Refunded) string {
 	price := term.Count(refunded.Credits, "credit") + " are available again"
 	if refunded.Credits == 0 {
-		price = "its price stays spent, since the service answered the start"
+		price = "its price counts as spent, because the service answered the start"
 	}
 	return fmt.Sprintf("the scan with intent %d was not created; %s", intent, price)
 }
