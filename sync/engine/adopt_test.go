@@ -87,7 +87,7 @@ func TestScanStartedWithAWrongClockIsAdoptedByItsIntent(t *testing.T) {
 		}
 		w.wire = w.service.Transport()
 		intent := unsettled.Scan.Intent
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			if _, err := e.AdoptScan(w.ctx, w.started()[0], 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint("--intent ", intent)) {
 				t.Errorf("error %v, want one that names --intent %d", err, intent)
 			}

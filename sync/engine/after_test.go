@@ -55,7 +55,7 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "parent") })
+		w.withSinks(func(e *Engine) { w.see(e, "parent") })
 		time.Sleep(6*time.Hour - time.Minute)
 		duck := &fakeSink{name: "duckdb", broken: between(0, 21*time.Minute)}
 		repaired := time.Now().Add(21 * time.Minute)
@@ -66,7 +66,7 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 		if n := strings.Count(log, "run waits"); n != 1 || !strings.Contains(log, "sink duckdb is disabled") {
 			t.Errorf("%d lines say that the run waits, want 1:\n%s", n, log)
 		}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Sinks = []sinks.Sink{duck, &fakeSink{name: "parquet", mark: duck.mark}}
 			row, err := e.Run(w.ctx, w.config.Job("child"), After, rows[0].Due)
 			if _, stale := errors.AsType[*StaleError](err); !stale || row != nil {
@@ -170,7 +170,7 @@ func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bare(t, file, func(w *workshop) {
-				w.inspect(func(e *Engine) { w.see(e, "parent", "child") })
+				w.withSinks(func(e *Engine) { w.see(e, "parent", "child") })
 				time.Sleep(6*time.Hour - time.Minute)
 				stopped := errors.New("asked to stop")
 				within, enough := contextFor(w, time.Hour)
@@ -207,7 +207,7 @@ func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
 	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
 		due := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC)
 		time.Sleep(time.Until(due))
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			w.see(e, "child")
 			if _, err := e.Run(w.ctx, w.config.Job("parent"), Scheduled, due); err != nil {
 				t.Fatal(err)

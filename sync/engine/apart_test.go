@@ -77,7 +77,7 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
 		for which := range 2 {
 			for _, how := range []string{"before", "amidst", "after"} {
 				e, stop := w.open()

@@ -31,7 +31,7 @@ jobs:
 func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *runs.Run, steps []runs.Step) {
 	w.Helper()
 	spec := w.backfillSpec(most)
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		old, err := e.Facts().Continues(spec)
 		if err != nil {
 			w.Fatal(err)

@@ -112,7 +112,7 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 		t.Fatal(err)
 	}
 	w.use(file)
-	w.inspect(func(e *Engine) { w.see(e, "all", "latest", "none") })
+	w.withSinks(func(e *Engine) { w.see(e, "all", "latest", "none") })
 	end := from.AddDate(0, 0, calendarDays)
 	for time.Now().Before(end) {
 		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, day))}

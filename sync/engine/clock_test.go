@@ -117,7 +117,7 @@ func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
 		if want := "[/video/----------- outliers outliers]"; fmt.Sprint(calls) != want {
 			t.Errorf("a process called %v, want %s", calls, want)
 		}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			calls = nil
 			request, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
 			if err != nil {
@@ -447,7 +447,7 @@ jobs:
 `
 	asking(t, file, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			ctx, cancel := contextFor(w, 2*time.Minute)
 			defer cancel()
 			if row, _ := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); row.Credits != 50 {

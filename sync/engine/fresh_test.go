@@ -77,7 +77,7 @@ func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	} {
 		bare(t, jobsFile, func(w *workshop) {
 			w.naming(name)
-			w.inspect(func(e *Engine) { w.see(e, name) })
+			w.withSinks(func(e *Engine) { w.see(e, name) })
 			rows := w.serve(24*time.Hour + time.Minute)
 			if got := w.fetched(map[outlier.Operation]int{}); len(rows) != 4 || !maps.Equal(got, want) {
 				t.Errorf("%s has asked for %v in %d runs of a day, want %v in 3", name, got, len(rows)-1, want)

@@ -21,7 +21,7 @@ func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 		t.Skip("starts a hundred processes")
 	}
 	bare(t, jitterFile, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "spread") })
+		w.withSinks(func(e *Engine) { w.see(e, "spread") })
 		end := time.Now().Add(3*day + time.Hour)
 		for time.Now().Before(end) {
 			w.serve(40 * time.Minute)

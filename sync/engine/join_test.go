@@ -33,7 +33,7 @@ jobs:
 // runOf runs a job for a while, or to its end.
 func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *runs.Run, err error) {
 	w.Helper()
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		spec := *w.config.Job(name)
 		if change.Again || change.Pages > 0 {
 			if spec, err = spec.With(change); err != nil {
@@ -62,7 +62,7 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 			return w.service.Transport().RoundTrip(r)
 		})
 		time.Sleep(23 * time.Hour)
-		w.inspect(func(e *Engine) { w.see(e, "first", "second") })
+		w.withSinks(func(e *Engine) { w.see(e, "first", "second") })
 		rows := w.serve(90 * time.Minute)
 		if len(rows) != 2 || rows[0].Status != runs.Interrupted || rows[1].Status != runs.Interrupted {
 			t.Fatalf("runs %+v; want two that wait", rows)

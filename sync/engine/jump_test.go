@@ -24,7 +24,7 @@ func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 40*day + time.Hour}, simulator.Phase{Status: "Completed"}))
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			ctx, cancel := contextFor(w, 2*time.Minute)
 			defer cancel()
 			if row, _ := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); row.Credits != 50 {

@@ -231,7 +231,7 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		sink := &slowToPublish{fakeSink: fakeSink{name: "duckdb"}, takes: 9 * time.Second}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Sinks = []sinks.Sink{sink}
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				w.Errorf("run %+v, error %v", row, err)
@@ -259,7 +259,7 @@ jobs:
 `
 	for name, run := range map[string]func(w *workshop, sink *fakeSink){
 		"by hand": func(w *workshop, sink *fakeSink) {
-			w.inspect(func(e *Engine) {
+			w.withSinks(func(e *Engine) {
 				e.Sinks = []sinks.Sink{sink}
 				if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 					w.Errorf("run %+v, error %v", row, err)
@@ -267,7 +267,7 @@ jobs:
 			})
 		},
 		"on a schedule": func(w *workshop, sink *fakeSink) {
-			w.inspect(func(e *Engine) { w.see(e, "one") })
+			w.withSinks(func(e *Engine) { w.see(e, "one") })
 			time.Sleep(time.Hour)
 			if rows, _ := w.serveInto(10*time.Minute, sink); len(rows) != 1 || rows[0].Status != runs.OK {
 				w.Errorf("runs %+v", rows)

@@ -35,7 +35,7 @@ func (w *workshop) counting(items bool) {
 func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.Status {
 	w.Helper()
 	ended := map[string]runs.Status{}
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		for _, name := range names {
 			spec := *w.config.Job(name)
 			if !cmp.Equal(o, job.Overrides{}) {
@@ -165,7 +165,7 @@ func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		s, err := e.newWorker(w.ctx, queue.Filter{})
 		if err == nil {
 			err = s.publish(w.ctx)

@@ -97,11 +97,11 @@ func (w *workshop) attend(d time.Duration, p *played) {
 // while `up` is stopped.
 func (w *workshop) play(days int) *played {
 	w.Helper()
-	w.inspect(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
+	w.withSinks(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
 	end := time.Now().Add(time.Duration(days) * day)
 	var p played
 	w.attend(time.Duration(days/2)*day+11*time.Hour, &p)
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		if _, err := e.Run(w.ctx, w.config.Job("niche-scan"), Manual, time.Time{}); err != nil {
 			w.Errorf("the scan: %v", err)
 		}

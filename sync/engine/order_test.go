@@ -245,7 +245,7 @@ func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 			if serve {
 				w.keeping(func(e *Engine, _ func()) { w.ends(w.order(e, Order{Spec: w.config.Job("other")}), runs.OK) })
 			} else {
-				w.inspect(func(e *Engine) {
+				w.withSinks(func(e *Engine) {
 					if _, err := e.Run(w.ctx, w.config.Job("other"), Manual, time.Time{}); err != nil {
 						t.Error(err)
 					}

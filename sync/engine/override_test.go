@@ -36,7 +36,7 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		e.Afresh = true
 		for range times {
 			if row, err = e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil {
@@ -59,7 +59,7 @@ func (w *workshop) lessons() (m lessons) {
 	w.Helper()
 	f, _ := w.foreseen()
 	m.Forecast = f.Jobs[0]
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		var err error
 		if m.Watermarks, err = e.Store.Runs.Watermarks(""); err != nil {
 			w.Fatal(err)
@@ -166,7 +166,7 @@ jobs:
 func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "weekly") })
+		w.withSinks(func(e *Engine) { w.see(e, "weekly") })
 		well := w.wire
 		fails := func(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "moka") }
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -186,7 +186,7 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.inspect(func(e *Engine) { // a user's run, interrupted
+		w.withSinks(func(e *Engine) { // a user's run, interrupted
 			e.Afresh = true
 			ctx, cancel := contextFor(w, time.Second)
 			defer cancel()
@@ -220,7 +220,7 @@ func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 	well := w.wire
 	defer func() { w.wire = well }()
 	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
-	w.inspect(func(e *Engine) {
+	w.withSinks(func(e *Engine) {
 		ctx, cancel := contextFor(w, time.Second)
 		defer cancel()
 		var err error
@@ -245,7 +245,7 @@ func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 			t.Fatalf("the job's run is %+v after %+v; want one of its own", own, mine)
 		}
 		why := map[string]bool{}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			for waits, err := range forecasts(e).Queue(w.ctx, "") {
 				if err != nil {
 					t.Fatal(err)

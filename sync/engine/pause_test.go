@@ -90,7 +90,7 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 		w.serve(90 * time.Minute)
 		w.pauseJobs(time.Time{}, "latest")
 		w.serve(4 * time.Hour)
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			if _, err := e.Run(w.ctx, w.config.Job("latest"), Manual, time.Time{}); err != nil {
 				t.Error(err)
 			}

@@ -19,7 +19,7 @@ func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 		w.renew(anHour)
 		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
 		defer cancel()
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Errorf("the run that was left is %v, %v", row, err)
 			}

@@ -214,7 +214,7 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 	bare(t, fmt.Sprintf(file, schedules[0], 0), func(w *workshop) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		time.Sleep(time.Until(time.Date(2000, 3, 25, 6, 0, 0, 0, time.UTC))) // the clocks go forward at 1:00 of the next day
-		w.inspect(func(e *Engine) { w.see(e, "job") })
+		w.withSinks(func(e *Engine) { w.see(e, "job") })
 		begun, end := time.Now(), time.Now().Add(2*day)
 		files, inForce := map[time.Duration]string{}, []time.Duration{0}
 		specs := map[time.Duration]*job.Spec{0: &w.config.Jobs[0]}

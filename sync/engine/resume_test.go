@@ -111,7 +111,7 @@ jobs:
 func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "select video_id from outliers where", "select nosuch from outliers where", 1), func(w *workshop) {
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			row, err := e.Run(w.ctx, w.config.Job("child"), Manual, time.Time{})
 			if row != nil || err == nil || !strings.Contains(err.Error(), "child") || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "nosuch") {
 				t.Errorf("run %+v, error %v; want one that names the job, the place and the column", row, err)
@@ -186,7 +186,7 @@ func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
 			}
 			return renewed.Transport().RoundTrip(r) // it accepts no other key
 		})
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) {
 				if calls < 3 {
 					return e.Client.Key, nil
@@ -210,7 +210,7 @@ func TestNewKeyHasNoBlock(t *testing.T) {
 		w.mustRun(runs.PausedBudget)
 		w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
 		w.wire = w.service.Transport()
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) { return outlier.NewKey("another-key-for-tests") }
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Scheduled, time.Now()); err != nil || row.Status != runs.OK {
 				t.Errorf("run %+v, error %v; want one that is well", row, err)
@@ -223,7 +223,7 @@ func TestNewKeyHasNoBlock(t *testing.T) {
 func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) { return outlier.Key{}, errors.New("no such file") }
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Errorf("run %+v, error %v; want one that is well", row, err)
@@ -297,7 +297,7 @@ func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Client.Key = key
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 			if err != nil || row.Status != runs.PausedBudget || w.calls(outlier.OpSearch) != 0 {

@@ -61,7 +61,7 @@ func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
 		w.renew(anHour)
 		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Minute)
 		defer cancel()
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			if row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err == nil {
 				t.Fatalf("run ended as %s", row.Status)
 			}

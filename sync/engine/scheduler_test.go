@@ -116,7 +116,7 @@ jobs:
 `
 	for late, want := range map[time.Duration]int{9 * time.Minute: 1, 11 * time.Minute: 0} {
 		bare(t, file, func(w *workshop) {
-			w.inspect(func(e *Engine) { w.see(e, "daily") })
+			w.withSinks(func(e *Engine) { w.see(e, "daily") })
 			time.Sleep(6*time.Hour + 30*time.Minute + late)
 			if rows := w.serve(time.Hour); len(rows) != want {
 				t.Errorf("a process that starts %s late makes %d runs, want %d", late, len(rows), want)
@@ -313,7 +313,7 @@ service: {url: "sim://", limit: 10/min}
 jobs:
   one: {%s, search: {query: [home espresso], pages: 2}}
 `, test.schedule), func(w *workshop) {
-				w.inspect(func(e *Engine) { w.see(e, "one") })
+				w.withSinks(func(e *Engine) { w.see(e, "one") })
 				var log strings.Builder
 				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })

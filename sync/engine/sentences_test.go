@@ -88,7 +88,7 @@ jobs:
 		})
 		answer := []string{"dQw4w9WgXcQ", "9bZkp7q19f0"}
 		perform := func(want runs.Status) (row *runs.Run) {
-			w.inspect(func(e *Engine) {
+			w.withSinks(func(e *Engine) {
 				e.IDs = func(context.Context, string, string) ([]string, error) { return answer, nil }
 				var err error
 				if row, err = e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{}); row.Status != want {
@@ -216,7 +216,7 @@ jobs:
   one: {for_each: {topic: [home espresso, sourdough]}, search: {query: "${topic}"}, enrich: {details: {top: 25}}, stop_after: 2m}
 `
 	bare(t, file, func(w *workshop) {
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{})
 			if took := row.Ended.Sub(row.Started); err != nil || row.Status != runs.OK || row.Pages != 2 || took < 2*time.Minute || took > 3*time.Minute {
 				t.Fatalf("the run ended as %s (%v) with %d pages after %s, want ok with 2 after two minutes",
@@ -304,7 +304,7 @@ jobs:
 		w.single = true
 		w.wire = largePages(t, title)
 		var batches []int64
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			e.Sinks[0] = &scale{Sink: e.Sinks[0], answers: &batches}
 			if row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{}); err != nil || row.Pages != pages {
 				t.Fatalf("the run ended as %s after %d pages with error %v", row.Status, row.Pages, err)

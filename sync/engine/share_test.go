@@ -20,7 +20,7 @@ jobs:
   daily: {every: 24h, search: {query: [home espresso], pages: 3}}
 `
 	bare(t, file, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "daily") })
+		w.withSinks(func(e *Engine) { w.see(e, "daily") })
 		looked := 0
 		for _, run := range w.serve(5*day + time.Hour) {
 			if run.Pages > 0 {
@@ -52,7 +52,7 @@ jobs:
   daily: {every: 24h, search: {query: [home espresso], where: {published_at: "since last success, overlap 3d, first 90d"}, pages: 3}}
 `
 	bare(t, file, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "daily") })
+		w.withSinks(func(e *Engine) { w.see(e, "daily") })
 		rows := w.serve(3*day + time.Hour)
 		for i, run := range rows {
 			step := w.steps(&run)[0]

@@ -123,7 +123,7 @@ jobs:
 func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, overlappingFile, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "coffee", "tea") })
+		w.withSinks(func(e *Engine) { w.see(e, "coffee", "tea") })
 		began := time.Now()
 		repaired := began.Add(10 * time.Minute)
 		sink := &fakeSink{name: "duckdb", readOnly: true, broken: between(5*time.Minute+30*time.Second, 10*time.Minute)}
@@ -217,7 +217,7 @@ jobs:
   hourly: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}
 `
 	bare(t, file, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "hourly") })
+		w.withSinks(func(e *Engine) { w.see(e, "hourly") })
 		began := time.Now()
 		one := &fakeSink{name: "duckdb", readOnly: true, broken: between(90*time.Minute, 10*time.Hour+30*time.Minute)}
 		two := &fakeSink{name: "parquet", readOnly: true, broken: one.broken}
@@ -249,7 +249,7 @@ jobs:
 func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
 		sink := &fakeSink{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
 		never := &fakeSink{name: "duckdb", broken: func() bool { return true }}
 		run := func() (*runs.Run, error) {
@@ -278,7 +278,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
 		sink := &fakeSink{name: "duckdb", broken: between(0, 90*time.Minute)}
 		e, stop := w.open()
 		e.Sinks = []sinks.Sink{sink}
@@ -306,7 +306,7 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 		file.WriteString("  " + name + ": {every: 1h, search: {query: [" + name + "]}, enrich: {details: {top: 40}}}\n")
 	}
 	bare(t, file.String(), func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, strings.Split("abcdefghijklmnopqrst", "")...) })
+		w.withSinks(func(e *Engine) { w.see(e, strings.Split("abcdefghijklmnopqrst", "")...) })
 		sink := &fakeSink{name: "duckdb"}
 		counted := make(chan int, 1)
 		go func() {
@@ -333,7 +333,7 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
-		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
 		ahead := &fakeSink{name: "parquet", mark: 1000, broken: between(0, 90*time.Minute)}
 		w.serveInto(85*time.Minute, &fakeSink{name: "duckdb"}, ahead)
 		spent := w.spent()

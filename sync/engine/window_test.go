@@ -194,7 +194,7 @@ jobs:
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.inspect(func(e *Engine) {
+			w.withSinks(func(e *Engine) {
 				if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.Pages != 2 {
 					t.Fatalf("run %+v, error %v", row, err)
 				}

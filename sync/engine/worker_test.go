@@ -380,7 +380,7 @@ jobs:
 		if rows := w.serve(time.Hour + time.Minute); len(rows) != 1 || rows[0].Status != runs.Interrupted {
 			t.Fatalf("runs %+v; want one that is cut short", rows)
 		}
-		w.inspect(func(e *Engine) {
+		w.withSinks(func(e *Engine) {
 			again := &scheduler{engine: e}
 			for range 2 {
 				again.resumed = false

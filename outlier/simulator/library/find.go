@@ -134,7 +134,7 @@ func (x *Index) samplesOf(p url.Values) []*Sample {
 // ofChannel is how well a channel matches, by the best of its topics.
 func (i intent) ofChannel(s *Sample) (best float64, found bool) {
 	for _, t := range s.channel.topics {
-		if r, ok := i.of(s.channel.nicheIndex, t, s.words, s.address()); ok {
+		if r, ok := i.of(s.channel.nicheIndex, t, func() string { return s.words }, s.address()); ok {
 			best, found = max(best, r), true
 		}
 	}

@@ -111,17 +111,21 @@ func meantWords(text string) []string {
 }
 
 func (i intent) ofHit(h *Hit) (float64, bool) {
-	return i.of(h.Channel.nicheIndex, h.Topic, h.texts().words, h.address())
+	return i.of(h.Channel.nicheIndex, h.Topic, func() string { return h.texts().words }, h.address())
 }
 
-// of returns how well something with this topic of a niche and these words matches.
-func (i intent) of(niche, topic int, text string, address uint64) (float64, bool) {
+// of returns how well something with this topic of a niche and these words matches. The words are requested only
+// if the topic matches.
+func (i intent) of(niche, topic int, text func() string, address uint64) (float64, bool) {
 	noise := Unit(Hash(i.salt, address))
 	if !i.known {
 		return noise, noise > 1-unknownShare
 	}
 	r := i.topics[niche][topic]
-	return r + sameWords*quotient(shared(i.wanted, text), float64(len(i.wanted))) + closeness*noise, r >= enough
+	if r < enough {
+		return 0, false
+	}
+	return r + sameWords*quotient(shared(i.wanted, text()), float64(len(i.wanted))) + closeness*noise, true
 }
 
 // topicScores is how well each topic matches, by niche and topic.
