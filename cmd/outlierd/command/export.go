@@ -246,7 +246,7 @@ func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Wr
 // exportParquet lets DuckDB write a file, because it cannot write to a stream, and copies it.
 func exportParquet(ctx context.Context, path, text, temp string, w io.Writer) (int64, error) {
 	name := filepath.Join(temp, "result.parquet")
-	rows, err := query.Parquet(ctx, path, text, filepath.Join(temp, "duckdb"), name)
+	rows, err := query.Parquet(ctx, path, text, temp, name)
 	if err != nil {
 		return 0, err
 	}
@@ -269,7 +269,7 @@ func (o *options) exportRows(
 	}
 	var p term.Printer
 	var sheet *term.Sheet
-	err = query.Spool(ctx, path, e.text, filepath.Join(temp, "duckdb"), func(fields []query.Field, n int64) (err error) {
+	err = query.Spool(ctx, path, e.text, temp, func(fields []query.Field, n int64) (err error) {
 		rows = n
 		var names []string
 		var dates []int

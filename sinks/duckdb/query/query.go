@@ -130,8 +130,8 @@ func withFile(ctx context.Context, path string, r resources, work func(driver.Co
 	case "", "memory", "temp", "system": // reserved by DuckDB
 		name += "_db"
 	}
-	attach := fmt.Sprintf("SET memory_limit = '%dB'; SET temp_directory = %s; ATTACH %s AS %s (READ_ONLY); USE %[4]s",
-		r.memory, database.Text(r.temp), database.Text(path), database.Name(name))
+	attach := fmt.Sprintf("%s; ATTACH %s AS %s (READ_ONLY); USE %[3]s",
+		r.settings(), database.Text(path), database.Name(name))
 	if err := execute(ctx, conn, attach); err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"runtime"
 
+	"golang.org/x/sys/unix"
+
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -45,6 +47,17 @@ func withTemp(ctx context.Context, path string, work func(driver.Conn) error) er
 	return errors.Join(withFile(ctx, path, r, work), os.RemoveAll(temp))
 }
 
+// settings returns the SQL that sets the limits. Temporary files may take half of the free disk space: a query must
+// not leave a daemon without any.
+func (r resources) settings() string {
+	limits := fmt.Sprintf("SET memory_limit = '%dB'; SET temp_directory = %s", r.memory, database.Text(r.temp))
+	var disk unix.Statfs_t
+	if r.temp == "" || unix.Statfs(filepath.Dir(r.temp), &disk) != nil {
+		return limits // the default is nine tenths
+	}
+	return fmt.Sprintf("%s; SET max_temp_directory_size = '%dB'", limits, disk.Bavail/2*uint64(disk.Bsize))
+}
+
 // noSpace matches DuckDB's messages about a disk without room for temporary files.
 var noSpace = regexp.MustCompile(`offload data block|No space left on device|Disk quota exceeded`)
 
@@ -60,10 +73,10 @@ func (r resources) explain(err error) error {
 	e := &resourceError{cause: err}
 	switch folder := filepath.Dir(r.temp); {
 	case full && folder == filepath.Clean(os.TempDir()):
-		e.message = fmt.Sprintf("the query needs more space for temporary files than %s has: "+
+		e.message = fmt.Sprintf("the query needs more space for temporary files than half of what is free in %s: "+
 			"let it read fewer rows or columns, or set TMPDIR to a folder on another disk", folder)
 	case full:
-		e.message = fmt.Sprintf("the query needs more space for temporary files than %s has: "+
+		e.message = fmt.Sprintf("the query needs more space for temporary files than half of what is free in %s: "+
 			"let it read fewer rows or columns, or free space there", folder)
 	case r.noTemp != nil:
 		e.message = fmt.Sprintf("the query needs more than %s of memory, and temporary files are not possible (%v): "+

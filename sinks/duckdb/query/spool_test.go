@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/duckdb/duckdb-go/v2"
+	"golang.org/x/sys/unix"
 
 	"outlierd/sinks/duckdb/database"
 )
@@ -96,7 +97,7 @@ func TestLackOfMemoryHasARemedy(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	for folder, want := range map[string]string{temp: "set TMPDIR to a folder on another disk", "/exports": "free space there"} {
 		r := resources{temp: filepath.Join(folder, "some"), memory: 56 << 20}
-		wantError(t, "more space for temporary files than "+folder+" has: ", func() error {
+		wantError(t, "more space for temporary files than half of what is free in "+folder+": ", func() error {
 			return r.explain(&duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory, Msg: full})
 		})
 		if err := r.explain(errors.New(full)); !strings.HasSuffix(err.Error(), want) {
@@ -125,5 +126,25 @@ func TestCatalogHasOnlyThePublishedTables(t *testing.T) {
 		if err != nil || n == 0 {
 			t.Errorf("%s: %d rows and error %v, want the published tables", sql, n, err)
 		}
+	}
+}
+
+// TestQueryLeavesHalfOfTheDisk to a daemon, which buys nothing without space.
+func TestQueryLeavesHalfOfTheDisk(t *testing.T) {
+	path, temp := inSmallContainer(t)
+	var disk unix.Statfs_t
+	if err := unix.Statfs(temp, &disk); err != nil {
+		t.Fatal(err)
+	}
+	const ask = "select parse_formatted_bytes(current_setting('max_temp_directory_size'))::bigint"
+	err := Run(t.Context(), path, ask, nil, func(row []any) error {
+		free := float64(disk.Bavail) * float64(disk.Bsize)
+		if share := float64(row[0].(int64)) / free; share < 0.4 || share > 0.6 {
+			t.Errorf("temporary files may take %.2f of the free space, want half", share)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
