@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones must not depend on the machine
+	"unicode/utf8"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -155,10 +156,16 @@ func (b *builder) data(n *yamltree.Node) {
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		b.cfg.Data = b.absolute(override)
 	}
-	if strings.Contains(b.cfg.Data, "?") { // DuckDB puts .wal before it, as in an address
+	report := func(mistake, value string) {
 		at := cmp.Or(n, b.root)
-		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path must not contain a ?, got %s",
-			b.cfg.Data), "rename the folder, or set data or OUTLIERD_DATA to another one")
+		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path %s, got %s", mistake, value),
+			"rename the folder, or set data or OUTLIERD_DATA to another one")
+	}
+	switch {
+	case strings.Contains(b.cfg.Data, "?"): // DuckDB puts .wal before it, as in an address
+		report("must not contain a ?", b.cfg.Data)
+	case !utf8.ValidString(b.cfg.Data): // DuckDB accepts no other path
+		report("must be UTF-8", strconv.Quote(b.cfg.Data))
 	}
 }
 
