@@ -9,11 +9,15 @@ import (
 
 // Rename moves a job to a new name: its watermarks, its scans, its spending, when it was first seen
 // and last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
-// Renaming again does nothing.
+// Renaming again does nothing, unless another rename has brought the old name back.
 func Rename(tx *store.Tx, old, new string) error {
-	result, err := tx.Exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	done, err := renamed(tx, old, new)
+	if done || err != nil {
+		return err
+	}
+	result, err := tx.Exec(`INSERT OR REPLACE INTO renames (old, new, at) VALUES (?, ?, ?)`,
 		old, new, store.Micros(tx.Now()))
-	if err != nil || !store.Changed(result) {
+	if err != nil {
 		return err
 	}
 	id, err := result.LastInsertId()
@@ -30,13 +34,21 @@ func Rename(tx *store.Tx, old, new string) error {
 
 // Renamed reports whether a job's rename has been carried out; see [Rename].
 func (rs *Runs) Renamed(old, new string) (done bool, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
+	err = rs.db.View(func(tx *store.Tx) (err error) {
+		done, err = renamed(tx, old, new)
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("read whether job %s was renamed to %s: %w", old, new, err)
 	}
 	return done, nil
+}
+
+func renamed(tx *store.Tx, old, new string) (done bool, err error) {
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM renames AS r WHERE old = ? AND new = ?
+		AND NOT EXISTS (SELECT 1 FROM renames AS later WHERE later.new = r.old AND later.id > r.id))`,
+		old, new).Scan(&done)
+	return done, err
 }
 
 func handOver(tx *store.Tx, old, new string, rename int64) error {

@@ -119,7 +119,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "a", Due: statetest.Noon, Status: runs.OK}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "b"}, {"b", "c"}} {
+	for _, to := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "b"}, {"b", "c"}, {"c", "a"}, {"a", "b"}, {"b", "c"}} {
 		statetest.Rename(t, s, to[0], to[1])
 		checkWatermark(t, s, to[0], "k", time.Time{})
 		checkWatermark(t, s, to[1], "k", statetest.Noon)
