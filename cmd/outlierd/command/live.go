@@ -67,7 +67,7 @@ func (o *options) announce(p *program, agenda []*engine.DueRun) error {
 // live draws the block until the returned function is called. It draws nothing if standard output is
 // not a terminal.
 func (o *options) live(ctx context.Context, p *program) (stop func()) {
-	if !term.Is(o.world.out) {
+	if !o.redraws() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

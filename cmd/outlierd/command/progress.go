@@ -26,13 +26,23 @@ const (
 	unknownEvery = 10 * time.Second
 )
 
+// redraws reports whether standard output is a terminal in which lines can be redrawn. A dumb one, such as the shell of
+// an editor, prints the escape sequences for it.
+func (o *options) redraws() bool {
+	if !term.Is(o.world.out) {
+		return false
+	}
+	kind, _ := o.world.env("TERM")
+	return kind != "dumb"
+}
+
 // watch shows the progress of a program's run until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
 func (o *options) watch(p *program) (stop func()) {
 	log := p.Engine.Log
 	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
-	if term.Is(o.world.out) {
+	if o.redraws() {
 		every, finish = redraw, o.block.Erase
 		show = func(p engine.Progress) {
 			o.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })

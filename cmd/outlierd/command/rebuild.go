@@ -302,7 +302,7 @@ func (o *options) journalProgress(log *slog.Logger, what string) func(done, of i
 	every := rate.Sometimes{Interval: logLine}
 	began := time.Now()
 	return func(done, of int64) {
-		if term.Is(o.world.out) {
+		if o.redraws() {
 			o.block.Draw(func(int) []string {
 				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of,
 					term.Bar(int(100*done/max(of, 1)), 100))}

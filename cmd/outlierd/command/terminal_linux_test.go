@@ -1,0 +1,21 @@
+package command
+
+import (
+	"os"
+	"testing"
+)
+
+// TestDumbTerminalGetsNoBlock: the shell of an editor would print the escape sequences that redraw it.
+func TestDumbTerminalGetsNoBlock(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err) // this machine has no pseudo-terminals
+	}
+	defer terminal.Close()
+	for kind, want := range map[string]bool{"xterm": true, "dumb": false, "": true} {
+		o := &options{world: world{out: terminal, env: func(string) (string, bool) { return kind, kind != "" }}}
+		if got := o.redraws(); got != want {
+			t.Errorf("TERM=%s: redraws %t, want %t", kind, got, want)
+		}
+	}
+}
