@@ -3,10 +3,7 @@
 package programtest
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
 	_ "unsafe" // for linkname
@@ -40,11 +37,6 @@ func (t tests) Run() int {
 		if err := os.Setenv("GOGC", "400"); err != nil {
 			panic(err)
 		}
-	}
-	// Many tests wait for processes, so that more of them at a time use all processors. A flag on the command line, which
-	// is parsed later, overrides this.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
 	}
 	return t.M.Run()
 }
