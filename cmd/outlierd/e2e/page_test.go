@@ -401,7 +401,7 @@ func TestReadsDoNotChangeRuns(t *testing.T) {
 			path := pages[i%len(pages)]
 			for t.Context().Err() == nil {
 				status, body, err := get(address + path)
-				if status == http.StatusServiceUnavailable && strings.Contains(body, "load the page again") {
+				if status == http.StatusServiceUnavailable && strings.Contains(body, "reload the page") {
 					continue // the machine is too slow for 200 requests at a time
 				}
 				if err != nil || status != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(body), "</html>") {
