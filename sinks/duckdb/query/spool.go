@@ -52,8 +52,11 @@ func readSpooled(ctx context.Context, conn driver.Conn, rows int64, row func([]a
 	return nil
 }
 
-// ofCatalog matches queries that may list tables or columns, among which the temporary table would be.
-var ofCatalog = regexp.MustCompile(`(?i)\bduckdb_|information_schema|\bpragma_|sqlite_|pg_|\bshow\b|\bdescribe\b`)
+// ofCatalog matches the names of what lists tables or columns.
+var ofCatalog = regexp.MustCompile(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_|show\b)`)
+
+// readsCatalog reports whether a query may list tables or columns, among which the temporary table would be.
+func readsCatalog(text string) bool { return ofCatalog.MatchString(inert.ReplaceAllString(text, " ")) }
 
 // readAny is [read] for a result of any size. Only results that no table can have, such as that of EXPLAIN, and lists
 // of tables and columns are in memory.
@@ -61,7 +64,7 @@ func readAny(
 	ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error,
 ) error {
 	var names []string
-	if !ofCatalog.MatchString(text) {
+	if !readsCatalog(text) {
 		names = spoolable(conn, text)
 	}
 	if names == nil {

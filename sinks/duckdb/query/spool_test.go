@@ -106,11 +106,31 @@ func TestLackOfMemoryHasARemedy(t *testing.T) {
 	}
 }
 
+// TestTextsAreNotQueriesOfTheCatalog: a result whose query has such a word in a literal may be large.
+func TestTextsAreNotQueriesOfTheCatalog(t *testing.T) {
+	for text, want := range map[string]bool{
+		"from outliers where title like '%show pg_ duckdb_%'":     false,
+		"from outliers -- show all":                               false,
+		"select shown, my_pg_rank, \"show\" from outliers":        false,
+		"from (show all tables)":                                  true,
+		"select * from main.duckdb_tables() where x = 'a'":        true,
+		"select count(*) from INFORMATION_SCHEMA.columns":         true,
+		"/* all */ select relname from pg_catalog.pg_class":       true,
+		"select name from sqlite_master":                          true,
+		"select name from pragma_table_info('outliers')":          true,
+		"select duckdb_version from (select 1) t(duckdb_version)": true, // only held in memory
+	} {
+		if got := readsCatalog(text); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+}
+
 // TestCatalogHasOnlyThePublishedTables: the temporary table is in no list of tables or columns.
 func TestCatalogHasOnlyThePublishedTables(t *testing.T) {
 	path := publishEmpty(t).Path
 	for _, sql := range []string{
-		"select table_name from duckdb_tables()", "select table_name from duckdb_columns()", "show all tables",
+		"select table_name from duckdb_tables()", "select table_name from duckdb_columns()", "from (show all tables)",
 		"select table_name from information_schema.tables", "select name from sqlite_master", "select relname from pg_class",
 	} {
 		n := 0
