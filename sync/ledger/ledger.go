@@ -36,8 +36,8 @@ func New(db *store.Store, j *journal.Journal, location *time.Location, renews in
 // Recover settles the attempts that the last process left open. A reservation that was never
 // marked as sent is provably unsent and refunded; any other attempt stays held as unknown.
 func (l *Ledger) Recover(tx *store.Tx) error {
-	// Usually there is none. SQLite prepares this query in a fraction of the time that it needs for a change
-	// of the table with all its triggers.
+	// Usually none is open. To prepare this query takes SQLite a fraction of the time that an UPDATE takes, which it
+	// prepares together with all triggers of the table.
 	var left bool
 	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_open
 		WHERE state IN ('reserved', 'sending'))`).Scan(&left)

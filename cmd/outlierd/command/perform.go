@@ -309,7 +309,7 @@ func byHand(specs []job.Spec) []jobRun {
 	return all
 }
 
-// performing converts due runs.
+// performing returns the runs to perform for those that are due.
 func performing(due []*engine.DueRun) (todo []jobRun) {
 	for _, a := range due {
 		todo = append(todo, jobRun{DueRun: *a, whole: true, after: true})

@@ -100,7 +100,7 @@ type Site struct {
 	looked  time.Time     // end of the last reading
 	acted   time.Time     // end of the last action: earlier readings are out of date
 	err     error         // of the last reading
-	looking chan struct{} // closed at the end of the reading in progress; nil if no reading is
+	looking chan struct{} // closed when the reading in progress ends; nil without one
 }
 
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
