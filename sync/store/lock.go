@@ -123,6 +123,13 @@ func takeLock(file *os.File) error {
 	return unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record)
 }
 
+// unlock releases the lock and closes the file. Closing it would not be enough while a child that this
+// process has forked, for a command of a notification, has not executed its program yet: it has the
+// file as well, and with it the lock.
+func unlock(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+}
+
 // isLockless reports whether an error means that the file system does not support locks.
 func isLockless(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL},
@@ -144,7 +151,7 @@ func heldBy(dir string) (held *HeldError, err error) {
 		held, err = holder(file), nil
 		held.Dir = dir
 	}
-	return held, errors.Join(err, file.Close())
+	return held, errors.Join(err, unlock(file))
 }
 
 // sign records who holds the folder, one line each: process id, command, start time and a

@@ -95,3 +95,26 @@ func TestLockFileIsDeleted(t *testing.T) {
 		}
 	}
 }
+
+// TestLockEndsWithTheStore although a child that was forked meanwhile, and that has not executed its
+// program yet, has a copy of the locked file.
+func TestLockEndsWithTheStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	take := func(file *os.File) error {
+		inherited, err := unix.Dup(int(file.Fd()))
+		if err == nil {
+			t.Cleanup(func() { _ = unix.Close(inherited) })
+		}
+		return errors.Join(err, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	}
+	for range 2 {
+		s, err := store.Open(t.Context(), dir, store.Options{TakeLock: take})
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

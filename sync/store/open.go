@@ -248,7 +248,7 @@ func (s *Store) release() error {
 	if s.holds {
 		errs = append(errs, unsign(s.lock))
 	}
-	errs = append(errs, s.lock.Close())
+	errs = append(errs, unlock(s.lock))
 	s.lock, s.holds = nil, false
 	return errors.Join(errs...)
 }
