@@ -56,7 +56,7 @@ func unlimited(o Options) *Service {
 // aHit returns a hit without missing fields.
 func aHit(t *testing.T, seed uint64, at time.Time) *library.Hit {
 	t.Helper()
-	for _, h := range library.Open(seed).Index(at).Hits {
+	for _, h := range library.Open(seed).Index(at).Hits() {
 		if h.Gaps == (library.Gaps{}) && !h.Channel.Gone && h.Kind == library.Video && h.Comments(at) > 100 {
 			return h
 		}

@@ -35,7 +35,7 @@ func everything(t *testing.T, l *library.Library, at time.Time) []string {
 		hitPage(x, x.Related(url.Values{"videoId": {id}}, l), nil, paging{}),
 		channelPage(x.FindChannels(url.Values{"query": {"ramen"}}, l.Seed), nil, paging{}),
 		channelPage(x.RelatedChannels(url.Values{"relatedChannelId": {channel}}, l), nil, paging{}),
-		l.TrendingFormats(at), scan.id(l.Seed), scan.phases(l.Seed), ids(scan.results(x, l.Seed).Hits),
+		l.TrendingFormats(at), scan.id(l.Seed), scan.phases(l.Seed), ids(scan.results(x, l.Seed).Hits()),
 		page, l.ChannelAnswer(channel, library.Video, at), l.ChannelAnswer(channel, library.Short, at),
 		l.DetailsAnswer(id, at), l.CommentsAnswer(id, at), l.TranscriptAnswer(id, at),
 	} {
@@ -81,7 +81,7 @@ func TestNewUploadsAppearAndViewsGrow(t *testing.T) {
 	l := library.Open(1)
 	later := Epoch.Add(30 * 24 * time.Hour)
 	fresh := map[string]bool{}
-	for _, h := range l.Index(later).Hits {
+	for _, h := range l.Index(later).Hits() {
 		if h.Published.After(Epoch) {
 			fresh[h.ID()] = true
 		}

@@ -270,7 +270,7 @@ func TestScanFindsItsTopic(t *testing.T) {
 		coffee += int(bit(niche(h) == "coffee"))
 	}
 	there := 0
-	for _, h := range l.Index(Epoch).Hits {
+	for _, h := range l.Index(Epoch).Hits() {
 		there += int(bit(h.Channel.Niche.Name == "coffee"))
 	}
 	if coffee < min(there, 1000) {
@@ -284,7 +284,7 @@ func TestScanFindsItsTopic(t *testing.T) {
 func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 	s := unlimited(Options{Seed: 1, Scans: course()})
 	x := library.Open(1).Index(Epoch)
-	from := x.Hits[0].Channel
+	from := x.Hits()[0].Channel
 	for mode, most := range map[string]int{"fast": 100, "standard": 250} {
 		a := startScan(t, s, `{"findBy":"channels","query":["`+from.ID+`"],"mode":"`+mode+`"}`)
 		found := map[string]int{}
@@ -294,7 +294,7 @@ func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 		if len(found) != most || found[from.ID] == 0 {
 			t.Errorf("%s: results of %d channels, want %d including %s", mode, len(found), most, from.ID)
 		}
-		for _, h := range x.Hits {
+		for _, h := range x.Hits() {
 			if found[h.Channel.ID]--; found[h.Channel.ID] == 0 {
 				delete(found, h.Channel.ID)
 			}

@@ -90,8 +90,8 @@ func (v view) allows(name string, values []string) bool {
 
 func views(l *library.Library) []view {
 	x := l.Index(Epoch)
-	all := make([]view, len(x.Hits))
-	for i, h := range x.Hits {
+	all := make([]view, len(x.Hits()))
+	for i, h := range x.Hits() {
 		all[i] = view{h.Shape(x.At), h.Channel.Sample(h.Kind, x.At).Statistics()}
 	}
 	return all

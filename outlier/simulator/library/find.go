@@ -96,14 +96,16 @@ func (c *channel) gaps() channelGaps {
 // FindChannels returns the channels of GET /search/channels in order. Without a
 // query, the largest come first.
 func (x *Index) FindChannels(p url.Values, seed uint64) []*Sample {
+	if len(p["query"]) == 0 {
+		largest := func(s *Sample) (float64, bool) { return float64(s.subscribers), true }
+		return search(x.samplesOf(p, every), p, &channelTerms, target[*Sample]{score: largest})
+	}
+	intents := meanings(p, seed)
 	var scores []score[*Sample]
-	for _, q := range p["query"] {
-		scores = append(scores, meaning(q, seed).ofChannel)
+	for _, i := range intents {
+		scores = append(scores, i.ofChannel)
 	}
-	if scores == nil {
-		scores = append(scores, func(s *Sample) (float64, bool) { return float64(s.subscribers), true })
-	}
-	return search(x.samplesOf(p), p, &channelTerms, target[*Sample]{score: best(scores)})
+	return search(x.samplesOf(p, among(intents)), p, &channelTerms, target[*Sample]{score: best(scores)})
 }
 
 // RelatedChannels returns the channels that resemble those in p, the nearest first. It leaves
@@ -117,18 +119,22 @@ func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
 		}
 	}
 	resembles := best(scores)
-	return search(x.samplesOf(p), p, &channelTerms, target[*Sample]{score: func(s *Sample) (float64, bool) {
+	return search(x.samplesOf(p, every), p, &channelTerms, target[*Sample]{score: func(s *Sample) (float64, bool) {
 		r, ok := resembles(s)
 		return r, ok && !slices.Contains(ids, s.channel.ID)
 	}})
 }
 
-// samplesOf are the samples that filterBy names.
-func (x *Index) samplesOf(p url.Values) []*Sample {
+// samplesOf are the samples of some niches that filterBy names.
+func (x *Index) samplesOf(p url.Values, niches func(niche int) bool) (samples []*Sample) {
+	kind := Video
 	if p.Get("filterBy") == Short.String() {
-		return x.samples[Short]
+		kind = Short
 	}
-	return x.samples[Video]
+	for _, c := range x.of(niches) {
+		samples = append(samples, c.samples[kind])
+	}
+	return samples
 }
 
 // ofChannel is how well a channel matches, by the best of its topics.

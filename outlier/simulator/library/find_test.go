@@ -38,18 +38,18 @@ func TestChannelFiltersOnStatistics(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	statistics := map[*Sample]map[string]float64{}
-	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
+	for _, s := range slices.Concat(samples(x, Video), samples(x, Short)) {
 		statistics[s] = statisticsOf(s)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		k := Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
-		of := statistics[rapid.SampledFrom(x.samples[k]).Draw(t, "channel")]
+		of := statistics[rapid.SampledFrom(samples(x, k)).Draw(t, "channel")]
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(of))).Draw(t, "name")
 		upper := rapid.Bool().Draw(t, "upper")
 		p := url.Values{"filterBy": {k.String()}}
 		p.Set(name+map[bool]string{false: "From", true: "To"}[upper], strconv.FormatFloat(of[name], 'f', -1, 64))
 		want := map[string]bool{}
-		for _, s := range x.samples[k] {
+		for _, s := range samples(x, k) {
 			hidden := s.channel.gaps().subscribersHidden && (name == "subscribers" || name == "avgViewsToSubscribersRatio")
 			unmeasured := s.size == 0 && name != "subscribers" && name != "videosCount"
 			if v := statistics[s][name]; !hidden && !unmeasured && (upper && v <= of[name] || !upper && v >= of[name]) {
@@ -111,7 +111,7 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 		}},
 	} {
 		var want []string
-		for _, s := range x.samples[Video] {
+		for _, s := range samples(x, Video) {
 			if tt.want(s.Shape(), s) {
 				want = append(want, s.channel.ID)
 			}
@@ -119,10 +119,10 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 		got := channelIDs(x.FindChannels(tt.p, 1))
 		slices.Sort(want)
 		slices.Sort(got)
-		everything := len(want) == len(x.samples[Video]) && tt.p.Get("contentKind") != "long-form"
+		everything := len(want) == len(samples(x, Video)) && tt.p.Get("contentKind") != "long-form"
 		if len(want) == 0 || everything || !slices.Equal(want, got) {
 			t.Errorf("%v finds %d channels, want %d, which must be some of all %d",
-				tt.p, len(got), len(want), len(x.samples[Video]))
+				tt.p, len(got), len(want), len(samples(x, Video)))
 		}
 	}
 	if got := x.FindChannels(url.Values{"filterBy": {"short"}, "avgDurationFrom": {"0"}}, 1); len(got) != 0 {
@@ -207,7 +207,7 @@ func TestRelatedChannelsResembleSeedsAndExcludeThem(t *testing.T) {
 func TestChannelFieldsMayBeNull(t *testing.T) {
 	null := map[string]bool{}
 	x := Open(1).Index(epoch)
-	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
+	for _, s := range slices.Concat(samples(x, Video), samples(x, Short)) {
 		h := s.Shape()
 		for what, absent := range map[string]bool{
 			"handle":         h.Snippet.Handle == nil,
@@ -253,4 +253,9 @@ func TestTrendingFormatsCountOutliersOfTheWeek(t *testing.T) {
 			}
 		}
 	}
+}
+
+// samples are all of a kind.
+func samples(x *Index, k Kind) []*Sample {
+	return x.samplesOf(url.Values{"filterBy": {k.String()}}, every)
 }

@@ -33,7 +33,7 @@ var libraries = struct {
 	bySeed map[uint64]*Library
 }{bySeed: map[uint64]*Library{}}
 
-// An index takes 2 MB. Tests that run in parallel use about a dozen different hours.
+// An index takes 2 MB at most. Tests that run in parallel use about a dozen different hours.
 const maxLibraries, maxIndexes = 8, 12
 
 // Open returns the shared library of a seed.
@@ -78,25 +78,74 @@ func (l *Library) find(id string, at time.Time) (Upload, bool) {
 	return c.upload(k, n), true
 }
 
-// Index is what a search reads: all samples of an hour and their outliers.
+// Index is what a search reads: the samples of an hour and their outliers. Those of a channel are computed
+// when a search first looks at its niche, since most searches look at one.
 type Index struct {
 	At      time.Time
-	Hits    []*Hit
-	samples [2][]*Sample // by kind, without their entries
+	results []*Hit // of a scan, of whose channels nothing else is found
+
+	mu       sync.Mutex
+	channels []indexed
 }
 
-// add adds a sample and its outliers, and takes its entries from it.
-func (x *Index) add(s *Sample) (entries []entry) {
-	x.samples[s.kind] = append(x.samples[s.kind], s)
-	income := s.income()
-	for i := range s.entries {
-		if e := &s.entries[i]; e.positive() || e.negative() {
-			x.Hits = append(x.Hits, newHit(e, s, income))
+// indexed is a channel in an index.
+type indexed struct {
+	channel  *channel
+	computed bool
+	samples  [2]*Sample // by kind, without their entries
+	hits     []*Hit
+}
+
+// compute computes the samples of a channel and its outliers. The entries are overwritten, to save memory.
+func (c *indexed) compute(at time.Time, entries []entry) []entry {
+	for k := range c.samples {
+		s := c.channel.sampleInto(entries, Kind(k), at)
+		income := s.income()
+		for i := range s.entries {
+			if e := &s.entries[i]; e.positive() || e.negative() {
+				c.hits = append(c.hits, newHit(e, s, income))
+			}
 		}
+		entries, s.entries = s.entries, nil
+		c.samples[k] = s
 	}
-	entries, s.entries = s.entries, nil
+	c.computed = true
 	return entries
 }
+
+// of returns the channels of some niches.
+func (x *Index) of(niches func(niche int) bool) []*indexed {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var found []*indexed
+	var entries []entry
+	for i := range x.channels {
+		c := &x.channels[i]
+		if !niches(c.channel.nicheIndex) {
+			continue
+		}
+		if !c.computed {
+			entries = c.compute(x.At, entries)
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+// hitsOf returns the outliers of some niches.
+func (x *Index) hitsOf(niches func(niche int) bool) []*Hit {
+	hits := slices.Clone(x.results)
+	for _, c := range x.of(niches) {
+		hits = append(hits, c.hits...)
+	}
+	return hits
+}
+
+// Hits returns all outliers.
+func (x *Index) Hits() []*Hit { return x.hitsOf(every) }
+
+// every is all niches.
+func every(int) bool { return true }
 
 // Index returns the index of the hour of at.
 func (l *Library) Index(at time.Time) *Index {
@@ -109,12 +158,9 @@ func (l *Library) Index(at time.Time) *Index {
 		l.indexes[0] = x
 		return x
 	}
-	x := &Index{At: at}
-	var entries []entry
-	for _, c := range l.Channels {
-		for k := range c.schedules {
-			entries = x.add(c.sampleInto(entries, Kind(k), at))
-		}
+	x := &Index{At: at, channels: make([]indexed, len(l.Channels))}
+	for i, c := range l.Channels {
+		x.channels[i].channel = c
 	}
 	if len(l.indexes) == maxIndexes {
 		l.indexes = slices.Delete(l.indexes, maxIndexes-1, maxIndexes)

@@ -27,7 +27,7 @@ func TestLibrarySizeAndVariety(t *testing.T) {
 			len(l.Channels), uploads, len(spoken))
 	}
 	var texts strings.Builder
-	for _, h := range l.Index(epoch).Hits {
+	for _, h := range l.Index(epoch).Hits() {
 		texts.WriteString(h.Title + "\n")
 	}
 	for what, class := range map[string]string{
@@ -43,7 +43,7 @@ func TestLibrarySizeAndVariety(t *testing.T) {
 func TestIDsAreWellFormedAndIdentifyTheirUpload(t *testing.T) {
 	l := Open(1)
 	seen := map[string]bool{}
-	for _, h := range l.Index(epoch).Hits {
+	for _, h := range l.Index(epoch).Hits() {
 		id := h.ID()
 		if !regexp.MustCompile(`^[a-zA-Z0-9-_]{11}$`).MatchString(id) || seen[id] {
 			t.Fatalf("video id %q is malformed, or another upload has it, too", id)
@@ -144,7 +144,7 @@ func TestViewsNeverFall(t *testing.T) {
 func TestCommentsAreTheNewestHundredInOrder(t *testing.T) {
 	l := Open(1)
 	some, none := 0, 0
-	for _, h := range l.Index(epoch).Hits[:300] {
+	for _, h := range l.Index(epoch).Hits()[:300] {
 		a, ok := l.CommentsAnswer(h.ID(), epoch).(commentsAnswer)
 		if !ok {
 			continue
@@ -177,7 +177,7 @@ func TestCommentsAreTheNewestHundredInOrder(t *testing.T) {
 func TestTranscriptJoinsItsEvents(t *testing.T) {
 	l := Open(1)
 	lacking := map[string]int{}
-	for _, h := range l.Index(epoch).Hits[:500] {
+	for _, h := range l.Index(epoch).Hits()[:500] {
 		a, ok := l.TranscriptAnswer(h.ID(), epoch).(transcriptAnswer)
 		switch {
 		case !ok:
@@ -219,7 +219,7 @@ func TestAgesAsWebPagesShowThem(t *testing.T) {
 func FuzzFind(f *testing.F) {
 	l := Open(1)
 	f.Add("dQw4w9WgXcQ")
-	f.Add(l.Index(epoch).Hits[0].ID())
+	f.Add(l.Index(epoch).Hits()[0].ID())
 	f.Fuzz(func(t *testing.T, id string) {
 		if u, ok := l.find(id, epoch); ok && (u.ID() != id || u.Published.After(epoch)) {
 			t.Errorf("id %q finds %q, published at %s; want that id, published by %s", id, u.ID(), u.Published, epoch)

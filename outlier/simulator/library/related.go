@@ -22,11 +22,11 @@ func (x *Index) Related(p url.Values, l *Library) []*Hit {
 	if !slices.ContainsFunc(seedNames, p.Has) {
 		salt := Hash(l.Seed, uint64(forRelevance))
 		random := func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }
-		return search(x.Hits, p, &hitTerms, target[*Hit]{score: random})
+		return search(x.Hits(), p, &hitTerms, target[*Hit]{score: random})
 	}
 	s := x.seeds(p, l)
 	resembles := best(s.scores)
-	return search(x.Hits, p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
+	return search(x.Hits(), p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
 		r, ok := resembles(h)
 		return r, ok && !s.has(h)
 	}})

@@ -9,7 +9,7 @@ import (
 // seedHits are hits of two niches that may serve as seeds.
 func seedHits(t *testing.T, x *Index) (a, b *Hit) {
 	t.Helper()
-	for _, h := range x.Hits {
+	for _, h := range x.Hits() {
 		if a == nil {
 			a = h
 		}
@@ -81,7 +81,7 @@ func TestRelatedNeverFindsItsSeeds(t *testing.T) {
 	for _, by := range []string{"semantic", "lexical"} {
 		p := url.Values{
 			"by": {by}, "videoId": {a.ID()}, "thumbnailVideoId": {b.ID()},
-			"relatedChannelId": {x.Hits[len(x.Hits)-1].Channel.ID},
+			"relatedChannelId": {x.Hits()[len(x.Hits())-1].Channel.ID},
 		}
 		found := x.Related(p, l)
 		if len(found) == 0 {

@@ -23,21 +23,31 @@ const (
 const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
 	"vs what why with your "
 
-// queried returns the target of the queries of p. A hit's best query counts, so several queries
-// find the union. Without a query all hits are found, the largest ratio first.
-func queried(p url.Values, seed uint64) target[*Hit] {
+// queried returns the target of the queries of p, and the niches in which they may find something. A hit's best
+// query counts, so several queries find the union. Without a query all hits are found, the largest ratio first.
+func queried(p url.Values, seed uint64) (wanted target[*Hit], niches func(niche int) bool) {
 	if len(p["query"]) == 0 {
-		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}
+		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}, every
 	}
 	var scores []score[*Hit]
-	for _, q := range p["query"] {
-		if p.Get("by") == "lexical" {
+	if p.Get("by") == "lexical" {
+		for _, q := range p["query"] {
 			scores = append(scores, lexical(q))
-		} else {
-			scores = append(scores, meaning(q, seed).ofHit)
 		}
+		return target[*Hit]{score: best(scores)}, every
 	}
-	return target[*Hit]{best(scores), limitOf(p)}
+	intents := meanings(p, seed)
+	for _, i := range intents {
+		scores = append(scores, i.ofHit)
+	}
+	return target[*Hit]{best(scores), nearest}, among(intents)
+}
+
+// among returns the niches of which one of the intents may find something.
+func among(intents []intent) func(niche int) bool {
+	return func(niche int) bool {
+		return slices.ContainsFunc(intents, func(i intent) bool { return i.matches(niche) })
+	}
 }
 
 // limitOf is how many hits a search finds at most; 0 means all, as for a lexical one.
@@ -104,11 +114,22 @@ func meaning(query string, seed uint64) intent {
 	return i
 }
 
+// meanings are the intents of the queries of p.
+func meanings(p url.Values, seed uint64) (intents []intent) {
+	for _, q := range p["query"] {
+		intents = append(intents, meaning(q, seed))
+	}
+	return intents
+}
+
 func meantWords(text string) []string {
 	return slices.DeleteFunc(strings.Fields(text), func(w string) bool {
 		return strings.Contains(stopWords, " "+w+" ")
 	})
 }
+
+// matches reports whether anything of a niche matches.
+func (i intent) matches(niche int) bool { return !i.known || slices.Max(i.topics[niche]) >= enough }
 
 func (i intent) ofHit(h *Hit) (float64, bool) {
 	return i.of(h.Channel.nicheIndex, h.Topic, func() string { return h.texts().words }, h.address())

@@ -101,5 +101,6 @@ const nearest = 1_000
 
 // Find returns all hits of GET /search/outliers in order.
 func (x *Index) Find(p url.Values, seed uint64) []*Hit {
-	return search(x.Hits, p, &hitTerms, queried(p, seed))
+	wanted, niches := queried(p, seed)
+	return search(x.hitsOf(niches), p, &hitTerms, wanted)
 }

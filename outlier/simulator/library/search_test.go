@@ -14,9 +14,9 @@ func TestSponsoredFilter(t *testing.T) {
 	x := Open(1).Index(epoch)
 	yes := len(x.Find(url.Values{"channelMonetizationSponsored": {"true"}}, 1))
 	no := len(x.Find(url.Values{"channelMonetizationSponsored": {"false"}}, 1))
-	if yes == 0 || no == 0 || yes+no >= len(x.Hits) {
+	if yes == 0 || no == 0 || yes+no >= len(x.Hits()) {
 		t.Errorf("%d hits are sponsored and %d are not, of %d; want some of both, and some that are unknown",
-			yes, no, len(x.Hits))
+			yes, no, len(x.Hits()))
 	}
 }
 
@@ -70,6 +70,23 @@ func TestAnyQueryFindsTheSameHitsAgain(t *testing.T) {
 			t.Fatalf("finds %d, want 100 to %d, and the same when repeated", len(found), nearest)
 		}
 	})
+}
+
+func TestOnlyNichesWithoutAMatchAreLeftOut(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for _, queries := range [][]string{
+		{"moka pot"}, {"coffee"}, {"chess", "yoga"}, {"ラーメン"}, {"zzz unheard of"}, {"zzz unheard of", "chess"}, nil,
+	} {
+		p := url.Values{"query": queries}
+		wanted, niches := queried(p, 1)
+		everywhere := search(x.Hits(), p, &hitTerms, wanted)
+		if found := search(x.hitsOf(niches), p, &hitTerms, wanted); !slices.Equal(found, everywhere) {
+			t.Errorf("%q finds %d, of %d that match", queries, len(found), len(everywhere))
+		}
+		if wants := len(queries) == 1 && !strings.HasPrefix(queries[0], "zzz"); wants && niches(0) && niches(1) {
+			t.Errorf("%q looks in two niches, want one", queries)
+		}
+	}
 }
 
 func TestSeveralQueriesFindTheUnion(t *testing.T) {
@@ -154,10 +171,10 @@ func TestSeedShufflesTheSameHits(t *testing.T) {
 func TestLibraryHasHitsAtTheStartOfASynctestBubble(t *testing.T) {
 	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	x := Open(1).Index(bubble)
-	if len(x.Hits) < 1000 {
-		t.Errorf("%d hits, want at least 1,000", len(x.Hits))
+	if len(x.Hits()) < 1000 {
+		t.Errorf("%d hits, want at least 1,000", len(x.Hits()))
 	}
-	for _, h := range x.Hits {
+	for _, h := range x.Hits() {
 		if h.Published.After(bubble) || h.Published.Before(Beginning) {
 			t.Fatalf("%s was published at %s, want a time from %s to %s", h.ID(), h.Published, Beginning, bubble)
 		}

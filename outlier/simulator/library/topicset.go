@@ -82,7 +82,7 @@ func (s TopicSet) intent(salt uint64) intent {
 // The salt decides between equally near ones.
 func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
 	nearby := x.byDistance(topics, salt)
-	return &Index{At: x.At, Hits: nearby[:min(most, len(nearby))]}
+	return &Index{At: x.At, results: nearby[:min(most, len(nearby))]}
 }
 
 // NearestChannels is an index of all outliers of at most the given number of channels, those
@@ -95,13 +95,13 @@ func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 			found[h.Channel] = true
 		}
 	}
-	return &Index{At: x.At, Hits: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
+	return &Index{At: x.At, results: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
 }
 
 // byDistance returns all outliers, those nearest to the topics first.
 func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
 	i := topics.intent(salt)
-	return nearestFirst(x.Hits, nil, target[*Hit]{score: func(h *Hit) (float64, bool) {
+	return nearestFirst(x.Hits(), nil, target[*Hit]{score: func(h *Hit) (float64, bool) {
 		r, _ := i.ofHit(h)
 		return r, true
 	}})

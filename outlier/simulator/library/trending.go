@@ -50,7 +50,7 @@ const (
 func (l *Library) TrendingFormats(now time.Time) []Format {
 	x := l.Index(now.Truncate(24 * time.Hour))
 	fresh := make([][]*Hit, len(languages)) // of two weeks, by language
-	for _, h := range x.Hits {
+	for _, h := range x.Hits() {
 		if h.Published.After(x.At.Add(-2 * week)) {
 			fresh[h.Channel.language] = append(fresh[h.Channel.language], h)
 		}
