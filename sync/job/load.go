@@ -108,7 +108,7 @@ func (b *builder) build() {
 		b.unneeded(b.root.Get("service").Get("key"), "no job can run without the key")
 		b.unneeded(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
-	shape(b.root, "")
+	shape(b.root, schema())
 	b.timezone(b.root.Get("timezone"))
 	b.service(b.root.Get("service"))
 	b.data(b.root.Get("data"))

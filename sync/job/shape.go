@@ -24,17 +24,15 @@ var schemaText []byte
 var exampleText []byte
 
 // shape checks a tree against the schema, or against one part of it.
-func shape(root *yamltree.Node, part string) {
-	schema().Check(root, part, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
+func shape(root *yamltree.Node, s *yamltree.Schema) {
+	s.Check(root, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
 }
 
-// oneOff is the part of the schema for a one-off job.
-const oneOff = "#/definitions/job"
+// schema is parsed when the first file is read.
+var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText) })
 
-// schema is compiled when the first file is read.
-var schema = sync.OnceValue(func() *yamltree.Schema {
-	return yamltree.CompileSchema("jobs.schema.json", schemaText, oneOff)
-})
+// oneOff is the part of the schema for a one-off job.
+func oneOff() *yamltree.Schema { return schema().Definitions["job"] }
 
 // adviseOnValue says how to write a number where a range is expected.
 func adviseOnValue(n *yamltree.Node, wants string) string {
@@ -45,40 +43,41 @@ func adviseOnValue(n *yamltree.Node, wants string) string {
 }
 
 // adviseOnKey returns the remedy for an unknown key: where it belongs, or a key with a similar spelling.
-func adviseOnKey(n *yamltree.Node, name, place string) string {
-	if advice := elsewhere(n, name, place); advice != "" {
+func adviseOnKey(n *yamltree.Node, key string, s *yamltree.Schema) string {
+	if advice := elsewhere(n, key, s); advice != "" {
 		return advice
 	}
-	known := schema().Keys(place)
-	advice := n.Get(name).Key.DidYouMean(name, known)
-	if advice == "" && strings.HasSuffix(strings.ToLower(place), "where") {
+	known := s.Keys()
+	advice := n.Get(key).Key.DidYouMean(key, known)
+	if advice == "" && strings.HasPrefix(s.Title, "a mapping of filters") {
 		advice = "filters are " + strings.Join(known, ", ")
 	}
 	return advice
 }
 
-// elsewhere returns where a key belongs that was found in n, which the part of the schema at a place
-// describes: nested deeper, or in the job around it.
-func elsewhere(n *yamltree.Node, name, place string) string {
-	in := func(piece string) bool { return slices.Contains(schema().Keys(piece), name) }
-	beside := func(key string) bool { return slices.Contains(schema().Keys(place), key) }
-	for _, deeper := range []struct{ at, advice string }{
-		{"/properties/where", "filters belong under where"},
-		{"/properties/budget", "it belongs under budget"},
-		{"/properties/read", "it belongs under read"},
-		{"/properties/read/properties/where", "filters belong under read.where"},
+// elsewhere returns where a key belongs that was found in n, which s describes: nested deeper, or in the job
+// around it.
+func elsewhere(n *yamltree.Node, key string, s *yamltree.Schema) string {
+	for _, deeper := range []struct {
+		part   *yamltree.Schema
+		advice string
+	}{
+		{s.Get("where"), "filters belong under where"},
+		{s.Get("budget"), "it belongs under budget"},
+		{s.Get("read"), "it belongs under read"},
+		{s.Get("read").Get("where"), "filters belong under read.where"},
 	} {
-		if in(place + deeper.at) {
+		if has(deeper.part, key) {
 			return deeper.advice
 		}
 	}
 	switch {
-	case beside(string(VerbSearch)) && beside("stop_after"):
-		return below(n, name)
-	case beside("top_per_item") && name == "where":
+	case has(s, string(VerbSearch)) && has(s, "stop_after"):
+		return below(n, key)
+	case has(s, "top_per_item") && key == "where":
 		return "it belongs directly under enrich, for all that is fetched"
-	case beside("stop_when"), beside("read"), beside("fetch") && name != "enrich":
-		if in(oneOff) {
+	case has(s, "stop_when"), has(s, "read"), has(s, "fetch") && key != "enrich":
+		if has(oneOff(), key) {
 			return "it belongs directly under the job"
 		}
 	}
@@ -86,21 +85,22 @@ func elsewhere(n *yamltree.Node, name, place string) string {
 }
 
 // below returns where a key belongs that was found in a job and is a key of its verb.
-func below(job *yamltree.Node, name string) string {
-	in := func(piece string) bool { return slices.Contains(schema().Keys(piece), name) }
+func below(job *yamltree.Node, key string) string {
 	for _, e := range job.Entries {
 		switch verb := e.Key.Text; {
 		case !isVerb(verb):
-		case in(oneOff + "/properties/" + verb):
+		case has(oneOff().Get(verb), key):
 			return "it belongs under " + verb
-		case verb == string(VerbScan) && in("#/definitions/scan/properties/read"):
+		case verb == string(VerbScan) && has(oneOff().Get(verb).Get("read"), key):
 			return "it belongs under scan.read"
 		default:
 			return ""
 		}
 	}
-	if in("#/definitions/search") {
+	if has(oneOff().Get(string(VerbSearch)), key) {
 		return "it belongs under what the job does, such as search"
 	}
 	return ""
 }
+
+func has(s *yamltree.Schema, key string) bool { return slices.Contains(s.Keys(), key) }

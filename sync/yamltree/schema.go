@@ -3,289 +3,230 @@ package yamltree
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"math/big"
-	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	fault "github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"sync"
+	"unicode/utf8"
 )
 
-// A Schema is a JSON Schema that checks the shape of files: their keys, types and words.
+// A Schema is a JSON Schema (draft-07), or a part of one. It describes the shape of files: their keys, types
+// and words.
 //
-// It must be written so that one mistake causes one error: without oneOf and anyOf, with lists of types
-// and keywords that apply to one type each. Besides the standard's keywords, its titles are part of
-// messages: the title of a value completes the sentence "must be …". A key whose schema is `not: {}`
-// belongs to a later version.
+// It has only keywords with which one mistake causes one error: no oneOf and no anyOf, but lists of types,
+// and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
+// sentence "must be …". A key whose schema is `not: {}` belongs to a later version.
 type Schema struct {
-	doc   any // the schema as data, for messages
-	parts map[string]*jsonschema.Schema
+	Title    string
+	Examples []json.RawMessage
+
+	Type  words
+	Const *int
+	Enum  []any // texts, and nil for ~
+	Not   *struct{}
+	AllOf []*Schema
+	Ref   string `json:"$ref"` // "" once the schema is parsed
+
+	Required             []string
+	Properties           map[string]*Schema
+	AdditionalProperties additional
+	PropertyNames        *Schema
+	MinProperties        int
+
+	Items    *Schema
+	MinItems int
+
+	MinLength, MaxLength int // in characters; a MaxLength of 0 is no limit
+	Pattern              pattern
+
+	Minimum, Maximum *int // of whole numbers
+
+	Definitions map[string]*Schema
+
+	// The following are for editors. Keys that begin with x- are dropped by [File.Parse].
+	Dialect           string `json:"$schema"`
+	Description       string
+	PatternProperties struct {
+		X bool `json:"^x-"`
+	}
 }
 
-// Advice returns hints that do not follow from the schema alone. Each function returns "" if it has none.
-// A place is a URL of the schema; see [Schema.Keys].
-type Advice struct {
-	Unknown func(n *Node, key, place string) string // for a key that n must not have
-	Value   func(n *Node, wants string) string      // for a value of the wrong form
+// words is a word or a list of words.
+type words []string
+
+func (w *words) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte("[")) {
+		return json.Unmarshal(text, (*[]string)(w))
+	}
+	*w = words{""}
+	return json.Unmarshal(text, &(*w)[0])
 }
 
-// CompileSchema compiles the text of a schema: the whole schema (part "") and the given parts, which are
-// JSON pointers. It panics if the text is not a schema.
-func CompileSchema(name string, text []byte, parts ...string) *Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		panic("yamltree: " + name + ": " + err.Error())
+// additional says what keys may have that are not among the properties: values of a schema, or nothing,
+// because there must be no such keys.
+type additional struct {
+	schema    *Schema
+	forbidden bool
+}
+
+func (a *additional) UnmarshalJSON(text []byte) error {
+	if string(text) == "false" {
+		a.forbidden = true
+		return nil
 	}
-	c := jsonschema.NewCompiler()
-	// Without a scheme the compiler would resolve the name as a path in the working directory.
-	url := "embedded:///" + name
-	if err := c.AddResource(url, doc); err != nil {
-		panic("yamltree: " + name + ": " + err.Error())
+	return unmarshal(text, &a.schema)
+}
+
+// pattern is a regular expression that is compiled when it is first needed.
+type pattern func() *regexp.Regexp
+
+func (p *pattern) UnmarshalText(text []byte) error {
+	source := string(text)
+	*p = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(source) })
+	return nil
+}
+
+// MustParseSchema parses the text of a schema. It panics if the text is not a schema, or if it has a keyword
+// that [Schema] does not have.
+func MustParseSchema(text []byte) *Schema {
+	var root *Schema
+	if err := unmarshal(text, &root); err != nil {
+		panic("yamltree: parse schema: " + err.Error())
 	}
-	s := &Schema{doc: doc, parts: map[string]*jsonschema.Schema{}}
-	for _, part := range append(parts, "") {
-		s.parts[part] = c.MustCompile(url + part)
+	return root.link(root)
+}
+
+// unmarshal decodes JSON. It refuses keywords that [Schema] does not have.
+func unmarshal(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// link returns the part of root to which s refers, or s itself, with the references below it replaced.
+func (s *Schema) link(root *Schema) *Schema {
+	switch {
+	case s == nil:
+		return nil
+	case s.Ref != "":
+		return root.at(s.Ref)
 	}
+	for _, parts := range []map[string]*Schema{s.Definitions, s.Properties} {
+		for name, part := range parts {
+			parts[name] = part.link(root)
+		}
+	}
+	for i, part := range s.AllOf {
+		s.AllOf[i] = part.link(root)
+	}
+	s.AdditionalProperties.schema = s.AdditionalProperties.schema.link(root)
+	s.PropertyNames = s.PropertyNames.link(root)
+	s.Items = s.Items.link(root)
 	return s
 }
 
-// Check validates a tree against one part of the schema. It marks invalid values as wrong, so that later
-// steps do not report them again. It also reports each ${…} that could not be expanded.
-func (s *Schema) Check(root *Node, part string, advice Advice) {
-	err := s.parts[part].Validate(root.value())
-	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		c := checker{s, root, advice}
-		c.leaves(invalid)
-	} else if err != nil {
-		root.Refuse("%s", err)
+// at returns the part of s to which a reference such as "#/definitions/job/properties/every" leads.
+func (s *Schema) at(ref string) *Schema {
+	part := s
+	for steps := strings.Split(ref, "/")[1:]; part != nil && len(steps) > 1; steps = steps[2:] {
+		switch steps[0] {
+		case "definitions":
+			part = part.Definitions[steps[1]]
+		case "properties":
+			part = part.Properties[steps[1]]
+		default:
+			part = nil
+		}
 	}
-	root.unexpanded()
-}
-
-// unexpanded reports each ${…} that could not be expanded, except below unknown keys.
-func (n *Node) unexpanded() {
 	switch {
-	case n == nil || n.Ignored || n.Kind == Template:
-	case n.Unfilled != "":
-		n.Refuse("%s", n.Unfilled)
-	default:
-		for child := range n.Children() {
-			child.unexpanded()
-		}
+	case part == nil:
+		panic("yamltree: parse schema: nothing at " + ref)
+	case part.Ref != "":
+		return s.at(part.Ref)
 	}
+	return part
 }
 
-// value returns n in the types of encoding/json. A number that is not a whole number in digits becomes a
-// fraction, which every "integer" of the schema refuses.
-func (n *Node) value() any {
-	switch n.Kind {
-	case Mapping:
-		m := make(map[string]any, len(n.Entries))
-		for _, e := range n.Entries {
-			m[e.Key.Text] = e.Value.value()
-		}
-		return m
-	case List:
-		items := make([]any, len(n.Items))
-		for i, item := range n.Items {
-			items[i] = item.value()
-		}
-		return items
-	case Null:
+// Get returns the schema of a key of a mapping, or nil. It works on nil, like [Node.Get].
+func (s *Schema) Get(key string) *Schema {
+	if s == nil {
 		return nil
-	case Boolean:
-		return strings.EqualFold(n.Text, "true")
-	case Whole:
-		digits, _ := new(big.Int).SetString(n.Text, 10)
-		return json.Number(digits.String())
-	case Number:
-		return 0.5
 	}
-	return n.Text
+	return s.Properties[key]
 }
 
-// checker reports the mistakes of one tree.
-type checker struct {
-	schema *Schema
-	root   *Node
-	advice Advice
-}
-
-func (c *checker) leaves(e *jsonschema.ValidationError) {
-	_, isName := e.ErrorKind.(*fault.PropertyNames)
-	if len(e.Causes) == 0 || isName {
-		c.leaf(e)
-		return
+// Keys returns the keys that a mapping may have, sorted. It omits keys of later versions and those that
+// accept only ~. It works on nil.
+func (s *Schema) Keys() []string {
+	if s == nil {
+		return nil
 	}
-	for _, cause := range e.Causes {
-		c.leaves(cause)
-	}
-}
-
-// leaf reports one error of the validator.
-func (c *checker) leaf(e *jsonschema.ValidationError) {
-	if k, ok := e.ErrorKind.(*fault.PropertyNames); ok {
-		c.name(k.Property, e.SchemaURL)
-		return
-	}
-	n := c.root.find(e.InstanceLocation)
-	if n.Wrong || n.Unfilled != "" {
-		return // already reported, or the value is not known
-	}
-	switch k := e.ErrorKind.(type) {
-	case *fault.AdditionalProperties:
-		for _, name := range k.Properties {
-			c.unknown(n, name, e.SchemaURL)
-		}
-	case *fault.Not:
-		n.Wrong, n.Ignored = true, true
-		n.Head().Refuse("not supported yet")
-	case *fault.Required:
-		for _, name := range k.Missing {
-			n.Missing(name, c.schema.example(e.SchemaURL, name))
-		}
-	default:
-		wants := c.schema.title(e.SchemaURL)
-		n.RefuseWithHint(c.hint(e, n, wants), "%s", complaint(e.ErrorKind, n, wants))
-	}
-}
-
-// name reports a key that is not a valid name. The library reuses the memory of this error's
-// InstanceLocation, so the mapping is found by its place in the schema: mappings whose keys are names are
-// at the top of the file.
-func (c *checker) name(key, place string) {
-	_, pointer, _ := strings.Cut(place, "#/properties/")
-	named, _, _ := strings.Cut(pointer, "/")
-	c.root.Get(named).Get(key).Key.Refuse("must be %s, got %q", c.schema.title(place), key)
-}
-
-// unknown reports a key that the part of the schema at a place does not have.
-func (c *checker) unknown(n *Node, name, place string) {
-	value := n.Get(name)
-	value.Wrong, value.Ignored = true, true
-	value.Key.RefuseWithHint(c.advice.Unknown(n, name, place), "unknown key")
-}
-
-// complaint returns what is wrong with n, whose schema has the title wants.
-func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
-	switch k := k.(type) {
-	case *fault.Minimum:
-		return fmt.Sprintf("must be at least %s, got %s", k.Want.RatString(), n.Shown())
-	case *fault.Maximum:
-		return fmt.Sprintf("must be at most %s, got %s", k.Want.RatString(), n.Shown())
-	case *fault.MinLength, *fault.MinItems, *fault.MinProperties:
-		return "is empty, must be " + wants
-	}
-	return fmt.Sprintf("must be %s, got %s", wants, n.Shown())
-}
-
-// hint returns what to do about a common mistake. A value that it suggests is valid.
-func (c *checker) hint(e *jsonschema.ValidationError, n *Node, wants string) string {
-	switch k := e.ErrorKind.(type) {
-	case *fault.Enum:
-		var words []string
-		for _, w := range k.Want {
-			if word, ok := w.(string); ok {
-				words = append(words, word)
-			}
-		}
-		return n.DidYouMean(n.Text, words)
-	case *fault.Type, *fault.Pattern:
-		wantsWhole := strings.HasPrefix(wants, "a number") || strings.HasPrefix(wants, "1")
-		switch {
-		case wantsWhole && n.Kind == Number:
-			return "write a whole number in digits"
-		case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole &&
-			!n.FromOutside() && c.schema.bounded(e.SchemaURL, n.Text):
-			return "write it without quotes: " + n.Text
-		}
-		return c.advice.Value(n, wants)
-	}
-	return ""
-}
-
-// bounded reports whether the part of the schema at a place accepts the number.
-func (s *Schema) bounded(place, digits string) bool {
-	x, err := strconv.ParseFloat(digits, 64)
-	least, most := math.Inf(-1), math.Inf(1)
-	part := s.at(place)
-	if v, ok := part["minimum"].(json.Number); ok {
-		least, _ = v.Float64()
-	}
-	if v, ok := part["maximum"].(json.Number); ok {
-		most, _ = v.Float64()
-	}
-	return err == nil && least <= x && x <= most
-}
-
-// find returns the node at a location of the schema's errors, starting from n.
-func (n *Node) find(location []string) *Node {
-	for _, step := range location {
-		if i, err := strconv.Atoi(step); err == nil && n.Kind == List {
-			n = n.Items[i]
-			continue
-		}
-		n = n.Get(step)
-	}
-	return n
-}
-
-// at returns the part of the schema at a place: a URL with a JSON pointer.
-func (s *Schema) at(place string) map[string]any {
-	_, pointer, _ := strings.Cut(place, "#")
-	found := s.doc
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if step, _ = url.PathUnescape(step); step == "" {
-			continue
-		}
-		m, _ := found.(map[string]any)
-		found = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
-	}
-	m, _ := found.(map[string]any)
-	if ref, ok := m["$ref"].(string); ok {
-		return s.at(ref)
-	}
-	return m
-}
-
-// title returns what a value at a place must be.
-func (s *Schema) title(place string) string {
-	title, _ := s.at(place)["title"].(string)
-	return title
-}
-
-// Keys returns the keys allowed in a mapping at a place, which is a URL of the schema with a JSON
-// pointer, such as "#/definitions/job". It omits keys of later versions and those that accept only ~.
-func (s *Schema) Keys(place string) []string {
-	all, _ := s.at(place)["properties"].(map[string]any)
 	var keys []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		p, _ := all[name].(map[string]any)
-		if ref, ok := p["$ref"].(string); ok {
-			p = s.at(ref)
-		}
-		if _, later := p["not"]; !later && p["type"] != "null" {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if p := s.Properties[name]; p.Not == nil && !slices.Equal(p.Type, words{"null"}) {
 			keys = append(keys, name)
 		}
 	}
 	return keys
 }
 
-// example returns what to add where a key is missing: the schema's first example as JSON, which is also YAML.
-func (s *Schema) example(place, name string) string {
-	examples, _ := s.at(place + "/properties/" + name)["examples"].([]any)
-	if len(examples) == 0 {
+// allows reports whether values may be of a kind.
+func (s *Schema) allows(kind Kind) bool {
+	has := func(name string) bool { return slices.Contains(s.Type, name) }
+	switch kind {
+	case Mapping:
+		return has("object")
+	case List:
+		return has("array")
+	case Null:
+		return has("null")
+	case Boolean:
+		return has("boolean")
+	case Whole:
+		return has("integer") || has("number")
+	case Number:
+		return has("number")
+	}
+	return has("string")
+}
+
+// fits reports whether a text has a length that is allowed, and matches the pattern.
+func (s *Schema) fits(text string) bool {
+	length := utf8.RuneCountInString(text)
+	return length >= s.MinLength && (s.MaxLength == 0 || length <= s.MaxLength) &&
+		(s.Pattern == nil || s.Pattern().MatchString(text))
+}
+
+// exceeded returns the bound that a whole number exceeds, in the words of messages, or "".
+func (s *Schema) exceeded(n *Node) string {
+	switch {
+	case s.Minimum != nil && n.whole() < *s.Minimum:
+		return fmt.Sprintf("at least %d", *s.Minimum)
+	case s.Maximum != nil && n.whole() > *s.Maximum:
+		return fmt.Sprintf("at most %d", *s.Maximum)
+	}
+	return ""
+}
+
+// texts returns the texts of an enum.
+func (s *Schema) texts() []string {
+	var texts []string
+	for _, value := range s.Enum {
+		if text, ok := value.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// example returns what to add where a key with a value of s is missing: the first example as JSON, which is
+// also YAML.
+func (s *Schema) example(key string) string {
+	if len(s.Examples) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(examples[0])
-	if err != nil {
-		return ""
-	}
-	return "add " + name + ": " + string(text)
+	compact, _ := json.Marshal(s.Examples[0])
+	return "add " + key + ": " + string(compact)
 }

@@ -76,9 +76,9 @@ var fenced = map[string][]string{
 	"github.com/jackc/":            {"sinks/iceberg"},
 	"modernc.org/sqlite":           {"sinks/iceberg", "sync/store", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":     {"sync/yamltree"},
-	"github.com/santhosh-tekuri/":  {"sync/yamltree"},
 	"github.com/robfig/cron/":      {"sync/job"},
 	"github.com/getkin/":           {}, // for tests alone
+	"github.com/santhosh-tekuri/":  {}, // for tests alone
 	"github.com/spf13/":            {"cmd/outlierd/command"},
 	"go.opentelemetry.io/":         {"sync/trace"},
 	"github.com/wneessen/":         {"sync/notify"},

@@ -1,0 +1,137 @@
+package yamltree
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Advice returns hints that do not follow from the schema alone. Each function returns "" if it has none.
+type Advice struct {
+	Unknown func(n *Node, key string, s *Schema) string // for a key that n, which s describes, must not have
+	Value   func(n *Node, wants string) string          // for a value of the wrong form
+}
+
+// Check checks a tree against the schema. It marks invalid values as wrong, so that later steps do not report
+// them again. It also reports each ${…} that could not be expanded.
+func (s *Schema) Check(root *Node, advice Advice) {
+	checker{advice}.check(root, s)
+	root.unexpanded()
+}
+
+// unexpanded reports each ${…} that could not be expanded, except below unknown keys.
+func (n *Node) unexpanded() {
+	switch {
+	case n == nil || n.Ignored || n.Kind == Template:
+	case n.Unfilled != "":
+		n.Refuse("%s", n.Unfilled)
+	default:
+		for child := range n.Children() {
+			child.unexpanded()
+		}
+	}
+}
+
+// checker reports the mistakes of a tree, at most one for each node.
+type checker struct{ advice Advice }
+
+func (c checker) check(n *Node, s *Schema) {
+	switch {
+	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
+		return
+	case s.Not != nil:
+		n.Wrong, n.Ignored = true, true
+		n.Head().Refuse("not supported yet")
+	case len(s.Type) > 0 && !s.allows(n.Kind):
+		n.mustBe(s.Title, c.hint(n, s))
+	case s.Const != nil && n.whole() != *s.Const:
+		n.mustBe(s.Title, "")
+	case s.Enum != nil && !slices.Contains(s.Enum, n.word()):
+		n.mustBe(s.Title, n.DidYouMean(n.Text, s.texts()))
+	case n.Kind == Mapping:
+		c.mapping(n, s)
+	case n.Kind == List:
+		c.list(n, s)
+	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.MinLength:
+		n.mustNotBeEmpty(s.Title)
+	case n.Kind == Text && !s.fits(n.Text):
+		n.mustBe(s.Title, c.hint(n, s))
+	case n.Kind == Whole && s.exceeded(n) != "":
+		n.mustBe(s.exceeded(n), "")
+	}
+	for _, part := range s.AllOf {
+		c.check(n, part)
+	}
+}
+
+func (c checker) mapping(n *Node, s *Schema) {
+	if len(n.Entries) < s.MinProperties {
+		n.mustNotBeEmpty(s.Title)
+		return
+	}
+	for _, key := range s.Required {
+		if n.Get(key) == nil {
+			n.Missing(key, s.Get(key).example(key))
+		}
+	}
+	for _, e := range n.Entries {
+		key := e.Key.Text
+		switch part := s.Get(key); {
+		case part != nil:
+			c.check(e.Value, part)
+		case s.AdditionalProperties.forbidden:
+			e.Value.Wrong, e.Value.Ignored = true, true
+			e.Key.RefuseWithHint(c.advice.Unknown(n, key, s), "unknown key")
+		case s.AdditionalProperties.schema != nil:
+			c.check(e.Value, s.AdditionalProperties.schema)
+		}
+		if s.PropertyNames != nil && !s.PropertyNames.fits(key) {
+			e.Key.Refuse("must be %s, got %q", s.PropertyNames.Title, key)
+		}
+	}
+}
+
+func (c checker) list(n *Node, s *Schema) {
+	if len(n.Items) < s.MinItems {
+		n.mustNotBeEmpty(s.Title)
+	}
+	if s.Items == nil {
+		return
+	}
+	for _, item := range n.Items {
+		c.check(item, s.Items)
+	}
+}
+
+// hint returns what to do about a value of the wrong type or form. A value that it suggests is valid.
+func (c checker) hint(n *Node, s *Schema) string {
+	wantsWhole := strings.HasPrefix(s.Title, "a number") || strings.HasPrefix(s.Title, "1")
+	switch {
+	case wantsWhole && n.Kind == Number:
+		return "write a whole number in digits"
+	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceeded(n) == "":
+		return "write it without quotes: " + n.Text
+	}
+	return c.advice.Value(n, s.Title)
+}
+
+func (n *Node) mustBe(wants, hint string) {
+	n.RefuseWithHint(hint, "must be %s, got %s", wants, n.Shown())
+}
+
+func (n *Node) mustNotBeEmpty(wants string) { n.Refuse("is empty, must be %s", wants) }
+
+// word returns the value of a scalar as an enum has it.
+func (n *Node) word() any {
+	if n.Kind == Null {
+		return nil
+	}
+	return n.Text
+}
+
+// whole returns the value of a whole number in digits, or the nearest int.
+func (n *Node) whole() int {
+	x, _ := strconv.Atoi(n.Text)
+	return x
+}
