@@ -6,6 +6,7 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -34,6 +35,28 @@ func (o *Options) blankOf() *blankFile {
 	if slices.Equal(o.Tables, schema.Tables()) && slices.Equal(o.Ops, schema.OpsTables()) {
 		return &blankFile{content: blankContent, has: strings.TrimSpace(blankFingerprint)}
 	}
+	return nil
+}
+
+// publishBlank makes both files of a new sink from the blank one. It needs no DuckDB, which would take
+// longer to start, to publish and to stop than all of its work in a small first run.
+func (s *Sink) publishBlank() error {
+	blank := s.options.blankOf()
+	if blank == nil || blank.has != s.fingerprint {
+		return nil
+	}
+	for _, path := range []string{s.options.Private, s.options.Published} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			return err
+		}
+	}
+	if _, err := create(s.options.Private, blank.write); err != nil {
+		return err
+	}
+	if err := s.show(); err != nil {
+		return fmt.Errorf("publish %s: %w", s.options.Published, err)
+	}
+	s.dirty = false
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,4 +162,45 @@ func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 	exec(`DROP TABLE warehouse.transcript_events; CREATE TABLE warehouse.transcript_events (video_id VARCHAR, position BIGINT, text VARCHAR);
 		DELETE FROM warehouse.comments; DELETE FROM warehouse.outlierd.marks WHERE name = 'declared'; RESET force_compression`)
 	check("file of a version that did not say it", "text DICT_FSST, video_id DICT_FSST", "author_thumbnails DICT_FSST, video_id DICT_FSST")
+}
+
+// TestNewSinkPublishesTheBlankFile: both files of a new sink are the blank one, and so is the published
+// file of a sink whose first start was killed between the two.
+func TestNewSinkPublishesTheBlankFile(t *testing.T) {
+	for name, before := range map[string]func(o Options) error{
+		"nothing": func(Options) error { return nil },
+		"killed":  func(o Options) error { return o.blankOf().write(o.Private) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := whole(t.TempDir())
+			err := errors.Join(os.MkdirAll(filepath.Dir(o.Private), 0o755), before(o))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			db, err := database.Open(t.Context(), database.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			rows, err := db.Query(t.Context(), fmt.Sprintf(`ATTACH %s AS published (READ_ONLY);
+				SELECT count(*) FROM duckdb_tables() WHERE database_name = 'published' AND schema_name IN ('main', 'ops')`,
+				database.Text(o.Published)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := int64(len(o.Tables) + len(o.Ops)); rows[0][0] != want {
+				t.Errorf("%v tables are published, want %d", rows[0][0], want)
+			}
+			if info, err := os.Stat(o.Published); err != nil || info.Mode().Perm() != 0o444 {
+				t.Errorf("the published file is %v, %v; want read-only", info.Mode(), err)
+			}
+		})
+	}
 }

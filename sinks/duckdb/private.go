@@ -48,8 +48,19 @@ func (in *instance) attach(ctx context.Context, path string, blankOf func() *bla
 	if in.attached {
 		return nil
 	}
-	if err := in.create(ctx, path, blankOf); err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
+	blank := blankOf()
+	made, err := create(path, func(temp string) error {
+		if blank != nil {
+			return blank.write(temp)
+		}
+		_, err := in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(temp), newFile))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if made && blank != nil {
+		in.has = blank.has
 	}
 	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS warehouse"); err != nil {
 		return attachError(path, err)
@@ -58,36 +69,30 @@ func (in *instance) attach(ctx context.Context, path string, blankOf func() *bla
 	return nil
 }
 
-// create makes the private file if it does not exist. It writes under another name and renames, because a
-// process that is killed while DuckDB creates a file leaves an unreadable one.
-func (in *instance) create(ctx context.Context, path string, blankOf func() *blankFile) error {
+// create makes the private file if it does not exist, and reports whether it did. It writes under another
+// name and renames, because a process that is killed while DuckDB creates a file leaves an unreadable one.
+func create(path string, write func(temp string) error) (made bool, err error) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		return err
+		return false, err
 	}
 	temp := path + ".new"
-	if err := errors.Join(remove(temp), remove(temp+".wal")); err != nil {
-		return err
+	err = errors.Join(remove(temp), remove(temp+".wal"))
+	if err == nil {
+		err = write(temp)
 	}
-	var err error
-	blank := blankOf()
-	if blank != nil {
-		err = blank.write(temp)
-	} else {
-		_, err = in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(temp), newFile))
+	if err == nil {
+		err = remove(path + ".wal") // of a file that was moved away
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
-		return err
+		return false, fmt.Errorf("create %s: %w", path, err)
 	}
-	if err := remove(path + ".wal"); err != nil { // of a file that was moved away
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	if blank != nil {
-		in.has = blank.has
-	}
-	return syncFolder(filepath.Dir(path))
+	return true, nil
 }
 
 var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)

@@ -29,7 +29,7 @@ type Sink struct {
 	ahead   int64     // the published file's watermark while the private file is behind it; else 0
 	copies  *copies   // known copies of the private file; nil if unknown
 
-	fingerprint string // of the declarations, which the private file has since Open
+	fingerprint string // of the declarations, which the private file has when Open returns
 
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
@@ -52,7 +52,9 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
-	s := &Sink{options: o, dirty: true}
+	s := &Sink{
+		options: o, dirty: true, fingerprint: database.Fingerprint(slices.Concat(o.Tables, o.Ops)),
+	}
 	s.forget()
 	s.loadCopies()
 	s.measure()
@@ -96,7 +98,10 @@ func (o Options) check() error {
 }
 
 func (s *Sink) open(ctx context.Context) error {
-	err := s.declared(ctx)
+	err := s.publishBlank()
+	if err == nil {
+		err = s.declared(ctx)
+	}
 	if database.Damaged(err) {
 		if err = s.giveUp(err); err == nil {
 			err = s.declared(ctx)
@@ -123,12 +128,10 @@ func (s *Sink) declared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tables := slices.Concat(s.options.Tables, s.options.Ops)
-	s.fingerprint = database.Fingerprint(tables)
 	if in.has == s.fingerprint || s.copies != nil && s.copies.Declared == s.fingerprint {
 		return nil
 	}
-	if err := in.db.Declare(ctx, tables); err != nil {
+	if err := in.db.Declare(ctx, slices.Concat(s.options.Tables, s.options.Ops)); err != nil {
 		if _, other := errors.AsType[*database.TypeError](err); other {
 			err = fmt.Errorf("%w: %s", err, rebuild)
 		}

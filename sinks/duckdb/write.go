@@ -71,7 +71,7 @@ func (s *Sink) write(ctx context.Context, b sinks.Batch) error {
 		}
 	}()
 	for _, part := range b.Parts {
-		c, err := s.change(ctx, part)
+		c, err := s.change(ctx, part, b.Lo == 0)
 		if c != nil {
 			changes = append(changes, c)
 		}
@@ -133,8 +133,8 @@ func (c *change) release() {
 }
 
 // change folds a part with [sinks.Fold] and registers the resulting rows as views of the instance. That
-// must happen before the transaction.
-func (s *Sink) change(ctx context.Context, part schema.Part) (*change, error) {
+// must happen before the transaction. In the first batch, no row can replace another.
+func (s *Sink) change(ctx context.Context, part schema.Part, first bool) (*change, error) {
 	rows, gone, err := sinks.Fold(ctx, part)
 	if err != nil {
 		return nil, err
@@ -161,6 +161,8 @@ func (s *Sink) change(ctx context.Context, part schema.Part) (*change, error) {
 	}
 	if old != nil {
 		defer old.Release()
+	}
+	if old != nil && !first {
 		if c.old, err = c.offer(s.in, "old_"+part.Table.FileName(), old); err != nil {
 			return c, err
 		}
@@ -313,7 +315,7 @@ func (c *change) insert() string {
 		names = append(names, f.Name)
 	}
 	into := fmt.Sprintf("INSERT INTO %s (%s) SELECT ", database.TableName(c.table), list("", names))
-	if c.table.Kind != schema.Current {
+	if c.table.Kind != schema.Current || c.old == "" {
 		return into + list("", names) + " FROM " + c.rows
 	}
 	declared := names[:len(c.table.Schema().Fields())]
