@@ -131,7 +131,8 @@ func (c *Client) transport() (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.fresh, nil
+	t.kept = t.fresh
+	return t, nil
 }
 
 // name returns the name of r in errors: "transcript dQw4w9WgXcQ".

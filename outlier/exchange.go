@@ -131,7 +131,8 @@ func (x *exchange) send(c *Client) (Outcome, *Error) {
 func (x *exchange) unanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.sent && x.stale() {
+	_, refused := errors.AsType[*notForwardedError](err)
+	if x.sent && (refused || x.stale()) {
 		x.sent, x.a.SentAt = false, time.Time{}
 	}
 	if x.sent {

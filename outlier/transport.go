@@ -72,8 +72,21 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return &Transport{fresh: fresh, kept: kept, keepAfter: time.Hour}, nil
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. If a proxy answered instead of forwarding the request, it returns
+// a [*notForwardedError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.send(r)
+	if err != nil {
+		return nil, err
+	}
+	if proxy := t.keptBack(r, answer); proxy != nil {
+		answer.Body.Close()
+		return nil, &notForwardedError{proxy.Host}
+	}
+	return answer, nil
+}
+
+func (t *Transport) send(r *http.Request) (*http.Response, error) {
 	_, ok := r.Body.(unrepeatable)
 	if !ok || time.Since(time.Unix(0, t.failed.Load())).Abs() < t.keepAfter {
 		return t.fresh.RoundTrip(r)
@@ -198,6 +211,29 @@ func proxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *ht
 	}
 	return fmt.Errorf("the proxy %s refused the connection: HTTP %d %s; check HTTPS_PROXY",
 		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+}
+
+// keptBack returns the proxy that answered r itself; nil for none. Only a 407 proves that: it asks for the
+// password of a proxy, which must say how to send it. Any other status may be the service's. A proxy that
+// tunnels, as for https, cannot answer.
+func (t *Transport) keptBack(r *http.Request, answer *http.Response) *url.URL {
+	if r.URL.Scheme != "http" || answer.StatusCode != http.StatusProxyAuthRequired ||
+		answer.Header.Get("Proxy-Authenticate") == "" {
+		return nil
+	}
+	proxy, err := t.fresh.Proxy(r)
+	if err != nil || proxy == nil || proxy.Scheme != "http" && proxy.Scheme != "https" {
+		return nil
+	}
+	return proxy
+}
+
+// A notForwardedError says that a proxy refused a request, which the service therefore did not get.
+type notForwardedError struct{ proxy string }
+
+func (e *notForwardedError) Error() string {
+	return fmt.Sprintf("the proxy %s did not forward the request: HTTP 407 Proxy Authentication Required; "+
+		"check HTTP_PROXY", e.proxy)
 }
 
 // CheckURL parses the base address of a service, and returns it without a trailing slash. It must be
