@@ -38,6 +38,7 @@ type deployment struct {
 	mounts  map[string]string // mount point → folder of the repository, "" for another one
 	secrets []string          // files that the deployment provides
 	grace   time.Duration
+	reaped  bool // whether process 1 is one that reaps what others leave
 }
 
 func TestDeploymentsAgreeWithTheProgram(t *testing.T) {
@@ -72,6 +73,18 @@ func TestDeploymentsAgreeWithTheProgram(t *testing.T) {
 			}
 			d.checkJobs(t)
 		})
+	}
+}
+
+// TestLastingContainersReapWhatCommandsLeave: a command of `notify` may leave programs running. The program as process
+// 1 would not reap them.
+func TestLastingContainersReapWhatCommandsLeave(t *testing.T) {
+	t.Parallel()
+	if !compose(t).reaped {
+		t.Error("compose.yaml does not set init")
+	}
+	if !kubernetes(t, "deploy/kubernetes/daemon/deployment.yaml", "spec.template.spec").reaped {
+		t.Error("deploy/kubernetes/daemon does not set shareProcessNamespace")
 	}
 }
 
@@ -249,6 +262,7 @@ func compose(t *testing.T) deployment {
 			Environment map[string]string
 			Volumes     []string
 			User        string
+			Init        bool
 			Grace       string `yaml:"stop_grace_period"`
 			Healthcheck struct{ Test []string }
 		}
@@ -257,6 +271,7 @@ func compose(t *testing.T) deployment {
 	s := file.Services["outlierd"]
 	d := deployment{
 		user: s.User, args: s.Command, env: s.Environment, mounts: map[string]string{}, grace: duration(t, s.Grace),
+		reaped: s.Init,
 	}
 	if len(s.Healthcheck.Test) > 0 {
 		d.checks = append(d.checks, ours(t, s.Healthcheck.Test[1:])) // after CMD
@@ -279,7 +294,8 @@ func compose(t *testing.T) deployment {
 func kubernetes(t *testing.T, name, pod string) deployment {
 	type probe struct{ Exec struct{ Command []string } }
 	var spec struct {
-		Grace           int `yaml:"terminationGracePeriodSeconds"`
+		Grace           int  `yaml:"terminationGracePeriodSeconds"`
+		Shared          bool `yaml:"shareProcessNamespace"`
 		SecurityContext struct {
 			RunAsUser int `yaml:"runAsUser"`
 		} `yaml:"securityContext"`
@@ -308,7 +324,7 @@ func kubernetes(t *testing.T, name, pod string) deployment {
 	c := spec.Containers[0]
 	d := deployment{
 		user: fmt.Sprint(spec.SecurityContext.RunAsUser), args: c.Args, env: map[string]string{}, mounts: map[string]string{},
-		grace: time.Duration(spec.Grace) * time.Second,
+		grace: time.Duration(spec.Grace) * time.Second, reaped: spec.Shared,
 	}
 	for _, variable := range c.Env {
 		d.env[variable.Name] = variable.Value
