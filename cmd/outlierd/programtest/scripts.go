@@ -30,6 +30,7 @@ func Scripts(t *testing.T, dir string) {
 			env.Defer(free)
 			env.Setenv("FREE", address)
 			env.Setenv(patientCommands, "yes")
+			env.Setenv("GOGC", os.Getenv("GOGC")) // scripts do not get the environment of the tests
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
