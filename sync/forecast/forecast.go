@@ -72,7 +72,7 @@ type Job struct {
 	Due             []time.Time      `json:"due,omitempty"`              // the next three due times
 	Begins          time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
 	Paused          *runs.Pause      `json:"paused,omitempty"`           // of the job or its parent
-	Runs            int              `json:"runs"`                       // due before the cycle ends
+	Runs            int              `json:"runs"`                       // due before the cycle ends, or to follow one
 	Continues       string           `json:"continues,omitempty"`        // the unfinished run that it resumes
 	ContinuesStatus runs.Status      `json:"continues_status,omitempty"` // the status of that run
 	Searches        []Search         `json:"searches,omitempty"`
@@ -95,6 +95,8 @@ type Job struct {
 	each  float64         // expected cost of such a run
 	rest  outlier.Credits // expected cost of this run without the caps
 	least outlier.Credits // its smallest purchase
+
+	follows int // runs that follow those of its parent which have begun, see toFollow
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -269,7 +271,10 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		if !from.IsZero() {
 			f.Runs = d.Calendar.Runs(spec, from)
 		}
+	} else if f.follows, err = r.toFollow(spec); err != nil {
+		return nil, err
 	}
+	f.Runs += f.follows
 	for due := spec.Coming(from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
 	}
@@ -291,6 +296,42 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		return f, ctx.Err()
 	}
 	return f, r.fill(f, spec, p)
+}
+
+// toFollow returns how many runs of a job with `after` will be made because those of its parent have begun:
+// those that are recorded as pending, and one for each run that is still searching, of the parent or of a
+// job that the parent comes after.
+func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
+	pending, err := r.Facts.Store.Runs.FollowUps()
+	if err != nil {
+		return 0, err
+	}
+	for range r.Facts.Config.Jobs { // a chain of `after` is no longer than the file
+		parent := r.Facts.Config.Job(spec.After)
+		if parent == nil || spec.Disabled {
+			break
+		}
+		for _, p := range pending {
+			if p.Job == spec.Name {
+				n++
+			}
+		}
+		rows, err := r.Facts.ToResume(parent, time.Time{})
+		if err != nil {
+			return 0, err
+		}
+		for i := range rows {
+			u, err := r.unfinished(parent, &rows[i].Run)
+			if err != nil {
+				return 0, err
+			}
+			if u.run.Trigger != runs.Manual && !u.run.Due.IsZero() && u.run.Status.Open() && len(u.open) > 0 {
+				n++
+			}
+		}
+		spec = parent
+	}
+	return n, nil
 }
 
 // continuation returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
@@ -319,7 +360,7 @@ func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *
 func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.Time, all *facts.Demands) (
 	*plan.Plan, error) {
 	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares(), Calls: true}
-	if due := r.nextOf(spec, now); !due.IsZero() {
+	if due := r.nextOf(spec, now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
 	p, err := r.Facts.Plan(ctx, spec, d)
