@@ -81,7 +81,7 @@ func (v *vector) offsets() *memory.Buffer {
 // Records converts rows of an operations table to Arrow. The values of a row are in the order of
 // the columns: nil, int64, float64, string, bool, time.Time, []string or map[string]int64.
 func (t *Table) Records(rows [][]any) (arrow.RecordBatch, error) {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, t.schema)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.schema())
 	defer b.Release()
 	for i, row := range rows {
 		if len(row) != len(t.Columns) {

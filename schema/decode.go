@@ -321,8 +321,8 @@ func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 // project selects the columns of t from rows of another table.
 func project(rows arrow.RecordBatch, t *Table) arrow.RecordBatch {
 	var columns []arrow.Array
-	for _, f := range t.schema.Fields() {
+	for _, f := range t.schema().Fields() {
 		columns = append(columns, rows.Column(rows.Schema().FieldIndices(f.Name)[0]))
 	}
-	return array.NewRecordBatch(t.schema, columns, rows.NumRows())
+	return array.NewRecordBatch(t.schema(), columns, rows.NumRows())
 }

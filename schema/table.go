@@ -8,6 +8,7 @@ package schema
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -89,17 +90,17 @@ type Table struct {
 	Grows   string  // for a Current table: the BIGINT column whose growth it shows; "" if none
 
 	lineage []Column
-	schema  *arrow.Schema
-	stored  *arrow.Schema
+	schema  func() *arrow.Schema
+	stored  func() *arrow.Schema
 }
 
 // define completes a declaration with the lineage columns at the end.
 func define(t Table, lineage []Column) *Table {
 	t.lineage = lineage
-	t.schema = schemaOf(t.Columns, lineage)
+	t.schema = sync.OnceValue(func() *arrow.Schema { return schemaOf(t.Columns, lineage) })
 	t.stored = t.schema
 	if t.Kind == Current {
-		t.stored = schemaOf(t.All())
+		t.stored = sync.OnceValue(func() *arrow.Schema { return schemaOf(t.All()) })
 	}
 	return &t
 }
@@ -117,7 +118,7 @@ func schemaOf(columns ...[]Column) *arrow.Schema {
 }
 
 // Schema returns the schema of decoded rows: the declared columns and the lineage.
-func (t *Table) Schema() *arrow.Schema { return t.schema }
+func (t *Table) Schema() *arrow.Schema { return t.schema() }
 
 // Stored returns the schema in a sink: [Table.Schema], and for a Current table also first_seen_at
 // and last_seen_at (the first and last observed_at of the key) and times_seen (the number of
@@ -125,7 +126,7 @@ func (t *Table) Schema() *arrow.Schema { return t.schema }
 // the last observation before the UTC day on which the key was last observed. Several searches of
 // one run, which return the same number, are thus one step of growth. The columns are NULL until
 // there is such a step.
-func (t *Table) Stored() *arrow.Schema { return t.stored }
+func (t *Table) Stored() *arrow.Schema { return t.stored() }
 
 // FileName returns the table's folder name in Parquet: "ops_runs" for "ops.runs".
 func (t *Table) FileName() string { return strings.ReplaceAll(t.Name, ".", "_") }

@@ -25,7 +25,7 @@ func Views() []View {
 	return []View{
 		growth, growthCurve, newThisWeek, weeklyTop, scores, recurrence, titleChanges,
 		leaderboard, oneHitChannels, followed, gone,
-		commentSearch, commentsSeen, transcriptSearch, freshness,
+		commentSearch, commentsSeen, transcriptSearch, freshness(),
 		coverage, saturation, queryYield, spendByDay,
 	}
 }

@@ -162,23 +162,25 @@ var saturation = View{
 
 // freshness counts the rows of each table. This is cheap also for large tables, because DuckDB stores
 // the number of rows, and compresses times to one or two bytes.
-var freshness = View{
-	Name: "main.freshness",
-	Comment: "The number of rows of each table, when its oldest and newest were observed, " +
-		"and how far it is behind the newest table.",
-	Columns: []ViewColumn{
-		{"table_name", "the table"},
-		{"rows", "number of its rows"},
-		{"oldest_at", "when the oldest of them was observed, UTC; NULL if rows have no time"},
-		{"newest_at", "when the newest of them was observed, UTC; NULL if rows have no time"},
-		{"days_behind", "days between newest_at and the newest row in all tables"},
-		{"newest_response_id", "number of its newest answer in the journal"},
-	},
-	reads: schema.Tables(),
-	SQL: `WITH tables AS (` + countTables() + `)
+func freshness() View {
+	return View{
+		Name: "main.freshness",
+		Comment: "The number of rows of each table, when its oldest and newest were observed, " +
+			"and how far it is behind the newest table.",
+		Columns: []ViewColumn{
+			{"table_name", "the table"},
+			{"rows", "number of its rows"},
+			{"oldest_at", "when the oldest of them was observed, UTC; NULL if rows have no time"},
+			{"newest_at", "when the newest of them was observed, UTC; NULL if rows have no time"},
+			{"days_behind", "days between newest_at and the newest row in all tables"},
+			{"newest_response_id", "number of its newest answer in the journal"},
+		},
+		reads: schema.Tables(),
+		SQL: `WITH tables AS (` + countTables() + `)
 		SELECT table_name, "rows", oldest_at, newest_at,
 			round(` + days("newest_at", "max(newest_at) OVER ()") + `, 1) AS days_behind,
 			newest_response_id FROM tables`,
+	}
 }
 
 func countTables() string {
