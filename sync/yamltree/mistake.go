@@ -119,7 +119,8 @@ const excerptWidth = 101
 //	7 |     pages: none
 //	  |            ^
 func (f *File) excerpt(line, column int) string {
-	if line > len(f.shown) || strings.TrimSpace(f.shown[line-1]) == "" {
+	shown := f.shown()
+	if line > len(shown) || strings.TrimSpace(shown[line-1]) == "" {
 		return ""
 	}
 	skip := 0
@@ -128,11 +129,11 @@ func (f *File) excerpt(line, column int) string {
 	}
 	var b strings.Builder
 	if line > 1 {
-		if before := stretch(f.shown[line-2], skip); before != "" {
+		if before := stretch(shown[line-2], skip); before != "" {
 			fmt.Fprintf(&b, "%4d | %s\n", line-1, before)
 		}
 	}
-	fmt.Fprintf(&b, "%4d | %s\n", line, stretch(f.shown[line-1], skip))
+	fmt.Fprintf(&b, "%4d | %s\n", line, stretch(shown[line-1], skip))
 	fmt.Fprintf(&b, "     | %*s\n", column-skip, "^")
 	return b.String()
 }

@@ -16,6 +16,7 @@ package yamltree
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -26,18 +27,21 @@ type File struct {
 
 	name  string
 	src   []byte
-	lines []string // as written, without line ends
-	shown []string // the same, safe for a terminal and without secrets
+	lines []string        // as written, without line ends
+	shown func() []string // the same, safe for a terminal and without secrets
 }
 
 // New returns a File with a name and the text src. hide returns the lines as excerpts may show them: the
 // same number of lines, without secrets.
 func New(name string, src []byte, hide func(lines []string) []string) *File {
 	f := &File{name: name, src: src, lines: strings.Split(clean(src), "\n")}
-	f.shown = hide(f.lines)
-	for i, line := range f.shown {
-		f.shown[i] = strings.Map(visible, line)
-	}
+	f.shown = sync.OnceValue(func() []string { // most files have no mistakes
+		shown := hide(f.lines)
+		for i, line := range shown {
+			shown[i] = strings.Map(visible, line)
+		}
+		return shown
+	})
 	return f
 }
 
