@@ -3,7 +3,8 @@
 //
 // The packages, in the order in which a new reader may want to read them:
 //
-//   - excerpt: truncating long texts; it imports none of the others.
+//   - excerpt: truncating long texts; lazyregexp: compiling regular expressions at their first use.
+//     Neither imports any of the others.
 //   - outlier: the interface of the service; its Client is the only code that spends.
 //   - outlier/pace: the rate limiter.
 //   - outlier/simulator: an in-memory service, for tests, demos and sim://.

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"outlierd/lazyregexp"
 	"outlierd/outlier/simulator/library"
 )
 
@@ -200,9 +200,9 @@ func oneOf(allowed ...string) check {
 }
 
 func matching(expr string) check {
-	re := regexp.MustCompile(expr)
+	re := lazyregexp.New(expr)
 	return func(v string) *complaint {
-		if !re.MatchString(v) {
+		if !re().MatchString(v) {
 			return broken("invalid_string", "regex", "Expected %s", expr)
 		}
 		return nil
@@ -224,13 +224,13 @@ func integer(least, most int64) check {
 	}
 }
 
-var decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var decimalForm = lazyregexp.New(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func decimal(least float64, above bool) check {
 	return func(v string) *complaint {
 		n, err := strconv.ParseFloat(v, 64)
 		switch {
-		case err != nil || !decimalForm.MatchString(v):
+		case err != nil || !decimalForm().MatchString(v):
 			return broken("invalid_type", "number", "Expected a number")
 		case n < least:
 			return broken("too_small", "min", "Expected at least %g", least)
@@ -248,7 +248,7 @@ func dateTime(v string) *complaint {
 	return nil
 }
 
-var latinLetter = regexp.MustCompile(`[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]`)
+var latinLetter = lazyregexp.New(`[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]`)
 
 func pattern(v string) *complaint {
 	if n := utf8.RuneCountInString(v); n < 2 || n > 200 {
@@ -257,7 +257,7 @@ func pattern(v string) *complaint {
 	if !strings.Contains(v, "*") {
 		return broken("invalid_string", "regex", "Expected at least one *")
 	}
-	if len(latinLetter.FindAllString(v, 2)) < 2 {
+	if len(latinLetter().FindAllString(v, 2)) < 2 {
 		return broken("invalid_string", "regex", "Expected at least two letters")
 	}
 	return nil

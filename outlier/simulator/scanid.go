@@ -2,11 +2,11 @@ package simulator
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
 )
@@ -56,11 +56,11 @@ func (n *scan) id(seed uint64) string {
 		head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
 
-var uuid = regexp.MustCompile(`^([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab][0-9a-f]{3})-([0-9a-f]{12})$`)
+var uuid = lazyregexp.New(`^([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab][0-9a-f]{3})-([0-9a-f]{12})$`)
 
 // scanOf decodes an id; ok is false for an id that no service gave.
 func scanOf(seed uint64, id string) (s *scan, ok bool) {
-	m := uuid.FindStringSubmatch(strings.ToLower(id))
+	m := uuid().FindStringSubmatch(strings.ToLower(id))
 	if m == nil {
 		return nil, false
 	}

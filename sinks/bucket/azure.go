@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -28,6 +27,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"golang.org/x/sync/errgroup"
+
+	"outlierd/lazyregexp"
 )
 
 // azure is a container of Azure Blob Storage.
@@ -73,7 +74,7 @@ func (s sender) Do(r *http.Request) (*http.Response, error) { return s.RoundTrip
 
 // accountName matches names of storage accounts. Other texts could change the URL that contains the
 // name.
-var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
+var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
 
 // Errors about variables do not quote their values, since any of them may contain a key by mistake.
 var (
@@ -100,7 +101,7 @@ func openContainer(name string, env func(string) (string, bool), o policy.Client
 		return found, nil
 	}
 	account := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
-	if !accountName.MatchString(account) {
+	if !accountName().MatchString(account) {
 		return nil, errNoAccount
 	}
 	service, err := serviceOf(account, env)
@@ -146,7 +147,7 @@ func AzureAccount(env func(string) (string, bool)) string {
 			name = value
 		}
 	}
-	if !accountName.MatchString(name) {
+	if !accountName().MatchString(name) {
 		return ""
 	}
 	return name
@@ -157,7 +158,7 @@ func AzureAccount(env func(string) (string, bool)) string {
 type identity struct{ credential azcore.TokenCredential }
 
 // entraCode matches the code of an error of Microsoft Entra.
-var entraCode = regexp.MustCompile(`AADSTS\d+`)
+var entraCode = lazyregexp.New(`AADSTS\d+`)
 
 // GetToken implements [azcore.TokenCredential]. It keeps only the code of the library's errors, which
 // contain whole responses.
@@ -166,7 +167,7 @@ func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 	if err == nil || ctx.Err() != nil {
 		return token, err
 	}
-	return token, unidentified{entraCode.FindString(err.Error())}
+	return token, unidentified{entraCode().FindString(err.Error())}
 }
 
 // unidentified is the error if no identity was found or accepted.

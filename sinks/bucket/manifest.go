@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/sinks/parquet"
 )
 
@@ -51,7 +51,7 @@ const (
 )
 
 // objectName matches the objects that this package writes and deletes. It never touches others.
-var objectName = regexp.MustCompile(
+var objectName = lazyregexp.New(
 	`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?(part-\d{12,}-\d{12,}|current|open)-[0-9a-f]{16}\.parquet$`)
 
 // nameOf returns the name of the object for a file.

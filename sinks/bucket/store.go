@@ -161,7 +161,7 @@ func (s *store) list(ctx context.Context) (map[string]int64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the objects: %w", err)
 		}
-		if name := strings.TrimPrefix(o.key, s.below()); objectName.MatchString(name) {
+		if name := strings.TrimPrefix(o.key, s.below()); objectName().MatchString(name) {
 			sizes[name] = o.bytes
 		}
 	}
@@ -175,7 +175,7 @@ func (s *store) removeIncomplete(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the incomplete uploads: %w", err)
 		}
-		if !objectName.MatchString(strings.TrimPrefix(key, s.below())) {
+		if !objectName().MatchString(strings.TrimPrefix(key, s.below())) {
 			continue
 		}
 		if err := s.client.abort(ctx, key); err != nil {

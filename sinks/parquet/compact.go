@@ -94,7 +94,7 @@ func (s *Sink) closing(t *schema.Table) []string {
 	today := dateOf(s.now().Add(-settled))
 	days := map[string]bool{}
 	for _, f := range s.state.Tables[t.FileName()].Files {
-		if day := path.Dir(f.Name); dateName.MatchString(day) && day < today {
+		if day := path.Dir(f.Name); dateName().MatchString(day) && day < today {
 			days[day] = true
 		}
 	}

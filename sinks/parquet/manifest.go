@@ -95,7 +95,7 @@ func parseManifest(text []byte) (m manifest, err error) {
 	}
 	for _, e := range m.Exchanges {
 		table, day := path.Split(e.Folder)
-		if !tableName.MatchString(table) || !dateName.MatchString(day) || !isPart(e.Part) {
+		if !tableName().MatchString(table) || !dateName().MatchString(day) || !isPart(e.Part) {
 			return m, fmt.Errorf("%q is not a day of a table", e.Folder)
 		}
 	}

@@ -5,28 +5,28 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/schema"
 )
 
 // Names within a table's folder, and their temporary form, which ends in the number of the step that
 // renames the file.
 var (
-	partName      = regexp.MustCompile(`^part-\d{12,}-\d{12,}\.parquet$`)
-	pendingName   = regexp.MustCompile(`^pending-\d{12,}-\d{12,}\.arrow$`)
-	temporaryName = regexp.MustCompile(`^(part-\d{12,}-\d{12,}\.parquet|pending-\d{12,}-\d{12,}\.arrow|current\.parquet|open\.parquet)\.\d+\.tmp$`)
-	dateName      = regexp.MustCompile(`^date=\d{4}-\d{2}-\d{2}$`)
-	tableName     = regexp.MustCompile(`^[a-z_]+/$`)
-	closedName    = regexp.MustCompile(`^[a-z_]+-\d{12,}\.json$`)
+	partName      = lazyregexp.New(`^part-\d{12,}-\d{12,}\.parquet$`)
+	pendingName   = lazyregexp.New(`^pending-\d{12,}-\d{12,}\.arrow$`)
+	temporaryName = lazyregexp.New(`^(part-\d{12,}-\d{12,}\.parquet|pending-\d{12,}-\d{12,}\.arrow|current\.parquet|open\.parquet)\.\d+\.tmp$`)
+	dateName      = lazyregexp.New(`^date=\d{4}-\d{2}-\d{2}$`)
+	tableName     = lazyregexp.New(`^[a-z_]+/$`)
+	closedName    = lazyregexp.New(`^[a-z_]+-\d{12,}\.json$`)
 )
 
-func isPart(name string) bool      { return partName.MatchString(name) }
-func isPending(name string) bool   { return pendingName.MatchString(name) }
-func isTemporary(name string) bool { return temporaryName.MatchString(name) }
+func isPart(name string) bool      { return partName().MatchString(name) }
+func isPending(name string) bool   { return pendingName().MatchString(name) }
+func isTemporary(name string) bool { return temporaryName().MatchString(name) }
 
 // isOurs reports whether a name in a table's folder is one that a sink creates.
 func isOurs(name string) bool {
@@ -42,7 +42,7 @@ const (
 // closedListOf returns the name of a list in _manifest, with the number of the step that wrote it.
 func closedListOf(table string, step int64) string { return fmt.Sprintf("%s-%012d.json", table, step) }
 
-func isClosedList(name string) bool { return closedName.MatchString(name) }
+func isClosedList(name string) bool { return closedName().MatchString(name) }
 
 // partOf returns the name of the part with the ids (lo, hi]. The name has the first and the last id.
 func partOf(lo, hi int64) string { return fmt.Sprintf("part-%012d-%012d.parquet", lo+1, hi) }
@@ -84,7 +84,7 @@ func (s *Sink) list(t *schema.Table, is func(name string) bool) ([]string, error
 		if e.Type().IsRegular() && is(e.Name()) {
 			found = append(found, name)
 		}
-		if !e.IsDir() || !dateName.MatchString(e.Name()) {
+		if !e.IsDir() || !dateName().MatchString(e.Name()) {
 			continue
 		}
 		below, err := s.readFolder(name)

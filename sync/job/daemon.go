@@ -101,9 +101,9 @@ func (b *builder) token(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {
 	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number):
-	case defaulted.MatchString(n.Raw):
+	case defaulted().MatchString(n.Raw):
 		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_TOKEN}"`, "the default after :- is a token in clear text")
-	case n.Raw != "" && !reference.MatchString(n.Raw):
+	case n.Raw != "" && !reference().MatchString(n.Raw):
 		n.RefuseWithHint(hint, "the token is written in clear text")
 	case strings.ContainsFunc(n.Text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		n.Refuse("has a space, a line break or a letter that is not ASCII")

@@ -7,11 +7,11 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"outlierd/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 
@@ -238,7 +238,7 @@ func linesOf(text string) (values []value) {
 	for line := range strings.Lines(text) {
 		n++
 		if strings.Contains(line, "#") {
-			line = comment.ReplaceAllString(line, "")
+			line = comment().ReplaceAllString(line, "")
 		}
 		if line = strings.TrimSpace(line); line != "" {
 			values = append(values, value{line, n})
@@ -247,7 +247,7 @@ func linesOf(text string) (values []value) {
 	return values
 }
 
-var comment = regexp.MustCompile(`(^|\s)#.*`)
+var comment = lazyregexp.New(`(^|\s)#.*`)
 
 // tabular reports whether a file is a table, by its name.
 func tabular(path string) bool {

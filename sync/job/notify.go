@@ -10,11 +10,11 @@ import (
 	"net/mail"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"outlierd/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 
@@ -202,7 +202,7 @@ func (b *builder) webhook(t *Target, n *yamltree.Node) {
 	for _, e := range headers.Entries {
 		name, value := http.CanonicalHeaderKey(e.Key.Text), e.Value.TextOr("")
 		switch {
-		case !headerName.MatchString(name) || slices.Contains(ownHeaders, name):
+		case !headerName().MatchString(name) || slices.Contains(ownHeaders, name):
 			e.Key.Refuse("cannot be set: use the name of a header other than %s", strings.Join(ownHeaders, ", "))
 		case strings.ContainsFunc(value, unicode.IsControl):
 			e.Value.Refuse("has a line break or a control character")
@@ -212,7 +212,7 @@ func (b *builder) webhook(t *Target, n *yamltree.Node) {
 	}
 }
 
-var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var headerName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
 // ownHeaders are the headers that are set for every request.
 var ownHeaders = []string{"Content-Length", "Content-Type", "Host", "Idempotency-Key", "Transfer-Encoding"}
@@ -256,7 +256,7 @@ func (b *builder) mail(m *Mail, n *yamltree.Node) {
 		n.Get("tls").RefuseWithHint("use starttls or tls", "a password is never sent without encryption")
 	}
 	if password.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
-		if !reference.MatchString(password.Raw) {
+		if !reference().MatchString(password.Raw) {
 			password.RefuseWithHint(`take it from a variable or a file: "${SMTP_PASSWORD}" or "${file:/run/secrets/smtp}"`,
 				"the password is written in clear text")
 		}

@@ -3,11 +3,11 @@ package job
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
@@ -57,14 +57,14 @@ func (o Overrides) flags() string {
 
 // Quoted returns a word quoted for a shell, if necessary.
 func Quoted(word string) string {
-	if harmless.MatchString(word) {
+	if harmless().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // harmless matches words that need no quotes in any shell.
-var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+var harmless = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) override(o Overrides) error {
 	switch {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/sync/yamltree"
 
 	"github.com/robfig/cron/v3"
@@ -257,7 +257,7 @@ var shorthands = map[string]string{
 // checkField parses one field, with * in the other four.
 func checkField(part string, i int) error {
 	for member := range strings.SplitSeq(part, ",") {
-		if m := stepSize.FindStringSubmatch(member); m != nil {
+		if m := stepSize().FindStringSubmatch(member); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n >= fields[i].size && n > 1 {
 				return fmt.Errorf("the step of the %s (%s) must be less than %d, got %s",
 					fields[i].name, fields[i].example, fields[i].size, m[1])
@@ -273,15 +273,15 @@ func checkField(part string, i int) error {
 }
 
 var (
-	stepSize  = regexp.MustCompile(`/([0-9]+)$`)
-	toSunday7 = regexp.MustCompile(`^([0-6])-7(?:/([1-7]))?$`)
+	stepSize  = lazyregexp.New(`/([0-9]+)$`)
+	toSunday7 = lazyregexp.New(`^([0-6])-7(?:/([1-7]))?$`)
 )
 
 // withSunday7 replaces 7 by 0 for Sunday in the day of the week.
 func withSunday7(part string) string {
 	members := strings.Split(part, ",")
 	for i, member := range members {
-		m := toSunday7.FindStringSubmatch(member)
+		m := toSunday7().FindStringSubmatch(member)
 		switch {
 		case member == "7":
 			members[i] = "0"

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"outlierd/lazyregexp"
 )
 
 // keyLine matches a line that may contain a secret in clear text: `key:`, `webhook:` and the like, also
@@ -14,32 +16,32 @@ var (
 	alertLine = secretLine("webhook|healthchecks|password|headers|token")
 )
 
-func secretLine(names string) *regexp.Regexp {
-	return regexp.MustCompile(`^(.*?\b(?:` + names + `)["']?\s*:)(.*)$`)
+func secretLine(names string) func() *regexp.Regexp {
+	return lazyregexp.New(`^(.*?\b(?:` + names + `)["']?\s*:)(.*)$`)
 }
 
 // section matches the first line of a section of the file, and its name. `service`, which has the key, may be
 // indented by mistake.
-var section = regexp.MustCompile(`^["']?(\w+)["']?\s*:|\b(service)["']?\s*:`)
+var section = lazyregexp.New(`^["']?(\w+)["']?\s*:|\b(service)["']?\s*:`)
 
 // reference matches a value that refers to a secret elsewhere and contains none.
-var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)
+var reference = lazyregexp.New(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)
 
 // defaulted matches a reference with a default, which may contain one.
-var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
+var defaulted = lazyregexp.New(`^\$\{[^}:]*:-[^}]+\}$`)
 
 // userinfo matches the part of an address before its host, which may be a password.
-var userinfo = regexp.MustCompile(`://[^/\s@"']*@`)
+var userinfo = lazyregexp.New(`://[^/\s@"']*@`)
 
 // urlLogin and urlQuery match the same, and the query, which may be a token, of a `url:` that may be no
 // address, or of a sink's path or catalog that is one.
 var (
-	urlLogin = regexp.MustCompile(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?(?:\w+://)?).*@`)
-	urlQuery = regexp.MustCompile(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
+	urlLogin = lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?(?:\w+://)?).*@`)
+	urlQuery = lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
 )
 
 // azureKey matches the secret part of a connection string of Azure Storage, or of a SAS token.
-var azureKey = regexp.MustCompile(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`)
+var azureKey = lazyregexp.New(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`)
 
 // withoutKeys hides the user and password of addresses, and the value of `key:` unless it is only a
 // reference, including the more indented lines below, on which a text may continue. It works on plain
@@ -47,23 +49,23 @@ var azureKey = regexp.MustCompile(`(?i)\b((?:AccountKey|SharedAccessSignature|si
 func withoutKeys(lines []string) []string {
 	shown, hiding, secrets := slices.Clone(lines), -1, keyLine
 	for i, line := range lines {
-		if m := section.FindStringSubmatch(line); m != nil {
+		if m := section().FindStringSubmatch(line); m != nil {
 			secrets = keyLine
 			if m[1] == "alerts" {
 				secrets = alertLine
 			}
 		}
-		shown[i] = urlLogin.ReplaceAllString(line, "${1}********@")
-		shown[i] = urlQuery.ReplaceAllString(shown[i], "${1}********")
-		shown[i] = userinfo.ReplaceAllString(shown[i], "://********@")
-		shown[i] = azureKey.ReplaceAllString(shown[i], "${1}********")
+		shown[i] = urlLogin().ReplaceAllString(line, "${1}********@")
+		shown[i] = urlQuery().ReplaceAllString(shown[i], "${1}********")
+		shown[i] = userinfo().ReplaceAllString(shown[i], "://********@")
+		shown[i] = azureKey().ReplaceAllString(shown[i], "${1}********")
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
 			shown[i] = "********"
 			continue
 		}
 		hiding = -1
-		if m := secrets.FindStringSubmatch(shown[i]); m != nil && !reference.MatchString(m[2]) {
+		if m := secrets().FindStringSubmatch(shown[i]); m != nil && !reference().MatchString(m[2]) {
 			shown[i] = m[1] + " ********"
 			hiding = depth
 		}

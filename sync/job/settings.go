@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones must not depend on the machine
 	"unicode/utf8"
 
+	"outlierd/lazyregexp"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/yamltree"
@@ -102,9 +102,9 @@ func (b *builder) key(service *yamltree.Node) {
 	n, s := service.Get("key"), &b.cfg.Service
 	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
 	switch {
-	case given && defaulted.MatchString(n.Raw):
+	case given && defaulted().MatchString(n.Raw):
 		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "the default after :- is a key in clear text")
-	case given && n.Raw != "" && !reference.MatchString(n.Raw):
+	case given && n.Raw != "" && !reference().MatchString(n.Raw):
 		const hint = `take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`
 		n.RefuseWithHint(hint, "the key is written in clear text")
 	case given && n.Text != "" && s.Simulated():
@@ -225,13 +225,13 @@ func (b *builder) sinks(n *yamltree.Node) {
 // bucketAddress matches the address of a bucket, or of a container of Azure, with an optional prefix,
 // and no keys or parameters. A prefix has no characters that an address or a pattern would give a
 // meaning.
-var bucketAddress = regexp.MustCompile(`^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|az://[a-z0-9](-?[a-z0-9]){2,62})` +
+var bucketAddress = lazyregexp.New(`^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|az://[a-z0-9](-?[a-z0-9]){2,62})` +
 	`(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
 
 // BucketAddress returns the address of a bucket with an optional prefix, s3://bucket/prefix or
 // az://container/prefix, or "" if the text is none.
 func BucketAddress(text string) string {
-	if !bucketAddress.MatchString(text) {
+	if !bucketAddress().MatchString(text) {
 		return ""
 	}
 	return strings.TrimSuffix(text, "/")

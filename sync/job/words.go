@@ -2,11 +2,11 @@ package job
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 
@@ -137,11 +137,11 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 }
 
 // dateForm matches the form of a date, or of a time.
-var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?$`)
+var dateForm = lazyregexp.New(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?$`)
 
 // noDate reports whether text has the form of a date that does not exist.
 func noDate(text string) bool {
-	if !dateForm.MatchString(text) {
+	if !dateForm().MatchString(text) {
 		return false
 	}
 	_, err := time.Parse(time.DateOnly, text[:len(time.DateOnly)])

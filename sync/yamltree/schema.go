@@ -8,8 +8,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
+
+	"outlierd/lazyregexp"
 )
 
 // A Schema is a JSON Schema (draft-07), or a part of one. It describes the shape of files: their keys, types
@@ -83,8 +84,7 @@ func (a *additional) UnmarshalJSON(text []byte) error {
 type pattern func() *regexp.Regexp
 
 func (p *pattern) UnmarshalText(text []byte) error {
-	source := string(text)
-	*p = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(source) })
+	*p = lazyregexp.New(string(text))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +108,7 @@ func newestRuns(p *program, f runs.Filter, limit int) func(func(*runs.Run, error
 }
 
 // runColumns are the columns of a run for programs, as in ops.runs.
-var runColumns = regexp.MustCompile(`,\s*`).Split(query.RunsColumns, -1)
+var runColumns = strings.FieldsFunc(query.RunsColumns, func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
 
 func runValues(r *runs.Run, now map[string]string) []any {
 	return []any{

@@ -3,15 +3,16 @@ package database
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/lazyregexp"
 )
 
 // outOfMemory matches DuckDB's messages about a lack of memory. Only some of these errors have their own
 // type: a failed checkpoint, for example, is a transaction or disk error whose message contains the
 // cause.
-var outOfMemory = regexp.MustCompile(
+var outOfMemory = lazyregexp.New(
 	`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
 
 // OutOfMemory reports whether err means that DuckDB reached its memory limit.
@@ -20,17 +21,17 @@ func OutOfMemory(err error) bool {
 		return false
 	}
 	failed, ok := errors.AsType[*duckdb.Error](err)
-	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || outOfMemory.MatchString(err.Error())
+	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || outOfMemory().MatchString(err.Error())
 }
 
 // damagedBlock matches DuckDB's message about a block with a wrong checksum. It does not match the block at
 // location 0, the main header: that is written once, when the file is created, so a kill cannot damage
 // it later. A file of a newer version of DuckDB may cause this message too.
-var damagedBlock = regexp.MustCompile(`Corrupt database file.* in block at location [1-9]`)
+var damagedBlock = lazyregexp.New(`Corrupt database file.* in block at location [1-9]`)
 
 // Damaged reports whether err means that DuckDB found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
-	return err != nil && damagedBlock.MatchString(err.Error())
+	return err != nil && damagedBlock().MatchString(err.Error())
 }
 
 // Megabytes formats a number of bytes for DuckDB's settings, in units of 2^20 bytes: "64MB".

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/schema"
 )
 
@@ -67,7 +67,7 @@ func (f Field) checkSuitable(want string) error {
 			"or %[2]s AS %[1]s if it contains such ids", want, f.Name)
 	case strings.HasSuffix(f.Kind, "]"):
 		return listError(f.Name)
-	case noText.MatchString(f.Kind), id && f.Kind != "" && !isText.MatchString(f.Kind):
+	case noText().MatchString(f.Kind), id && f.Kind != "" && !isText().MatchString(f.Kind):
 		return fmt.Errorf("column %s has type %s, which cannot be a %s: select %s",
 			f.Name, f.Kind, cmp.Or(want, "text"), remedy(f.Name, want))
 	}
@@ -88,8 +88,8 @@ func (f Field) namesAnother(want string) bool {
 
 var (
 	// noText matches types whose values have no unique text, and isText types that are texts.
-	noText = regexp.MustCompile(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`)
-	isText = regexp.MustCompile(`^(VARCHAR|JSON|ENUM\(.*)$`)
+	noText = lazyregexp.New(`^(DOUBLE|FLOAT|BOOLEAN|BLOB|BIT|TIMESTAMP WITH TIME ZONE|(STRUCT|MAP|UNION)\(.*)$`)
+	isText = lazyregexp.New(`^(VARCHAR|JSON|ENUM\(.*)$`)
 )
 
 // remedy returns what to select instead of a column.

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 
+	"outlierd/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -96,7 +96,7 @@ func hasParameter(tree any) bool {
 	return false
 }
 
-var errorLine = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
+var errorLine = lazyregexp.New(`(?s)^(.*)\n\nLINE (\d+): .*$`)
 
 // explain puts DuckDB's message on one line, after the line number in the SQL.
 func explain(err error) error {
@@ -104,7 +104,7 @@ func explain(err error) error {
 	if !ok {
 		return err
 	}
-	m := errorLine.FindStringSubmatch(failed.Msg)
+	m := errorLine().FindStringSubmatch(failed.Msg)
 	if m == nil {
 		return errors.New(oneLine(failed.Msg))
 	}

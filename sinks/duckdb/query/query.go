@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 
+	"outlierd/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -61,13 +61,13 @@ func (e *DeniedError) Error() string {
 func (e *DeniedError) Unwrap() error { return e.Cause }
 
 // writing matches the keywords of all statements that write files.
-var writing = regexp.MustCompile(`(?i)\b(?:copy|export)\b`)
+var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
 
 // checkNoWrites returns an error for statements that write files: even without external access, DuckDB lets
 // them write to the open file and its log. The statement type comes from DuckDB, because a query may
 // contain the keywords in texts and nested comments.
 func checkNoWrites(conn driver.Conn, text string) error {
-	if !writing.MatchString(text) {
+	if !writing().MatchString(text) {
 		return nil
 	}
 	stmt, err := conn.Prepare(text)
@@ -156,7 +156,7 @@ var ErrSeveral = errors.New("the SQL has several statements, but only one result
 // checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
 // one PIVOT into several statements.
 func checkSingle(text string) error {
-	bare := inert.ReplaceAllStringFunc(text, func(token string) string {
+	bare := inert().ReplaceAllStringFunc(text, func(token string) string {
 		if strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*") {
 			return " "
 		}
@@ -170,7 +170,7 @@ func checkSingle(text string) error {
 
 // inert matches the parts of SQL in which a semicolon does not end a statement: comments, literals and
 // quoted names.
-var inert = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
+var inert = lazyregexp.New(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
 
 // read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error,

@@ -8,11 +8,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -59,14 +59,14 @@ func (r resources) settings() string {
 }
 
 // noSpace matches DuckDB's messages about a disk without room for temporary files.
-var noSpace = regexp.MustCompile(`offload data block|No space left on device|Disk quota exceeded`)
+var noSpace = lazyregexp.New(`offload data block|No space left on device|Disk quota exceeded`)
 
 // explain returns the error for a query that needs more than r, and other errors as they are.
 func (r resources) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	full := r.temp != "" && noSpace.MatchString(err.Error())
+	full := r.temp != "" && noSpace().MatchString(err.Error())
 	if !full && !database.OutOfMemory(err) {
 		return err
 	}

@@ -5,11 +5,12 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/lazyregexp"
 )
 
 // DuckDB has the whole result of a query in memory, outside its memory limit. A temporary table counts, and DuckDB
@@ -53,10 +54,12 @@ func readSpooled(ctx context.Context, conn driver.Conn, rows int64, row func([]a
 }
 
 // ofCatalog matches the names of what lists tables or columns.
-var ofCatalog = regexp.MustCompile(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_|show\b)`)
+var ofCatalog = lazyregexp.New(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_|show\b)`)
 
 // readsCatalog reports whether a query may list tables or columns, among which the temporary table would be.
-func readsCatalog(text string) bool { return ofCatalog.MatchString(inert.ReplaceAllString(text, " ")) }
+func readsCatalog(text string) bool {
+	return ofCatalog().MatchString(inert().ReplaceAllString(text, " "))
+}
 
 // readAny is [read] for a result of any size. Only results that no table can have, such as that of EXPLAIN, and lists
 // of tables and columns are in memory.
@@ -112,7 +115,7 @@ func spoolable(conn driver.Conn, text string) (names []string) {
 }
 
 // lineOfText matches the line of a mistake in DuckDB's message.
-var lineOfText = regexp.MustCompile(`(\n\nLINE )(\d+)(: )`)
+var lineOfText = lazyregexp.New(`(\n\nLINE )(\d+)(: )`)
 
 // lineBefore counts the line in DuckDB's message from the second one, where the query of a user begins.
 func lineBefore(err error) error {
@@ -120,7 +123,7 @@ func lineBefore(err error) error {
 	if !ok {
 		return err
 	}
-	m := lineOfText.FindStringSubmatchIndex(failed.Msg)
+	m := lineOfText().FindStringSubmatchIndex(failed.Msg)
 	if m == nil {
 		return err
 	}
