@@ -52,8 +52,8 @@ type Change struct {
 	Changes string // "pages 2 → 3; sort not set → views desc"; "" if only the name has changed
 }
 
-// ChangesSince returns the changes since an earlier state of the file: first of the jobs that the file
-// has now, in order, then of removed ones.
+// ChangesSince returns the changes since an earlier state of the file: first the removed jobs, because
+// another one may have such a job's name now, then the changes of the jobs that the file has, in order.
 func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 	before := map[string]*Known{}
 	for i := range earlier {
@@ -61,7 +61,7 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 	}
 	for _, now := range c.Known() {
 		name, kind := now.Name, JobChanged
-		if was := c.Job(now.Name).Was; before[name] == nil && before[was] != nil {
+		if was := c.Job(now.Name).Was; before[was] != nil {
 			name, kind = was, JobRenamed
 		}
 		old := before[name]
@@ -79,12 +79,13 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 		}
 		all = append(all, change)
 	}
+	var removed []Change
 	for _, old := range earlier {
 		if before[old.Name] != nil {
-			all = append(all, Change{Job: old.Name, Kind: JobRemoved})
+			removed = append(removed, Change{Job: old.Name, Kind: JobRemoved})
 		}
 	}
-	return all
+	return append(removed, all...)
 }
 
 // SettingsSince returns the settings besides jobs that differ from an earlier state of the file:

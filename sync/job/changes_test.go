@@ -43,7 +43,10 @@ func TestChangesAreToldByTheNamesOfTheFile(t *testing.T) {
 		{"a name and more", strings.Replace(renamed, "cocoa", "cacao", 1), []Change{
 			{Job: "new", Kind: JobRenamed, Was: "old", Changes: "query cocoa → cacao"}}},
 		{"jobs that come and go", strings.Replace(earlierFile, "  old: {", "  rivals: {", 1), []Change{
-			{Job: "rivals", Kind: JobAdded}, {Job: "old", Kind: JobRemoved}}},
+			{Job: "old", Kind: JobRemoved}, {Job: "rivals", Kind: JobAdded}}},
+		{"the name of a removed job", strings.Replace(
+			strings.Replace(earlierFile, `  tea: {search: {query: "${SECRET}"}}`+"\n", "", 1), "  old: {", "  tea: {was: old, ", 1),
+			[]Change{{Job: "tea", Kind: JobRemoved}, {Job: "tea", Kind: JobRenamed, Was: "old"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, parse(t, c.file).ChangesSince(kept(t, parse(t, earlierFile)))); diff != "" {
