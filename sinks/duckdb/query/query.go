@@ -29,8 +29,8 @@ import (
 // other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
-// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. It may use a third of the memory, and
-// a folder for temporary files, which is removed.
+// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use
+// a third of the memory, and a folder for temporary files, which is removed.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	err := run(ctx, path, text, func(conn driver.Conn) error {
 		const confined = `SET enable_external_access = false; SET lock_configuration = true`
@@ -130,7 +130,8 @@ func withFile(ctx context.Context, path string, r resources, work func(driver.Co
 	case "", "memory", "temp", "system": // reserved by DuckDB
 		name += "_db"
 	}
-	attach := fmt.Sprintf("%s; ATTACH %s AS %s (READ_ONLY); USE %[3]s",
+	// The zone decides on which day a time is. The default is that of the machine.
+	attach := fmt.Sprintf("%s; SET TimeZone = 'UTC'; ATTACH %s AS %s (READ_ONLY); USE %[3]s",
 		r.settings(), database.Text(path), database.Name(name))
 	if err := execute(ctx, conn, attach); err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
