@@ -89,7 +89,9 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 		if err := checkSelect(conn, text); err != nil {
 			return err
 		}
-		if err := work(conn); err != nil {
+		if err := work(conn); errors.Is(err, ErrNoTable) {
+			return err
+		} else if err != nil {
 			return fmt.Errorf("query %s: %w", path, err)
 		}
 		return nil
@@ -104,6 +106,10 @@ func export(ctx context.Context, path, text, temp, to string, work func(driver.C
 // values into several statements.
 var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: " +
 	"ON column IN (…))")
+
+// ErrNoTable is returned for an export of a statement that DuckDB answers like a SELECT, but that no view can be of.
+var ErrNoTable = errors.New("SHOW, DESCRIBE, SUMMARIZE and PRAGMA cannot be exported by themselves: write " +
+	"FROM (DESCRIBE outliers), FROM pragma_table_info('outliers'), or FROM duckdb_tables() for all tables")
 
 // checkSelect returns [ErrNoSelect] if text is not one SELECT, and [ErrParameter] if it has parameters.
 func checkSelect(conn driver.Conn, text string) error {
@@ -130,7 +136,11 @@ func checkSelect(conn driver.Conn, text string) error {
 // view declares the temporary view result of a query, and returns its columns. Unlike a subquery, a view allows a
 // semicolon or a comment at the end of the query.
 func view(ctx context.Context, conn driver.Conn, text string) (fields []Field, err error) {
-	if err := execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text); err != nil {
+	err = execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text)
+	if wrong, ok := errors.AsType[*duckdb.Error](err); ok && wrong.Type == duckdb.ErrorTypeParser {
+		return nil, ErrNoTable // checkSelect has parsed the text itself
+	}
+	if err != nil {
 		return nil, lineBefore(err)
 	}
 	err = read(ctx, conn, "DESCRIBE temp.result", nil, func(row []any) error {
