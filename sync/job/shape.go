@@ -32,7 +32,7 @@ func shape(root *yamltree.Node, s *yamltree.Schema) {
 var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText) })
 
 // oneOff is the part of the schema for a one-off job.
-func oneOff() *yamltree.Schema { return schema().Definitions["job"] }
+func oneOff() *yamltree.Schema { return schema().Definition("job") }
 
 // adviseOnValue says how to write a number where a range is expected.
 func adviseOnValue(n *yamltree.Node, wants string) string {

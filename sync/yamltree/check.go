@@ -40,39 +40,39 @@ func (c checker) check(n *Node, s *Schema) {
 	switch {
 	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
 		return
-	case s.Not != nil:
+	case s.later:
 		n.Wrong, n.Ignored = true, true
 		n.Head().Refuse("not supported yet")
-	case len(s.Type) > 0 && !s.allows(n.Kind):
+	case len(s.types) > 0 && !s.allows(n.Kind):
 		n.mustBe(s.Title, c.hint(n, s))
-	case s.Const != nil && n.whole() != *s.Const:
+	case s.equals != nil && n.whole() != *s.equals:
 		n.mustBe(s.Title, "")
-	case s.Enum != nil && !slices.Contains(s.Enum, n.word()):
+	case s.enum != nil && !slices.Contains(s.enum, n.word()):
 		n.mustBe(s.Title, n.DidYouMean(n.Text, s.texts()))
 	case n.Kind == Mapping:
 		c.mapping(n, s)
 	case n.Kind == List:
 		c.list(n, s)
-	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.MinLength:
+	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.minLength:
 		n.mustNotBeEmpty(s.Title)
 	case n.Kind == Text && !s.fits(n.Text):
 		n.mustBe(s.Title, c.hint(n, s))
 	case n.Kind == Whole && s.exceeded(n) != "":
 		n.mustBe(s.exceeded(n), "")
 	}
-	for _, part := range s.AllOf {
+	for _, part := range s.allOf {
 		c.check(n, part)
 	}
 }
 
 func (c checker) mapping(n *Node, s *Schema) {
-	if len(n.Entries) < s.MinProperties {
+	if len(n.Entries) < s.minProperties {
 		n.mustNotBeEmpty(s.Title)
 		return
 	}
-	for _, key := range s.Required {
+	for _, key := range s.required {
 		if n.Get(key) == nil {
-			n.Missing(key, s.Get(key).example(key))
+			n.Missing(key, s.Get(key).addition(key))
 		}
 	}
 	for _, e := range n.Entries {
@@ -80,27 +80,27 @@ func (c checker) mapping(n *Node, s *Schema) {
 		switch part := s.Get(key); {
 		case part != nil:
 			c.check(e.Value, part)
-		case s.AdditionalProperties.forbidden:
+		case s.closed:
 			e.Value.Wrong, e.Value.Ignored = true, true
 			e.Key.RefuseWithHint(c.advice.Unknown(n, key, s), "unknown key")
-		case s.AdditionalProperties.schema != nil:
-			c.check(e.Value, s.AdditionalProperties.schema)
+		case s.others != nil:
+			c.check(e.Value, s.others)
 		}
-		if s.PropertyNames != nil && !s.PropertyNames.fits(key) {
-			e.Key.Refuse("must be %s, got %q", s.PropertyNames.Title, key)
+		if s.names != nil && !s.names.fits(key) {
+			e.Key.Refuse("must be %s, got %q", s.names.Title, key)
 		}
 	}
 }
 
 func (c checker) list(n *Node, s *Schema) {
-	if len(n.Items) < s.MinItems {
+	if len(n.Items) < s.minItems {
 		n.mustNotBeEmpty(s.Title)
 	}
-	if s.Items == nil {
+	if s.items == nil {
 		return
 	}
 	for _, item := range n.Items {
-		c.check(item, s.Items)
+		c.check(item, s.items)
 	}
 }
 

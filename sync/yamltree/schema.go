@@ -1,14 +1,16 @@
 package yamltree
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-faster/jx"
 
 	"outlierd/lazyregexp"
 )
@@ -20,89 +22,169 @@ import (
 // and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
 // sentence "must be …". A key whose schema is `not: {}` belongs to a later version.
 type Schema struct {
-	Title    string
-	Examples []json.RawMessage
+	Title string
 
-	Type  words
-	Const *int
-	Enum  []any // texts, and nil for ~
-	Not   *struct{}
-	AllOf []*Schema
-	Ref   string `json:"$ref"` // "" once the schema is parsed
+	ref         string // of a part that is elsewhere; "" once the schema is parsed
+	definitions map[string]*Schema
+	example     jx.Raw // the first
 
-	Required             []string
-	Properties           map[string]*Schema
-	AdditionalProperties additional
-	PropertyNames        *Schema
-	MinProperties        int
+	types  []string // none if all are allowed
+	equals *int
+	enum   []any // texts, and nil for ~
+	later  bool
+	allOf  []*Schema
 
-	Items    *Schema
-	MinItems int
+	required      []string
+	properties    map[string]*Schema
+	names         *Schema // of keys
+	others        *Schema // of values of keys that are not among the properties
+	closed        bool    // there must be no such keys
+	minProperties int
 
-	MinLength, MaxLength int // in characters; a MaxLength of 0 is no limit
-	Pattern              pattern
+	items    *Schema
+	minItems int
 
-	Minimum, Maximum *int // of whole numbers
+	minLength, maxLength int // in characters; a maxLength of 0 is no limit
+	pattern              func() *regexp.Regexp
 
-	Definitions map[string]*Schema
-
-	// The following are for editors. Keys that begin with x- are dropped by [File.Parse].
-	Dialect           string `json:"$schema"`
-	Description       string
-	PatternProperties struct {
-		X bool `json:"^x-"`
-	}
-}
-
-// words is a word or a list of words.
-type words []string
-
-func (w *words) UnmarshalJSON(text []byte) error {
-	if bytes.HasPrefix(text, []byte("[")) {
-		return json.Unmarshal(text, (*[]string)(w))
-	}
-	*w = words{""}
-	return json.Unmarshal(text, &(*w)[0])
-}
-
-// additional says what keys may have that are not among the properties: values of a schema, or nothing,
-// because there must be no such keys.
-type additional struct {
-	schema    *Schema
-	forbidden bool
-}
-
-func (a *additional) UnmarshalJSON(text []byte) error {
-	if string(text) == "false" {
-		a.forbidden = true
-		return nil
-	}
-	return unmarshal(text, &a.schema)
-}
-
-// pattern is a regular expression that is compiled when it is first needed.
-type pattern func() *regexp.Regexp
-
-func (p *pattern) UnmarshalText(text []byte) error {
-	*p = lazyregexp.New(string(text))
-	return nil
+	minimum, maximum *int // of whole numbers
 }
 
 // MustParseSchema parses the text of a schema. It panics if the text is not a schema, or if it has a keyword
-// that [Schema] does not have.
+// that Check does not know.
 func MustParseSchema(text []byte) *Schema {
-	var root *Schema
-	if err := unmarshal(text, &root); err != nil {
+	root, err := readSchema(jx.DecodeBytes(text))
+	if err != nil {
 		panic("yamltree: parse schema: " + err.Error())
 	}
 	return root.link(root)
 }
 
-// unmarshal decodes JSON. It refuses keywords that [Schema] does not have.
-func unmarshal(text []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
+func readSchema(d *jx.Decoder) (*Schema, error) {
+	s := &Schema{}
+	err := d.Obj(func(d *jx.Decoder, keyword string) error {
+		if err := s.read(d, keyword); err != nil {
+			return fmt.Errorf("%s: %w", keyword, err)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// read reads the value of a keyword.
+func (s *Schema) read(d *jx.Decoder, keyword string) (err error) {
+	switch keyword {
+	case "$schema", "description": // for editors
+		err = d.Skip()
+	case "title":
+		s.Title, err = d.Str()
+	case "examples":
+		err = d.Arr(func(d *jx.Decoder) error {
+			raw, err := d.RawAppend(nil)
+			if s.example == nil {
+				s.example = raw
+			}
+			return err
+		})
+	case "$ref":
+		s.ref, err = d.Str()
+	case "definitions":
+		s.definitions, err = readParts(d)
+	case "allOf":
+		err = d.Arr(func(d *jx.Decoder) error {
+			part, err := readSchema(d)
+			s.allOf = append(s.allOf, part)
+			return err
+		})
+	case "not":
+		s.later = true
+		err = d.ObjBytes(func(_ *jx.Decoder, keyword []byte) error { return fmt.Errorf("%q in not", keyword) })
+	case "type":
+		s.types, err = readTexts(d)
+	case "const":
+		s.equals, err = readWhole(d)
+	case "enum":
+		err = d.Arr(func(d *jx.Decoder) error {
+			if d.Next() == jx.Null {
+				s.enum = append(s.enum, nil)
+				return d.Null()
+			}
+			text, err := d.Str()
+			s.enum = append(s.enum, text)
+			return err
+		})
+	case "required":
+		s.required, err = readTexts(d)
+	case "properties":
+		s.properties, err = readParts(d)
+	case "additionalProperties":
+		if d.Next() != jx.Bool {
+			s.others, err = readSchema(d)
+			break
+		}
+		var open bool
+		open, err = d.Bool()
+		s.closed = !open
+	case "patternProperties": // for editors: [File.Parse] drops keys that begin with x-
+		err = d.ObjBytes(func(d *jx.Decoder, pattern []byte) error {
+			if raw, err := d.Raw(); err != nil || string(pattern) != "^x-" || string(raw) != "true" {
+				return fmt.Errorf("%q in patternProperties", pattern)
+			}
+			return nil
+		})
+	case "propertyNames":
+		s.names, err = readSchema(d)
+	case "minProperties":
+		s.minProperties, err = d.Int()
+	case "items":
+		s.items, err = readSchema(d)
+	case "minItems":
+		s.minItems, err = d.Int()
+	case "minLength":
+		s.minLength, err = d.Int()
+	case "maxLength":
+		s.maxLength, err = d.Int()
+	case "pattern":
+		var pattern string
+		pattern, err = d.Str()
+		s.pattern = lazyregexp.New(pattern)
+	case "minimum":
+		s.minimum, err = readWhole(d)
+	case "maximum":
+		s.maximum, err = readWhole(d)
+	default:
+		err = errors.New("unknown keyword")
+	}
+	return err
+}
+
+func readParts(d *jx.Decoder) (map[string]*Schema, error) {
+	parts := map[string]*Schema{}
+	err := d.Obj(func(d *jx.Decoder, name string) (err error) {
+		parts[name], err = readSchema(d)
+		return err
+	})
+	return parts, err
+}
+
+// readTexts reads a text or a list of texts.
+func readTexts(d *jx.Decoder) (texts []string, err error) {
+	one := func(d *jx.Decoder) error {
+		text, err := d.Str()
+		texts = append(texts, text)
+		return err
+	}
+	if d.Next() == jx.Array {
+		err = d.Arr(one)
+	} else {
+		err = one(d)
+	}
+	return texts, err
+}
+
+func readWhole(d *jx.Decoder) (*int, error) {
+	x, err := d.Int()
+	return &x, err
 }
 
 // link returns the part of root to which s refers, or s itself, with the references below it replaced.
@@ -110,20 +192,20 @@ func (s *Schema) link(root *Schema) *Schema {
 	switch {
 	case s == nil:
 		return nil
-	case s.Ref != "":
-		return root.at(s.Ref)
+	case s.ref != "":
+		return root.at(s.ref)
 	}
-	for _, parts := range []map[string]*Schema{s.Definitions, s.Properties} {
+	for _, parts := range []map[string]*Schema{s.definitions, s.properties} {
 		for name, part := range parts {
 			parts[name] = part.link(root)
 		}
 	}
-	for i, part := range s.AllOf {
-		s.AllOf[i] = part.link(root)
+	for i, part := range s.allOf {
+		s.allOf[i] = part.link(root)
 	}
-	s.AdditionalProperties.schema = s.AdditionalProperties.schema.link(root)
-	s.PropertyNames = s.PropertyNames.link(root)
-	s.Items = s.Items.link(root)
+	s.others = s.others.link(root)
+	s.names = s.names.link(root)
+	s.items = s.items.link(root)
 	return s
 }
 
@@ -133,9 +215,9 @@ func (s *Schema) at(ref string) *Schema {
 	for steps := strings.Split(ref, "/")[1:]; part != nil && len(steps) > 1; steps = steps[2:] {
 		switch steps[0] {
 		case "definitions":
-			part = part.Definitions[steps[1]]
+			part = part.definitions[steps[1]]
 		case "properties":
-			part = part.Properties[steps[1]]
+			part = part.properties[steps[1]]
 		default:
 			part = nil
 		}
@@ -143,18 +225,21 @@ func (s *Schema) at(ref string) *Schema {
 	switch {
 	case part == nil:
 		panic("yamltree: parse schema: nothing at " + ref)
-	case part.Ref != "":
-		return s.at(part.Ref)
+	case part.ref != "":
+		return s.at(part.ref)
 	}
 	return part
 }
+
+// Definition returns a part by its name among the definitions, or nil.
+func (s *Schema) Definition(name string) *Schema { return s.definitions[name] }
 
 // Get returns the schema of a key of a mapping, or nil. It works on nil, like [Node.Get].
 func (s *Schema) Get(key string) *Schema {
 	if s == nil {
 		return nil
 	}
-	return s.Properties[key]
+	return s.properties[key]
 }
 
 // Keys returns the keys that a mapping may have, sorted. It omits keys of later versions and those that
@@ -164,8 +249,8 @@ func (s *Schema) Keys() []string {
 		return nil
 	}
 	var keys []string
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if p := s.Properties[name]; p.Not == nil && !slices.Equal(p.Type, words{"null"}) {
+	for _, name := range slices.Sorted(maps.Keys(s.properties)) {
+		if p := s.properties[name]; !p.later && !slices.Equal(p.types, []string{"null"}) {
 			keys = append(keys, name)
 		}
 	}
@@ -174,7 +259,7 @@ func (s *Schema) Keys() []string {
 
 // allows reports whether values may be of a kind.
 func (s *Schema) allows(kind Kind) bool {
-	has := func(name string) bool { return slices.Contains(s.Type, name) }
+	has := func(name string) bool { return slices.Contains(s.types, name) }
 	switch kind {
 	case Mapping:
 		return has("object")
@@ -195,17 +280,17 @@ func (s *Schema) allows(kind Kind) bool {
 // fits reports whether a text has a length that is allowed, and matches the pattern.
 func (s *Schema) fits(text string) bool {
 	length := utf8.RuneCountInString(text)
-	return length >= s.MinLength && (s.MaxLength == 0 || length <= s.MaxLength) &&
-		(s.Pattern == nil || s.Pattern().MatchString(text))
+	return length >= s.minLength && (s.maxLength == 0 || length <= s.maxLength) &&
+		(s.pattern == nil || s.pattern().MatchString(text))
 }
 
 // exceeded returns the bound that a whole number exceeds, in the words of messages, or "".
 func (s *Schema) exceeded(n *Node) string {
 	switch {
-	case s.Minimum != nil && n.whole() < *s.Minimum:
-		return fmt.Sprintf("at least %d", *s.Minimum)
-	case s.Maximum != nil && n.whole() > *s.Maximum:
-		return fmt.Sprintf("at most %d", *s.Maximum)
+	case s.minimum != nil && n.whole() < *s.minimum:
+		return fmt.Sprintf("at least %d", *s.minimum)
+	case s.maximum != nil && n.whole() > *s.maximum:
+		return fmt.Sprintf("at most %d", *s.maximum)
 	}
 	return ""
 }
@@ -213,7 +298,7 @@ func (s *Schema) exceeded(n *Node) string {
 // texts returns the texts of an enum.
 func (s *Schema) texts() []string {
 	var texts []string
-	for _, value := range s.Enum {
+	for _, value := range s.enum {
 		if text, ok := value.(string); ok {
 			texts = append(texts, text)
 		}
@@ -221,12 +306,12 @@ func (s *Schema) texts() []string {
 	return texts
 }
 
-// example returns what to add where a key with a value of s is missing: the first example as JSON, which is
+// addition returns what to add where a key with a value of s is missing: the first example as JSON, which is
 // also YAML.
-func (s *Schema) example(key string) string {
-	if len(s.Examples) == 0 {
+func (s *Schema) addition(key string) string {
+	if s.example == nil {
 		return ""
 	}
-	compact, _ := json.Marshal(s.Examples[0])
+	compact, _ := json.Marshal(json.RawMessage(s.example))
 	return "add " + key + ": " + string(compact)
 }
