@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -112,10 +113,16 @@ func didYouMean(typed string, known []string) string {
 // noJob returns the error for an unknown job name; why explains it.
 func noJob(config *job.Config, name, why string) error {
 	var known []string
+	renamed := ""
 	for i := range config.Jobs {
-		known = append(known, config.Jobs[i].Name)
+		spec := &config.Jobs[i]
+		known = append(known, spec.Name)
+		if name != "" && spec.Was == name {
+			renamed = "; it is named " + spec.Name + " now"
+		}
 	}
-	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, didYouMean(name, known))}
+	hint := cmp.Or(renamed, didYouMean(name, known))
+	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, hint)}
 }
 
 // badFlag returns the error of an invalid flag.
