@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,19 +35,37 @@ func newFile(t *testing.T) string {
 // printed returns the result of a query as `outlierd sql` prints it.
 func printed(t *testing.T, path, format, sql string) string {
 	t.Helper()
-	var out bytes.Buffer
-	var p term.Printer
+	return printedAs(t, path, sql, format)[0]
+}
+
+// printedAs returns the result of a query in several formats.
+func printedAs(t *testing.T, path, sql string, formats ...string) (texts []string) {
+	t.Helper()
+	outs, printers := make([]bytes.Buffer, len(formats)), make([]term.Printer, len(formats))
 	err := query.Run(t.Context(), path, sql, func(columns []string) (err error) {
-		p, err = term.NewPrinter(format, &out, term.Options{Screen: term.DefaultScreen, Zone: time.UTC}, columns)
+		for i, format := range formats {
+			options := term.Options{Screen: term.DefaultScreen, Zone: time.UTC}
+			if printers[i], err = term.NewPrinter(format, &outs[i], options, columns); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(values []any) (err error) {
+		for _, p := range printers {
+			err = errors.Join(err, p.Row(values))
+		}
 		return err
-	}, func(values []any) error { return p.Row(values) })
+	})
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
+	for i, p := range printers {
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, outs[i].String())
 	}
-	return out.String()
+	return texts
 }
 
 // TestEveryTypeOfDuckDBPrints prints a value of each type.
@@ -100,11 +119,11 @@ func TestEveryTypeOfDuckDBPrints(t *testing.T) {
 		"[timestamptz '2026-11-21 12:00:00+00']":              {`["2026-11-21T12:00:00Z"]`, `"[""2026-11-21T12:00:00Z""]"`, `["2026-11-21T12:00:00Z"]`},
 	} {
 		query := "select " + value + " as v"
-		table := strings.Split(printed(t, path, "table", query), "\n")
+		texts := printedAs(t, path, query, "table", "csv", "ndjson")
 		got := [3]string{
-			strings.TrimSpace(table[2]),
-			strings.TrimSuffix(strings.TrimPrefix(printed(t, path, "csv", query), "v\n"), "\n"),
-			strings.TrimSuffix(strings.TrimPrefix(printed(t, path, "ndjson", query), `{"v":`), "}\n"),
+			strings.TrimSpace(strings.Split(texts[0], "\n")[2]),
+			strings.TrimSuffix(strings.TrimPrefix(texts[1], "v\n"), "\n"),
+			strings.TrimSuffix(strings.TrimPrefix(texts[2], `{"v":`), "}\n"),
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", value, diff)
