@@ -17,6 +17,7 @@ import (
 const viewsJobs = `
 version: 1
 service: {url: "sim://"}
+sinks: [{duckdb: outliers.duckdb}]
 budget: {per_month: 4000}
 jobs:
   coffee:
