@@ -52,7 +52,7 @@ func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds, and is about a program without the race detector, which takes memory of its own")
 	}
-	sizes := []string{"50"}
+	sizes := []string{"25"}
 	if *warehouses != "" {
 		sizes = append(sizes, strings.Split(*warehouses, ",")...)
 	}
@@ -62,12 +62,14 @@ func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limit := int64(256) // MB
+			limit := int64(224) // MB
 			switch {
 			case megabytes > 1000:
 				limit = 800
 			case megabytes > 100:
 				limit = 400
+			case megabytes > 25:
+				limit = 256
 			}
 			dir := t.TempDir()
 			cmd := exec.CommandContext(t.Context(), os.Args[0])

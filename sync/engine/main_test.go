@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ var reader struct {
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
 	testdir.InMemory()
+	debug.SetGCPercent(400) // as the program does
 	err := shareCompressor()
 	if err == nil {
 		err = makeBlank()

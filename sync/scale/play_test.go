@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -215,6 +216,7 @@ func TestMain(m *testing.M) {
 	text := []byte("made outside of any bubble")
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
 	testdir.InMemory()
+	debug.SetGCPercent(400) // as the program does
 	os.Exit(m.Run())
 }
 
