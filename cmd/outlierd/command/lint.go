@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,26 +97,28 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 // checkSQL binds all SQL of jobs, alerts and questions against the declared, empty tables. Errors are
 // mistakes of the file with their positions, and are found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
-	var found yamltree.Mistakes
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		for _, query := range spec.SQL() {
-			if err := bindable(ctx, query); err != nil {
-				found = append(found, config.Mistake(query.Line, query.Column,
-					fmt.Sprintf("jobs.%s: %v", spec.Name, err),
-					"`outlierd schema tables` lists the tables and their columns"))
-			}
-		}
+	bound := bindAll(ctx, config)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	found = append(found, checkAlerts(ctx, config)...)
-	for _, q := range config.Questions {
-		if _, err := (query.Process{Command: answerer}).Bind(ctx, q.SQL); err != nil {
-			found = append(found, config.Mistake(q.Line, q.Column, fmt.Sprintf("questions.%s: %v", q.Name, err),
+	var found yamltree.Mistakes
+	refuse := func(line, column int, name string, err error) {
+		if err != nil {
+			found = append(found, config.Mistake(line, column, fmt.Sprintf("%s: %v", name, err),
 				"`outlierd schema tables` lists the tables and their columns"))
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		for _, q := range spec.SQL() {
+			refuse(q.Line, q.Column, "jobs."+spec.Name, checkColumn(bound[q.SQL], q.IDColumn))
+		}
+	}
+	for _, a := range config.Alerts {
+		refuse(a.Line, a.Column, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
+	}
+	for _, q := range config.Questions {
+		refuse(q.Line, q.Column, "questions."+q.Name, bound[q.SQL].Err())
 	}
 	found = append(found, checkBodies(config)...)
 	if len(found) > 0 {
@@ -123,12 +127,33 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 	return nil
 }
 
-// bindable returns an error if a query cannot be bound, or lacks the required column.
-func bindable(ctx context.Context, q job.Query) error {
-	fields, err := query.Process{Command: answerer}.Bind(ctx, q.SQL)
-	if err == nil {
-		_, err = query.Column(fields, q.IDColumn)
+// bindAll binds all SQL of a job file, and returns the results by its text.
+func bindAll(ctx context.Context, config *job.Config) map[string]query.Bound {
+	bound := map[string]query.Bound{}
+	for i := range config.Jobs {
+		for _, q := range config.Jobs[i].SQL() {
+			bound[q.SQL] = query.Bound{}
+		}
 	}
+	for _, a := range config.Alerts {
+		bound[a.SQL] = query.Bound{}
+	}
+	for _, q := range config.Questions {
+		bound[q.SQL] = query.Bound{}
+	}
+	texts := slices.Sorted(maps.Keys(bound))
+	for i, result := range (query.Process{Command: answerer}).Bind(ctx, texts...) {
+		bound[texts[i]] = result
+	}
+	return bound
+}
+
+// checkColumn returns an error if SQL cannot be bound, or lacks the required column.
+func checkColumn(bound query.Bound, column string) error {
+	if err := bound.Err(); err != nil {
+		return err
+	}
+	_, err := query.Column(bound.Fields, column)
 	return err
 }
 

@@ -89,31 +89,19 @@ func checkBodies(config *job.Config) (found yamltree.Mistakes) {
 	return found
 }
 
-// checkAlerts binds the SQL of every alert, and checks the columns of its key.
-func checkAlerts(ctx context.Context, config *job.Config) (found yamltree.Mistakes) {
-	for _, a := range config.Alerts {
-		if err := alertBindable(ctx, a); err != nil {
-			found = append(found, config.Mistake(a.Line, a.Column, fmt.Sprintf("alerts.%s: %v", a.Name, err),
-				"`outlierd schema tables` lists the tables and their columns"))
-		}
-	}
-	return found
-}
-
-// alertBindable returns an error if an alert's SQL cannot be bound, or lacks a column of its key.
-func alertBindable(ctx context.Context, a job.Alert) error {
-	fields, err := query.Process{Command: answerer}.Bind(ctx, a.SQL)
-	if err != nil {
+// checkAlertKey returns an error if an alert's SQL cannot be bound, or lacks a column of its key.
+func checkAlertKey(bound query.Bound, key []string) error {
+	if err := bound.Err(); err != nil {
 		return err
 	}
 	var names []string
-	for _, f := range fields {
+	for _, f := range bound.Fields {
 		names = append(names, strings.ToLower(f.Name))
 	}
-	for _, key := range a.Key {
-		if !slices.Contains(names, key) {
+	for _, column := range key {
+		if !slices.Contains(names, column) {
 			return fmt.Errorf("the SQL returns no column %s, which key names; it returns %s",
-				key, strings.Join(names, ", "))
+				column, strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -148,9 +148,10 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	d := active.up()
 	d.waitFor("run finished")
 	active.mustRun("backup", copies)
-	atBackup := len(active.books().Calls)
-	for len(active.books().Calls) < atBackup+20 { // calls that the backup does not have
+	atBackup, now := active.books(), active.books()
+	for len(now.Calls) < len(atBackup.Calls)+20 || now.Total.Spent() == atBackup.Total.Spent() { // what the backup does not have
 		time.Sleep(10 * time.Millisecond)
+		now = active.books()
 	}
 	d.kill()
 	killed := time.Now()

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -28,35 +29,75 @@ const maxMemory = 1 << 30
 // Binding reads no rows, but DuckDB evaluates constant expressions, however expensive. Use
 // [Process.Bind] for untrusted SQL.
 func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field, error) {
+	b := binder{tables: slices.Concat(tables, ops)}
+	fields, err := b.bind(ctx, sql)
+	return fields, errors.Join(err, b.close())
+}
+
+// bindAll is [Bind] of some texts, with all declared tables.
+func bindAll(ctx context.Context, texts []string) (all []Bound) {
+	b := binder{tables: slices.Concat(schema.Tables(), schema.OpsTables())}
+	for _, sql := range texts {
+		fields, err := b.bind(ctx, sql)
+		if err != nil {
+			all = append(all, Bound{Problem: err.Error()})
+		} else {
+			all = append(all, Bound{Fields: fields})
+		}
+	}
+	_ = b.close() // what was bound is known
+	return all
+}
+
+// A binder binds SQL to empty tables. Declaring them takes far longer than binding, so all texts share them
+// until one fails: DuckDB may be unusable after that.
+type binder struct {
+	tables []*schema.Table
+	db     *database.DB
+}
+
+func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	fields, err := fieldsOf(limited, sql, slices.Concat(tables, ops))
+	if b.db == nil {
+		err = b.open(limited)
+	}
+	if err == nil {
+		err = oneSelect(limited, b.db, sql)
+	}
+	var rows [][]driver.Value
+	if err == nil {
+		rows, err = b.db.Query(limited, "DESCRIBE "+sql)
+	}
 	if err != nil {
-		return nil, reason(ctx, limited, err, timeLimit, maxMemory)
+		return nil, errors.Join(reason(ctx, limited, err, timeLimit, maxMemory), b.close())
+	}
+	for _, row := range rows {
+		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
 	}
 	return fields, nil
 }
 
-func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields []Field, err error) {
-	db, err := database.Open(ctx, database.Options{})
-	if err != nil {
-		return nil, err
+func (b *binder) open(ctx context.Context) (err error) {
+	if b.db, err = database.Open(ctx, database.Options{}); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
-		return nil, err
+	if _, err := b.db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
+		return err
 	}
-	if err := db.Create(ctx, tables); err != nil {
-		return nil, err
+	if err := b.db.Create(ctx, b.tables); err != nil {
+		return err
 	}
-	if err := restrict(ctx, db, sql); err != nil {
-		return nil, err
+	return restrict(ctx, b.db)
+}
+
+func (b *binder) close() error {
+	if b.db == nil {
+		return nil
 	}
-	rows, err := db.Query(ctx, "DESCRIBE "+sql)
-	for _, row := range rows {
-		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
-	}
-	return fields, err
+	err := b.db.Close()
+	b.db = nil
+	return err
 }
 
 // Query runs user SQL that [Bind] accepts on the published file, and returns the values of the selected
@@ -122,7 +163,10 @@ func (s IDs) query(ctx context.Context, sql string, memory int64) (values []stri
 	if err := setNow(ctx, db, s.Now); err != nil {
 		return nil, err
 	}
-	if err := restrict(ctx, db, sql); err != nil {
+	if err := restrict(ctx, db); err != nil {
+		return nil, err
+	}
+	if err := oneSelect(ctx, db, sql); err != nil {
 		return nil, err
 	}
 	return s.collect(ctx, db, sql)
@@ -154,17 +198,14 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 	return values, err
 }
 
-// restrict checks that sql is one SELECT, and confines the instance: SQL may read the attached tables by
-// their plain names, but use no files, network, extensions or settings.
-func restrict(ctx context.Context, db *database.DB, sql string) error {
+// restrict confines the instance: SQL may read the attached tables by their plain names, but use no files,
+// network, extensions or settings.
+func restrict(ctx context.Context, db *database.DB) error {
 	_, err := db.Exec(ctx, `USE warehouse;
 		SET allow_community_extensions = false;
 		SET enable_external_access = false;
 		SET lock_configuration = true`)
-	if err != nil {
-		return err
-	}
-	return oneSelect(ctx, db, sql)
+	return err
 }
 
 // setNow sets the current time by macros, since DuckDB resolves current_date and the like to functions

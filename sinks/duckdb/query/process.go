@@ -11,11 +11,9 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	"outlierd/schema"
 )
 
-// Process runs user SQL in a separate process per query. DuckDB itself does not stop reliably: it
+// Process runs user SQL in a separate process for each query. DuckDB itself does not stop reliably: it
 // checks for interrupts only between chunks of rows, does not count the memory of single values, and
 // evaluates constants while binding. A process can always be killed, has a memory limit on Linux, and a
 // crash affects only this query.
@@ -24,26 +22,58 @@ type Process struct {
 	Timeout time.Duration                   // 0 means 30 s
 }
 
-// request is the request to the process: run the SQL for IDs or for First, or only bind it if both are
-// nil. Zone is the time zone of IDs.Now, whose name JSON does not preserve.
+// request is the request to the process: run the SQL for IDs or for First, or only bind the texts of Bind.
+// Zone is the time zone of IDs.Now, whose name JSON does not preserve.
 type request struct {
 	SQL   string
 	IDs   *IDs
 	Zone  string
 	First *first
+	Bind  []string
 }
 
 type response struct {
-	Fields  []Field
+	Bound   []Bound
 	Values  []string
 	First   *Rows
 	Problem string
 }
 
-// Bind is [Bind] in a separate process, with all declared tables.
-func (a Process) Bind(ctx context.Context, sql string) ([]Field, error) {
-	got, err := a.send(ctx, request{SQL: sql})
-	return got.Fields, err
+// Bound is the result of binding one text.
+type Bound struct {
+	Fields  []Field
+	Problem string // why it cannot be bound; "" if it can
+}
+
+// Err returns why the text cannot be bound; nil if it can.
+func (b Bound) Err() error {
+	if b.Problem == "" {
+		return nil
+	}
+	return errors.New(b.Problem)
+}
+
+// Bind is [Bind] of some texts in one separate process, with all declared tables. If the process does not end
+// well, because of one of them, each is bound in a process of its own.
+func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
+	if len(texts) == 0 {
+		return nil
+	}
+	got, err := a.send(ctx, request{Bind: texts})
+	if err == nil && len(got.Bound) != len(texts) {
+		err = fmt.Errorf("run SQL in another process: %d answers to %d questions", len(got.Bound), len(texts))
+	}
+	switch {
+	case err == nil:
+		return got.Bound
+	case len(texts) == 1:
+		return []Bound{{Problem: err.Error()}}
+	}
+	var bound []Bound
+	for _, text := range texts {
+		bound = append(bound, a.Bind(ctx, text)...)
+	}
+	return bound
 }
 
 // Query is [IDs.Query] in a separate process.
@@ -114,8 +144,8 @@ func (q request) run(ctx context.Context) (got response, err error) {
 		return got, err
 	}
 	if q.IDs == nil {
-		got.Fields, err = Bind(ctx, q.SQL, schema.Tables(), schema.OpsTables())
-		return got, err
+		got.Bound = bindAll(ctx, q.Bind)
+		return got, nil
 	}
 	zone, err := time.LoadLocation(q.Zone)
 	if err != nil {

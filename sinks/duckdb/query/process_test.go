@@ -52,12 +52,43 @@ func TestProcessGivesTheSameResults(t *testing.T) {
 	if diff := cmp.Diff([]string{"2031-03-04", "x"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	fields, err := a.Bind(t.Context(), "select video_id, z_score from outliers")
-	if diff := cmp.Diff([]Field{{"video_id", "VARCHAR"}, {"z_score", "DOUBLE"}}, fields); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
+	bound := a.Bind(t.Context(), "select video_id, z_score from outliers")
+	if diff := cmp.Diff([]Bound{{Fields: []Field{{"video_id", "VARCHAR"}, {"z_score", "DOUBLE"}}}}, bound); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	wantError(t, `Referenced column "nosuch"`, func() error { _, err := a.Bind(t.Context(), "select nosuch from outliers"); return err })
+	wantError(t, `Referenced column "nosuch"`, func() error { return a.Bind(t.Context(), "select nosuch from outliers")[0].Err() })
 	wantError(t, `Referenced column "nosuch"`, func() error { _, err := a.Query(t.Context(), s, "select nosuch from outliers"); return err })
+}
+
+// TestTextsAreBoundInOneProcess, also after one that is wrong; each in its own if that one dies.
+func TestTextsAreBoundInOneProcess(t *testing.T) {
+	texts := []string{"select video_id from outliers", "select nosuch from outliers", "select from", "select channel_id from channels"}
+	for name, tt := range map[string]struct{ dying, want int }{
+		"none dies":  {0, 1},
+		"first dies": {1, 1 + len(texts)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, started := inProcess(0), 0
+			command := a.Command
+			a.Command = func(ctx context.Context) *exec.Cmd {
+				if started++; started <= tt.dying {
+					return exec.CommandContext(ctx, "/bin/sh", "-c", "kill -9 $$")
+				}
+				return command(ctx)
+			}
+			bound := a.Bind(t.Context(), texts...)
+			if len(bound) != len(texts) || started != tt.want {
+				t.Fatalf("%d processes gave %d results, want %d and %d", started, len(bound), tt.want, len(texts))
+			}
+			for i, column := range []string{"video_id", "", "", "channel_id"} {
+				if column != "" && (bound[i].Err() != nil || len(bound[i].Fields) != 1 || bound[i].Fields[0].Name != column) {
+					t.Errorf("%s: %v", texts[i], bound[i])
+				}
+			}
+			wantError(t, `Referenced column "nosuch"`, bound[1].Err)
+			wantError(t, "syntax error", bound[2].Err)
+		})
+	}
 }
 
 // expensive are short queries that need almost unlimited time or memory. DuckDB is slow to stop some of
@@ -87,7 +118,7 @@ func TestUncountedMemoryIsLimited(t *testing.T) {
 	s := publishEmpty(t)
 	for _, ask := range []func(sql string) error{
 		func(sql string) error { _, err := inProcess(0).Query(t.Context(), s, sql); return err },
-		func(sql string) error { _, err := inProcess(0).Bind(t.Context(), sql); return err },
+		func(sql string) error { return inProcess(0).Bind(t.Context(), sql)[0].Err() },
 	} {
 		wantError(t, "needs more memory than 1024MB", func() error { return ask("select 1 limit len(range(400000000))") })
 		if err := ask("select 'x' limit len(range(1000000))"); err != nil {
@@ -101,7 +132,7 @@ func TestProcessEndsWhenTheCallerCancels(t *testing.T) {
 	a := inProcess(0)
 	command := a.Command
 	a.Command = func(ctx context.Context) *exec.Cmd { cancel(); return command(ctx) }
-	if _, err := a.Bind(ctx, "select 1"); !errors.Is(err, context.Canceled) {
+	if _, err := a.Query(ctx, publishEmpty(t), "select 1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled by the caller: %v", err)
 	}
 }
@@ -115,11 +146,11 @@ func TestProcessThatDiesIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", c.script) }}
-			wantError(t, c.want, func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+			wantError(t, c.want, func() error { return a.Bind(t.Context(), "select 1")[0].Err() })
 		})
 	}
 	a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere") }}
-	wantError(t, "in another process", func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+	wantError(t, "in another process", func() error { return a.Bind(t.Context(), "select 1")[0].Err() })
 }
 
 func TestSQLStaysWithinTimeAndMemoryLimits(t *testing.T) {
