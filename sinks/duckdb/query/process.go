@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Process runs user SQL in a separate process for each query. DuckDB itself does not stop reliably: it
-// checks for interrupts only between chunks of rows, does not count the memory of single values, and
-// evaluates constants while binding. A process can always be killed, has a memory limit on Linux, and a
-// crash affects only this query.
+// Process runs user SQL in separate processes: one for each query, and one for all texts that are bound
+// together. DuckDB itself does not stop reliably: it checks for interrupts only between chunks of rows, does
+// not count the memory of single values, and evaluates constants while binding. A process can always be
+// killed, has a memory limit on Linux, and a crash affects only its own SQL.
 type Process struct {
 	Command func(context.Context) *exec.Cmd // creates a process that calls [Serve] with its stdin and stdout
 	Timeout time.Duration                   // 0 means 30 s
