@@ -53,6 +53,7 @@ func (s *Sink) publishBlank() error {
 	if _, err := create(s.options.Private, blank.write); err != nil {
 		return err
 	}
+	s.copies = nil // those of files that were deleted
 	if err := s.show(); err != nil {
 		return fmt.Errorf("publish %s: %w", s.options.Published, err)
 	}

@@ -215,3 +215,20 @@ func TestFileIsDeclaredOnceByAVersion(t *testing.T) {
 		})
 	}
 }
+
+// TestNewFileTakesNothingOfAnOldSpare: both files were deleted, but neither the spare nor its record, which
+// says that the spare lacks DuckDB's headers alone.
+func TestNewFileTakesNothingOfAnOldSpare(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	tellsOpenings(t, dir)
+	s := open(t, dir)
+	turns(t, s, j, 0, 4)
+	s.copies.Since, s.copies.Behind = nil, spans{{From: 0, To: headersSize}}
+	if err := errors.Join(s.saveCopies(), s.Close(), os.Remove(s.options.Private), os.Remove(s.options.Published)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	if content(t, s.options.Published) != content(t, s.options.Private) {
+		t.Error("the published file is not a copy of the new private one")
+	}
+}

@@ -149,7 +149,8 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	d.waitFor("run finished")
 	active.mustRun("backup", copies)
 	atBackup, now := active.books(), active.books()
-	for len(now.Calls) < len(atBackup.Calls)+20 || now.Total.Spent() == atBackup.Total.Spent() { // what the backup does not have
+	// The backup must lack calls, and credits.
+	for len(now.Calls) < len(atBackup.Calls)+20 || now.Total.Spent() == atBackup.Total.Spent() {
 		time.Sleep(10 * time.Millisecond)
 		now = active.books()
 	}
