@@ -393,8 +393,13 @@ func TestClockThatIsAheadDropsNoEvent(t *testing.T) {
 		time.Sleep(time.Hour)
 		w := &world{T: t, config: parse(t, ""), dir: dir}
 		w.open()
+		var mu sync.Mutex // targets are served side by side
 		var got []string
-		stop := w.start(func(_ http.ResponseWriter, r *http.Request) { got = append(got, idIn(t, r)) })
+		stop := w.start(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, idIn(t, r))
+		})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		stop()
