@@ -60,6 +60,7 @@ type world struct {
 	state   *state.Store
 	watcher *Watcher
 	log     bytes.Buffer
+	logs    *slog.Logger // see logger
 	health  Health
 	unsure  bool // the service has not confirmed the clock
 }
@@ -70,7 +71,14 @@ func newWorld(t *testing.T, rest string) *world {
 	return w
 }
 
-func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&w.log, nil)) }
+// logger returns the logger of the watcher and of all deliverers. It is a single one, because a handler locks only
+// its own writes.
+func (w *world) logger() *slog.Logger {
+	if w.logs == nil {
+		w.logs = slog.New(slog.NewTextHandler(&w.log, nil))
+	}
+	return w.logs
+}
 
 func (w *world) open() {
 	w.Helper()
