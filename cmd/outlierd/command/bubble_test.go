@@ -56,11 +56,12 @@ func (p *person) write(jobs string) {
 func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
-	if p.network == nil {
-		p.network = network
+	connect := network
+	if p.network != nil {
+		connect = p.network
 	}
 	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
-		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: p.network,
+		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: connect,
 	})
 	return o.String(), e.String(), code
 }
