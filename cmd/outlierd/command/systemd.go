@@ -86,7 +86,7 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 			if still := stuckFor(s.began, beat()); still <= stuckAfter {
 				s.tell("WATCHDOG=1", keeping)
 			} else {
-				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Second)))
+				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))
 			}
 		case <-ctx.Done():
 			s.tell("STOPPING=1", "STATUS=Stopping; a call in progress may finish")

@@ -91,7 +91,7 @@ func TestWatchdogFollowsTheSchedule(t *testing.T) {
 		want string
 	}{
 		"goes on":         {time.Now, nil, "WATCHDOG=1\n" + keeping},
-		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m1s"},
+		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m0s"},
 		"never began":     {func() time.Time { return time.Time{} }, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
 		"another's":       {time.Now, map[string]string{watchdogPIDVariable: "1"}, stopping},
 		"no watchdog":     {time.Now, map[string]string{watchdogVariable: ""}, stopping},
