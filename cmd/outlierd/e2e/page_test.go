@@ -24,12 +24,9 @@ import (
 // paged starts `up` with pages at a free address.
 func (w *testWorld) paged(jobs string) (address string, stop func()) {
 	w.Helper()
-	port, err := net.Listen("tcp", "127.0.0.1:0")
+	address, free, err := programtest.ReservePort()
+	w.Cleanup(free)
 	if err != nil {
-		w.Fatal(err)
-	}
-	address = port.Addr().String()
-	if err := port.Close(); err != nil {
 		w.Fatal(err)
 	}
 	w.write(jobs + "daemon: {listen: \"" + address + "\"}\n")

@@ -26,7 +26,7 @@ func Scripts(t *testing.T, dir string) {
 		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			address, free, err := reservePort()
+			address, free, err := ReservePort()
 			env.Defer(free)
 			env.Setenv("FREE", address)
 			env.Setenv(patientCommands, "yes")
@@ -50,9 +50,9 @@ func Scripts(t *testing.T, dir string) {
 	})
 }
 
-// reservePort returns an address on loopback that no other process gets for port 0 until free is called. It refuses
+// ReservePort returns an address on loopback that no other process gets for port 0 until free is called. It refuses
 // connections until a process listens at it, which works because both sockets allow its reuse.
-func reservePort() (address string, free func(), err error) {
+func ReservePort() (address string, free func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return "", func() {}, err
