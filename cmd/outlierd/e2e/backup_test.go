@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -147,10 +148,13 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 			}
 			var other string
 			var failed error
+			var once sync.Once // parts are uploaded side by side
 			w.store.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, at) {
-					w.store.SetFault(nil)
-					other, failed = w.try(t.Context(), "backup", backupAddress)
+					once.Do(func() {
+						w.store.SetFault(nil)
+						other, failed = w.try(t.Context(), "backup", backupAddress)
+					})
 				}
 				return false
 			})
