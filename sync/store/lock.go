@@ -89,7 +89,7 @@ func (s *Store) sign(boot string) error {
 }
 
 // lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
-// between: a reader may hold it for a moment; see [heldBy].
+// between: a reader may hold it for a moment; see [heldBy]. The same holds for reading who holds it.
 const (
 	lockTries    = 5
 	lockTryPause = 20 * time.Millisecond
@@ -212,9 +212,22 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// holder reads what sign wrote. A holder that has just taken the lock may not have signed yet, and
-// is then unknown.
-func holder(file *os.File) *HeldError {
+// holder returns who holds the folder. It waits for a moment for a holder that has just taken the lock, or is
+// signing again.
+func holder(file *os.File) (held *HeldError) {
+	for try := range lockTries {
+		if try > 0 {
+			time.Sleep(lockTryPause)
+		}
+		if held = signature(file); held.Command != "" {
+			break
+		}
+	}
+	return held
+}
+
+// signature reads what sign wrote, if it has written anything.
+func signature(file *os.File) *HeldError {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) < 3 {
 		return &HeldError{}

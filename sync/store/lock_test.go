@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -94,6 +96,34 @@ func TestLockFileIsDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestHolderIsNamedThoughItHasJustTakenTheLock, and has not yet written who it is.
+func TestHolderIsNamedThoughItHasJustTakenTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir, opened := t.TempDir(), make(chan *store.Store)
+		go func() {
+			s, err := store.Open(t.Context(), dir, store.Options{TakeLock: func(file *os.File) error {
+				err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+				time.Sleep(90 * time.Millisecond) // longer than another process tries to take it
+				return err
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- s
+		}()
+		synctest.Wait()
+		_, err := store.Open(t.Context(), dir, store.Options{})
+		held, is := errors.AsType[*store.HeldError](err)
+		if !is || held.PID != os.Getpid() || !strings.Contains(held.Command, filepath.Base(os.Args[0])) {
+			t.Errorf("the second process: %v, want that this one holds the folder", err)
+		}
+		if err := (<-opened).Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestLockEndsWithTheStore although a child that was forked meanwhile, and that has not executed its
