@@ -250,10 +250,13 @@ func (p *play) report() {
 func (p *play) perform() {
 	ctx, cancel := context.WithTimeout(p.Context(), p.length)
 	defer cancel()
-	var actors sync.WaitGroup
+	var actors, watching sync.WaitGroup
 	over := make(chan struct{})
-	defer close(over)
-	go p.watchLoad(over)
+	watching.Go(func() { p.watchLoad(over) })
+	defer func() {
+		close(over)
+		watching.Wait()
+	}()
 	for i, actor := range []func(context.Context, *rand.Rand){p.faults, p.edits, p.commands, p.clocks} {
 		actors.Go(func() { actor(ctx, p.source(uint64(10+i))) })
 	}
@@ -288,7 +291,9 @@ func (p *play) processes(ctx context.Context, random *rand.Rand) {
 		goal = max(4, int(p.length/(6*time.Second)))
 	}
 	for ctx.Err() == nil {
+		p.mu.Lock()
 		left := max(1, goal-p.kills)
+		p.mu.Unlock()
 		until, _ := ctx.Deadline()
 		mean := float64(time.Until(until)) / float64(left)
 		life := min(time.Duration(mean*random.ExpFloat64()), time.Until(until))
