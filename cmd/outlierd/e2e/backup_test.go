@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -148,13 +147,10 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 			}
 			var other string
 			var failed error
-			var once sync.Once // parts are uploaded side by side
 			w.store.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, at) {
-					once.Do(func() {
-						w.store.SetFault(nil)
-						other, failed = w.try(t.Context(), "backup", backupAddress)
-					})
+					w.store.SetFault(nil)
+					other, failed = w.try(t.Context(), "backup", backupAddress)
 				}
 				return false
 			})
