@@ -27,6 +27,7 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
@@ -191,7 +192,15 @@ func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played
 			p.Calls[op] = float64(totals.Calls)
 		}
 		p.Bucket = wire.Asked
-		ask := func(sql string) map[string]float64 { return answers(t, published, sql) }
+		db, err := database.Open(t.Context(), database.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(t, db.Close)
+		if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(published)+" AS warehouse (READ_ONLY); USE warehouse"); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(sql string) map[string]float64 { return answers(t, db, sql) }
 		p.Rows, p.BytesOf = map[string]float64{}, map[string]float64{}
 		for _, table := range append(schema.Tables(), schema.OpsTables()...) {
 			p.Rows[table.Name] = ask("select '', count(*) from " + table.Name)[""]
@@ -289,18 +298,17 @@ func size(t *testing.T, path string) (bytes, files float64) {
 }
 
 // answers returns the rows of a query of the published file, each of a text and a number.
-func answers(t *testing.T, published, sql string) map[string]float64 {
+func answers(t *testing.T, db *database.DB, sql string) map[string]float64 {
 	t.Helper()
-	all := map[string]float64{}
-	err := query.RunUnsafe(t.Context(), published, "select first(a), sum(b)::double from ("+sql+") as t(a, b) group by a", nil,
-		func(values []any) error {
-			if n, ok := values[1].(float64); ok {
-				all[fmt.Sprint(values[0])] = n
-			}
-			return nil
-		})
+	rows, err := db.Query(t.Context(), "select first(a), sum(b)::double from ("+sql+") as t(a, b) group by a")
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
+	}
+	all := map[string]float64{}
+	for _, values := range rows {
+		if n, ok := values[1].(float64); ok {
+			all[fmt.Sprint(values[0])] = n
+		}
 	}
 	return all
 }
