@@ -38,13 +38,13 @@ func TestBothSinksHaveTheSameRows(t *testing.T) {
 	fill(t, one, j, 7)
 	fill(t, other, j, 3) // in other batches
 
-	db, err := sql.Open("duckdb", published+"?access_mode=READ_ONLY")
+	db, err := sql.Open("duckdb", published+"?access_mode=READ_ONLY&threads=1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for _, table := range append(sinktest.Tables(), schema.OpsRuns) {
-		compare(t, db, table, fmt.Sprintf("read_parquet('%s/%s/**/*.parquet', union_by_name = true)", folder, table.FileName()))
+		sameRows(t, db, table, fmt.Sprintf("read_parquet('%s/%s/**/*.parquet', union_by_name = true)", folder, table.FileName()))
 	}
 }
 
@@ -76,8 +76,8 @@ func publish(t *testing.T, s sinks.Sink, hi int64) {
 	}
 }
 
-// compare checks that a published table in db and its Parquet files have the same rows.
-func compare(t *testing.T, db *sql.DB, table *schema.Table, files string) {
+// sameRows checks that a published table in db and its Parquet files have the same rows.
+func sameRows(t *testing.T, db *sql.DB, table *schema.Table, files string) {
 	t.Helper()
 	var columns []string
 	for _, f := range table.Stored().Fields() {

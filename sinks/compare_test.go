@@ -1,4 +1,6 @@
-package compare
+//go:build duckdb_arrow
+
+package sinks_test
 
 import (
 	"path/filepath"
@@ -6,22 +8,38 @@ import (
 	"testing"
 
 	"outlierd/schema"
+	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 )
 
+// startDuckDB starts DuckDB for the rest of a test.
+func startDuckDB(t *testing.T) *database.DB {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
 // parquetOf writes a Parquet file of a table for each query.
-func parquetOf(t *testing.T, r *Reader, of *schema.Table, queries ...string) Source {
+func parquetOf(t *testing.T, db *database.DB, of *schema.Table, queries ...string) compare.Source {
 	t.Helper()
 	var files []string
 	dir := t.TempDir()
 	for i, q := range queries {
 		file := filepath.Join(dir, string(rune('a'+i))+".parquet")
-		if _, err := r.query(t.Context(), "COPY ("+q+") TO "+database.Text(file)); err != nil {
+		if _, err := db.Exec(t.Context(), "COPY ("+q+") TO "+database.Text(file)); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, file)
 	}
-	return Source{Name: dir, Parquet: func(table *schema.Table) []string {
+	return compare.Source{Name: dir, Parquet: func(table *schema.Table) []string {
 		if table.Name == of.Name {
 			return files
 		}
@@ -32,7 +50,7 @@ func parquetOf(t *testing.T, r *Reader, of *schema.Table, queries ...string) Sou
 // TestColumnAddedLaterIsNoDifference: missing values of a column are a difference, except in Parquet
 // files that lack the column because a later version of the program has added it.
 func TestColumnAddedLaterIsNoDifference(t *testing.T) {
-	r := Open(t.TempDir())
+	db, r := startDuckDB(t), compare.Open(t.TempDir())
 	defer func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -42,7 +60,7 @@ func TestColumnAddedLaterIsNoDifference(t *testing.T) {
 	const row = `SELECT 'v' AS video_id, i AS position, 1::BIGINT AS start_ms, 2::BIGINT AS duration_ms, 3::BIGINT AS end_ms,
 		'word' AS text, i AS _response_id FROM range(`
 	const from4 = row + `4, 8) r(i)`
-	want := parquetOf(t, r, table, row+`1, 8) r(i)`)
+	want := parquetOf(t, db, table, row+`1, 8) r(i)`)
 	for name, c := range map[string]struct {
 		queries []string
 		added   []string
@@ -60,7 +78,7 @@ func TestColumnAddedLaterIsNoDifference(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := r.Compare(t.Context(), want, parquetOf(t, r, table, c.queries...), table)
+			d, err := r.Compare(t.Context(), want, parquetOf(t, db, table, c.queries...), table)
 			if err != nil || !slices.Equal(d.Added, c.added) || d.Changed != c.changed || d.Missing+d.Surplus != 0 {
 				t.Errorf("found %+v (%v), want added %v and %d changed", d, err, c.added, c.changed)
 			}
@@ -70,7 +88,7 @@ func TestColumnAddedLaterIsNoDifference(t *testing.T) {
 
 // TestStaleComments compares comments with their history.
 func TestStaleComments(t *testing.T) {
-	r := Open(t.TempDir())
+	db, r := startDuckDB(t), compare.Open(t.TempDir())
 	defer func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -94,9 +112,9 @@ func TestStaleComments(t *testing.T) {
 		"all of a video are missing":         {"('a', 'x', 7), ('a', 'y', 7)", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			comments := parquetOf(t, r, schema.Comments, "FROM (VALUES "+c.comments+")"+columns)
-			kept, last := parquetOf(t, r, schema.CommentsHistory, history), parquetOf(t, r, schema.CommentCounts, counts)
-			s := Source{Name: "comments", Parquet: func(table *schema.Table) []string {
+			comments := parquetOf(t, db, schema.Comments, "FROM (VALUES "+c.comments+")"+columns)
+			kept, last := parquetOf(t, db, schema.CommentsHistory, history), parquetOf(t, db, schema.CommentCounts, counts)
+			s := compare.Source{Name: "comments", Parquet: func(table *schema.Table) []string {
 				return slices.Concat(comments.Parquet(table), kept.Parquet(table), last.Parquet(table))
 			}}
 			if n, err := r.StaleComments(t.Context(), s); err != nil || n != c.stale {
