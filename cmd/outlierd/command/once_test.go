@@ -16,6 +16,7 @@ import (
 const slowService = `
 version: 1
 service: {url: "sim://", limit: 6/min}
+sinks: [{duckdb: outliers.duckdb}]
 budget: {per_month: 100}
 jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
@@ -136,12 +137,12 @@ func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 			t.Errorf("%s credits spent, want 5 for the search", got)
 		}
 
-		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@" + name + "\"]}}\n")
+		p.write("version: 1\nservice: {url: \"sim://\"}\nsinks: [{duckdb: outliers.duckdb}]\njobs:\n  rivals: {channels: {id: [\"@" + name + "\"]}}\n")
 		contains(p, p.must("lint"), "rivals: at most 0 credits, 2 requests")
 		p.must("run")
 		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"),
 			"found no channel with the handle @nowhere.at.all")
-		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
+		p.write("version: 1\nservice: {url: \"sim://\"}\nsinks: [{duckdb: outliers.duckdb}]\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
 		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables",
 			"find it with `outlierd find-channels nowhere.at.all`")
 		p.refused(exitFailed, "run")

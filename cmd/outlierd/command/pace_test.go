@@ -13,6 +13,7 @@ import (
 const pacedFile = `
 version: 1
 service: {url: "sim://", limit: 4/min}
+sinks: [{duckdb: outliers.duckdb}]
 jobs:
   tea: {search: {query: tea}, enrich: {details: {top: 3}}}
 `

@@ -15,6 +15,7 @@ import (
 const nothingConfigured = `
 version: 1
 service: {url: "sim://", limit: 600/min}
+sinks: [{duckdb: outliers.duckdb}]
 jobs:
   coffee: {search: {query: espresso}}
 `
