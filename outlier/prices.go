@@ -28,29 +28,30 @@ func DocumentedPrices() Prices {
 	return all
 }
 
+// documented has the price of each tariff.
+var documented = DocumentedPrices()
+
 // Of returns the maximum price of an answer: a cached one is free, but no answer says that it was cached.
 // It returns 0 for free operations. mode is the mode of a scan to start, and "" otherwise.
 func (p Prices) Of(op Operation, mode string) Credits {
-	tariff, documented := tariff(op, mode)
+	tariff := tariff(op, mode)
 	if price, ok := p[tariff]; ok {
 		return price
 	}
-	return documented
+	return documented[tariff]
 }
 
-// tariff returns the key of an operation in [Prices], and its documented price; "" if it is free. A scan
-// of unknown mode has the higher price.
-func tariff(op Operation, mode string) (name string, documented Credits) {
-	price := endpoints[op].price
+// tariff returns the key of an operation in [Prices]; "" if it is free. A scan of unknown mode has the higher price.
+func tariff(op Operation, mode string) string {
 	switch {
-	case price == 0:
-		return "", 0
+	case endpoints[op].price == 0:
+		return ""
 	case op != OpStartScan:
-		return string(op), price
+		return string(op)
 	case mode == "" || mode == ModeFast:
-		return tariffFast, scanPrices[ModeFast]
+		return tariffFast
 	}
-	return tariffStandard, scanPrices[ModeStandard]
+	return tariffStandard
 }
 
 // Price returns the documented price of an operation; 0 if it is free. For the start of a scan it returns

@@ -42,8 +42,8 @@ func TestTariffPrices(t *testing.T) {
 		{OpStartScan, scan("standard"), "scan_standard", 100},
 		{OpStartScan, scan("thorough"), "scan_standard", 100},
 	} {
-		name, price := tariff(tt.op, tt.params.Get("mode"))
-		if name != tt.tariff || price != tt.price || Prices(nil).Of(tt.op, tt.params.Get("mode")) != tt.price {
+		name, price := tariff(tt.op, tt.params.Get("mode")), Prices(nil).Of(tt.op, tt.params.Get("mode"))
+		if name != tt.tariff || price != tt.price {
 			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d",
 				tt.op, tt.params, name, price, tt.tariff, tt.price)
 		}
@@ -52,8 +52,8 @@ func TestTariffPrices(t *testing.T) {
 		}
 	}
 	for _, op := range free {
-		if name, price := tariff(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
-			t.Errorf("%s has the tariff %q and costs %d", op, name, op.Price())
+		if name, price := tariff(op, ""), Prices(nil).Of(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
+			t.Errorf("%s has the tariff %q and costs %d", op, name, price)
 		}
 	}
 	if got := OpStartScan.Price(); got != 100 {

@@ -171,7 +171,7 @@ func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for j := range 20 {
-				s.FailNext("", []Fault{ServerError, GatewayPage, DropAnswer, Slow(1)}[j%4])
+				s.FailNext("", []Fault{ServerError, GatewayPage, DropAnswer, slow(1)}[j%4])
 				for op, path := range all {
 					if op == outlier.OpSearch {
 						path += "&from=" + []string{"0", "1", "2"}[(i+j)%3] + "&size=" + []string{"1", "2", "3"}[j%3]

@@ -35,7 +35,7 @@ func TestClientNeverBooksAChargeAsRefunded(t *testing.T) {
 	search := requestFor(t, outlier.OpSearch, url.Values{"from": {"0"}, "size": {"40"}})
 	scan := requestFor(t, outlier.OpStartScan, url.Values{"query": {"moka pot"}})
 	for _, f := range []Fault{
-		Slow(0), ServerError, GatewayPage, GatewayJSON, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited,
+		slow(0), ServerError, GatewayPage, GatewayJSON, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited,
 		Unauthorized, NoCredits, Unreachable,
 	} {
 		for _, r := range []*outlier.Request{search, scan} {
@@ -45,7 +45,7 @@ func TestClientNeverBooksAChargeAsRefunded(t *testing.T) {
 			_, err := clientOf(t, s).Do(t.Context(), r, &m)
 			spent := s.Books().Total.Spent()
 			if m.outcome == outlier.Refunded && spent != 0 || m.outcome == outlier.Charged && spent != r.Price() ||
-				(err == nil) != (f == Slow(0)) {
+				(err == nil) != (f == slow(0)) {
 				t.Errorf("%s, %s: the client books %q (%v), the service charged %d credits", r.Op(), f, m.outcome, err, spent)
 			}
 		}

@@ -7,8 +7,7 @@ import (
 	"outlierd/outlier"
 )
 
-// Fault is one way in which a call can fail. The variables below are all of them; [Slow] makes
-// one with a duration.
+// Fault is one way in which a call can fail. The variables below are all of them.
 type Fault struct {
 	name  string
 	stage stage
@@ -42,18 +41,16 @@ var (
 // The faults of a call that was processed. All but ServerError leave it charged,
 // and an identical call within the cache period is then free.
 var (
-	ServerError = Fault{"server error", beforeAnswer, 0} // 500 with the documented JSON: charged and refunded
-	GatewayPage = Fault{"gateway page", beforeAnswer, 0} // 502 with a gateway's HTML page
-	GatewayJSON = Fault{"gateway JSON", beforeAnswer, 0} // 504 with a gateway's JSON: error and message, no status
-	HTMLPage    = Fault{"html page", beforeAnswer, 0}    // 200 with text/html
-	Garbage     = Fault{"garbage", beforeAnswer, 0}      // 200 with application/json that is not JSON
-	DropAnswer  = Fault{"drop answer", beforeAnswer, 0}  // connection closed before the status line
-	CutBody     = Fault{"cut body", beforeAnswer, 0}     // connection closed in the middle of the body
-	Stall       = Fault{"stall", beforeAnswer, 0}        // the body stops in the middle, the connection stays
+	ServerError = Fault{"server error", beforeAnswer, 0}        // 500 with the documented JSON: charged and refunded
+	GatewayPage = Fault{"gateway page", beforeAnswer, 0}        // 502 with a gateway's HTML page
+	GatewayJSON = Fault{"gateway JSON", beforeAnswer, 0}        // 504 with a gateway's JSON: error and message, no status
+	HTMLPage    = Fault{"html page", beforeAnswer, 0}           // 200 with text/html
+	Garbage     = Fault{"garbage", beforeAnswer, 0}             // 200 with application/json that is not JSON
+	DropAnswer  = Fault{"drop answer", beforeAnswer, 0}         // connection closed before the status line
+	CutBody     = Fault{"cut body", beforeAnswer, 0}            // connection closed in the middle of the body
+	Stall       = Fault{"stall", beforeAnswer, 0}               // the body stops in the middle, the connection stays
+	Slow        = Fault{"slow", beforeAnswer, 20 * time.Second} // a good answer, which comes late
 )
-
-// Slow delays a good answer by d.
-func Slow(d time.Duration) Fault { return Fault{"slow", beforeAnswer, d} }
 
 // String is the fault's name, as in [Call].
 func (f Fault) String() string { return f.name }

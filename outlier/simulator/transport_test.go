@@ -76,7 +76,7 @@ func TestFaultsAreTheSameOverTransportAndHTTP(t *testing.T) {
 		books Totals
 	}{
 		{Fault{name: "none", stage: beforeAnswer}, outcome{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
-		{Slow(time.Nanosecond), outcome{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
+		{slow(time.Nanosecond), outcome{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
 		{ServerError, outcome{500, plain, "", true}, Totals{Failed: 1, Charged: 2, Refunded: 2}},
 		{GatewayPage, outcome{502, html, "", false}, Totals{Lost: 1, Charged: 2}},
 		{GatewayJSON, outcome{504, mimeJSON, "", true}, Totals{Lost: 1, Charged: 2}},
@@ -188,7 +188,7 @@ func TestRateLimitedFaultLastsUntilTheWindowEnds(t *testing.T) {
 func TestLatencyPassesInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Latency: func() time.Duration { return 2 * time.Second }})
-		s.FailNext("", Slow(time.Minute))
+		s.FailNext("", slow(time.Minute))
 		start := time.Now()
 		askRaw(t, s.Transport(), "/search/outliers")
 		if took := time.Since(start); took != 62*time.Second {
@@ -200,7 +200,7 @@ func TestLatencyPassesInVirtualTime(t *testing.T) {
 func TestTimedOutCallIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
-		s.FailNext("", Slow(time.Hour))
+		s.FailNext("", slow(time.Hour))
 		client := &http.Client{Transport: s.Transport(), Timeout: 10 * time.Second}
 		_, err := client.Do(request(t, "http://service.test/search/outliers"))
 		if !errors.Is(err, context.DeadlineExceeded) || s.Books().Total.Spent() != 2 {
@@ -315,4 +315,11 @@ func TestBooksCanBeReadWithoutANetwork(t *testing.T) {
 	if got, resp := ask[Books](t, s.Transport(), "/_simulator/books"); resp.StatusCode != 200 || got.Total.Calls != 0 {
 		t.Errorf("answer %d %+v, want 200 and no calls", resp.StatusCode, got)
 	}
+}
+
+// slow is [Slow] with another delay.
+func slow(delay time.Duration) Fault {
+	f := Slow
+	f.delay = delay
+	return f
 }

@@ -53,7 +53,7 @@ func sometimes(s *simulator.Service, random *rand.Rand) http.RoundTripper {
 	faults := []simulator.Fault{
 		simulator.Unreachable, simulator.DropRequest, simulator.RateLimited, simulator.ServerError, simulator.GatewayPage,
 		simulator.GatewayJSON, simulator.HTMLPage, simulator.Garbage, simulator.DropAnswer, simulator.CutBody, simulator.Stall,
-		simulator.Slow(5 * time.Second),
+		simulator.Slow,
 	}
 	var mu sync.Mutex
 	wire := s.Transport()

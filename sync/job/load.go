@@ -16,13 +16,21 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	return load(path, env, false)
+	src, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, src, env)
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
 // expanded, that is a warning, and the value is empty.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
-	return load(path, env, true)
+	src, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseFile(path, src, env, true)
 }
 
 // Unchanged reports whether the file certainly has the content that was loaded. It does not parse the
@@ -33,7 +41,7 @@ func (c *Config) Unchanged() bool {
 	return err == nil && src == string(c.src) && !strings.Contains(src, "${file:")
 }
 
-func load(path string, env func(string) (string, bool), reading bool) (*Config, error) {
+func read(path string) ([]byte, error) {
 	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
 	if err != nil {
 		hint := ""
@@ -42,7 +50,7 @@ func load(path string, env func(string) (string, bool), reading bool) (*Config, 
 		}
 		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: err.Error(), Hint: hint}}
 	}
-	return parseFile(path, []byte(src), env, reading)
+	return []byte(src), nil
 }
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"syscall"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
@@ -92,7 +91,7 @@ func (s *schedule) sawLine(line simulator.Call) {
 func (p *process) spoil() {
 	f := one(p.dice, simulator.Unreachable, simulator.DropRequest, simulator.Unauthorized, simulator.RateLimited, simulator.NoCredits,
 		simulator.ServerError, simulator.GatewayPage, simulator.GatewayJSON, simulator.HTMLPage, simulator.Garbage, simulator.DropAnswer, simulator.CutBody,
-		simulator.Stall, simulator.Slow(20*time.Second))
+		simulator.Stall, simulator.Slow)
 	p.service.FailNext(one(p.dice, "", "", outlier.OpSearch, outlier.OpStartScan, outlier.OpStartScan, outlier.OpTrendingFormats), f)
 	p.note("", "the service prepares: %s", f)
 }
