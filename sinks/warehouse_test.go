@@ -22,7 +22,7 @@ import (
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 var warehouses = flag.String("warehouses", "", "sizes in MB of further DuckDB files that are built from nothing, as 500,2000")
@@ -34,7 +34,7 @@ const fillVariable = "OUTLIERD_SINKS_FILLING"
 func TestMain(m *testing.M) {
 	what, dir, _ := strings.Cut(os.Getenv(fillVariable), " ")
 	if what == "" {
-		testdir.InMemory()
+		testenv.Prepare()
 		os.Exit(m.Run())
 	}
 	if err := fillWarehouse(what, dir); err != nil {

@@ -36,7 +36,7 @@ import (
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 const secret = "CANARY-4711"
@@ -54,7 +54,7 @@ func optionsOf(dir string, server *buckettest.Server) Options {
 }
 
 func TestMain(m *testing.M) {
-	testdir.InMemory()
+	testenv.Prepare()
 	m.Run()
 }
 

@@ -23,7 +23,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // The tests of this file need another process: the test binary itself, told by a
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
-		testdir.InMemory()
+		testenv.Prepare()
 		os.Exit(m.Run())
 	}
 	if err := roles[what](dir); err != nil {

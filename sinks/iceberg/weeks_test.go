@@ -21,6 +21,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/compress"
 
 	"outlierd/sinks/sinktest"
+	"outlierd/testenv"
 )
 
 var (
@@ -48,6 +49,7 @@ func TestWeeksOfSeveralWriters(t *testing.T) {
 // TestMain makes Arrow's one decompressor outside of any synctest bubble: its channels would belong to
 // the first bubble that uses it, and fail in the others.
 func TestMain(m *testing.M) {
+	testenv.Prepare()
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
 		panic(err)

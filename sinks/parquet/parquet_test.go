@@ -9,7 +9,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 var suite = sinktest.Sink{
@@ -18,7 +18,7 @@ var suite = sinktest.Sink{
 }
 
 func TestMain(m *testing.M) {
-	testdir.InMemory()
+	testenv.Prepare()
 	m.Run()
 }
 

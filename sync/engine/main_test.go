@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
@@ -59,8 +58,7 @@ var reader struct {
 
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
-	testdir.InMemory()
-	debug.SetGCPercent(400) // as the program does
+	testenv.Prepare()
 	err := shareCompressor()
 	if err == nil {
 		err = makeBlank()

@@ -3,10 +3,10 @@ package forecast
 import (
 	"testing"
 
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testdir.InMemory()
+	testenv.Prepare()
 	m.Run()
 }

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // TestMain: each check of a model costs a database; ask for more with -rapid.checks.
@@ -12,6 +12,6 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "40"); err != nil {
 		panic(err)
 	}
-	testdir.InMemory()
+	testenv.Prepare()
 	m.Run()
 }

@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // Environment variables that make the test binary deliver events until it is killed.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	testdir.InMemory()
+	testenv.Prepare()
 	os.Exit(m.Run())
 }
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // TestMain: each check of a model costs a database; ask for more with -rapid.checks.
@@ -13,6 +13,6 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
 	}
-	testdir.InMemory()
+	testenv.Prepare()
 	os.Exit(m.Run())
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,7 +32,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // begin is when plays begin.
@@ -224,8 +223,7 @@ func TestMain(m *testing.M) {
 	}
 	text := []byte("made outside of any bubble")
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
-	testdir.InMemory()
-	debug.SetGCPercent(400) // as the program does
+	testenv.Prepare()
 	os.Exit(m.Run())
 }
 

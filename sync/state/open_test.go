@@ -20,7 +20,7 @@ import (
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // TestMain lets the test binary play the other process: with STATE_TEST_DIR set it
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
-	testdir.InMemory()
+	testenv.Prepare()
 	os.Exit(m.Run())
 }
 

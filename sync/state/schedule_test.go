@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -70,7 +69,6 @@ func seedsToPlay(t *testing.T) []int {
 func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 	t.Parallel()
 	seeds := seedsToPlay(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process leaves much behind
 	fresh := newFolder(t)
 	var mu sync.Mutex
 	seen := map[string]int{}

@@ -13,7 +13,7 @@ import (
 var mayImport = map[string][]string{
 	"excerpt":                   {},
 	"lazyregexp":                {},
-	"testdir":                   {},
+	"testenv":                   {},
 	"outlier":                   {"excerpt"},
 	"outlier/pace":              {"outlier"},
 	"outlier/simulator":         {"excerpt", "lazyregexp", "outlier", "outlier/simulator/library"},
@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/outlierd":             {"cmd/outlierd/command"},
 	"cmd/outlierd/e2e":         {},
 	"cmd/outlierd/storage":     {},
-	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testdir"},
+	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
 	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.
@@ -33,7 +33,7 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	decompress()
-	testdir.InMemory()
+	testenv.Prepare()
 	// Commands are short: by default Go would collect garbage once already while their packages are initialized,
 	// which is a quarter of the CPU of starting one.
 	if os.Getenv("GOGC") == "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/testdir"
+	"outlierd/testenv"
 )
 
 // serveVariable is the environment variable that makes the test binary call [Serve].
@@ -23,7 +23,7 @@ const serveVariable = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) == "" {
-		testdir.InMemory()
+		testenv.Prepare()
 		os.Exit(m.Run())
 	}
 	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
