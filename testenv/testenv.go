@@ -1,4 +1,4 @@
-// Package testenv lets tests take little of the machine.
+// Package testenv makes tests use fewer resources.
 package testenv
 
 import (

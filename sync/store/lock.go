@@ -89,7 +89,7 @@ func (s *Store) sign(boot string) error {
 }
 
 // lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
-// between: a reader may hold it for a moment; see [heldBy]. The same holds for reading who holds it.
+// between: a reader may hold it for a moment; see [heldBy]. Who holds it is looked up as often.
 const (
 	lockTries    = 5
 	lockTryPause = 20 * time.Millisecond
