@@ -14,8 +14,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/klauspost/compress/zstd"
 
-	"outlierd/schema"
-	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
 	"outlierd/testenv"
@@ -42,13 +40,8 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blank has the files of an unused data folder, by path: the state and both files of the DuckDB sink.
-// Copying them is much faster than creating them.
-var blank = map[string][]byte{
-	"state/state.db":         nil,
-	"state/warehouse.duckdb": nil,
-	"outliers.duckdb":        nil,
-}
+// blank is the state of an unused data folder. Copying it is much faster than creating it.
+var blank []byte
 
 // reader reads published files for all tests: starting DuckDB takes much longer than their queries.
 var reader struct {
@@ -109,48 +102,25 @@ func makeBlank() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	ctx, folder := context.Background(), filepath.Join(dir, "state")
-	store, err := state.Open(ctx, folder, state.Options{MinFree: littleRoom})
+	store, err := state.Open(context.Background(), dir, state.Options{MinFree: littleRoom})
 	if err != nil {
 		return err
 	}
 	if err := store.Close(); err != nil {
 		return err
 	}
-	sink, err := duckdb.Open(ctx, duckdb.Options{
-		Private: filepath.Join(folder, "warehouse.duckdb"), Published: filepath.Join(dir, "outliers.duckdb"),
-		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
-	})
-	if err != nil {
-		return err
-	}
-	if err := sink.Close(); err != nil {
-		return err
-	}
-	for path := range blank {
-		if blank[path], err = os.ReadFile(filepath.Join(dir, path)); err != nil {
-			return err
-		}
-	}
-	return nil
+	blank, err = os.ReadFile(filepath.Join(dir, "state.db"))
+	return err
 }
 
-// prepare copies the blank files to a data folder without a state. A folder without sinks gets only the
-// state.
-func prepare(data string, sinks bool) error {
-	if _, err := os.Stat(filepath.Join(data, "state", "state.db")); !errors.Is(err, os.ErrNotExist) {
+// prepare copies the blank state to a folder without one.
+func prepare(folder string) error {
+	file := filepath.Join(folder, "state.db")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(data, "state"), 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	for path, content := range blank {
-		if !sinks && path != "state/state.db" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(data, path), content, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.WriteFile(file, blank, 0o600)
 }
