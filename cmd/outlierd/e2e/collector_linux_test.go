@@ -35,7 +35,10 @@ version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
 sinks: [{parquet: parquet}]
 budget: {per_month: 1000}
-jobs: {tea: {every: 1m, reuse_for: 1m, search: {query: [tea]}}}
+defaults: {reuse_for: 1m}
+jobs:
+  tea: {every: 1m, search: {query: [tea]}}
+  mate: {every: 1m, search: {query: [mate]}}
 `)
 	d := w.up("OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String())
 	const runs = 8 // these would take more than a minute if each waited for the collector

@@ -3,20 +3,10 @@
 package e2e
 
 import (
-	"flag"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"outlierd/cmd/outlierd/command"
 	"outlierd/cmd/outlierd/programtest"
 )
 
-func TestMain(m *testing.M) {
-	// Most tests wait for processes, so that more of them at a time use all processors. A flag on the command line, which
-	// is parsed later, overrides this.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
-	}
-	programtest.Main(m, command.Main)
-}
+func TestMain(m *testing.M) { programtest.Main(m, command.Main) }

@@ -3,7 +3,10 @@
 package programtest
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 	_ "unsafe" // for linkname
@@ -34,6 +37,11 @@ type tests struct{ *testing.M }
 func (t tests) Run() int {
 	decompress()
 	testenv.Prepare()
+	// Most tests wait for processes, so that more of them at a time use all processors. A flag on the command line,
+	// which is parsed later, overrides this.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	// Commands are short: by default Go would collect garbage once already while their packages are initialized,
 	// which is a quarter of the CPU of starting one.
 	if os.Getenv("GOGC") == "" {
