@@ -65,7 +65,6 @@ func TestClocksOfTwoMachines(t *testing.T) {
 	dir, journal := t.TempDir(), sinktest.Sample(10)
 	// turn writes and publishes by a machine with a clock of its own, since each bubble has one.
 	turn := func(instance string, at, skew time.Duration, hi int64) (err error) {
-		emptyPools()
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(at - skew)
 			w := &writerOfWeeks{instance: instance}

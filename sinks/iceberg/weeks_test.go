@@ -12,13 +12,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/apache/arrow-go/v18/parquet/compress"
 
 	"outlierd/sinks/sinktest"
 	"outlierd/testenv"
@@ -39,35 +36,19 @@ func TestWeeksOfSeveralWriters(t *testing.T) {
 	}
 	log.SetOutput(io.Discard) // the library's
 	for seed := first; seed < first+uint64(*lakeWeeks); seed++ {
-		emptyPools()
 		t.Run(fmt.Sprintf("lake-seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playWeeks(t, rand.New(rand.NewPCG(seed, 0))) })
 		})
 	}
 }
 
-// TestMain makes Arrow's one decompressor outside of any synctest bubble: its channels would belong to
-// the first bubble that uses it, and fail in the others.
 func TestMain(m *testing.M) {
 	testenv.Prepare()
-	codec, err := compress.GetCodec(compress.Codecs.Zstd)
-	if err != nil {
-		panic(err)
-	}
-	text := []byte("made outside of any bubble")
-	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
 	if what, dir, child := strings.Cut(os.Getenv(replaceVariable), " "); child {
 		replaceRows(what, dir)
 		return
 	}
 	os.Exit(m.Run())
-}
-
-// emptyPools empties every sync.Pool, which takes two garbage collections. Arrow pools its compressors,
-// and one that was made in a synctest bubble must not be used in another.
-func emptyPools() {
-	runtime.GC()
-	runtime.GC()
 }
 
 // writerOfWeeks is a writer of TestWeeksOfSeveralWriters.

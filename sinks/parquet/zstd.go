@@ -39,8 +39,8 @@ func init() {
 	if err != nil {
 		panic(err) // a mistake in these options
 	}
-	// The first call creates the encoder's channel. Were that call made in a test's synctest bubble, calls from
-	// all other bubbles would end the process.
-	encoder.EncodeAll(nil, nil)
+	// The first calls create the channels of the encoder and of Arrow's only decoder. Were they made in a test's
+	// synctest bubble, calls from all other bubbles would end the process.
+	arrows.Decode(nil, encoder.EncodeAll(nil, nil))
 	compress.RegisterCodec(compress.Codecs.Zstd, codec{arrows.(arrowCodec), encoder})
 }

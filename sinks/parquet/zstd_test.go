@@ -39,17 +39,18 @@ func TestLongPagesAreCompressedWithoutNewMemory(t *testing.T) {
 	}
 }
 
-// TestCodecWorksInEveryBubble compresses in one synctest bubble after another: the encoder is shared, and
-// a channel of one bubble must not be used in another.
+// TestCodecWorksInEveryBubble compresses and decompresses in one synctest bubble after another: encoder and decoder
+// are shared, and a channel of one bubble must not be used in another.
 func TestCodecWorksInEveryBubble(t *testing.T) {
 	zstd, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
 		t.Fatal(err)
 	}
+	page := []byte("page")
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
-			if got := zstd.EncodeLevel(nil, []byte("page"), 1); len(got) == 0 {
-				t.Error("nothing was compressed")
+			if got := zstd.Decode(nil, zstd.EncodeLevel(nil, page, 1)); !bytes.Equal(got, page) {
+				t.Errorf("%q became %q", page, got)
 			}
 		})
 	}

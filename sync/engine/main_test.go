@@ -11,9 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/klauspost/compress/zstd"
-
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
 	"outlierd/testenv"
@@ -52,10 +49,7 @@ var reader struct {
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
 	testenv.Prepare()
-	err := shareCompressor()
-	if err == nil {
-		err = makeBlank()
-	}
+	err := makeBlank()
 	if err == nil {
 		reader.DB, err = database.Open(context.Background(), database.Options{})
 	}
@@ -63,37 +57,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	m.Run()
-}
-
-// sharedZstd compresses with one encoder. Arrow pools encoders, and an encoder has a channel, which only
-// the bubble that created it may use.
-type sharedZstd struct {
-	compress.Codec
-	encoder *zstd.Encoder
-}
-
-// EncodeLevel implements [compress.Codec], at the level of the encoder.
-func (c sharedZstd) EncodeLevel(dst, src []byte, _ int) []byte {
-	return c.encoder.EncodeAll(src, dst[:0])
-}
-
-// shareCompressor gives Arrow an encoder that was created outside of any bubble, and makes Arrow create
-// its only decoder there.
-func shareCompressor() error {
-	codec, err := compress.GetCodec(compress.Codecs.Zstd)
-	if err != nil {
-		return err
-	}
-	// With Arrow's options for the level of the Parquet sink.
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(1)), zstd.WithZeroFrames(true),
-		zstd.WithAllLitEntropyCompression(true))
-	if err != nil {
-		return err
-	}
-	text := []byte("made outside of any bubble")
-	codec.Decode(make([]byte, len(text)), encoder.EncodeAll(text, nil))
-	compress.RegisterCodec(compress.Codecs.Zstd, sharedZstd{codec, encoder})
-	return nil
 }
 
 func makeBlank() (err error) {

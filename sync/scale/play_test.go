@@ -8,15 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/apache/arrow-go/v18/parquet/compress"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -113,8 +110,6 @@ var openLake = func(t *testing.T, dir string) (sinks.Sink, func() map[string]flo
 // play lets the engine keep the schedules of a job file for some days of virtual time, with the DuckDB sink and
 // a bucket, or a lake in its place.
 func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played) {
-	emptyPools()
-	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
 		dir := t.TempDir()
@@ -214,24 +209,9 @@ func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played
 	return p
 }
 
-// TestMain makes Arrow's one decompressor outside of any synctest bubble: its channels would belong to the
-// first bubble that uses it, and fail in the others.
 func TestMain(m *testing.M) {
-	codec, err := compress.GetCodec(compress.Codecs.Zstd)
-	if err != nil {
-		panic(err)
-	}
-	text := []byte("made outside of any bubble")
-	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
 	testenv.Prepare()
 	os.Exit(m.Run())
-}
-
-// emptyPools empties every sync.Pool, which takes two garbage collections. Arrow pools its compressors, and one
-// that was made in a synctest bubble must not be used in another.
-func emptyPools() {
-	runtime.GC()
-	runtime.GC()
 }
 
 func parse(t *testing.T, file string) *job.Config {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,22 +26,13 @@ type person struct {
 	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
 }
 
-// bubble runs a test with a person who has a job file. Arrow keeps its compressors in a pool, which must be
-// empty before and after: a compressor that was created in a bubble must not be used outside of it.
+// bubble runs a test with a person who has a job file.
 func bubble(t *testing.T, jobs string, test func(p *person)) {
-	emptyPools()
-	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
 		p.write(jobs)
 		test(p)
 	})
-}
-
-// emptyPools empties every sync.Pool, which takes two collections.
-func emptyPools() {
-	runtime.GC()
-	runtime.GC()
 }
 
 func (p *person) write(jobs string) {

@@ -37,6 +37,7 @@ func configOf(t *testing.T, text string) *job.Config {
 }
 
 func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
+	t.Parallel()
 	config := configOf(t, dearJobs)
 	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
 		for _, name := range names {
@@ -87,6 +88,7 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 // TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over, above a tenth of the month and
 // never below 20 credits. Without a terminal, nothing is asked.
 func TestLargeRunsNeedConfirmationByDefault(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		month, pages string
 		yes          bool
@@ -126,6 +128,7 @@ jobs:
 // TestNoTerminalMeansNoConfirmation: a command that needs one is refused as a usage error, with the
 // remedy.
 func TestNoTerminalMeansNoConfirmation(t *testing.T) {
+	t.Parallel()
 	config := configOf(t, dearJobs)
 	todo := byHand(config.Jobs[1:2])
 	err := withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, false, nil) })
@@ -140,6 +143,7 @@ func TestNoTerminalMeansNoConfirmation(t *testing.T) {
 
 // TestConfirmationNeedsATerminalForInputAndOutput, not a pipe.
 func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
+	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +159,7 @@ func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 }
 
 func TestNegativeAmountsAreNotFlags(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"-100 --why x":       "--why x -- -100",
 		"--why x -100":       "--why x -- -100",

@@ -52,6 +52,7 @@ jobs: {a: {search: {query: x}}}
 
 // TestDoctorChecksTheServiceWithOneFreeCall: its address, key, subscription and clock. The key is never printed.
 func TestDoctorChecksTheServiceWithOneFreeCall(t *testing.T) {
+	t.Parallel()
 	const key = "CANARY-4711"
 	missing := `{"status":"error","error":{"message":"no such video"}}`
 	for name, c := range map[string]struct {
@@ -123,6 +124,7 @@ func TestDoctorChecksTheServiceWithOneFreeCall(t *testing.T) {
 }
 
 func TestDoctorMakesNoPaidCall(t *testing.T) {
+	t.Parallel()
 	search, err := outlier.UncheckedQuery(outlier.OpSearch, "query=x").Page(0, outlier.Prices{"search": 2})
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +136,7 @@ func TestDoctorMakesNoPaidCall(t *testing.T) {
 
 // TestDoctorCreatesNoFiles, and no state.
 func TestDoctorCreatesNoFiles(t *testing.T) {
+	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {search: {query: x}}}\n", func(p *person) {
 		out := p.must("doctor")
 		if !strings.Contains(out, "ok    state           not created yet") || strings.Contains(out, "fail") {

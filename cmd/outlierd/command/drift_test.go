@@ -13,6 +13,7 @@ import (
 // TestHitWithoutAnIDIsReportedAndCounted: no table can store it, so its loss is reported. The other
 // hits of its page are stored.
 func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
+	t.Parallel()
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Accept-Encoding")
@@ -40,6 +41,7 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 // TestThresholdOfAForeignScanIsNotDrift: the service states it as an object or as a number. For a scan
 // that another client started, it is unknown what the number limits.
 func TestThresholdOfAForeignScanIsNotDrift(t *testing.T) {
+	t.Parallel()
 	const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {

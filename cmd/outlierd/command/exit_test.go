@@ -16,6 +16,7 @@ import (
 )
 
 func TestEveryErrorHasItsExitCode(t *testing.T) {
+	t.Parallel()
 	refused := &outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401}
 	mistakes := yamltree.Mistakes{{File: "jobs.yaml", Line: 3}}
 	plainly := errors.New("no route")
@@ -58,6 +59,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 
 // TestExitCodeAfterASignal: an error from before the run started keeps its exit code.
 func TestExitCodeAfterASignal(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
@@ -80,6 +82,7 @@ func TestExitCodeAfterASignal(t *testing.T) {
 
 // TestOneOffCommandIsContinuedByItself: its message does not refer to the next run of a job.
 func TestOneOffCommandIsContinuedByItself(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	const onward = "to continue:\n  outlierd search tea"
@@ -106,6 +109,7 @@ func TestOneOffCommandIsContinuedByItself(t *testing.T) {
 }
 
 func TestErrorsAreReportedOnce(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		err  error
 		want string

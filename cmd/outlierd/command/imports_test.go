@@ -90,6 +90,7 @@ var fenced = map[string][]string{
 }
 
 func TestImportsPointOneWay(t *testing.T) {
+	t.Parallel()
 	for pkg, imports := range imported(t) {
 		allowed, known := mayImport[pkg]
 		if !known {

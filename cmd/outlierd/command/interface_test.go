@@ -77,6 +77,7 @@ func parameters(t *testing.T) map[string]bool {
 }
 
 func TestEveryParameterOfTheInterfaceHasARow(t *testing.T) {
+	t.Parallel()
 	known := parameters(t)
 	missing := maps.Clone(known)
 	for _, p := range interfaceRows(t) {
@@ -92,6 +93,7 @@ func TestEveryParameterOfTheInterfaceHasARow(t *testing.T) {
 }
 
 func TestInterfaceRowsNameExistingTests(t *testing.T) {
+	t.Parallel()
 	var sources strings.Builder
 	err := fs.WalkDir(os.DirFS("../../.."), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -171,6 +173,7 @@ func (l *recorder) note(r *http.Request, body map[string]any, answer *httptest.R
 // TestEveryParameterReachesTheService runs the jobs of testdata/interface.yaml, which have every key, and checks what
 // the service receives. Scans take hours: their runs are interrupted after the start, and one is then read by hand.
 func TestEveryParameterReachesTheService(t *testing.T) {
+	t.Parallel()
 	service := &recorder{
 		service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000}), received: map[string]bool{},
 	}

@@ -32,6 +32,7 @@ jobs:
 // TestBothSinksHaveTheSameRowsAfterAMonth runs a daemon for days of virtual time, erases a channel and makes a backup
 // halfway, and then compares all rows of both sinks with the journal.
 func TestBothSinksHaveTheSameRowsAfterAMonth(t *testing.T) {
+	t.Parallel()
 	bubble(t, monthlyJobs, func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
 		p.up(half)

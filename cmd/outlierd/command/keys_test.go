@@ -145,6 +145,7 @@ func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
 // TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers removes the key of each row from the job, or replaces its
 // value. Exactly the parameters of the rows with that key change, and they had the value of the key before.
 func TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers(t *testing.T) {
+	t.Parallel()
 	rows := map[string][]string{} // parameters, by key
 	for _, row := range interfaceRows(t) {
 		for _, key := range row.keys {

@@ -15,6 +15,7 @@ import (
 // TestLakeAwayForADay: the DuckDB file gets all rows meanwhile. The log, the notifications and the status say
 // it once. Then the lake catches up by one commit to each table, not one for each of the 24 runs.
 func TestLakeAwayForADay(t *testing.T) {
+	t.Parallel()
 	const jobs = `
 version: 1
 service: {url: "sim://"}

@@ -90,6 +90,7 @@ func answerOf(m *monitor, method, host, path, authorization string) (int, string
 }
 
 func TestHealthFollowsTheSchedule(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 		for _, c := range []struct {
@@ -105,6 +106,7 @@ func TestHealthFollowsTheSchedule(t *testing.T) {
 }
 
 func TestAccessRules(t *testing.T) {
+	t.Parallel()
 	const (
 		open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
 		view, off     = `{listen: "127.0.0.1:7411", ui: view}`, `{listen: "127.0.0.1:7411", ui: off}`
@@ -204,6 +206,7 @@ func TestAccessRules(t *testing.T) {
 }
 
 func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 		refused := 0
@@ -223,6 +226,7 @@ func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
 
 // TestManyConcurrentReadsAreAnswered, as when many people reload a page.
 func TestManyConcurrentReadsAreAnswered(t *testing.T) {
+	t.Parallel()
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	var asking sync.WaitGroup
 	for range 200 {
@@ -237,6 +241,7 @@ func TestManyConcurrentReadsAreAnswered(t *testing.T) {
 
 // TestStyleAndScriptAreNotLimited: each page loads them.
 func TestStyleAndScriptAreNotLimited(t *testing.T) {
+	t.Parallel()
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	for range 2 * atOnce {
 		for _, path := range []string{"/style.css", "/live.js"} {
@@ -249,6 +254,7 @@ func TestStyleAndScriptAreNotLimited(t *testing.T) {
 
 // TestSessionOpensThePages, and no other paths.
 func TestSessionOpensThePages(t *testing.T) {
+	t.Parallel()
 	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 	login := httptest.NewRecorder()
 	m.handler().ServeHTTP(login, httptest.NewRequest("GET", "http://outlierd:7411"+m.site.Ticket(), nil))
@@ -266,6 +272,7 @@ func TestSessionOpensThePages(t *testing.T) {
 
 // TestPostsAreLimited, and reads are answered nevertheless.
 func TestPostsAreLimited(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // whose clock stands still, however slow the machine is
 		m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 		refused := 0

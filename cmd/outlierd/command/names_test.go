@@ -17,6 +17,7 @@ import (
 // CONTRIBUTING.md: paths below our top folders, Go files, qualified names (package.Name, Type.member) and
 // capitalized names.
 func TestNamesInContributingAndDesignExist(t *testing.T) {
+	t.Parallel()
 	root := filepath.Join("..", "..", "..")
 	tree := readTree(t, root)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "design", "*.md"))

@@ -24,6 +24,7 @@ jobs:
 
 // TestInterruptedOneOffSaysHowToContinue: the printed command continues it, and buys nothing twice.
 func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
+	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -52,6 +53,7 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 
 // TestInterruptedBackfillSaysHowToContinue: with the command that started it.
 func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
+	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -67,6 +69,7 @@ func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 // TestInterruptedRunIsContinuedByTheNextOne, which prints what is left and what that costs, and counts
 // its time from there.
 func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
+	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
@@ -91,6 +94,7 @@ func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 
 // TestBudgetShowsManualPurchases, and what removed jobs have spent.
 func TestBudgetShowsManualPurchases(t *testing.T) {
+	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("run")
 		p.must("search", "moka pot", "--pages", "2")
@@ -110,6 +114,7 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 
 // TestChannelsAreFoundByTheirHandles in the tables, or with a search, which needs confirmation.
 func TestChannelsAreFoundByTheirHandles(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("find-channels", "home espresso", "--pages", "2")
@@ -154,6 +159,7 @@ func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 
 // TestEmptyAnswerIsReported with the reason: there is no transcript.
 func TestEmptyAnswerIsReported(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.ReplaceAll(nothingConfigured, "espresso}}", "espresso}, enrich: {transcript: {}}}"), func(p *person) {
 		p.must("run")
 		empty := p.ask("select id from missing where endpoint = 'transcript' and status = 200 limit 1")
@@ -165,6 +171,7 @@ func TestEmptyAnswerIsReported(t *testing.T) {
 }
 
 func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
+	t.Parallel()
 	config := configOf(t, dearJobs)
 	for _, test := range []struct {
 		verb job.Verb

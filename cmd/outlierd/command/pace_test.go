@@ -19,6 +19,7 @@ jobs:
 `
 
 func TestRestartKeepsThePace(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.Replace(pacedFile, "4/min", "5/min", 1), func(p *person) {
 		began := time.Now()
 		p.must("run", "tea") // 5 requests: the time of the service, a page and three details
@@ -36,6 +37,7 @@ func TestRestartKeepsThePace(t *testing.T) {
 }
 
 func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.Replace(pacedFile, "4/min", "3/h, max_wait: 20m", 1), func(p *person) {
 		began := time.Now()
 		stderr := p.refused(exitBudget, "run", "tea")
@@ -52,6 +54,7 @@ func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
 }
 
 func TestRunUsesOnlyItsShareOfThePace(t *testing.T) {
+	t.Parallel()
 	for share, want := range map[string]string{"1": "4", "0.5": "2"} {
 		bubble(t, strings.Replace(pacedFile, "4/min", "4/min, share: "+share, 1), func(p *person) {
 			p.must("run", "tea")

@@ -66,6 +66,7 @@ var everyPlan = forecast.Forecast{
 }
 
 func TestPlanForPeople(t *testing.T) {
+	t.Parallel()
 	got := planText(&everyPlan, time.UTC, true)
 	golden(t, "plan.golden", got)
 	for line := range strings.Lines(got) {
@@ -79,6 +80,7 @@ func TestPlanForPeople(t *testing.T) {
 }
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
+	t.Parallel()
 	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", ContinuesStatus: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
 		t.Errorf("a plan with 110 requests shows that nothing is requested:\n%s", got)
@@ -86,6 +88,7 @@ func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
 }
 
 func TestLongForEachIsSummedUp(t *testing.T) {
+	t.Parallel()
 	var all []forecast.Search
 	for range 30 {
 		all = append(all, forecast.Search{Op: outlier.OpSearch, Queries: []string{"x"}, Pages: 1, Credits: 2})
@@ -98,6 +101,7 @@ func TestLongForEachIsSummedUp(t *testing.T) {
 }
 
 func TestBudgetForPeople(t *testing.T) {
+	t.Parallel()
 	b := &forecast.Budget{
 		Cycle: everyPlan.Cycle,
 		Caps: []forecast.CapBalance{
@@ -121,6 +125,7 @@ func TestBudgetForPeople(t *testing.T) {
 }
 
 func TestOriginForPeople(t *testing.T) {
+	t.Parallel()
 	why := &origin{
 		ID: "dQw4w9WgXcQ", Title: "The best \x1b[2Jmoka pot", Channel: "Coffee Lab", Waited: 9,
 		Sightings: []sighting{

@@ -70,6 +70,7 @@ func printedAs(t *testing.T, path, sql string, formats ...string) (texts []strin
 
 // TestEveryTypeOfDuckDBPrints prints a value of each type.
 func TestEveryTypeOfDuckDBPrints(t *testing.T) {
+	t.Parallel()
 	path := newFile(t)
 	for value, want := range map[string][3]string{ // table, csv, json
 		"null":                               {"NULL", `""`, "null"},
@@ -136,6 +137,7 @@ func TestEveryTypeOfDuckDBPrints(t *testing.T) {
 const hostile = `'a' || chr(27) || '[2J' || chr(155) || '0;t' || chr(7) || chr(8238) || 'b' || chr(10) || chr(8232) || 'c' || chr(127)`
 
 func TestHostileTextIsEscaped(t *testing.T) {
+	t.Parallel()
 	path := newFile(t)
 	want := "v\n────────────────\na\ufffd[2J\ufffd0;t\ufffd\ufffdb  c\ufffd\n"
 	if diff := cmp.Diff(want, printed(t, path, "table", "select "+hostile+" as v")); diff != "" {
@@ -162,6 +164,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 }
 
 func TestResultsOfSeveralRows(t *testing.T) {
+	t.Parallel()
 	path := newFile(t)
 	const rows = `select * from (values
 		('コーヒーの淹れ方', 9, 1.25), ('☕ espresso ⚡', 1200, null), (null, 30, 2.5), ('résumé,"x"', 4, 0.125)) v(title, views, z)`
@@ -187,6 +190,7 @@ func TestResultsOfSeveralRows(t *testing.T) {
 }
 
 func TestEmptyAndOddResults(t *testing.T) {
+	t.Parallel()
 	path := newFile(t)
 	for _, test := range []struct{ format, query, want string }{
 		{"table", "select 1 as a, 'x' as b where false", "a  b\n─  ─\n(0 rows)\n"},
@@ -206,6 +210,7 @@ func TestEmptyAndOddResults(t *testing.T) {
 }
 
 func TestLinesAndMarkdown(t *testing.T) {
+	t.Parallel()
 	path := newFile(t)
 	const rows = `select * from (values ('a | b <i>', 9, null), (repeat('x', 70), 10, ` + hostile + `)) v(title, views, text)`
 	for format, want := range map[string]string{

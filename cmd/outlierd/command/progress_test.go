@@ -39,6 +39,7 @@ func underWay() engine.Progress {
 }
 
 func TestProgressOfASearch(t *testing.T) {
+	t.Parallel()
 	want := `
 coffee                                   01:23 · ETA ≥ 00:30
   home espresso            done            3 pages  104 hits  61 new
@@ -51,6 +52,7 @@ coffee                                   01:23 · ETA ≥ 00:30
 }
 
 func TestProgressOfEnrichment(t *testing.T) {
+	t.Parallel()
 	p := underWay()
 	for i := range p.Searches {
 		p.Searches[i].Stop = "pages"
@@ -75,6 +77,7 @@ coffee                                   01:23 · ETA 00:59
 }
 
 func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
+	t.Parallel()
 	p := underWay()
 	p.Searches = []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Queries: []string{"espresso machine repair"}}}
 	p.Doing, p.Until = "", noon.Add(10*time.Minute)
@@ -91,6 +94,7 @@ coffee                                   01:23 · ETA ≥ 10:00
 }
 
 func TestProgressWithoutABoundHasNoETA(t *testing.T) {
+	t.Parallel()
 	p := underWay()
 	p.Pages = job.AllPages
 	lines := progressLines(p, noon, 24)
@@ -101,6 +105,7 @@ func TestProgressWithoutABoundHasNoETA(t *testing.T) {
 
 // TestProgressStaysOnTheScreen has a hundred searches on a small screen: the current one is always shown.
 func TestProgressStaysOnTheScreen(t *testing.T) {
+	t.Parallel()
 	for at := range 101 {
 		p := underWay()
 		p.Searches = make([]runs.Step, 100)
@@ -184,6 +189,7 @@ func linesOf(p engine.Progress) func(int) []string {
 }
 
 func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{40, 80, 200} {
 		s := &screen{T: t, columns: columns, rows: []string{""}}
 		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
@@ -210,6 +216,7 @@ func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 }
 
 func TestLogsArePrintedAboveTheBlock(t *testing.T) {
+	t.Parallel()
 	s := &screen{T: t, columns: 80, rows: []string{""}}
 	b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
 	log := b.Above(s)
@@ -228,6 +235,7 @@ func TestLogsArePrintedAboveTheBlock(t *testing.T) {
 }
 
 func TestClockAndBar(t *testing.T) {
+	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "00:00", 59600 * time.Millisecond: "01:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",
 	} {
@@ -249,6 +257,7 @@ func TestClockAndBar(t *testing.T) {
 
 // TestLogOmitsEmptyValues: for example, a search has no entity.
 func TestLogOmitsEmptyValues(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
 		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: term.NewBlock(io.Discard, func() (int, int) { return 80, 24 })}

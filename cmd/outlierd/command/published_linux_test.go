@@ -27,6 +27,7 @@ jobs:
 // TestOtherUserReadsThePublishedTables: only the owner can read the state. For other users, commands use the published
 // tables and say so, or name the user whose state they need.
 func TestOtherUserReadsThePublishedTables(t *testing.T) {
+	t.Parallel()
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
 		id := p.ask("select video_id from videos")
@@ -61,6 +62,7 @@ func TestOtherUserReadsThePublishedTables(t *testing.T) {
 // TestCopyWithoutTheStateAnswersFromThePublishedTables: they also have the credits that were spent. A run is refused,
 // and creates no state, which would have no record of them.
 func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
+	t.Parallel()
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
 		p.must("search", "tea")

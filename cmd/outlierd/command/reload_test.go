@@ -144,6 +144,7 @@ func (e *edited) pages(n int) string {
 }
 
 func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		e.want("no edit", nil, "")
 		e.write("jobs.yaml", e.pages(3))
@@ -162,6 +163,7 @@ func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
 
 // TestMountedFileIsFollowed: a volume of Kubernetes is a link to a folder, which is replaced atomically.
 func TestMountedFileIsFollowed(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		mount := func(version string, pages int) {
 			if err := os.Mkdir(filepath.Join(e.dir, version), 0o700); err != nil {
@@ -186,6 +188,7 @@ func TestMountedFileIsFollowed(t *testing.T) {
 
 // TestFileThatCannotBeUsedIsRefusedOnce, and the next valid one is used.
 func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(e *edited, path string)
 		says  string
@@ -233,6 +236,7 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 
 // TestHundredEditsInARowAreOneReload if they are seconds apart: a file is not read while it is written.
 func TestHundredEditsInARowAreOneReload(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		time.Sleep(time.Second / 2) // so that no edit coincides with a check, which might see it half-written twice
 		for n := range 100 {
@@ -250,6 +254,7 @@ func TestHundredEditsInARowAreOneReload(t *testing.T) {
 
 // TestHangupReloadsAtOnce, also with daemon.reload: signal.
 func TestHangupReloadsAtOnce(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		e.write("jobs.yaml", e.pages(3)+"daemon: {reload: signal}\n")
 		e.hangup <- syscall.SIGHUP
@@ -267,6 +272,7 @@ func TestHangupReloadsAtOnce(t *testing.T) {
 
 // TestReloadThatFailsIsTriedAgain, such as while the state is locked.
 func TestReloadThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		e.fail(errors.New("locked"))
 		e.write("jobs.yaml", e.pages(3))
@@ -280,6 +286,7 @@ func TestReloadThatFailsIsTriedAgain(t *testing.T) {
 
 // TestChangedStartSettingsAreReported, and the rest of the file is used.
 func TestChangedStartSettingsAreReported(t *testing.T) {
+	t.Parallel()
 	edit(t, func(e *edited) {
 		e.write("jobs.yaml", strings.Replace(e.pages(3), `"sim://"`, `"sim://", limit: 30/min, share: 0.5`, 1))
 		e.want("another limit", []int{3}, `settings="service.limit, service.share"`)

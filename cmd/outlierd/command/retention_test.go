@@ -112,6 +112,7 @@ func (p *person) rebuildsSame() {
 // erasure halfway. Each sink that is rebuilt then has the rows that it had, although the journal has only those
 // of the last day.
 func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
@@ -145,6 +146,7 @@ func (p *person) prunes() (upTo int64) {
 }
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
@@ -206,6 +208,7 @@ func (p *person) lacks(kind string, texts ...string) {
 const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
 	bubble(t, one, func(p *person) {
@@ -265,6 +268,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 
 // TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is rebuilt from the copy and the journal.
 func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()

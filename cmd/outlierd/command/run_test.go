@@ -18,6 +18,7 @@ import (
 )
 
 func TestContinuedRunBuysNothingAgain(t *testing.T) {
+	t.Parallel()
 	for _, again := range []string{"--again", "--again=true"} {
 		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
 			t.Errorf("after %s the command to continue is %s", again, got)
@@ -26,6 +27,7 @@ func TestContinuedRunBuysNothingAgain(t *testing.T) {
 }
 
 func TestWorstOfSeveralRuns(t *testing.T) {
+	t.Parallel()
 	one, other := errors.New("no route"), errors.New("disk full")
 	partial, paused := statusError{runs.Partial}, statusError{runs.PausedBudget}
 	failed := statusError{runs.Failed}
@@ -67,6 +69,7 @@ func parsed(t *testing.T, limit, search string) *job.Config {
 // TestPlanShowsTheWorstCase: a search of several pages may need one more, to find out what the service's `from`
 // counts.
 func TestPlanShowsTheWorstCase(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ limit, job, want string }{
 		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits (6 if answers are lost), 1 request, 6 s at 10/min"},
 		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
@@ -88,6 +91,7 @@ func TestPlanShowsTheWorstCase(t *testing.T) {
 }
 
 func TestSpelledDurations(t *testing.T) {
+	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 400 * time.Millisecond: "0 s", 90 * time.Second: "90 s", 119*time.Second + 600*time.Millisecond: "2 min",
 		2 * time.Minute: "2 min", 90 * time.Minute: "90 min", 2*time.Hour - time.Second: "2.0 h", 2 * time.Hour: "2.0 h", 30 * time.Hour: "30.0 h",
@@ -107,6 +111,7 @@ var ended = runs.Run{
 }
 
 func TestSummaryOfARun(t *testing.T) {
+	t.Parallel()
 	config := parsed(t, "10/min", "search: {query: [espresso]}")
 	var out bytes.Buffer
 	o := &options{world: world{out: &out}}
@@ -152,6 +157,7 @@ func TestSummaryOfARun(t *testing.T) {
 }
 
 func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
+	t.Parallel()
 	got := tableCounts(map[string]int64{"videos": 3, "videos_history": 3, "comments": 0, "channels": 1}, nil)
 	if diff := cmp.Diff([]string{"rows channels 1", "videos 3"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -166,6 +172,7 @@ func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
 }
 
 func TestFactsBreakWhereATerminalEnds(t *testing.T) {
+	t.Parallel()
 	facts := []string{"rows channels 2", "comments 294", "videos 3"}
 	for columns, want := range map[int]string{
 		0:  "  rows channels 2 · comments 294 · videos 3\n",
@@ -186,6 +193,7 @@ func TestFactsBreakWhereATerminalEnds(t *testing.T) {
 }
 
 func TestRunsAsRowsForPrograms(t *testing.T) {
+	t.Parallel()
 	bubble(t, `
 version: 1
 service: {url: "sim://", limit: 600/min}

@@ -21,6 +21,7 @@ jobs:
 `
 
 func TestScanStartWaitsAndReadsTheResults(t *testing.T) {
+	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		began := time.Now()
 		out := p.must("scan", "start", "moka pot", "--yes", "--pages", "2", "-o", "csv")
@@ -42,6 +43,7 @@ func TestScanStartWaitsAndReadsTheResults(t *testing.T) {
 }
 
 func TestScanStartNeedsConfirmation(t *testing.T) {
+	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "--yes")
 		contains(p, p.refused(exitUsage, "scan", "start", "Some Channel", "--channel", "--yes"), "outlierd: CHANNEL: ", "24")
@@ -52,6 +54,7 @@ func TestScanStartNeedsConfirmation(t *testing.T) {
 }
 
 func TestDetachedScanCanBeReadLater(t *testing.T) {
+	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Minute, cancel)
@@ -82,6 +85,7 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 }
 
 func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.Replace(nothingConfigured, "jobs:", "budget: {per_month: 60}\njobs:", 1), func(p *person) {
 		p.must("search", "tea")
 		for _, output := range []string{"table", "json", "csv"} {
@@ -102,6 +106,7 @@ func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
 }
 
 func TestScansAreNamedByTheirIDs(t *testing.T) {
+	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		for _, command := range []string{"adopt", "read"} {
 			stderr := p.refused(exitUsage, "scan", command, "nope")
@@ -132,6 +137,7 @@ jobs:
 // TestSameScanIsBoughtOnce, whatever starts it: a schedule, another job, or the same job by hand with other
 // flags. Each run reads the results for itself.
 func TestSameScanIsBoughtOnce(t *testing.T) {
+	t.Parallel()
 	bubble(t, twoScanJobs, func(p *person) {
 		ctx, stop := context.WithTimeout(p.Context(), 62*time.Minute)
 		defer stop()

@@ -14,6 +14,7 @@ import (
 
 // TestPlanSaysThatAListIsOneRequest: a list of queries has one line, with the price of one request.
 func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
+	t.Parallel()
 	f := &forecast.Forecast{Jobs: []forecast.Job{{
 		Job:      "coffee",
 		Searches: []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}},
@@ -35,6 +36,7 @@ var opensFile = regexp.MustCompile(`(?i)^\s*(duckdb |.*duckdb\.connect\(|attach 
 
 // TestExamplesOpenThePublishedFileReadOnly, so that a copy of them cannot change the file.
 func TestExamplesOpenThePublishedFileReadOnly(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ func everyStatus() *forecast.Status {
 }
 
 func TestStatusForPeople(t *testing.T) {
+	t.Parallel()
 	got, err := statusText(everyStatus(), term.Options{Screen: 120, Zone: time.UTC})
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +63,7 @@ func TestStatusForPeople(t *testing.T) {
 }
 
 func TestBlockOfADaemonFitsTheScreen(t *testing.T) {
+	t.Parallel()
 	s := everyStatus()
 	s.Jobs[0].Run = "01a1fe45"
 	run := engine.Progress{
@@ -78,6 +80,7 @@ func TestBlockOfADaemonFitsTheScreen(t *testing.T) {
 }
 
 func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	zone := time.FixedZone("CET", 3600)
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: formatAttrs(zone)}))

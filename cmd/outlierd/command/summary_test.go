@@ -10,6 +10,7 @@ import (
 )
 
 func TestEndingsAreShownAsSentences(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		ending engine.Ending
 		want   string
@@ -37,6 +38,7 @@ func TestEndingsAreShownAsSentences(t *testing.T) {
 }
 
 func TestManyEndingsAreSummedUp(t *testing.T) {
+	t.Parallel()
 	var all []engine.Ending
 	for i := range 12 {
 		all = append(all, engine.Ending{Search: fmt.Sprint(i), Pages: 1, Early: "there were no more hits"})
@@ -53,6 +55,7 @@ func TestManyEndingsAreSummedUp(t *testing.T) {
 }
 
 func TestSavedPagesAndSkippedSearchesAreCounted(t *testing.T) {
+	t.Parallel()
 	all := []engine.Ending{{Reused: 2, Kept: 4}, {Reused: 1}, {Fresh: true}}
 	want := []string{"3 pages from the journal, 4 credits saved", "1 search skipped as fresh"}
 	if diff := cmp.Diff(want, spared(all)); diff != "" {

@@ -7,6 +7,7 @@ import (
 
 // TestDumbTerminalGetsNoBlock: the shell of an editor would print the escape sequences that redraw it.
 func TestDumbTerminalGetsNoBlock(t *testing.T) {
+	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip(err) // this machine has no pseudo-terminals

@@ -14,6 +14,7 @@ import (
 // TestDroppedLogLinesAreCounted: a reader stalls while more lines are written than are buffered. The first line without
 // space waits for a second, and later ones do not wait. When the log is read again, it has the number of dropped lines.
 func TestDroppedLogLinesAreCounted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
 		buffered := newBufferedLog(write)
@@ -48,6 +49,7 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 
 // TestStalledLogDelaysTheEndByASecond: a process whose log is not read ends nevertheless.
 func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
 		buffered := newBufferedLog(write)

@@ -36,6 +36,7 @@ jobs:
 // TestViewsPageIsUpToDate: docs/views.md has a section for each view, with its columns and an example with its
 // output. -update writes both.
 func TestViewsPageIsUpToDate(t *testing.T) {
+	t.Parallel()
 	programtest.RacesLittle(t)
 	bubble(t, viewsJobs, func(p *person) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC)))

@@ -18,6 +18,7 @@ var (
 // TestWeeks runs a daemon for weeks of virtual time, with the job file of the notebooks and the simulator, and stores
 // its data folder. .ci/notebooks reads that, and .ci/browser runs a daemon with it.
 func TestWeeks(t *testing.T) {
+	t.Parallel()
 	if *weeks == 0 {
 		t.Skip("without -weeks")
 	}

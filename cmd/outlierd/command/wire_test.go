@@ -55,6 +55,7 @@ func (n *twoServices) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestKeyAloneIsReadAgain edits the job file and the key while `up` runs: a new key is used, but never with another
 // address.
 func TestKeyAloneIsReadAgain(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "https://one.example", key: "${file:key}", limit: 600/min}
@@ -127,6 +128,7 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 }
 
 func TestFileDecidesWhatStaysQueued(t *testing.T) {
+	t.Parallel()
 	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
 	file := func(job string) { p.write(`{version: 1, service: {url: "sim://"}, jobs: {` + job + `}}`) }
 	queued := func() (n int) {
@@ -161,6 +163,7 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 
 // TestSimulatorReadsListsAsTheyAreSent with each value of service.arrays: all queries of a list are used.
 func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
+	t.Parallel()
 	hits := map[string]string{}
 	for _, arrays := range []string{"repeat", "bracket", "comma"} {
 		bubble(t, "{version: 1, service: {url: 'sim://', arrays: "+arrays+"}, jobs: {tea: {search: {query: tea}}}}", func(p *person) {
@@ -176,6 +179,7 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 // TestOnlyAnEmptyStateIsDiscarded: if two processes find no state, the second one opens the state that the first has
 // created meanwhile, and must not remove it.
 func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
+	t.Parallel()
 	bubble(t, `{version: 1, service: {url: "sim://"}, jobs: {tea: {search: {query: tea}}}}`, func(p *person) {
 		folder := filepath.Join(p.dir, "data", "state")
 		for end, kept := range map[int64]bool{0: false, 3: true} {
@@ -195,6 +199,7 @@ func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 
 // TestForgetNamesALakeThatIsNotListed: a lake that the job file listed before is not erased.
 func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
+	t.Parallel()
 	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
 	p.write(`
 version: 1

@@ -11,7 +11,6 @@ import (
 	"time"
 	_ "unsafe" // for linkname
 
-	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"outlierd/testenv"
@@ -35,7 +34,6 @@ func Main(m *testing.M, program func() int) {
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
-	decompress()
 	testenv.Prepare()
 	// Most tests wait for processes, so that more of them at a time use all processors. A flag on the command line,
 	// which is parsed later, overrides this.
@@ -69,14 +67,3 @@ var durationUnits map[byte]time.Duration
 
 //go:linkname askFor outlierd/cmd/outlierd/command.askFor
 var askFor time.Duration
-
-// decompress creates Arrow's decompressor outside of any bubble of virtual time: it is shared by all tests and has
-// channels, which must not belong to the bubble of the first one.
-func decompress() {
-	codec, err := compress.GetCodec(compress.Codecs.Zstd)
-	if err != nil {
-		panic(err)
-	}
-	text := []byte("made outside of any bubble")
-	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
-}
