@@ -63,6 +63,7 @@ var stores = []func(bucket string) *buckettest.Server{buckettest.New, buckettest
 
 // eachStore runs a test for each kind of store.
 func eachStore(t *testing.T, test func(t *testing.T, blank func() *buckettest.Server)) {
+	t.Parallel()
 	for _, blank := range stores {
 		t.Run(blank("").Scheme, func(t *testing.T) {
 			t.Parallel()
@@ -364,6 +365,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 // TestRefusalsAreNamed: errors of a store about permissions, load and credentials have a remedy. The
 // folder is written nevertheless, and the copy is completed later.
 func TestRefusalsAreNamed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		blank      func(bucket string) *buckettest.Server
 		status     int
@@ -625,6 +627,7 @@ func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 
 // TestHangingStore: a request to a store that never responds fails, and is not retried.
 func TestHangingStore(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -724,6 +727,7 @@ func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
 // TestExpiredTokenIsNamed: stores have several error codes for an expired SAS token, so the expiry is
 // read from the token.
 func TestExpiredTokenIsNamed(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"AuthenticationFailed", "AuthorizationFailure"} {
 		server := buckettest.NewAzure("outliers")
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {

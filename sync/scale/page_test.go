@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 	m := given(t)
 	months := map[string]*Month{}
 	for name := range uses {
-		months[name] = counted(t, name, 30)
+		months[name] = counted(t, name, begin, 30)
 	}
 	text := string(old)
 	for name, table := range map[string]string{
@@ -236,7 +236,7 @@ func errorTable(t *testing.T) string {
 		n, most := 0, comparison{}
 		for _, name := range []string{"ordinary", "busy", "lake"} {
 			p := recorded[Played](t, name)
-			for _, c := range compare(counted(t, plays[name].use, p.Days), p) {
+			for _, c := range compare(counted(t, plays[name].use, begin, p.Days), p) {
 				if c.group != group {
 					continue
 				}

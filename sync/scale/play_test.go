@@ -32,7 +32,7 @@ import (
 	"outlierd/testenv"
 )
 
-// begin is when plays begin.
+// begin is when recorded plays begin, on a Thursday.
 var begin = time.Date(2026, time.October, 1, 0, 0, 0, 0, time.UTC)
 
 // Played is what the engine did in a play.
@@ -109,9 +109,9 @@ var openLake = func(t *testing.T, dir string) (sinks.Sink, func() map[string]flo
 
 // play lets the engine keep the schedules of a job file for some days of virtual time, with the DuckDB sink and
 // a bucket, or a lake in its place.
-func play(t *testing.T, file string, seed uint64, days int, lake bool) (p Played) {
+func play(t *testing.T, file string, seed uint64, from time.Time, days int, lake bool) (p Played) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(begin))
+		time.Sleep(time.Until(from))
 		dir := t.TempDir()
 		config := parse(t, file)
 		service := simulator.New(simulator.Options{Seed: seed, Key: "a-key-for-tests"})
