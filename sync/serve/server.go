@@ -159,6 +159,11 @@ func (s *Server) admit(next http.Handler) http.Handler {
 }
 
 func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, s.asked())
+}
+
+// asked returns what the daemon says about itself now.
+func (s *Server) asked() About {
 	about := s.about
 	switch {
 	case closed(s.stopping):
@@ -174,7 +179,7 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 	if changed := s.changed.Load(); changed != nil {
 		about.Changed = (*changed)()
 	}
-	answer(w, http.StatusOK, about)
+	return about
 }
 
 // login sends a ticket to any client of the socket, which only the daemon's user can reach.
@@ -364,8 +369,22 @@ func (s *Server) differs(o *Order, spec *job.Spec) error {
 	case o.Job != "":
 		what = fmt.Sprintf("in which job %s is different", o.Job)
 	}
-	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent. Reload the file there (SIGHUP, or a restart), "+
-		"with the same variables", ErrOtherJobs, s.about.Name(), s.about.Config, what)
+	return s.otherJobs(what + "; nothing was spent")
+}
+
+// otherJobs returns an error that says what differs from the job file in use, and how that ends.
+func (s *Server) otherJobs(what string) error {
+	about := s.asked()
+	remedy := "That is the file on disk: use it here, too, with the same variables"
+	switch {
+	case about.Refused != "":
+		remedy = "The file on disk is refused there: " + about.Refused
+	case about.Changed == ReadSoon:
+		remedy = "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"
+	case about.Changed == ReadOnSignal:
+		remedy = "Reload the file there (SIGHUP, or a restart)"
+	}
+	return fmt.Errorf("%w: %s has read %s, %s. %s", ErrOtherJobs, about.Name(), about.Config, what, remedy)
 }
 
 // rest resolves an order for the rest of a run.
@@ -376,8 +395,7 @@ func (s *Server) rest(id string, asked *engine.Order) error {
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return fmt.Errorf("%w: %s has read %s, which has no job %s",
-			ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
+		return s.otherJobs("which has no job " + row.Job)
 	}
 	asked.Spec = spec
 	asked.Rest, err = s.engine.Rest(spec, row)
