@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outlierd/testenv"
 )
 
 // A rawServer answers each connection with raw bytes and then closes it.
@@ -177,6 +179,7 @@ func TestGzipIsKeptAndOpened(t *testing.T) {
 }
 
 func TestGzipThatInflatesWithoutEndIsStopped(t *testing.T) {
+	testenv.RacesLittle(t)
 	a := Answer{Body: []byte(zipped(strings.Repeat(" ", maxOpen+1))), Encoding: "gzip"}
 	if body, err := a.JSON(); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Errorf("%d bytes, %v", len(body), err)

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/testenv"
 )
 
 // tap records the request as it is sent, and never answers.
@@ -93,6 +94,7 @@ var needed = map[outlier.Operation]url.Values{
 }
 
 func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
+	testenv.RacesLittle(t)
 	for _, op := range outlier.Operations() {
 		if op.Params() == nil {
 			continue

@@ -4,6 +4,7 @@ package testenv
 import (
 	"os"
 	"runtime/debug"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,5 +28,14 @@ func Prepare() {
 	}
 	if err := os.Setenv("TMPDIR", memory); err != nil {
 		panic(err)
+	}
+}
+
+// RacesLittle skips a test in short mode, which is used with the race detector: it does one thing after the other, and
+// takes long there.
+func RacesLittle(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one thing after the other; the ordinary run does it")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/testenv"
 )
 
 // A link connects limiters with a service, and counts the calls.
@@ -335,6 +336,7 @@ func TestTimesInTheFutureAreLimited(t *testing.T) {
 
 // TestLargeQuotaIsSavedRarely: the cost of a request must not grow with the quota.
 func TestLargeQuotaIsSavedRarely(t *testing.T) {
+	testenv.RacesLittle(t)
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		q := Quota{100_000, time.Minute}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"outlierd/testenv"
 )
 
 var (
@@ -342,6 +344,7 @@ func TestTable(t *testing.T) {
 // TestClientsShareAKeyWithoutSeeingEachOther: one of two clients sees few requests of the other, and must leave slots
 // to it nevertheless.
 func TestClientsShareAKeyWithoutSeeingEachOther(t *testing.T) {
+	testenv.RacesLittle(t)
 	r := row{clients: 2}
 	for _, seed := range []int{1019, 1022, 1045} {
 		for _, style := range []style{styles[1], styles[3], styles[6]} {

@@ -23,6 +23,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
+	"outlierd/testenv"
 )
 
 // contract validates requests and answers against openapi.yaml.
@@ -226,6 +227,7 @@ func sweep(t *testing.T, s *Service, n int) map[outlier.Operation][]exchange {
 }
 
 func TestDataAnswersObeyTheContract(t *testing.T) {
+	testenv.RacesLittle(t)
 	for op, exchanges := range sweep(t, unlimited(Options{Seed: 1}), 60) {
 		statuses := map[int]int{}
 		for _, x := range exchanges {
@@ -342,6 +344,7 @@ func TestContractRefusesInvalidAnswers(t *testing.T) {
 }
 
 func TestServiceSendsExactlyTheFieldsOfTheContract(t *testing.T) {
+	testenv.RacesLittle(t)
 	all := sweep(t, unlimited(Options{Seed: 1}), 20)
 	for s := unlimited(Options{Seed: 1}); len(all[outlier.OpStartScan]) < 40; { // enough for both forms of the threshold
 		all[outlier.OpStartScan] = append(all[outlier.OpStartScan], orderScan(t, s, `{"query":["moka pot"]}`))

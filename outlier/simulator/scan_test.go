@@ -17,6 +17,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
+	"outlierd/testenv"
 )
 
 // record returns the record of a scan after validating it.
@@ -233,6 +234,7 @@ func TestResultsAreAvailableWhenTheScanHasCompleted(t *testing.T) {
 }
 
 func TestResultsObeyFiltersAndOrder(t *testing.T) {
+	testenv.RacesLittle(t)
 	s := unlimited(Options{Seed: 1, Scans: course()})
 	id := startScan(t, s, `{"query":["moka pot"],"mode":"standard"}`).ID
 	all := results(t, s, id, nil)
@@ -261,6 +263,7 @@ func TestResultsObeyFiltersAndOrder(t *testing.T) {
 }
 
 func TestScanFindsItsTopic(t *testing.T) {
+	testenv.RacesLittle(t)
 	s := unlimited(Options{Seed: 1, Scans: course()})
 	l := library.Open(1)
 	niche := func(h library.HitShape) string { return l.ByID[h.Snippet.ChannelID].Niche.Name }
@@ -282,6 +285,7 @@ func TestScanFindsItsTopic(t *testing.T) {
 }
 
 func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
+	testenv.RacesLittle(t)
 	s := unlimited(Options{Seed: 1, Scans: course()})
 	x := library.Open(1).Index(Epoch)
 	from := x.Hits()[0].Channel
@@ -307,6 +311,7 @@ func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 }
 
 func TestThresholdsHaveBothForms(t *testing.T) {
+	testenv.RacesLittle(t)
 	s := unlimited(Options{Seed: 1})
 	channel := library.Open(1).Channels[0].ID
 	for body, limits := range map[string][2]float64{
@@ -331,6 +336,7 @@ func TestThresholdsHaveBothForms(t *testing.T) {
 }
 
 func TestScansContinueAfterARestart(t *testing.T) {
+	testenv.RacesLittle(t)
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Seed: 1, Limit: 1000}
 		before := New(o)

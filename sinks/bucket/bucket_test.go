@@ -366,6 +366,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 // folder is written nevertheless, and the copy is completed later.
 func TestRefusalsAreNamed(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, c := range []struct {
 		blank      func(bucket string) *buckettest.Server
 		status     int

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"outlierd/sync/runs"
+	"outlierd/testenv"
 )
 
 // TestBytesAfterGzipCostNoAnswer: a proxy may append a line break or other text to an answer.
@@ -30,6 +31,7 @@ func TestBytesAfterGzipCostNoAnswer(t *testing.T) {
 // TestAnswerOverTheLimitIsNamedWithIt, in the run that fails and in the log.
 func TestAnswerOverTheLimitIsNamedWithIt(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	single(t, strings.Replace(oneCallFile, "%s", "details", 1), func(w *workshop) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))

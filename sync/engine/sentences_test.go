@@ -21,6 +21,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/testenv"
 )
 
 // Tests of sentences of testdata/semantics.txt that belong to no other file.
@@ -293,6 +294,7 @@ func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 // TestBatchIsBoundedByItsBytes, because a few hundred rows can be as large as the memory has room for.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const pages, title = 12, 50 << 10 // about 2 MB per page
 	file := fmt.Sprintf(`
 version: 1

@@ -11,6 +11,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/testenv"
 )
 
 const changingFile = `
@@ -38,6 +39,7 @@ func (w *workshop) changes() (changes []string) {
 
 // TestChangesSinceTheLastRun of the file's settings, and not of dates that move with every run.
 func TestChangesSinceTheLastRun(t *testing.T) {
+	testenv.RacesLittle(t)
 	for name, test := range map[string]struct {
 		window, from, to string
 		want             []string

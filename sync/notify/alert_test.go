@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"outlierd/sync/store"
+	"outlierd/testenv"
 )
 
 const rivalAlert = `alerts: {rival-hit: {about: A rival, key: [Video_ID], sql: "select 1 -- all;", notify: hook}}
@@ -87,6 +88,7 @@ func TestAlertSendsEachNewRowOnce(t *testing.T) {
 
 // A result with more rows than may wait is logged once, and not for each event that it displaces.
 func TestAlertWithTooManyRowsIsLoggedOnce(t *testing.T) {
+	testenv.RacesLittle(t)
 	w := newWorld(t, rivalAlert)
 	var rows []string
 	a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {

@@ -18,6 +18,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
+	"outlierd/testenv"
 )
 
 // handler serves requests without a network, so that synctest's virtual time works. A handler that
@@ -419,6 +420,7 @@ func TestClockThatIsAheadDropsNoEvent(t *testing.T) {
 }
 
 func TestOutboxIsBounded(t *testing.T) {
+	testenv.RacesLittle(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })

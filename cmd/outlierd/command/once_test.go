@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/cmd/outlierd/programtest"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
+	"outlierd/testenv"
 )
 
 const slowService = `
@@ -115,7 +115,7 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 // TestChannelsAreFoundByTheirHandles in the tables, or with a search, which needs confirmation.
 func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("find-channels", "home espresso", "--pages", "2")
 		name := ""

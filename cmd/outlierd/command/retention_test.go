@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/cmd/outlierd/programtest"
 	"outlierd/schema"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/job"
+	"outlierd/testenv"
 )
 
 // kept returns a job file with a retention.
@@ -113,7 +113,7 @@ func (p *person) rebuildsSame() {
 // of the last day.
 func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
 		p.up(half + 24*time.Hour)
@@ -147,7 +147,7 @@ func (p *person) prunes() (upTo int64) {
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
 		// A channel with a video in the oldest rows, and an author of comments elsewhere.
@@ -209,7 +209,7 @@ const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
 	bubble(t, one, func(p *person) {
 		p.prunes()
@@ -269,7 +269,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 // TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is rebuilt from the copy and the journal.
 func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
 		parquet := p.copied(job.SinkParquet)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/cmd/outlierd/programtest"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/testenv"
 )
 
 // viewsJobs are the jobs whose data the examples of docs/views.md show.
@@ -37,7 +37,7 @@ jobs:
 // output. -update writes both.
 func TestViewsPageIsUpToDate(t *testing.T) {
 	t.Parallel()
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	bubble(t, viewsJobs, func(p *person) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC)))
 		for range 6 {

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"testing"
 
-	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/queue"
 	"outlierd/sync/state"
+	"outlierd/testenv"
 )
 
 // TestLongClearDoesNotGrowTheDatabaseLog: cancelled calls are written to the WAL of the database, which is checkpointed
 // meanwhile. A read transaction that stays open would prevent that: the WAL would grow with the queue, and the next
 // call would wait for a long checkpoint.
 func TestLongClearDoesNotGrowTheDatabaseLog(t *testing.T) {
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1})
 	w.write("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 1000}\n" +

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
+	"outlierd/testenv"
 )
 
 // answersInSQL has a query for each endpoint that rebuilds its answers: the number of the answer, from 0, and its
@@ -272,7 +272,7 @@ jobs:
 // published tables, in DuckDB and in Parquet, including the pagination in ops.requests. The tables do not distinguish
 // null from absent, nor the formats of a time.
 func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
-	programtest.RacesLittle(t)
+	testenv.RacesLittle(t)
 	service := &tape{sent: map[outlier.Operation][]reply{}, service: simulator.New(simulator.Options{
 		Seed: 1, Limit: 1_000_000, Scans: func(mode string) []simulator.Phase {
 			if mode == outlier.ModeStandard {

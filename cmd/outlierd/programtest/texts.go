@@ -37,12 +37,3 @@ func Contains(t testing.TB, text string, parts ...string) {
 		}
 	}
 }
-
-// RacesLittle skips a test in short mode, which is used with the race detector: its commands run one after the other,
-// and have little concurrency.
-func RacesLittle(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("one command after the other; the ordinary run plays it")
-	}
-}
