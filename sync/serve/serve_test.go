@@ -471,21 +471,19 @@ func TestLoginNeedsAPage(t *testing.T) {
 	}
 }
 
-// TestOtherJobsSaysHowTheFilesBecomeTheSame by what the daemon knows about the job file on disk.
-func TestOtherJobsSaysHowTheFilesBecomeTheSame(t *testing.T) {
+// TestRemedyDependsOnTheFileOnDisk as far as the daemon knows it.
+func TestRemedyDependsOnTheFileOnDisk(t *testing.T) {
 	s := listening(t, t.TempDir(), time.Minute)
 	for _, c := range []struct{ changed, refused, want string }{
 		{"", "", "That is the file on disk: use it here, too, with the same variables"},
 		{ReadSoon, "", "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"},
 		{ReadOnSignal, "", "Reload the file there (SIGHUP, or a restart)"},
-		{ReadSoon, "jobs.yaml:5:3: unknown key evry", "The file on disk is refused there: jobs.yaml:5:3: unknown key evry"},
+		{ReadSoon, "jobs.yaml:5:3: unknown key evry", "The file on disk was refused there: jobs.yaml:5:3: unknown key evry"},
 	} {
 		s.Compare(func() string { return c.changed })
 		s.Refused(c.refused)
-		err := s.otherJobs("which has no job tea")
-		want := " has read /etc/jobs.yaml, which has no job tea. " + c.want
-		if !errors.Is(err, ErrOtherJobs) || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("with a change %q and refusal %q: %v, want %q at its end", c.changed, c.refused, err, want)
+		if got := s.remedy(); got != c.want {
+			t.Errorf("with a change %q and refusal %q: %q, want %q", c.changed, c.refused, got, c.want)
 		}
 	}
 }

@@ -159,11 +159,11 @@ func (s *Server) admit(next http.Handler) http.Handler {
 }
 
 func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, s.asked())
+	answer(w, http.StatusOK, s.describe())
 }
 
-// asked returns what the daemon says about itself now.
-func (s *Server) asked() About {
+// describe returns what the daemon says about itself now. It reads the job file on disk.
+func (s *Server) describe() About {
 	about := s.about
 	switch {
 	case closed(s.stopping):
@@ -309,6 +309,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 			return err
 		})
 	}
+	if errors.Is(err, ErrOtherJobs) {
+		err = fmt.Errorf("%w. %s", err, s.remedy())
+	}
 	if err != nil {
 		refuse(w, err)
 		return
@@ -369,22 +372,22 @@ func (s *Server) differs(o *Order, spec *job.Spec) error {
 	case o.Job != "":
 		what = fmt.Sprintf("in which job %s is different", o.Job)
 	}
-	return s.otherJobs(what + "; nothing was spent")
+	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent", ErrOtherJobs, s.about.Name(), s.about.Config, what)
 }
 
-// otherJobs returns an error that says what differs from the job file in use, and how that ends.
-func (s *Server) otherJobs(what string) error {
-	about := s.asked()
-	remedy := "That is the file on disk: use it here, too, with the same variables"
+// remedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
+// the engine must not wait.
+func (s *Server) remedy() string {
+	about := s.describe()
 	switch {
 	case about.Refused != "":
-		remedy = "The file on disk is refused there: " + about.Refused
+		return "The file on disk was refused there: " + about.Refused
 	case about.Changed == ReadSoon:
-		remedy = "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"
+		return "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"
 	case about.Changed == ReadOnSignal:
-		remedy = "Reload the file there (SIGHUP, or a restart)"
+		return "Reload the file there (SIGHUP, or a restart)"
 	}
-	return fmt.Errorf("%w: %s has read %s, %s. %s", ErrOtherJobs, about.Name(), about.Config, what, remedy)
+	return "That is the file on disk: use it here, too, with the same variables"
 }
 
 // rest resolves an order for the rest of a run.
@@ -395,7 +398,8 @@ func (s *Server) rest(id string, asked *engine.Order) error {
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return s.otherJobs("which has no job " + row.Job)
+		return fmt.Errorf("%w: %s has read %s, which has no job %s",
+			ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 	}
 	asked.Spec = spec
 	asked.Rest, err = s.engine.Rest(spec, row)

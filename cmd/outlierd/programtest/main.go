@@ -35,8 +35,8 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	testenv.Prepare()
-	// Most tests wait for processes, so that more of them at a time use all processors. A flag on the command line,
-	// which is parsed later, overrides this.
+	// Most tests wait for processes: more of them at a time use all processors. A flag on the command line, which is
+	// parsed later, overrides this.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
