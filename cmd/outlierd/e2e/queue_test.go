@@ -29,7 +29,7 @@ func TestLongClearDoesNotGrowTheDatabaseLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	const calls = 50_000
+	const calls = 20_000
 	err = holder.Queue.Add(t.Context(), func(yield func(queue.Task) bool) {
 		for n := range calls {
 			if !yield(queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("v%010d", n), Run: "run-1", Job: "long"}) {
