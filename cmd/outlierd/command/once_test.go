@@ -119,7 +119,8 @@ func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("find-channels", "home espresso", "--pages", "2")
 		name := ""
-		for candidate := range strings.FieldsSeq(p.ask("select ltrim(handle, '@') from found_channels order by channel_id")) {
+		// In this order the first one is found.
+		for candidate := range strings.FieldsSeq(p.ask("select ltrim(handle, '@') from found_channels order by title desc")) {
 			found := p.must("find-channels", candidate, "-o", "csv")
 			if strings.Contains(found, ",@"+candidate+",") || strings.Contains(found, ","+candidate+",") {
 				name = candidate

@@ -78,7 +78,7 @@ func (p *publishing) open() {
 // TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own.
 func TestFoundMatchesQueries(t *testing.T) {
 	t.Parallel()
-	w := newPublishing(t, 2, 1)
+	w := newPublishing(t, 1, 1)
 	var channel, handle, language string
 	w.query(`select channel_id, ltrim(channel_handle, '@'), "language" from outliers
 		where channel_handle is not null order by video_id limit 1`, func(row []any) {
