@@ -74,13 +74,13 @@ func TestKeysAreUniqueForRepeatedItems(t *testing.T) {
 		published, folder := filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "parquet")
 		file, err := duckdb.Open(t.Context(), duckdb.Options{
 			Private: filepath.Join(dir, "warehouse.duckdb"), Published: published, Temp: filepath.Join(dir, "tmp"),
-			Tables: schema.Tables(), Ops: sinktest.Ops(),
+			Tables: schema.Tables(), Ops: schema.OpsTables(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		files, err := parquet.Open(parquet.Options{Dir: folder, Tables: schema.Tables(), Ops: sinktest.Ops()})
+		files, err := parquet.Open(parquet.Options{Dir: folder, Tables: schema.Tables(), Ops: schema.OpsTables()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds, and is about a program without the race detector, which takes memory of its own")
 	}
-	sizes := []string{"25"}
+	sizes := []string{"14"}
 	if *warehouses != "" {
 		sizes = append(sizes, strings.Split(*warehouses, ",")...)
 	}
@@ -68,7 +68,7 @@ func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 				limit = 800
 			case megabytes > 100:
 				limit = 400
-			case megabytes > 25:
+			case megabytes > 14:
 				limit = 256
 			}
 			dir := t.TempDir()

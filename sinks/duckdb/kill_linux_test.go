@@ -69,7 +69,7 @@ func killWriter(t *testing.T, times int) {
 	if err := reader.Wait(); err != nil {
 		t.Fatalf("the reader failed after %d looks: %v %s", n, err, reader.errors)
 	}
-	mark := sameInBoth(t, dir)
+	mark := sameInBoth(t, dir, j)
 	suite.Check(t, dir, j, mark)
 	t.Logf("%d kills, after %d of which the next publication of DuckDB wrote only what had changed and after %d its file was damaged; %d answers, %d looks",
 		times, went, damaged, mark, n)
@@ -109,7 +109,7 @@ func checkKilled(t *testing.T, dir string, acknowledged int64) (spared, mended b
 
 // sameInBoth holds what readers find in both sinks against each other, once they hold the same answers,
 // and each Parquet file against its sum.
-func sameInBoth(t *testing.T, dir string) (mark int64) {
+func sameInBoth(t *testing.T, dir string, j sinktest.Journal) (mark int64) {
 	t.Helper()
 	one := open(t, dir)
 	defer one.Close()
@@ -127,7 +127,7 @@ func sameInBoth(t *testing.T, dir string) (mark int64) {
 		mark = max(mark, n)
 	}
 	for id := range mark {
-		if err := writeBoth(t.Context(), both, sinktest.Sample(journalLength), id); err != nil {
+		if err := writeBoth(t.Context(), both, j, id); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,9 +38,9 @@ func anonymousMemory(t *testing.T) (bytes int) {
 // A leak grows with every repetition. Memory that the allocator keeps does not, so the steps are
 // repeated up to five times as often before the test fails.
 func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
-	const columns, most = 250, 250 // most: kB that each may leave behind
+	const columns, most = 100, 100 // most: kB that each may leave behind
 	var fields []arrow.Field
-	for i := range columns { // 500 kB, several times for each view
+	for i := range columns { // 200 kB, several times for each view
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02000d", i), Type: arrow.PrimitiveTypes.Int64})
 	}
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
