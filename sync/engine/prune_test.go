@@ -39,17 +39,17 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
 		sink := &fakeSink{name: "duckdb"}
-		for range 3 {
-			_, log := w.serveInto(36*time.Hour, sink)
+		for range 2 {
+			_, log := w.serveInto(32*time.Hour, sink)
 			if n := strings.Count(log, "journal pruned"); n == 0 || n > 10 {
-				t.Errorf("%d lines about pruning in 36 hours, want one for each run", n)
+				t.Errorf("%d lines about pruning in 32 hours, want one for each run", n)
 			}
 			if age := time.Since(w.kept().Since); age < 20*time.Hour || age > 24*time.Hour+3*pruneEvery {
 				t.Errorf("the oldest whole answer is %s old, want a day", age)
 			}
 		}
-		if k := w.kept(); k.Pruned < 19 || k.Pruned > 24 {
-			t.Errorf("pruned up to answer %d after 108 hours, want some 21", k.Pruned)
+		if k := w.kept(); k.Pruned < 8 || k.Pruned > 12 {
+			t.Errorf("pruned up to answer %d after 64 hours, want some 10", k.Pruned)
 		}
 	})
 }
@@ -62,13 +62,13 @@ func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
-		away := &fakeSink{name: "parquet", broken: between(10*time.Hour, 100*time.Hour)}
+		away := &fakeSink{name: "parquet", broken: between(10*time.Hour, 50*time.Hour)}
 		here := &fakeSink{name: "duckdb"}
-		w.serveInto(80*time.Hour, here, away)
+		w.serveInto(40*time.Hour, here, away)
 		if k := w.kept(); k.Pruned != 0 {
 			t.Errorf("pruned up to answer %d, and the sink that is away has published %d", k.Pruned, away.shown)
 		}
-		w.serveInto(30*time.Hour, here, away)
+		w.serveInto(20*time.Hour, here, away)
 		if age := time.Since(w.kept().Since); age > 24*time.Hour+3*pruneEvery {
 			t.Errorf("the oldest whole answer is %s old after the sink came back", age)
 		}
@@ -84,14 +84,14 @@ func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
 		here := &fakeSink{name: "duckdb"}
-		w.serveInto(48*time.Hour, here)
+		w.serveInto(30*time.Hour, here)
 		pruned := w.kept().Pruned
 		added := &fakeSink{name: "parquet"}
-		_, log := w.serveInto(26*time.Hour, here, added)
+		_, log := w.serveInto(8*time.Hour, here, added)
 		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(log, want) {
 			t.Errorf("%q is not in\n%s", want, log)
 		}
-		if k := w.kept(); added.mark != 0 || k.Pruned != pruned || here.shown < 16 {
+		if k := w.kept(); added.mark != 0 || k.Pruned != pruned || here.shown < 9 {
 			t.Errorf("the new sink has %d, the other one has published %d, and pruned is %d, want still %d",
 				added.mark, here.shown, k.Pruned, pruned)
 		}
@@ -122,13 +122,13 @@ func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 // twice.
 func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	file := strings.Replace(keptFile, "reuse_for: 1m", "reuse_for: 3d", 1)
+	file := strings.Replace(keptFile, "reuse_for: 1m", "reuse_for: 36h", 1)
 	bare(t, file, func(w *workshop) {
 		if len(w.config.Warnings) == 0 {
 			t.Error("no warning of a retention that is shorter than reuse_for")
 		}
 		sink := &fakeSink{name: "duckdb"}
-		w.serveInto(71*time.Hour, sink)
+		w.serveInto(35*time.Hour, sink)
 		if k := w.kept(); k.Pruned != 0 {
 			t.Errorf("pruned up to answer %d", k.Pruned)
 		}
@@ -138,7 +138,7 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 	})
 }
 
-// TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes three days and two processes. The answer with
+// TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes 36 hours and two processes. The answer with
 // its id, and all later ones, are kept until its results are read.
 func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 	if testing.Short() {
@@ -147,7 +147,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 	t.Parallel()
 	file := keptFile + "  niche: {every: 30d, reuse_for: 1m, scan: {query: [espresso machine repair], deadline: 5d, poll: 1h..1h, read: {pages: 1}}}\n"
 	bare(t, file, func(w *workshop) {
-		w.renew(course(simulator.Phase{Status: "Running", Lasts: 3 * day}, simulator.Phase{Status: "Completed"}))
+		w.renew(course(simulator.Phase{Status: "Running", Lasts: 36 * time.Hour}, simulator.Phase{Status: "Completed"}))
 		w.inspect(func(e *Engine) {
 			if _, err := e.Store.Runs.FirstSeen("niche", time.Now().Add(-30*day)); err != nil {
 				w.Fatal(err)
@@ -155,7 +155,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 		})
 		sink := &fakeSink{name: "duckdb"}
 		var first int64
-		for _, long := range []time.Duration{36 * time.Hour, 30 * time.Hour} {
+		for _, long := range []time.Duration{28 * time.Hour, 6 * time.Hour} {
 			rows, _ := w.serveInto(long, sink)
 			i := slices.IndexFunc(rows, func(r runs.Run) bool { return r.Job == "niche" })
 			if i < 0 || rows[i].Status.EndedWell() {
@@ -171,7 +171,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 				t.Errorf("pruned up to answer %d, and the scan has been under way since answer %d", k.Pruned, first)
 			}
 		}
-		w.serveInto(48*time.Hour, sink)
+		w.serveInto(8*time.Hour, sink)
 		if k := w.kept(); k.Pruned <= first {
 			t.Errorf("pruned up to answer %d after the scan of answer %d was read", k.Pruned, first)
 		}
