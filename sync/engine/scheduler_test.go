@@ -317,7 +317,7 @@ jobs:
 				var log strings.Builder
 				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
-				rows := w.serve(121 * time.Hour)
+				rows := w.serve(min(3*test.period, 5*day) + time.Hour)
 				for i, run := range rows {
 					if i > 0 && run.Due.Sub(rows[i-1].Due) != test.period || run.Status != runs.Failed || run.Pages != 0 {
 						t.Errorf("run %d due %s is %s with %d pages, after one due %s; want each instant's to have failed",
@@ -332,7 +332,7 @@ jobs:
 					}
 				}
 				if len(rows) < 2 {
-					t.Errorf("%d runs in five days", len(rows))
+					t.Errorf("%d runs", len(rows))
 				}
 			})
 		})
