@@ -135,10 +135,13 @@ func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 	})
 }
 
-// prunes runs a daemon until it has pruned an answer.
+// prunes runs the job on two days, and prunes the answers of the first one.
 func (p *person) prunes() (upTo int64) {
 	p.Helper()
-	p.up(40 * time.Hour)
+	p.must("run", "coffee")
+	time.Sleep(26 * time.Hour)
+	p.must("run", "coffee")
+	p.must("prune")
 	if upTo = p.pruned(); upTo == 0 {
 		p.Fatal("nothing was pruned")
 	}
@@ -204,6 +207,14 @@ func (p *person) lacks(kind string, texts ...string) {
 	}
 }
 
+// keepsBytes checks that a file has the bytes of its earlier copy.
+func (p *person) keepsBytes(before, path string) {
+	p.Helper()
+	if same, err := sameBytes(p.Context(), before, path); err != nil || !same {
+		p.Errorf("%s has changed (%v)", relative(path), err)
+	}
+}
+
 // lostRows is in the messages about rows that exist in no usable sink.
 const lostRows = "and the rows of answers 1 to "
 
@@ -220,7 +231,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 				p.Errorf("%q is not in:\n%s", want, stderr)
 			}
 		}
-		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+		p.keepsBytes(before, p.place(job.SinkDuckDB))
 
 		// A run cannot fill a sink that was added later. The other sink continues.
 		p.write(kept(fewJobs, "1d"))
@@ -242,7 +253,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		if !strings.Contains(stderr, lostRows) || !strings.Contains(stderr, "sink parquet cannot be used: ") {
 			p.Errorf("rebuild does not report lost rows and the unusable sink:\n%s", stderr)
 		}
-		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+		p.keepsBytes(before, p.place(job.SinkDuckDB))
 
 		// Without these rows the sink starts with the first answer of the journal.
 		pruned := p.pruned()
