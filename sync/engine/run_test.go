@@ -40,10 +40,10 @@ func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 
 func TestEmptyAnswerIsRemembered(t *testing.T) {
 	t.Parallel()
-	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
+	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		if row.Missing == 0 {
-			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
+			t.Fatal("the library has a transcript for every one of 40 videos; the test needs one without")
 		}
 		if got := w.count("select count(*) from missing where endpoint = 'transcript'"); int64(got) != row.Missing {
 			t.Errorf("table missing has %d transcripts, the run counts %d", got, row.Missing)

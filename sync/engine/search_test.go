@@ -75,7 +75,7 @@ jobs:
 		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, runs.StopEmpty, 3, 80},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			single(t, file, func(w *workshop) {
+			bare(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
 				status := runs.OK
 				if test.hits == 0 {
@@ -85,8 +85,8 @@ jobs:
 				if row.Pages != int64(test.taken) || row.Hits != int64(test.hits) {
 					t.Errorf("%d pages with %d hits, want %d with %d", row.Pages, row.Hits, test.taken, test.hits)
 				}
-				if got := w.count("select count(*) from ops.searches where stop_reason = '" + test.want + "'"); got != 1 {
-					t.Errorf("no search stopped for %q", test.want)
+				if steps := w.steps(row); len(steps) != 1 || steps[0].Stop != test.want {
+					t.Errorf("searches %+v, want one that stopped for %q", steps, test.want)
 				}
 			})
 		})
