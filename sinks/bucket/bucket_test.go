@@ -410,7 +410,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 func TestLostPartIsNoticed(t *testing.T) { eachStore(t, testLostPartIsNoticed) }
 
 func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
-	content := make([]byte, 20<<20)
+	content := make([]byte, partBytes+1)
 	rand.Read(content)
 	sum := sha256.Sum256(content)
 	path := filepath.Join(t.TempDir(), "large")
@@ -528,7 +528,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 		t.Fatal(err)
 	}
 	ctx, want := t.Context(), map[string]int64{}
-	for i, size := range slices.Concat([]int{20<<20 + 1, partBytes, partBytes + 1}, make([]int, 1100)) {
+	for i, size := range slices.Concat([]int{2*partBytes + 1, partBytes, partBytes + 1}, make([]int, 1100)) {
 		content := make([]byte, max(size, 100))
 		rand.Read(content)
 		sum := sha256.Sum256(content)
