@@ -49,7 +49,7 @@ type finding struct {
 
 // checkup collects the results. Each check runs even if the one before it failed.
 type checkup struct {
-	*options
+	options  *options
 	config   *job.Config
 	redact   func(string) string
 	findings []finding
@@ -102,8 +102,8 @@ func (c *checkup) print() error {
 			failed++
 		}
 	}
-	if c.forPrograms() {
-		if err := c.whole(map[string]any{"ok": failed == 0, "checks": c.findings}); err != nil {
+	if c.options.forPrograms() {
+		if err := c.options.whole(map[string]any{"ok": failed == 0, "checks": c.findings}); err != nil {
 			return err
 		}
 	} else {
@@ -112,7 +112,7 @@ func (c *checkup) print() error {
 			if f.Remedy != "" {
 				line += fmt.Sprintf("%22s%s\n", "", term.Plain(f.Remedy))
 			}
-			if _, err := fmt.Fprint(c.world.out, line); err != nil {
+			if _, err := fmt.Fprint(c.options.world.out, line); err != nil {
 				return err
 			}
 		}
@@ -126,7 +126,7 @@ func (c *checkup) print() error {
 // file reads the job file, and reports whether the other checks can run.
 func (c *checkup) file() bool {
 	const remedy = "'outlierd lint' shows where and what to write"
-	config, err := c.load()
+	config, err := c.options.load()
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
 			c.fail("job file", "", "%s", m)
@@ -135,7 +135,7 @@ func (c *checkup) file() bool {
 			c.fail("job file", "", "it has %s more", term.Count(n, "mistake"))
 		}
 		c.findings[len(c.findings)-1].Remedy = remedy
-		config, err = c.loadToRead()
+		config, err = c.options.loadToRead()
 	} else if err != nil {
 		c.fail("job file", remedy, "%v", err)
 	} else if n := len(config.Warnings); n > 0 {
@@ -149,7 +149,7 @@ func (c *checkup) file() bool {
 
 // withoutFile runs the checks that do not need a valid job file.
 func (c *checkup) withoutFile(ctx context.Context) {
-	data, daemon := job.DaemonOf(c.options.config, c.world.env)
+	data, daemon := job.DaemonOf(c.options.config, c.options.world.env)
 	c.config = &job.Config{Path: c.options.config, Data: data, Daemon: daemon, Timezone: time.UTC}
 	const known = "Europe/Berlin"
 	if _, err := time.LoadLocation(known); err != nil {

@@ -203,7 +203,7 @@ func (c *checkup) blocks(seen *state.Store) {
 
 // daemonAlive reports whether `up` runs, and its own status.
 func (c *checkup) daemonAlive(ctx context.Context) {
-	where, err := c.alive(ctx)
+	where, err := c.options.alive(ctx)
 	d := c.config.Daemon
 	switch {
 	case err != nil && where == "":
@@ -264,7 +264,7 @@ func (c *checkup) service(ctx context.Context) {
 		return
 	}
 	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
-	transport, err := c.world.network(outlier.TransportOptions{CAFile: config.CAFile})
+	transport, err := c.options.world.network(outlier.TransportOptions{CAFile: config.CAFile})
 	if err != nil {
 		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
 		return
@@ -369,7 +369,7 @@ func (c *checkup) sinks(ctx context.Context) {
 
 // lake reads the tables of a lake. Whether they can be written is shown by the next run.
 func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
-	err := iceberg.Probe(ctx, c.lakeOf(s, ""))
+	err := iceberg.Probe(ctx, c.options.lakeOf(s, ""))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.ok(name, "the tables do not exist yet; the first run creates them")
@@ -386,7 +386,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	if s.Bucket == "" {
 		return
 	}
-	r, err := bucket.NewCopy(path, c.bucketOf(c.config, s)).Check(ctx, false)
+	r, err := bucket.NewCopy(path, c.options.bucketOf(c.config, s)).Check(ctx, false)
 	switch {
 	case err != nil:
 		c.fail("bucket", "see docs/buckets.md", "%v", err)
@@ -406,7 +406,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 const resolveFor = 5 * time.Second
 
 func (c *checkup) targets(ctx context.Context, send bool) {
-	sender, err := c.sender(c.config)
+	sender, err := c.options.sender(c.config)
 	if err != nil {
 		c.fail("notify", "", "%v", err)
 		return
@@ -442,7 +442,7 @@ func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
 		_, err := exec.LookPath(program)
 		return err
 	}
-	if proxy, _ := c.world.env("HTTPS_PROXY"); proxy != "" && t.Kind != job.TargetMail {
+	if proxy, _ := c.options.world.env("HTTPS_PROXY"); proxy != "" && t.Kind != job.TargetMail {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveFor)
