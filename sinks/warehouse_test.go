@@ -68,7 +68,7 @@ func TestFillingSinksStaysWithinMemoryLimits(t *testing.T) {
 				limit = 800
 			case megabytes > 100:
 				limit = 400
-			case megabytes > 14:
+			case megabytes > 25:
 				limit = 256
 			}
 			dir := t.TempDir()

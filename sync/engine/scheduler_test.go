@@ -332,7 +332,7 @@ jobs:
 					}
 				}
 				if len(rows) < 2 {
-					t.Errorf("%d runs", len(rows))
+					t.Errorf("%d runs, want one for each of several due times", len(rows))
 				}
 			})
 		})
