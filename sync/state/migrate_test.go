@@ -192,6 +192,35 @@ func TestAdjustmentOfAnEarlierVersionCountsOnce(t *testing.T) {
 	}
 }
 
+// TestConditionsOfColumnsOutliveTheirNewText: step 24 writes two conditions anew, in the schema's text.
+func TestConditionsOfColumnsOutliveTheirNewText(t *testing.T) {
+	t.Parallel()
+	dir := stateOfVersion(t, 23, `INSERT INTO limits (observed_at) VALUES (1)`)
+	for _, s := range []*state.Store{statetest.Open(t, dir), statetest.Open(t, t.TempDir())} {
+		for _, source := range []string{"runs", "steps", "attempts", "limits"} {
+			if err := statetest.Shell(t, s, `INSERT INTO ops_changes (source, id) VALUES ('`+source+`', 9)`); err != nil {
+				t.Errorf("a change of %s: %v", source, err)
+			}
+		}
+		err := statetest.Shell(t, s, `INSERT INTO ops_changes (source, id) VALUES ('queue', 9)`)
+		statetest.WantText(t, err, "CHECK constraint failed", "source = 'runs'")
+		const attempt = `INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, day, cycle, caps, reserved_at, sent_at,
+			settled_at, waited, http_status, bytes, error, state) VALUES ('', '', 0, 'details', '', '', 1, 0, '', '', '', 0, 1, 1, 0, 200, 0, '', '`
+		for _, outcome := range []string{"reserved", "sending", "charged", "refunded", "unknown"} {
+			if err := statetest.Shell(t, s, attempt+outcome+`')`); err != nil {
+				t.Errorf("an attempt that is %s: %v", outcome, err)
+			}
+		}
+		statetest.WantText(t, statetest.Shell(t, s, attempt+`lost')`), "CHECK constraint failed", "state = 'reserved'")
+		if found := statetest.Ask(t, s.DB.Dir(), `PRAGMA integrity_check`); !slices.Equal(found, []string{"ok"}) {
+			t.Errorf("integrity_check finds %q", found)
+		}
+	}
+	if kept := statetest.Ask(t, dir, `SELECT observed_at FROM limits`); !slices.Equal(kept, []string{"1"}) {
+		t.Errorf("limits have %q", kept)
+	}
+}
+
 func TestInterruptedMigrationLeavesTheOldVersion(t *testing.T) {
 	t.Parallel()
 	dir := stateOfVersion(t, 1, `CREATE TABLE holds (id INTEGER)`) // which stands in the way of the second

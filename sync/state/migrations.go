@@ -71,6 +71,9 @@ var migration22 string
 //go:embed migrations/0023.sql
 var migration23 string
 
+//go:embed migrations/0024.sql
+var migration24 string
+
 // migrations lead from one schema version to the next. The version of a file is the number of
 // migrations applied to it, so the list is only ever appended to. A test writes latest.sql.
 //
@@ -80,7 +83,7 @@ var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
 	migration7, migration8, migration9, migration10, migration11, migration12, migration13,
 	migration14, migration15, migration16, migration17, migration18, migration19, migration20, migration21,
-	migration22, migration23,
+	migration22, migration23, migration24,
 }
 
 // latest is what all migrations lead to: the schema of a new file.

@@ -60,7 +60,7 @@ CREATE TABLE attempts (
 	params      TEXT NOT NULL,
 	attempt     INTEGER NOT NULL,
 	price       INTEGER NOT NULL CHECK (price >= 0),
-	state       TEXT NOT NULL CHECK (state IN ('reserved', 'sending', 'charged', 'refunded', 'unknown')),
+	state       TEXT NOT NULL CHECK (state = 'reserved' OR state = 'sending' OR state = 'charged' OR state = 'refunded' OR state = 'unknown'),
 	day         TEXT NOT NULL,
 	cycle       TEXT NOT NULL,
 	caps        TEXT NOT NULL,
@@ -537,7 +537,7 @@ CREATE TABLE recovered (
 
 CREATE TABLE ops_changes (
 	version INTEGER PRIMARY KEY AUTOINCREMENT,
-	source  TEXT NOT NULL CHECK (source IN ('runs', 'steps', 'attempts', 'limits')),
+	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits'),
 	id      INTEGER NOT NULL,
 	UNIQUE (source, id)
 ) STRICT;
