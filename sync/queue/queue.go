@@ -174,10 +174,16 @@ func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
 	var others string
-	err := q.db.View(func(tx *store.Tx) error {
-		return tx.Row(f.queries().next, f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).
-			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
-				&notBefore, &task.Mark, &others)
+	err := q.db.View(func(tx *store.Tx) (err error) {
+		for _, query := range []string{f.queries().usual, f.queries().next} {
+			err = tx.Row(query, f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).
+				Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
+					&notBefore, &task.Mark, &others)
+			if !errors.Is(err, sql.ErrNoRows) {
+				break
+			}
+		}
+		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -196,12 +202,14 @@ func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 
 // queries holds the queries of a filter that run for each call. They depend only on whether it names
 // a job, and are built once.
-type queries struct{ next, pending string }
+type queries struct{ usual, next, pending string }
 
 var (
-	ofAll = queries{Filter{}.next(), Filter{}.pending()}
-	ofOne = queries{Filter{Job: "any"}.next(), Filter{Job: "any"}.pending()}
+	ofAll = Filter{}.build()
+	ofOne = Filter{Job: "any"}.build()
 )
+
+func (f Filter) build() queries { return queries{f.usual(), f.next(), f.pending()} }
 
 func (f Filter) queries() queries {
 	if f.Job == "" {
@@ -210,21 +218,45 @@ func (f Filter) queries() queries {
 	return ofOne
 }
 
-// next returns the query for the task with the highest rank that may be tried at ?3. Each part has an
-// index by rank, so the cost does not depend on the length of the queue.
-func (f Filter) next() string {
+// due returns the parts of the queue with the tasks that may be tried at ?3. The first one has those
+// without back-off whose first requester is selected.
+func (f Filter) due() []string {
 	ready, backOff := f.parts()
 	for i := range backOff {
 		backOff[i] += ` AND o.not_before <= ?3`
 	}
-	var best []string
-	for _, part := range slices.Concat(ready, backOff) {
-		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+`
-			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
+	return slices.Concat(ready, backOff)
+}
+
+// usual returns a query that finds the same task as [Filter.next] in half the time if all tasks that may
+// be tried are in the first part of the queue. Otherwise it finds none.
+func (f Filter) usual() string {
+	due := f.due()
+	from := due[0]
+	for _, part := range due[1:] {
+		from += ` AND NOT EXISTS (SELECT 1 FROM ` + part + `)`
 	}
-	return `SELECT q.op, q.entity, run, job, value, max_age, attempts, not_before, mark, ` + others + `
-		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue q USING (op, entity)
+	return selectTask + first(from) + ` CROSS JOIN queue q USING (op, entity)`
+}
+
+// next returns the query for the task with the highest rank that may be tried at ?3. Each part has an
+// index by rank, so the cost does not depend on the length of the queue.
+func (f Filter) next() string {
+	var best []string
+	for _, part := range f.due() {
+		best = append(best, `SELECT * FROM `+first(part))
+	}
+	return selectTask + `(` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue q USING (op, entity)
 		ORDER BY rank DESC, op, entity LIMIT 1`
+}
+
+// selectTask begins a query for tasks.
+const selectTask = `SELECT q.op, q.entity, run, job, value, max_age, attempts, not_before, mark, ` + others + ` FROM `
+
+// first returns a query for the task with the highest rank in a part of the queue.
+func first(part string) string {
+	return `(SELECT o.op, o.entity FROM ` + part + `
+		ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`
 }
 
 // Pending reports whether a task may be tried now. It is cheaper than [Queue.NextTask], which finds
@@ -242,13 +274,9 @@ func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 
 // pending returns the query for whether a task may be tried at ?3.
 func (f Filter) pending() string {
-	ready, backOff := f.parts()
 	var any []string
-	for _, part := range ready {
+	for _, part := range f.due() {
 		any = append(any, `EXISTS (SELECT 1 FROM `+part+`)`)
-	}
-	for _, part := range backOff {
-		any = append(any, `EXISTS (SELECT 1 FROM `+part+` AND o.not_before <= ?3)`)
 	}
 	return `SELECT ` + strings.Join(any, ` OR `)
 }
