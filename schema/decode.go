@@ -55,6 +55,8 @@ type rows struct {
 	n       int
 	kept    int // rows of the answers before the current one
 	came    int // rows of the last answer
+
+	sized, bytes int // the number of rows when size last added up, and its result
 }
 
 func newRows(t *Table, columns []Column) *rows {
@@ -67,10 +69,21 @@ func newRows(t *Table, columns []Column) *rows {
 
 // cut removes all rows from row n on.
 func (r *rows) cut(n int) {
-	r.n = n
+	r.n, r.sized = n, -1
 	for _, v := range r.vectors {
 		v.cut(n)
 	}
+}
+
+// size returns approximately how many bytes the rows need in Arrow.
+func (r *rows) size() int {
+	if r.sized != r.n {
+		r.sized, r.bytes = r.n, 0
+		for _, v := range r.vectors {
+			r.bytes += v.size()
+		}
+	}
+	return r.bytes
 }
 
 // reserve allocates space for a batch like the last one, once its first row is added.
@@ -266,9 +279,7 @@ func (d *Decoder) Rows() int {
 func (d *Decoder) Bytes() int {
 	n := 0
 	for _, r := range d.all {
-		for _, v := range r.vectors {
-			n += v.size()
-		}
+		n += r.size()
 	}
 	return n
 }
@@ -314,7 +325,7 @@ func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	for _, c := range columns {
 		c.Release()
 	}
-	r.n = 0
+	r.n, r.sized = 0, -1
 	return batch
 }
 
