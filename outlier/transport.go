@@ -68,6 +68,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	}
 	kept := fresh.Clone()
 	kept.DisableKeepAlives = false
+	kept.ReadBufferSize = 64 << 10 // most answers arrive in one read
 	kept.MaxIdleConns, kept.MaxIdleConnsPerHost, kept.IdleConnTimeout = 1, 1, keptFor
 	return &Transport{fresh: fresh, kept: kept, keepAfter: time.Hour}, nil
 }
