@@ -266,12 +266,14 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 	if c.rows == "" {
 		return nil
 	}
+	replaced := int64(0)
 	if c.old != "" {
-		if _, err := in.db.Exec(ctx, c.remove()); err != nil {
+		var err error
+		if replaced, err = in.db.Exec(ctx, c.remove()); err != nil {
 			return err
 		}
 	}
-	n, err := in.db.Exec(ctx, c.insert())
+	n, err := in.db.Exec(ctx, c.insert(replaced > 0))
 	if err != nil {
 		return err
 	}
@@ -309,13 +311,15 @@ func (c *change) remove() string {
 		c.old, carried, database.TableName(c.table), same("t.", "g.", identity))
 }
 
-func (c *change) insert() string {
+// insert returns the SQL that inserts the rows. If some of them replace others, they take over what temp.old
+// has kept of these.
+func (c *change) insert(replacing bool) string {
 	var names []string
 	for _, f := range c.table.Stored().Fields() {
 		names = append(names, f.Name)
 	}
 	into := fmt.Sprintf("INSERT INTO %s (%s) SELECT ", database.TableName(c.table), list("", names))
-	if c.table.Kind != schema.Current || c.old == "" {
+	if c.table.Kind != schema.Current || !replacing {
 		return into + list("", names) + " FROM " + c.rows
 	}
 	declared := names[:len(c.table.Schema().Fields())]
