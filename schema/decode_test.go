@@ -244,6 +244,33 @@ func TestRowsOfSeveralAnswersAreTakenOnce(t *testing.T) {
 	}
 }
 
+// TestBytesAreThoseOfTheRowsCollected: rows that are gone do not count, even if as many came in their place.
+func TestBytesAreThoseOfTheRowsCollected(t *testing.T) {
+	answer := func(title string) []byte {
+		return []byte(`{"hits":[{"id":"` + someVideo + `","snippet":{"title":"` + title + `","duration":5}}]}`)
+	}
+	short, long := answer("tea"), answer(strings.Repeat("tea and milk ", 500))
+	bytesOf := func(d *Decoder, body []byte) int {
+		if err := d.Decode(source(outlier.OpSearch), body); err != nil {
+			t.Fatal(err)
+		}
+		return d.Bytes()
+	}
+	fresh := newDecoder(t)
+	want := bytesOf(fresh, long)
+	take(t, fresh)
+	for name, drop := range map[string]func(d *Decoder){"undone": (*Decoder).Undo, "taken": func(d *Decoder) { take(t, d) }} {
+		d := newDecoder(t)
+		first := bytesOf(d, short)
+		drop(d)
+		got := bytesOf(d, long)
+		if first >= want || got != want {
+			t.Errorf("after a short answer of %d bytes was %s, a long one has %d, want %d", first, name, got, want)
+		}
+		take(t, d)
+	}
+}
+
 func TestPartsComeInTheOrderOfTables(t *testing.T) {
 	d := newDecoder(t)
 	for _, op := range slices.Backward(operations) {
