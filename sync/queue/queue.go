@@ -229,14 +229,15 @@ func (f Filter) due() []string {
 }
 
 // usual returns a query that finds the same task as [Filter.next] in half the time if all tasks that may
-// be tried are in the first part of the queue. Otherwise it finds none.
+// be tried are in the first part of the queue. Otherwise it finds none. The other parts are conditions of
+// the limit, not of each row: SQLite would read all rows of the first part before it returned none.
 func (f Filter) usual() string {
 	due := f.due()
-	from := due[0]
+	limit := `1`
 	for _, part := range due[1:] {
-		from += ` AND NOT EXISTS (SELECT 1 FROM ` + part + `)`
+		limit += ` AND NOT EXISTS (SELECT 1 FROM ` + part + `)`
 	}
-	return selectTask + first(from) + ` CROSS JOIN queue q USING (op, entity)`
+	return selectTask + first(due[0], limit) + ` CROSS JOIN queue q USING (op, entity)`
 }
 
 // next returns the query for the task with the highest rank that may be tried at ?3. Each part has an
@@ -244,7 +245,7 @@ func (f Filter) usual() string {
 func (f Filter) next() string {
 	var best []string
 	for _, part := range f.due() {
-		best = append(best, `SELECT * FROM `+first(part))
+		best = append(best, `SELECT * FROM `+first(part, `1`))
 	}
 	return selectTask + `(` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue q USING (op, entity)
 		ORDER BY rank DESC, op, entity LIMIT 1`
@@ -254,9 +255,9 @@ func (f Filter) next() string {
 const selectTask = `SELECT q.op, q.entity, run, job, value, max_age, attempts, not_before, mark, ` + others + ` FROM `
 
 // first returns a query for the task with the highest rank in a part of the queue.
-func first(part string) string {
+func first(part, limit string) string {
 	return `(SELECT o.op, o.entity FROM ` + part + `
-		ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`
+		ORDER BY o.rank DESC, o.op, o.entity LIMIT ` + limit + `)`
 }
 
 // Pending reports whether a task may be tried now. It is cheaper than [Queue.NextTask], which finds
