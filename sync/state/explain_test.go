@@ -112,3 +112,31 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyCallsAreReadWithoutOtherQuestions: the loops over the calls that are ready, of which there may be a
+// million, contain no subquery. If one is false for all of them, each would be read.
+func TestReadyCallsAreReadWithoutOtherQuestions(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	before := s.DB.Statements()
+	for _, f := range []queue.Filter{{}, {Job: "a"}} {
+		if _, err := s.Queue.NextTask(time.Now(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loops := 0
+	for _, query := range s.DB.Statements() {
+		if slices.Contains(before, query) {
+			continue
+		}
+		for _, body := range statetest.Loops(t, s, query, "queue_ready", "queue_ready_of") {
+			loops++
+			if slices.Contains(body, "Once") {
+				t.Errorf("%s\nhas a subquery in a loop over the queue:\n%s", query, strings.Join(body, " "))
+			}
+		}
+	}
+	if loops != 4 { // of both queries, for all jobs and for one
+		t.Errorf("%d loops over ready calls: this test shows too little", loops)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"outlierd/sync/state"
@@ -61,6 +62,53 @@ func Plan(t *testing.T, s *state.Store, query string, arguments int) (steps []st
 		t.Fatalf("explain %s: %v", query, err)
 	}
 	return steps
+}
+
+// Loops returns the operations in each loop of a query over one of some indexes, by their names in SQLite's
+// EXPLAIN.
+func Loops(t *testing.T, s *state.Store, query string, indexes ...string) (bodies [][]string) {
+	t.Helper()
+	type operation struct {
+		Code            string
+		Address, P1, P2 int
+	}
+	var program []operation
+	err := s.DB.View(func(tx *store.Tx) (err error) {
+		var unused any
+		program, err = store.List(tx, func(o *operation) []any {
+			return []any{&o.Address, &o.Code, &o.P1, &o.P2, &unused, &unused, &unused, &unused}
+		}, "EXPLAIN "+query, make([]any, Arguments(query))...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	cursors := map[int]bool{}
+	for _, o := range program {
+		codes = append(codes, o.Code)
+		if o.Code == "OpenRead" {
+			cursors[o.P1] = slices.Contains(indexes, rooted(t, s, o.P2))
+		}
+	}
+	for at, o := range program {
+		if o.Code == "Next" && cursors[o.P1] {
+			bodies = append(bodies, codes[o.P2:at])
+		}
+	}
+	return bodies
+}
+
+// rooted returns the name of the table or index that begins at a page of the file.
+func rooted(t *testing.T, s *state.Store, page int) (name string) {
+	t.Helper()
+	err := s.DB.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT name FROM sqlite_schema WHERE rootpage = ?`, page).Scan(&name)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // Arguments is how many a query has.
