@@ -57,8 +57,8 @@ type worker struct {
 // removed or not.
 const expireEvery = time.Minute
 
-// placeEvery is the interval at which a worker looks whether the state is still in its place. The meter looks
-// before each call, too.
+// placeEvery is the least interval at which a worker checks that the state is still in its place. The meter
+// checks it before each call, too.
 const placeEvery = time.Second / 20
 
 // newWorker opens the sinks and brings them up to the end of the journal.

@@ -113,9 +113,9 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 	}
 }
 
-// TestReadyCallsAreReadWithoutOtherQuestions: the loops over the calls that are ready, of which there may be a
-// million, contain no subquery. If one is false for all of them, each would be read.
-func TestReadyCallsAreReadWithoutOtherQuestions(t *testing.T) {
+// TestLoopsOverReadyCallsHaveNoSubquery: a subquery that is false for all ready calls would make the query read
+// each of them, of which there may be a million.
+func TestLoopsOverReadyCallsHaveNoSubquery(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	before := s.DB.Statements()
@@ -132,7 +132,7 @@ func TestReadyCallsAreReadWithoutOtherQuestions(t *testing.T) {
 		for _, body := range statetest.Loops(t, s, query, "queue_ready", "queue_ready_of") {
 			loops++
 			if slices.Contains(body, "Once") {
-				t.Errorf("%s\nhas a subquery in a loop over the queue:\n%s", query, strings.Join(body, " "))
+				t.Errorf("%s\nhas a subquery in a loop over the ready calls:\n%s", query, strings.Join(body, " "))
 			}
 		}
 	}

@@ -192,8 +192,8 @@ func TestAdjustmentOfAnEarlierVersionCountsOnce(t *testing.T) {
 	}
 }
 
-// TestConditionsOfColumnsOutliveTheirNewText: step 24 writes two conditions anew, in the schema's text.
-func TestConditionsOfColumnsOutliveTheirNewText(t *testing.T) {
+// TestUpgradeKeepsTheConditionsOfColumns: step 24 changes the text of two of them in the schema.
+func TestUpgradeKeepsTheConditionsOfColumns(t *testing.T) {
 	t.Parallel()
 	dir := stateOfVersion(t, 23, `INSERT INTO limits (observed_at) VALUES (1)`)
 	for _, s := range []*state.Store{statetest.Open(t, dir), statetest.Open(t, t.TempDir())} {
@@ -204,8 +204,9 @@ func TestConditionsOfColumnsOutliveTheirNewText(t *testing.T) {
 		}
 		err := statetest.Shell(t, s, `INSERT INTO ops_changes (source, id) VALUES ('queue', 9)`)
 		statetest.WantText(t, err, "CHECK constraint failed", "source = 'runs'")
-		const attempt = `INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, day, cycle, caps, reserved_at, sent_at,
-			settled_at, waited, http_status, bytes, error, state) VALUES ('', '', 0, 'details', '', '', 1, 0, '', '', '', 0, 1, 1, 0, 200, 0, '', '`
+		const attempt = `INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, day, cycle, caps,
+			reserved_at, sent_at, settled_at, waited, http_status, bytes, error, state)
+			VALUES ('', '', 0, 'details', '', '', 1, 0, '', '', '', 0, 1, 1, 0, 200, 0, '', '`
 		for _, outcome := range []string{"reserved", "sending", "charged", "refunded", "unknown"} {
 			if err := statetest.Shell(t, s, attempt+outcome+`')`); err != nil {
 				t.Errorf("an attempt that is %s: %v", outcome, err)

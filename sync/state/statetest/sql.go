@@ -64,8 +64,8 @@ func Plan(t *testing.T, s *state.Store, query string, arguments int) (steps []st
 	return steps
 }
 
-// Loops returns the operations in each loop of a query over one of some indexes, by their names in SQLite's
-// EXPLAIN.
+// Loops returns the body of each loop over one of the indexes in the program of a query: the names of its
+// operations, as SQLite's EXPLAIN shows them.
 func Loops(t *testing.T, s *state.Store, query string, indexes ...string) (bodies [][]string) {
 	t.Helper()
 	type operation struct {
@@ -88,7 +88,7 @@ func Loops(t *testing.T, s *state.Store, query string, indexes ...string) (bodie
 	for _, o := range program {
 		codes = append(codes, o.Code)
 		if o.Code == "OpenRead" {
-			cursors[o.P1] = slices.Contains(indexes, rooted(t, s, o.P2))
+			cursors[o.P1] = slices.Contains(indexes, objectAt(t, s, o.P2))
 		}
 	}
 	for at, o := range program {
@@ -99,8 +99,8 @@ func Loops(t *testing.T, s *state.Store, query string, indexes ...string) (bodie
 	return bodies
 }
 
-// rooted returns the name of the table or index that begins at a page of the file.
-func rooted(t *testing.T, s *state.Store, page int) (name string) {
+// objectAt returns the name of the table or index whose root is a page of the file.
+func objectAt(t *testing.T, s *state.Store, page int) (name string) {
 	t.Helper()
 	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT name FROM sqlite_schema WHERE rootpage = ?`, page).Scan(&name)
