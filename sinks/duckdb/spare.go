@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -114,24 +115,37 @@ func (s *Sink) saveCopies() error {
 	return os.Rename(temp, s.options.copiesPath())
 }
 
-// checkPrivate forgets the copies if the private file, which is about to be attached, was changed since
-// it was detached: a process wrote to it and was killed, so the record of its writes is lost.
+// checkPrivate forgets the copies if the private file, which is about to be attached, is not as this instance
+// left it or, if it has not had it yet, as the last one did that recorded its writes. Then another instance
+// wrote to it and was killed or discarded, so the record of its writes is lost.
 func (s *Sink) checkPrivate() error {
 	if s.copies == nil {
 		return nil
 	}
 	private, err := identify(s.options.Private)
-	if err == nil && private != s.copies.Private {
+	if err == nil && private != cmp.Or(s.in.left, s.copies.Private) {
 		s.copies = nil
 	}
 	return err
 }
 
-// settle detaches the private file, records what DuckDB has written to it and closes the instance: its
-// memory and the record of its writes grow the longer it runs.
-func (s *Sink) settle(ctx context.Context) error {
-	if err := s.in.detach(ctx); err != nil {
+// detach detaches the private file. The instance stays, and with it the record of its writes.
+func (s *Sink) detach(ctx context.Context) error {
+	err := s.in.detach(ctx)
+	if err == nil {
+		s.in.left, err = identify(s.options.Private)
+	}
+	if err != nil {
 		return s.abandon(err)
+	}
+	return nil
+}
+
+// settle detaches the private file, notes what DuckDB has written to it since the last time and closes the
+// instance: its memory and the record of its writes grow the longer it runs.
+func (s *Sink) settle(ctx context.Context) error {
+	if err := s.detach(ctx); err != nil {
+		return err
 	}
 	written, err := s.in.db.Written(ctx, s.options.recordPath(), s.options.Private)
 	if err == nil {
@@ -145,10 +159,7 @@ func (s *Sink) settle(ctx context.Context) error {
 		for _, w := range written {
 			parts = append(parts, span{From: w.At, To: w.At + w.Bytes})
 		}
-		s.copies.Since = s.copies.Since.with(parts)
-		if s.copies.Private, err = identify(s.options.Private); err != nil {
-			return s.abandon(err)
-		}
+		s.copies.Since, s.copies.Private = s.copies.Since.with(parts), s.in.left
 	}
 	return s.Close()
 }

@@ -83,6 +83,56 @@ func TestPublicationsWriteIntoTheFileBeforeLast(t *testing.T) {
 	suite.Check(t, dir, j, 6)
 }
 
+// TestCheckpointsOfALongLogKeepTheInstance, up to a number of them, and the record of what it wrote to the
+// private file: the next publication goes on from the spare.
+func TestCheckpointsOfALongLogKeepTheInstance(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(maxCheckpoints+8)
+	tellsOpenings(t, dir)
+	s := open(t, dir)
+	defer s.Close()
+	turns(t, s, j, 0, 3)
+	write(t, s, j, 3, 4)
+	first, limit := s.in, s.options.limit
+	s.options.limit = 4 // so that any log is a long one; it has no effect on the running instance
+	lo := int64(4)
+	for ; lo < 4+maxCheckpoints-1; lo++ {
+		write(t, s, j, lo, lo+1)
+		if s.in != first || s.in.attached {
+			t.Fatalf("after %d checkpoints: instance kept %t, file attached %t", s.in.checkpoints, s.in == first, s.in.attached)
+		}
+	}
+	write(t, s, j, lo, lo+1)
+	if s.in != nil {
+		t.Errorf("the instance remains after %d checkpoints", s.in.checkpoints)
+	}
+	s.options.limit = limit
+	if !publishes(t, s) {
+		t.Error("the whole file was copied after checkpoints")
+	}
+	suite.Check(t, dir, j, lo+1)
+}
+
+// TestWritesOfALostInstanceAreNotMissed: what it wrote to the private file is known only to itself, and it is
+// discarded after an error. The whole file is then copied, and once more in place of the spare.
+func TestWritesOfALostInstanceAreNotMissed(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(12)
+	tellsOpenings(t, dir)
+	s := open(t, dir)
+	defer s.Close()
+	turns(t, s, j, 0, 3)
+	write(t, s, j, 3, 4)
+	if err := s.detach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.abandon(nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{false, false, true}, turns(t, s, j, 4, 7)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	suite.Check(t, dir, j, 7)
+}
+
 func TestFileThatIsOpenAnywhereStaysAsItIs(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(12)
 	tellsOpenings(t, dir)

@@ -44,6 +44,9 @@ func (s *Sink) fold(ctx context.Context) error {
 		return err
 	}
 	if log, err := os.Stat(s.options.Private + ".wal"); err == nil && log.Size() >= s.longLog() {
+		if in.checkpoints++; in.checkpoints < maxCheckpoints {
+			return s.detach(ctx)
+		}
 		return s.settle(ctx)
 	}
 	if err := in.db.Release(ctx); err != nil {
