@@ -38,7 +38,6 @@ type worker struct {
 	pauses       int              // of the queue since the last successful call
 	followUpsDue bool             // jobs with `after` may have to run
 	expired      time.Time        // when expired calls were last removed from the queue
-	inPlace      time.Time        // when the state was last found in its place
 	pruneAt      time.Time        // when the next step of pruning may follow; see [worker.upkeep]
 	pruned       int64            // the last pruned answer, as logged; -1 before the first step
 	nextSlot     time.Time        // when the first call that waits for the rate limit or a retry can leave
@@ -56,10 +55,6 @@ type worker struct {
 // expireEvery is the interval at which expired calls are removed from the queue. They are never made,
 // removed or not.
 const expireEvery = time.Minute
-
-// placeEvery is the least interval at which a worker checks that the state is still in its place. The meter
-// checks it before each call, too.
-const placeEvery = time.Second / 20
 
 // newWorker opens the sinks and brings them up to the end of the journal.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
@@ -187,12 +182,8 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		return false, context.Cause(ctx)
 	}
 	w.nextSlot = time.Time{}
-	if time.Since(w.inPlace) >= placeEvery {
-		if err := w.engine.Store.DB.InPlace(); err == nil {
-			w.inPlace = time.Now()
-		} else if !time.Now().Before(w.fullUntil) {
-			return false, err
-		}
+	if err := w.engine.Store.DB.InPlaceLately(); err != nil && !time.Now().Before(w.fullUntil) {
+		return false, err
 	}
 	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err

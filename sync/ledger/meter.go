@@ -75,7 +75,11 @@ type meter struct {
 
 // Reserve implements [outlier.Meter]. A free request reserves nothing.
 func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
-	if err := m.l.db.Room(); err != nil {
+	room := m.l.db.Room
+	if !r.Paid() {
+		room = m.l.db.RoomForFree
+	}
+	if err := room(); err != nil {
 		return nil, err
 	}
 	a := &attempt{l: m.l, p: m.p, ctx: ctx, r: asked{r.Op(), r.Entity(), r.Price()}, params: r.Params().Encode()}

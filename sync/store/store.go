@@ -24,10 +24,11 @@ const (
 type Store struct {
 	dir     string
 	options Options
-	locking sync.Mutex // guards lock and holds once the store is open
+	locking sync.Mutex // guards lock, holds and placed once the store is open
 	lock    *os.File
-	holds   bool // lock is the lock file, and this process holds the folder
-	idle    bool // no process held the folder when it was opened to read
+	holds   bool      // lock is the lock file, and this process holds the folder
+	placed  time.Time // when the state and its lock were found in their place; zero if they were not
+	idle    bool      // no process held the folder when it was opened to read
 	holder  *HeldError
 	space   space
 	file    os.FileInfo // of the SQLite file; nil if it was opened to read
