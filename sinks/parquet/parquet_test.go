@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -60,6 +61,24 @@ func readTable(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatc
 		}
 	}
 	return rows
+}
+
+// TestBoundsAreOfColumnsThatCanExcludeRows: keys, numbers, times, and texts that repeat.
+func TestBoundsAreOfColumnsThatCanExcludeRows(t *testing.T) {
+	want := map[string]bool{
+		"video_id": true, "channel_id": true, "_run_id": true, "view_count": true, "observed_at": true, "is_positive_outlier": true,
+		"title": false, "extra": false,
+	}
+	properties := encoding(schema.Outliers, rowGroup)
+	got := map[string]bool{}
+	for _, f := range schema.Outliers.Stored().Fields() {
+		if _, asked := want[f.Name]; asked {
+			got[f.Name] = properties.StatisticsEnabledFor(f.Name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }
