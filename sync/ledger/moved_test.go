@@ -45,8 +45,10 @@ func TestCallsEndWhenTheStateIsMoved(t *testing.T) {
 			t.Error("the state was looked for again at once, for a call that costs nothing")
 		}
 		time.Sleep(50 * time.Millisecond)
-		if !refused(free) || !refused(free) {
-			t.Error("a free call was made 50 ms after the state was moved")
+		for range 2 {
+			if !refused(free) {
+				t.Error("a free call was made 50 ms after the state was moved")
+			}
 		}
 
 		move("aside", "state.db")
