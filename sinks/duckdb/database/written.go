@@ -12,8 +12,9 @@ import (
 type Write struct{ At, Bytes int64 }
 
 // recordBuffer is the number of entries that DuckDB buffers before it writes them to the log file. By
-// default it writes and syncs the file after each statement.
-const recordBuffer = 2048
+// default it writes and syncs the file after each statement. [DB.Written] fills the buffer with other entries,
+// so a larger one is not better.
+const recordBuffer = 256
 
 // RecordWrites makes DuckDB log its writes to files that are attached from now on. It replaces the log
 // file at record. A log in memory is not an option: when memory is short, DuckDB deadlocks when it logs
