@@ -1,7 +1,6 @@
 package outlier
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -289,58 +288,84 @@ func Empty(op Operation, entity string, body []byte) bool {
 	if op != OpDetails && op != OpComments && op != OpTranscript {
 		return false
 	}
+	d := jx.DecodeBytes(body)
+	members, err := d.ObjIter()
+	if err != nil {
+		return false
+	}
 	empty, seen := false, false
-	err := object(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
-		switch {
+	for members.Next() {
+		none := true
+		switch key := string(members.Key()); {
 		case key == "id":
-			return noOther(d, entity)
+			none = isOrAbsent(d, entity)
 		case key == "ids":
-			return array(d, func(d *jx.Decoder) error { return noOther(d, entity) })
+			none = every(d, func() bool { return isOrAbsent(d, entity) })
 		case key == "items" && !seen:
 			empty, seen = d.Next() == jx.Array, true
-			return array(d, func(d *jx.Decoder) error { return silent(d, op, entity) })
+			none = every(d, func() bool { return silent(d, op, entity) })
+		default:
+			none = d.Skip() == nil
 		}
-		return d.Skip()
-	})
-	return err == nil && empty
-}
-
-// errSomething ends the reading once data was found: most answers have some in their first item.
-var errSomething = errors.New("there is something")
-
-// noOther reads an id, and returns errSomething if it is not entity.
-func noOther(d *jx.Decoder, entity string) error {
-	var id string
-	if err := text(d, &id); err != nil || id != "" && id != entity {
-		return cmp.Or(err, errSomething)
+		if !none {
+			return false
+		}
 	}
-	return nil
+	return members.Err() == nil && empty
 }
 
-// silent reads an item of a transcript that has no word, and returns errSomething for any other item.
-func silent(d *jx.Decoder, op Operation, entity string) error {
+// every reports whether f is true for every element of the next array in d, up to the first one for which it
+// is not. Another value is skipped.
+func every(d *jx.Decoder, f func() bool) bool {
+	if d.Next() != jx.Array {
+		return d.Skip() == nil
+	}
+	elements, err := d.ArrIter()
+	if err != nil {
+		return false
+	}
+	for elements.Next() {
+		if !f() {
+			return false
+		}
+	}
+	return elements.Err() == nil
+}
+
+// isOrAbsent reads an id, and reports whether it is that of the entity or absent.
+func isOrAbsent(d *jx.Decoder, entity string) bool {
+	var id string
+	return text(d, &id) == nil && (id == "" || id == entity)
+}
+
+// silent reads an item, and reports whether it is that of a transcript without a word.
+func silent(d *jx.Decoder, op Operation, entity string) bool {
 	if op != OpTranscript || d.Next() != jx.Object {
-		return errSomething
+		return false
+	}
+	members, err := d.ObjIter()
+	if err != nil {
+		return false
 	}
 	said := false // whether the transcript is present and empty
-	err := d.Obj(func(d *jx.Decoder, key string) error {
-		switch {
+	for members.Next() {
+		none := true
+		switch key := string(members.Key()); {
 		case key == "id":
-			return noOther(d, entity)
+			none = isOrAbsent(d, entity)
 		case key == "events" && d.Next() == jx.Array:
 			said = true
-			return d.Arr(func(*jx.Decoder) error { return errSomething })
+			none = every(d, func() bool { return false })
 		case key == "transcript" && d.Next() == jx.String:
+			said = true
 			words, err := d.Str()
-			if said = true; err != nil || strings.TrimSpace(words) != "" {
-				return cmp.Or(err, errSomething)
-			}
-			return nil
+			none = err == nil && strings.TrimSpace(words) == ""
+		default:
+			none = d.Skip() == nil
 		}
-		return d.Skip()
-	})
-	if err == nil && !said {
-		err = errSomething
+		if !none {
+			return false
+		}
 	}
-	return err
+	return members.Err() == nil && said
 }
