@@ -288,6 +288,8 @@ func Empty(op Operation, entity string, body []byte) bool {
 	if op != OpDetails && op != OpComments && op != OpTranscript {
 		return false
 	}
+	// Iterators, because most answers have data in their first item: a callback could end the reading there only
+	// with an error, to which jx adds a stack trace.
 	d := jx.DecodeBytes(body)
 	members, err := d.ObjIter()
 	if err != nil {

@@ -115,9 +115,9 @@ func (s *Sink) saveCopies() error {
 	return os.Rename(temp, s.options.copiesPath())
 }
 
-// checkPrivate forgets the copies if the private file, which is about to be attached, is not as this instance
-// left it or, if it has not had it yet, as the last one did that recorded its writes. Then another instance
-// wrote to it and was killed or discarded, so the record of its writes is lost.
+// checkPrivate forgets the copies if the private file, which is about to be attached, was changed since this
+// instance detached it or, before that, since its writes were last noted: an instance wrote to it and was
+// killed or discarded, so the record of its writes is lost.
 func (s *Sink) checkPrivate() error {
 	if s.copies == nil {
 		return nil
@@ -141,8 +141,8 @@ func (s *Sink) detach(ctx context.Context) error {
 	return nil
 }
 
-// settle detaches the private file, notes what DuckDB has written to it since the last time and closes the
-// instance: its memory and the record of its writes grow the longer it runs.
+// settle detaches the private file, notes what the instance has written to it and closes the instance: its
+// memory and the record of its writes grow the longer it runs.
 func (s *Sink) settle(ctx context.Context) error {
 	if err := s.detach(ctx); err != nil {
 		return err

@@ -35,9 +35,9 @@ const page = 64 << 10
 // ignores statistics of files with other names.
 const CreatedBy = "outlierd version 1"
 
-// encoding returns the writer's properties for a table. Smallest and largest values are stored of columns for
-// which they can tell a reader that a row group has nothing it looks for. Of texts that are all different, such
-// as titles and comments, they tell nothing, and finding them takes a twentieth of the time of encoding.
+// encoding returns the writer's properties for a table. Smallest and largest values are stored for columns
+// where a reader can skip a row group because of them. For texts that are all different, such as titles and
+// comments, they exclude nothing, and finding them takes a twentieth of the time of encoding.
 func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	properties := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd),
