@@ -49,7 +49,6 @@ var mayImport = map[string][]string{
 	"sync/load": {"excerpt", "outlier", "schema", "sinks", "sync/journal", "sync/ops", "sync/runs", "sync/state", "sync/store"},
 	"sync/engine": {"outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/load",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
-	"sync/scale":               {"outlier", "schema", "sync/facts", "sync/job", "sync/plan"},
 	"sync/backup":              {"sync/state"},
 	"sync/check":               {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
 	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/load", "sync/runs", "sync/store"},
