@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/mail"
@@ -64,6 +63,8 @@ type Target struct {
 	Body    string            // of a webhook: a text/template; "" for the format's own body
 	Command []string          // program and arguments
 	Mail    Mail
+
+	HeaderSecrets []Secret // what of the values of Headers no message may show
 
 	Events []string // events to send; empty for the default
 
@@ -206,16 +207,42 @@ func (b *builder) webhook(t *Target, n *yamltree.Node) {
 			e.Key.Refuse("cannot be set: use the name of a header other than %s", strings.Join(ownHeaders, ", "))
 		case strings.ContainsFunc(value, unicode.IsControl):
 			e.Value.Refuse("has a line break or a control character")
+		case name == "Content-Type" && (t.As != AsJSON || t.Body == ""):
+			e.Key.Refuse("can only be set with as: json and a body, whose type it declares")
 		default:
 			t.Headers[name] = Secret{&value}
+			t.HeaderSecrets = append(t.HeaderSecrets, secretsOf(name, e.Value)...)
 		}
 	}
+}
+
+// secretName matches the names of headers whose values are secrets.
+var secretName = lazyregexp.New(`(?i)auth|cookie|credential|key|passw|secret|session|signature|token`)
+
+// shortestSecret is the shortest value of a header that is hidden in messages, in characters. A shorter one
+// protects nothing, and would make numbers in messages unreadable.
+const shortestSecret = 4
+
+// secretsOf returns the secrets in the value of a header: none unless the value comes from a variable or a
+// file, or the name says that it is one.
+func secretsOf(name string, value *yamltree.Node) (all []Secret) {
+	if !secretName().MatchString(name) && !strings.Contains(value.Raw, "${") {
+		return nil
+	}
+	whole := value.TextOr("")
+	_, credentials, _ := strings.Cut(whole, " ") // an answer may quote them without "Bearer"
+	for _, text := range []string{whole, credentials} {
+		if len(text) >= shortestSecret {
+			all = append(all, Secret{&text})
+		}
+	}
+	return all
 }
 
 var headerName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
 // ownHeaders are the headers that are set for every request.
-var ownHeaders = []string{"Content-Length", "Content-Type", "Host", "Idempotency-Key", "Transfer-Encoding"}
+var ownHeaders = []string{"Content-Length", "Host", "Idempotency-Key", "Transfer-Encoding"}
 
 // formatOf returns the format that a host is known to accept.
 func formatOf(host string) string {
@@ -335,11 +362,11 @@ func (c *Config) TargetNamed(name string) (*Target, error) {
 	return nil, fmt.Errorf("notify has no target %q: the targets are %s", name, strings.Join(names, ", "))
 }
 
-// Secrets returns the texts of the target that no log and no error may show: its address, the values of
-// its headers and its password.
+// Secrets returns the texts of the target that no log and no error may show: its address, its password, and
+// the values of headers that are secrets.
 func (t *Target) Secrets() []string {
 	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
-	for value := range maps.Values(t.Headers) {
+	for _, value := range t.HeaderSecrets {
 		all = append(all, value.Reveal())
 	}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })

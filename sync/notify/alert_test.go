@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"outlierd/sync/job"
 	"outlierd/sync/store"
 	"outlierd/testenv"
 )
@@ -84,6 +88,52 @@ func TestAlertSendsEachNewRowOnce(t *testing.T) {
 		t.Errorf("log, want an error about the missing column:\n%s", log)
 	}
 	w.close()
+}
+
+// TestNumbersArriveAsTheyWere sends a row of an alert to a target for programs, to one for people, and by a template.
+func TestNumbersArriveAsTheyWere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `alerts: {rival-hit: {key: video_id, sql: select 1, notify: [hook, other]}}`)
+		w.config.Target("other").As = job.AsSlack
+		var rows []string
+		a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
+			return rows, nil
+		}}
+		got := map[string]string{}
+		deliver := func(id string) {
+			rows = []string{`{"video_id":"` + id + `","title":"A hit","channel_title":"Rival","view_count":2434094,
+				"average_views_ratio":28.888888888888889,"z_score":5.25,"share":0.012345,"big_id":9007199254740993,"year":2026,
+				"total":1234567.0,"tags":["<a>",1e400],"nothing":null}`}
+			a.Evaluate(t.Context())
+			w.deliverer(func(_ http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				got[r.URL.Hostname()] = string(body)
+			}).Flush(t.Context())
+		}
+		deliver("first")
+		deliver("second")
+		for _, want := range []string{`"view_count":2434094,`, `"average_views_ratio":28.888888888888889,`, `"big_id":9007199254740993,`,
+			`"z_score":5.25`, `"nothing":null`} {
+			if !strings.Contains(got["hook.example"], want) {
+				t.Errorf("programs got %s, want %s", got["hook.example"], want)
+			}
+		}
+		if text := got["other.example"]; !strings.Contains(text, `A hit (29× the channel's average, big id: 9007199254740993, `+
+			`channel title: Rival, share: 0.012, tags: [\"\u0026lt;a\u0026gt;\",1e400], total: 1,234,567, video id: second, `+
+			`2,434,094 views, year: 2026, z-score 5.2)`) {
+			t.Errorf("people got %s", text)
+		}
+		w.config.Target("other").Body = `{{range .Rows}}{{.Values.view_count}} {{printf "%.1f" .Values.average_views_ratio}} ` +
+			`{{if gt .Values.z_score 5.0}}{{json .Values.big_id}}{{end}} {{.Values.total}}{{end}}`
+		deliver("third")
+		if text := got["other.example"]; !strings.Contains(text, `"2434094 28.9 9007199254740993 1234567"`) {
+			t.Errorf("by a template people got %s", text)
+		}
+		w.close()
+	})
 }
 
 // A result with more rows than may wait is logged once, and not for each event that it displaces.

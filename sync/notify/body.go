@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -49,21 +51,23 @@ func write(t *job.Target, e Event) (message, error) {
 		return jsonMessage(e, nil)
 	}
 	body, err := fill(t.Body, e, nothing)
-	m := message{body: []byte(body), contentType: "text/plain; charset=utf-8"}
-	if err == nil && wantsJSON(body) {
-		if m.contentType = "application/json"; !json.Valid(m.body) {
-			err = errors.New("the body is not JSON: write values as {{json .Title}}")
-		}
+	m := message{body: []byte(body), contentType: "application/json"}
+	if declared, is := t.Headers["Content-Type"]; is {
+		m.contentType = declared.Reveal()
+	}
+	if err == nil && isJSON(m.contentType) && !json.Valid(m.body) {
+		err = errors.New("the body is not JSON: write values as {{json .Title}}, " +
+			"or declare another type: headers: {Content-Type: text/plain}")
 	}
 	return m, err
 }
 
 func nothing(s string) string { return s }
 
-// wantsJSON reports whether a template is one of a JSON body.
-func wantsJSON(body string) bool {
-	body = strings.TrimSpace(body)
-	return strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")
+// isJSON reports whether a type of content is JSON.
+func isJSON(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
 func jsonMessage(v any, err error) (message, error) {
@@ -150,10 +154,7 @@ func fill(body string, e Event, escape func(string) string) (string, error) {
 	for _, r := range e.Rows {
 		shown := Row{Title: escape(r.Title), Link: r.Link, Values: map[string]any{}}
 		for name, value := range r.Values {
-			if text, ok := value.(string); ok {
-				value = escape(text)
-			}
-			shown.Values[name] = value
+			shown.Values[name] = templateValue(value, escape)
 		}
 		f.Rows = append(f.Rows, shown)
 	}
@@ -163,6 +164,27 @@ func fill(body string, e Event, escape func(string) string) (string, error) {
 	}
 	return out.String(), nil
 }
+
+// templateValue returns a value of a row for templates, which can print, format and compare numbers.
+func templateValue(value any, escape func(string) string) any {
+	switch v := value.(type) {
+	case string:
+		return escape(v)
+	case json.Number:
+		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return decimal(f)
+		}
+	}
+	return value
+}
+
+// decimal is a number with a fraction, which prints without an exponent.
+type decimal float64
+
+func (d decimal) String() string { return strconv.FormatFloat(float64(d), 'f', -1, 64) }
 
 func parseBody(body string) (*template.Template, error) {
 	parsed, err := template.New("body").Option("missingkey=zero").Funcs(template.FuncMap{"json": asJSON}).Parse(body)
@@ -193,23 +215,37 @@ func templateError(err error) error {
 	return err
 }
 
-// CheckBody returns what is wrong with the template of a webhook's body. It executes the template
-// for events with and without rows, whose titles have all characters that could be markup.
+// CheckBody returns what is wrong with the template of a webhook's body. It executes the template for
+// events as they are delivered: with and without rows, with titles that have all characters that could be
+// markup, with large numbers, and with values that are missing.
 func CheckBody(t *job.Target) error {
 	if t.Body == "" {
 		return nil
 	}
 	const title = "\"quoted\" \\ {{.Job}} {} \n <!channel> @everyone"
-	row := Row{
-		Title: title, Link: "https://video.example/1",
-		Values: map[string]any{"title": title, "z_score": json.Number("5.5")},
+	quoted, err := asJSON(title)
+	if err != nil {
+		return err
+	}
+	alert := Event{ID: "1", Kind: Alert, Alert: "breakout", Title: title}
+	for _, found := range []string{
+		`{"video_id": "dQw4w9WgXcQ", "title": ` + quoted + `, "channel_title": ` + quoted + `,
+			"view_count": 9007199254740993, "average_views_ratio": 28.888888888888889, "z_score": 5.5}`,
+		`{"video_id": null, "title": null, "channel_title": null,
+			"view_count": null, "average_views_ratio": null, "z_score": null}`,
+	} {
+		row, err := readRow(found, nil)
+		if err != nil {
+			return err
+		}
+		alert.Rows = append(alert.Rows, row.row)
 	}
 	for _, e := range []Event{
 		{
 			ID: "0", Kind: Failed, Job: "coffee", Run: "r", Title: title, Text: title,
 			Counts: map[string]int64{"credits": 2},
 		},
-		{ID: "1", Kind: Alert, Alert: "breakout", Title: title, Rows: []Row{row, row}},
+		alert,
 		{ID: "2", Kind: Test, Title: title},
 	} {
 		if _, err := write(t, e); err != nil {

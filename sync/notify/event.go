@@ -1,12 +1,15 @@
 package notify
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -65,7 +68,16 @@ type Event struct {
 type Row struct {
 	Title  string         `json:"title"`
 	Link   string         `json:"link,omitempty"` // an address of http or https
-	Values map[string]any `json:"values"`         // all columns, as JSON has them
+	Values map[string]any `json:"values"`         // all columns; numbers are of type [json.Number]
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. It keeps numbers as they were written: a float64 has 53 bits,
+// which is less than an id may have.
+func (r *Row) UnmarshalJSON(text []byte) error {
+	type row Row
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode((*row)(r))
 }
 
 // Limits of an event. Longer values are truncated.
@@ -103,14 +115,14 @@ func cleanValue(value any, line func(string) string) any {
 	switch v := value.(type) {
 	case string:
 		return line(v)
-	case nil, bool, json.Number, float64, int64:
+	case nil, bool, json.Number:
 		return v
 	}
-	text, err := json.Marshal(value)
+	text, err := asJSON(value)
 	if err != nil { // a value that came from JSON can be encoded again
 		return line(fmt.Sprint(value))
 	}
-	return line(string(text))
+	return line(text)
 }
 
 // plain removes invisible characters: control characters other than line breaks, and marks that
@@ -160,17 +172,62 @@ func (e *Event) about(shown func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// values lists the columns of a row, except its title and its link.
+// values lists the columns of a row for people, except its title and its link.
 func (r *Row) values() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		value := r.Values[name]
-		if value == nil || name == "title" || name == "link" {
-			continue
+		if value := r.Values[name]; value != nil && name != "title" && name != "link" {
+			all = append(all, describeValue(strings.ToLower(name), value))
 		}
-		all = append(all, fmt.Sprintf("%s %v", name, value))
 	}
 	return strings.Join(all, ", ")
+}
+
+// phrases have the numbers of the published tables that people know by another name than the column's.
+var phrases = map[string]string{
+	"view_count": "%s views", "like_count": "%s likes", "comment_count": "%s comments",
+	"channel_subscribers": "%s subscribers", "subscriber_count": "%s subscribers",
+	"average_views_ratio": "%s× the channel's average", "z_score": "z-score %s", "duration": "%s s long",
+}
+
+// describeValue returns a column and its value for people: "2,434,094 views" or "channel title: Rival".
+func describeValue(name string, value any) string {
+	words := strings.TrimSpace(strings.ReplaceAll(name, "_", " "))
+	number, isNumber := value.(json.Number)
+	switch phrase := phrases[name]; {
+	case !isNumber:
+		return fmt.Sprintf("%s: %v", words, value)
+	case words == "id" || strings.HasSuffix(words, " id"):
+		return fmt.Sprintf("%s: %s", words, number) // an id is no quantity
+	case phrase != "":
+		return fmt.Sprintf(phrase, roundNumber(number))
+	}
+	return fmt.Sprintf("%s: %s", words, roundNumber(number))
+}
+
+// roundNumber returns a number for people: two digits of a fraction are enough, and thousands are separated.
+func roundNumber(n json.Number) string {
+	digits := n.String()
+	if strings.ContainsAny(digits, ".eE") {
+		f, err := n.Float64()
+		switch size := math.Abs(f); {
+		case err != nil || size >= 1e15:
+			return digits
+		case size >= 10 || f == math.Trunc(f):
+			digits = strconv.FormatFloat(f, 'f', 0, 64)
+		case size >= 1:
+			return strconv.FormatFloat(f, 'f', 1, 64)
+		default:
+			return strconv.FormatFloat(f, 'g', 2, 64)
+		}
+	}
+	if len(strings.TrimPrefix(digits, "-")) <= 4 {
+		return digits // such as a year
+	}
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // Sample returns the event that `outlierd notify test` sends.

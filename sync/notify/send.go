@@ -86,23 +86,30 @@ func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	return withoutSecrets(err, t)
 }
 
-// withoutSecrets returns err, or an error without the target's secrets if its text has one.
+// withoutSecrets returns err, or an error without the target's secrets if its text has one. What the answer
+// says about the next attempt stays.
 func withoutSecrets(err error, t *job.Target) error {
 	if err == nil {
 		return nil
 	}
+	hide := func(text string) string {
+		for _, secret := range t.Secrets() {
+			text = strings.ReplaceAll(text, secret, "********")
+		}
+		return text
+	}
 	if part, ok := errors.AsType[*PartError](err); ok {
 		return &PartError{Left: part.Left, Err: withoutSecrets(part.Err, t)}
 	}
-	text := err.Error()
-	clean := text
-	for _, secret := range t.Secrets() {
-		clean = strings.ReplaceAll(clean, secret, "********")
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		clean := *refused
+		clean.Answer = hide(refused.Answer)
+		return &clean
 	}
-	if clean == text {
-		return err
+	if clean := hide(err.Error()); clean != err.Error() {
+		return errors.New(clean)
 	}
-	return errors.New(clean)
+	return err
 }
 
 func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
@@ -114,13 +121,13 @@ func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
 	if err != nil {
 		return errors.New("the address cannot be used") // the error of net/http would quote it
 	}
+	r.Header.Set("Content-Type", m.contentType)
 	for name, value := range m.headers {
 		r.Header.Set(name, value)
 	}
 	for name, value := range t.Headers {
 		r.Header.Set(name, value.Reveal())
 	}
-	r.Header.Set("Content-Type", m.contentType)
 	r.Header.Set("Idempotency-Key", e.ID)
 	return s.do(r, t.Host)
 }
@@ -149,14 +156,20 @@ func (s *Sender) do(r *http.Request, host string) error {
 	if answer.StatusCode/100 == 2 {
 		return nil
 	}
-	wait, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-	if err != nil || wait < 0 {
-		wait = 0
-	}
 	return &RefusedError{
 		Host: host, Status: answer.StatusCode, Answer: excerpt.Runes(oneLine(strings.ToValidUTF8(string(said), "")), 120),
-		After: min(time.Duration(wait)*time.Second, maxBackoff),
+		After: retryAfter(answer.Header.Get("Retry-After")),
 	}
+}
+
+// retryAfter reads a Retry-After header, which has seconds or a date.
+func retryAfter(text string) (wait time.Duration) {
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = max(0, time.Until(at))
+	}
+	return min(wait, maxBackoff)
 }
 
 // maxBackoff is the maximum time between two attempts.

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -275,17 +276,63 @@ func TestCommandReadsTheEventFromStandardInput(t *testing.T) {
 }
 
 func TestTemplatesAreCheckedBeforeTheyAreUsed(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"text": {{json .Title}}, "n": {{.Counts.credits}}}`:             "",
-		`{{.Event}} {{.Title}}{{range .Rows}} {{.Values.z_score}}{{end}}`: "",
-		`{"text": "{{.Title}}"}`:                                          "the body is not JSON: write values as {{json .Title}}",
-		"a\n{{.Titel}}":                                                   "line 2: <.Titel>: can't evaluate field Titel in type notify.fields",
-		"{{.Title":                                                        "line 1: unclosed action",
+	const notJSON = "the body is not JSON: write values as {{json .Title}}, or declare another type: headers: {Content-Type: text/plain}"
+	for _, c := range []struct{ declared, body, want string }{
+		{"", `{"text": {{json .Title}}, "n": {{.Counts.credits}}, "ids": [{{range .Rows}}{{json .Values.view_count}},{{end}}0]}`, ""},
+		{"text/plain", `[{{.Event}}] {{.Title}}{{range .Rows}} {{.Values.z_score}}{{end}}`, ""},
+		{"text/plain", `{{.Title}}`, ""},
+		{"application/cloudevents+json; charset=utf-8", `{{.Title}}`, notJSON},
+		{"", `{{.Title}}`, notJSON},
+		{"", `{"text": "{{.Title}}"}`, notJSON},
+		{"", `[{{range .Rows}}{{.Values.view_count}},{{end}}0]`, notJSON}, // it may be NULL
+		{"", "a\n{{.Titel}}", "line 2: <.Titel>: can't evaluate field Titel in type notify.fields"},
+		{"", "{{.Title", "line 1: unclosed action"},
 	} {
-		err := CheckBody(&job.Target{Kind: job.TargetWebhook, As: job.AsJSON, Body: body})
-		if got := errText(err); got != want {
-			t.Errorf("%s: got %q, want %q", body, got, want)
+		target := targetOf(t, `{webhook: "https://hook.example"}`)
+		if c.declared != "" {
+			target = targetOf(t, `{webhook: "https://hook.example", body: x, headers: {content-type: "`+c.declared+`"}}`)
 		}
+		target.Body = c.body
+		if got := errText(CheckBody(target)); got != c.want {
+			t.Errorf("%s as %q: got %q, want %q", c.body, c.declared, got, c.want)
+		}
+	}
+}
+
+// A title that looks like JSON is text where the target says so.
+func TestBodyHasTheDeclaredType(t *testing.T) {
+	for headers, want := range map[string]string{"": "application/json", `, headers: {Content-Type: "text/x-mine"}`: "text/x-mine"} {
+		address, got := receiver(t, http.StatusOK)
+		body := "{{json .Title}}"
+		if headers != "" {
+			body = "{{.Title}}"
+		}
+		e := Event{ID: "1", Kind: Test, Title: "[MV] Espresso (Live)"}
+		if err := sender().Send(t.Context(), targetOf(t, `{webhook: "`+address+`", body: "`+body+`"`+headers+`}`), e); err != nil {
+			t.Fatal(err)
+		}
+		if r := (*got)[0]; r.header.Get("Content-Type") != want || !strings.Contains(r.body, e.Title) {
+			t.Errorf("got %q of type %q, want the title as %q", r.body, r.header.Get("Content-Type"), want)
+		}
+	}
+}
+
+// Only secrets are hidden in errors, and the time of the next attempt is kept.
+func TestOnlySecretsAreHidden(t *testing.T) {
+	address, _ := receiver(t, http.StatusTooManyRequests)
+	for headers, want := range map[string]string{
+		`{Priority: "4", X-Source: answered}`: "127.0.0.1 answered 429 Too Many Requests: said CANARY-4711 [31mred",
+		`{Authorization: "Bearer ${SECRET}"}`: "127.0.0.1 answered 429 Too Many Requests: said ******** [31mred",
+		`{X-Api-Key: CANARY-4711}`:            "127.0.0.1 answered 429 Too Many Requests: said ******** [31mred",
+	} {
+		err := sender().Send(t.Context(), targetOf(t, `{webhook: "`+address+`", headers: `+headers+`}`), breakout())
+		refused, is := errors.AsType[*RefusedError](err)
+		if errText(err) != want || !is || refused.After != 120*time.Second {
+			t.Errorf("%s: got %+v, want %s, and 120 s", headers, err, want)
+		}
+	}
+	if got := retryAfter(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)); got < 59*time.Minute || got > time.Hour {
+		t.Errorf("a date in an hour is %v", got)
 	}
 }
 
