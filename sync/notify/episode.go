@@ -47,7 +47,6 @@ type condition struct {
 	holds    bool
 	instance string // distinguishes one time that it holds from the next; "" if it ends in between
 	lasting  bool   // one event for each instance, also if it ends in between, and none for its end
-	baseline bool   // no event for what holds at the first check
 	title    string
 	text     string
 	over     string // the title of the event of its end
@@ -72,8 +71,6 @@ func (c condition) step(last, now string) (begins, ends bool, next string) {
 		}
 	}
 	switch {
-	case c.baseline && last == "":
-		return false, false, instance
 	case c.holds && last != instance:
 		return true, false, instance
 	case !c.holds && last != "" && !c.lasting:

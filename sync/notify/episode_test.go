@@ -83,24 +83,22 @@ func TestOneEventPerInstanceOfACondition(t *testing.T) {
 		instance string
 	}
 	for _, c := range []struct {
-		name              string
-		lasting, baseline bool
-		checks            []check
-		want              string
+		name    string
+		lasting bool
+		checks  []check
+		want    string
 	}{
-		{"refusals", false, false, []check{
+		{"refusals", false, []check{
 			{false, ""}, {true, "a"}, {true, "a"}, {false, ""}, {false, ""}, {true, "b"}, {true, "c"},
 		}, "- begins - ends - begins begins"},
-		{"disk", false, false, []check{{true, ""}, {true, ""}, {false, ""}, {true, ""}}, "begins - ends begins"},
-		{"budget", true, false, []check{
+		{"disk", false, []check{{true, ""}, {true, ""}, {false, ""}, {true, ""}}, "begins - ends begins"},
+		{"budget", true, []check{
 			{false, "11"}, {true, "11"}, {false, "11"}, {true, "11"}, {true, "12"},
 		}, "- begins - - begins"},
-		{"drift", true, true, []check{{true, "3"}, {true, "3"}, {true, "4"}}, "- - begins"},
-		{"first drift", true, true, []check{{false, "0"}, {true, "1"}}, "- begins"},
 	} {
 		last, got := "", ""
 		for i, now := range c.checks {
-			state := condition{holds: now.holds, instance: now.instance, lasting: c.lasting, baseline: c.baseline}
+			state := condition{holds: now.holds, instance: now.instance, lasting: c.lasting}
 			begins, ends, next := state.step(last, fmt.Sprint("at ", i))
 			switch last = next; {
 			case begins && ends:

@@ -160,7 +160,8 @@ func (w *Watcher) Refused(why string) {
 // Check notifies the targets of conditions that have changed and are not about one job.
 func (w *Watcher) Check(s *state.Store) error {
 	all, err := w.conditions(s)
-	if err != nil {
+	drift, driftErr := s.Journal.Drift()
+	if err := errors.Join(err, driftErr); err != nil {
 		return fmt.Errorf("check conditions for notifications: %w", err)
 	}
 	return s.DB.Update(func(tx *store.Tx) error {
@@ -169,8 +170,42 @@ func (w *Watcher) Check(s *state.Store) error {
 				return err
 			}
 		}
-		return nil
+		return w.checkDrift(tx, drift)
 	})
+}
+
+// checkDrift notifies of each new difference in answers. Those that were known when the job file first had a
+// target have no event. The differences are compared only if their number has changed.
+func (w *Watcher) checkDrift(tx *store.Tx, known []journal.Drift) error {
+	last, _, err := lastState(tx, string(SchemaDrift))
+	if now := strconv.Itoa(len(known)); err != nil || now == last {
+		return err
+	} else if err := setState(tx, string(SchemaDrift), now); err != nil {
+		return err
+	}
+	var events []Event
+	for _, d := range known {
+		subject := strings.Join([]string{string(SchemaDrift), string(d.Op), d.Path, d.Problem}, "/")
+		if before, _, err := lastState(tx, subject); err != nil {
+			return err
+		} else if before != "" {
+			continue
+		}
+		if err := setState(tx, subject, "known"); err != nil {
+			return err
+		}
+		events = append(events, Event{ID: idOf(subject), Kind: SchemaDrift, Time: tx.Now(),
+			Title: "The service's answers have changed",
+			Text:  fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.", d.Op, d.Path, d.Problem)})
+	}
+	if last == "" {
+		return nil
+	}
+	if rest := len(events) - MaxRows; rest > 0 { // so that one strange answer does not displace all other events
+		events = events[:MaxRows+1]
+		events[MaxRows].Text = fmt.Sprintf("There are %d more differences. `outlierd schema drift` lists all.", rest)
+	}
+	return w.outbox.put(tx, w.fileTargets(), events...)
 }
 
 // check puts the event of a condition in the outbox if it has begun or ended, and records its state.
@@ -209,17 +244,16 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	low, err := w.budgetLow(s)
 	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
 	sinks, sinksErr := w.sinks(s)
-	drift, driftErr := w.drift(s)
 	roomErr := s.DB.Room()
 	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
 	if isFull {
 		roomErr = nil
 	}
-	if err := errors.Join(err, blockErr, sinksErr, driftErr, roomErr); err != nil {
+	if err := errors.Join(err, blockErr, sinksErr, roomErr); err != nil {
 		return nil, err
 	}
 	refused := block != nil && (block.Until.IsZero() || block.Until.After(time.Now()))
-	all := []condition{low, drift, {
+	all := []condition{low, {
 		kind: KeyRefused, holds: refused,
 		title: "The service refused the key", over: "The key is no longer refused",
 	}, {
@@ -227,11 +261,11 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 		title: "The disk is nearly full, and nothing is bought", over: "The disk has space again",
 	}}
 	if refused {
-		all[2].instance = strconv.FormatInt(store.Micros(block.Since), 10)
-		all[2].text = block.Reason + "\nNo call is made until the key is replaced, or until `outlierd budget resume`."
+		all[1].instance = strconv.FormatInt(store.Micros(block.Since), 10)
+		all[1].text = block.Reason + "\nNo call is made until the key is replaced, or until `outlierd budget resume`."
 	}
 	if isFull {
-		all[3].text = full.Error()
+		all[2].text = full.Error()
 	}
 	return append(append(all, w.file()), sinks...), nil
 }
@@ -282,24 +316,5 @@ func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	c.holds = left*lowShare < *most
 	c.text = fmt.Sprintf("%d of %d credits are left in the billing cycle from %s. `outlierd budget` shows "+
 		"where they went.", left, *most, c.instance)
-	return c, err
-}
-
-// drift returns the condition of new differences in answers. Each has one event, except those that were
-// known when the job file first had a target.
-func (w *Watcher) drift(s *state.Store) (condition, error) {
-	known, err := s.Journal.Drift()
-	c := condition{
-		kind: SchemaDrift, holds: len(known) > 0, instance: strconv.Itoa(len(known)), lasting: true, baseline: true,
-		title: "The service's answers have changed",
-	}
-	var newest journal.Drift
-	for _, d := range known {
-		if d.First.After(newest.First) {
-			newest = d
-		}
-	}
-	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.",
-		newest.Op, newest.Path, newest.Problem)
 	return c, err
 }

@@ -140,6 +140,44 @@ func TestSupersededRunHasNoSecondEvent(t *testing.T) {
 	})
 }
 
+// TestEachDifferenceOfAnswersHasAnEvent, but not those that were known before, and not hundreds at once.
+func TestEachDifferenceOfAnswersHasAnEvent(t *testing.T) {
+	w := newWorld(t, "")
+	check := func(want int, paths ...string) {
+		t.Helper()
+		w.update(func(tx *store.Tx) error {
+			for _, path := range paths {
+				seen := []journal.Drift{{Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now()}}
+				if _, err := journal.NoteDrift(tx, seen, time.Now().UnixNano()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 2 { // the second check finds no change
+			if err := w.watcher.Check(w.state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(w.events("hook")); got != want {
+			t.Errorf("%d events after %d differences, want %d", got, len(paths), want)
+		}
+	}
+	check(0, "known.before")
+	check(2, "a.b", "a.c")
+	check(2, "a.b")
+	var many []string
+	for i := range 2 * MaxRows {
+		many = append(many, fmt.Sprint("many.", i))
+	}
+	check(2+MaxRows+1, many...)
+	if e := w.events("hook"); !strings.Contains(e[0].Text, "a.b") || !strings.Contains(e[1].Text, "a.c") ||
+		!strings.Contains(e[len(e)-1].Text, fmt.Sprint(MaxRows, " more differences")) {
+		t.Errorf("events %+v, want one of each difference, and the number of the rest", e)
+	}
+	w.close()
+}
+
 func TestOneEventPerEpisodeOfAWholeFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "budget: {per_month: 100}\n")
