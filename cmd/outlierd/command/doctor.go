@@ -179,15 +179,21 @@ func (c *checkup) zone() {
 		c.config.Timezone)
 }
 
-// folders checks the folders that the program writes to.
+// folders checks the folders that the program writes to. A state folder that does not exist yet is created in
+// the data folder.
 func (c *checkup) folders() {
-	for _, folder := range []string{c.config.Data, filepath.Join(c.config.Data, "state")} {
+	for _, folder := range []string{c.config.Data, stateFolder(c.config)} {
 		name := "data folder"
 		if folder != c.config.Data {
-			name = "state folder"
+			if name = "state folder"; missing(folder) {
+				continue
+			}
 		}
 		there := existing(folder)
-		err := errors.Join(tryFolder(there), c.writable(folder))
+		err := tryFolder(there)
+		if err == nil {
+			err = c.writable(folder)
+		}
 		switch {
 		case errors.Is(err, errNoLocks):
 			c.fail(name, "use a local disk, or mount the network file system with locks", "%v", err)

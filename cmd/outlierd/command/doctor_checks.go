@@ -29,7 +29,7 @@ import (
 	"outlierd/sync/store"
 )
 
-var errNoLocks = errors.New("the file system has no locks")
+var errNoLocks = errors.New("a file cannot be locked")
 
 // tryFolder writes a file, syncs it, and locks it in both ways in which the state is locked. It unlinks
 // the file first, so that a kill leaves none.
@@ -48,10 +48,12 @@ func tryFolder(folder string) (err error) {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	whole := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB),
-		unix.FcntlFlock(file.Fd(), unix.F_SETLK, &whole)); err != nil {
-		return fmt.Errorf("lock a file in %s: %w: %w", folder, errNoLocks, err)
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	}
+	if err != nil {
+		return fmt.Errorf("%w in %s: %w", errNoLocks, folder, err)
 	}
 	return nil
 }
