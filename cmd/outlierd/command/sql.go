@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,10 @@ func (o *options) askBy(ctx context.Context, config *job.Config, text string, ru
 	}
 	var p term.Printer
 	err := run(ctx, path, text, func(columns []string) (err error) {
+		if o.output == "table" && slices.Equal(columns, []string{"explain_key", "explain_value"}) {
+			p = term.NewPlan(o.world.out)
+			return nil
+		}
 		p, err = o.printer(columns)
 		return err
 	}, func(values []any) error { return p.Row(values) })

@@ -52,6 +52,23 @@ func OneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// planPrinter writes the last column of each row as it is drawn, over several lines.
+type planPrinter struct{ w io.Writer }
+
+// NewPlan returns a printer of the rows of EXPLAIN for people.
+func NewPlan(w io.Writer) Printer { return planPrinter{w} }
+
+func (p planPrinter) Row(values []any) error {
+	for line := range strings.Lines(Raw(values[len(values)-1])) {
+		if _, err := fmt.Fprintln(p.w, Plain(strings.TrimRight(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p planPrinter) Close() error { return nil }
+
 // csvPrinter writes values unchanged, except to a terminal.
 type csvPrinter struct {
 	*csv.Writer

@@ -27,14 +27,14 @@ func Spool(
 		if err != nil {
 			return err
 		}
-		rows, err := spool(ctx, conn, "FROM temp.result", len(fields))
+		rows, err := spool(ctx, conn, readable("FROM temp.result", fields), len(fields))
 		if err != nil {
 			return err
 		}
 		if err := columns(fields, rows); err != nil {
 			return err
 		}
-		return readSpooled(ctx, conn, rows, row)
+		return readSpooled(ctx, conn, fields, rows, row)
 	})
 }
 

@@ -44,7 +44,8 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		if got.Columns, err = view(limited, conn, sql); err != nil {
 			return err
 		}
-		return read(limited, conn, fmt.Sprintf("FROM temp.result LIMIT %d", f.Limit+1), nil, func(values []any) error {
+		some := fmt.Sprintf("%s LIMIT %d", readable("FROM temp.result", got.Columns), f.Limit+1)
+		return read(limited, conn, some, nil, func(values []any) error {
 			if got.More = len(got.Rows) == f.Limit; got.More {
 				return nil
 			}

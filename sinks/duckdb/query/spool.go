@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"outlierd/lazyregexp"
+	"outlierd/sinks/duckdb/database"
 )
 
 // DuckDB has the whole result of a query in memory, outside its memory limit. A temporary table counts, and DuckDB
@@ -21,8 +23,14 @@ import (
 const spoolBatch = 20_000
 
 // spool writes the result of a query with some columns to the temporary table spooled, and returns the number of rows.
+// The columns have names of their own, because a column with the name rowid would hide the row numbers.
 func spool(ctx context.Context, conn driver.Conn, text string, columns int) (rows int64, err error) {
-	if err := execute(ctx, conn, spooling(text, columns)); err != nil {
+	names := make([]string, columns)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%d", i)
+	}
+	create := fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS\n%s", strings.Join(names, ", "), text)
+	if err := execute(ctx, conn, create); err != nil {
 		return 0, lineBefore(err)
 	}
 	err = read(ctx, conn, "SELECT count(*) FROM temp.spooled", nil, func(row []any) error {
@@ -32,25 +40,57 @@ func spool(ctx context.Context, conn driver.Conn, text string, columns int) (row
 	return rows, err
 }
 
-// spooling returns the statement of [spool]. The columns have names of their own, because a column with the name
-// rowid would hide the row numbers.
-func spooling(text string, columns int) string {
-	names := make([]string, columns)
-	for i := range names {
-		names[i] = fmt.Sprintf("c%d", i)
-	}
-	return fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS\n%s", strings.Join(names, ", "), text)
-}
-
 // readSpooled reads the rows of the temporary table in order.
-func readSpooled(ctx context.Context, conn driver.Conn, rows int64, row func([]any) error) error {
+func readSpooled(ctx context.Context, conn driver.Conn, fields []Field, rows int64, row func([]any) error) error {
 	for from := int64(0); from < rows; from += spoolBatch {
 		batch := fmt.Sprintf("FROM temp.spooled WHERE rowid >= %d AND rowid < %d", from, from+spoolBatch)
-		if err := read(ctx, conn, batch, nil, row); err != nil {
+		err := read(ctx, conn, batch, nil, func(values []any) error {
+			for i, f := range fields {
+				if text, ok := values[i].(string); ok && f.asJSON() && json.Valid([]byte(text)) { // NaN is not valid
+					values[i] = json.RawMessage(text)
+				}
+			}
+			return row(values)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// # Values that the driver cannot read
+//
+// The driver does not know all types of DuckDB, and returns dates, times and ids within lists and structs like other
+// values. DuckDB itself converts those: to text, or to JSON if they consist of several values.
+
+var (
+	composed = lazyregexp.New(`^(?:STRUCT|MAP)\(|\]$`)
+	unknown  = lazyregexp.New(`\b(?:TIME_NS|VARIANT|GEOMETRY|BIT|TYPE)\b`)
+	within   = lazyregexp.New(`\b(?:DATE|TIME|TIMESTAMP|TIMESTAMP_\w+|UUID|JSON)\b|\bMAP\(|\bSTRUCT\([A-Z]+[,)]`)
+)
+
+// asJSON reports whether DuckDB converts a column to JSON.
+func (f Field) asJSON() bool {
+	kind := strings.ReplaceAll(f.Kind, "TIMESTAMP WITH TIME ZONE", "")
+	return kind == "JSON" || composed().MatchString(kind) && (unknown().MatchString(kind) || within().MatchString(kind))
+}
+
+// readable returns a query of the view of [view] with values that the driver can read, and text if all are.
+func readable(text string, fields []Field) string {
+	var columns []string
+	for _, f := range fields {
+		switch name := database.Name(f.Name); {
+		case f.asJSON():
+			columns = append(columns, fmt.Sprintf("to_json(%s)::VARCHAR AS %[1]s", name))
+		case unknown().MatchString(f.Kind), strings.HasPrefix(f.Kind, "UNION(") && within().MatchString(f.Kind):
+			columns = append(columns, fmt.Sprintf("%s::VARCHAR AS %[1]s", name))
+		}
+	}
+	if len(columns) == 0 {
+		return text
+	}
+	return "SELECT * REPLACE (" + strings.Join(columns, ", ") + ") FROM temp.result"
 }
 
 // ofCatalog matches the names of what lists tables or columns.
@@ -61,57 +101,49 @@ func readsCatalog(text string) bool {
 	return ofCatalog().MatchString(inert().ReplaceAllString(text, " "))
 }
 
-// readAny is [read] for a result of any size. Only results that no table can have, such as that of EXPLAIN, and lists
+// readAny is [read] for a result of any size. Only results that no view can have, such as that of EXPLAIN, and lists
 // of tables and columns are in memory.
 func readAny(
 	ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error,
 ) error {
-	var names []string
-	if !readsCatalog(text) {
-		names = spoolable(conn, text)
-	}
-	if names == nil {
+	if readsCatalog(text) {
 		return read(ctx, conn, text, columns, row)
 	}
-	rows, err := spool(ctx, conn, text, len(names))
+	fields, err := view(ctx, conn, text)
+	if err != nil { // or the text has a mistake, which is reported for the text itself
+		return read(ctx, conn, text, columns, row)
+	}
+	rows, err := spool(ctx, conn, readable(text, fields), len(fields))
 	if err != nil {
 		return err
 	}
 	if columns != nil {
+		names, err := namesOf(conn, text)
+		if err != nil {
+			return err
+		}
 		if err := columns(names); err != nil {
 			return err
 		}
 	}
-	return readSpooled(ctx, conn, rows, row)
+	return readSpooled(ctx, conn, fields, rows, row)
 }
 
-// spoolable returns the columns of a result, or nil if a table cannot have it.
-func spoolable(conn driver.Conn, text string) (names []string) {
+// namesOf returns the names of the columns of a query. Unlike those of a view they may repeat.
+func namesOf(conn driver.Conn, text string) (names []string, err error) {
 	prepared, err := conn.Prepare(text)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	defer prepared.Close()
+	defer func() { err = errors.Join(err, prepared.Close()) }()
 	stmt := prepared.(*duckdb.Stmt)
-	kind, err := stmt.StatementType()
-	if err != nil || kind != duckdb.STATEMENT_TYPE_SELECT || stmt.NumInput() > 0 {
-		return nil
-	}
 	n, err := stmt.ColumnCount()
 	for i := 0; i < n && err == nil; i++ {
 		var name string
 		name, err = stmt.ColumnName(i)
 		names = append(names, name)
 	}
-	if err != nil {
-		return nil
-	}
-	create, err := conn.Prepare(spooling(text, len(names)))
-	if err != nil {
-		return nil
-	}
-	create.Close()
-	return names
+	return names, err
 }
 
 // lineOfText matches the line of a mistake in DuckDB's message.

@@ -38,6 +38,17 @@ func TestRunConvertsValues(t *testing.T) {
 		"time '00:00:01.5'":                           "00:00:01.5",
 		"uuid '550e8400-e29b-41d4-a716-446655440000'": "550e8400-e29b-41d4-a716-446655440000",
 		`'\xAA'::blob`:                                []byte{0xaa},
+		"time_ns '12:00:00.123456789'":                "12:00:00.123456789",
+		"{'a': 1}::variant":                           "{'a': 1}",
+		"'POINT(1 2)'::geometry":                      "POINT (1 2)",
+		"'101'::bit":                                  "101",
+		"union_value(k := date '2026-11-21')":         "2026-11-21",
+		"row(1, 'a')":                                 json.RawMessage(`{"":1,"":"a"}`),
+		"map {[1]: 2}":                                json.RawMessage(`{"[1]":2}`),
+		`'{"id": 12345678901234567890}'::json`:        json.RawMessage(`{"id":12345678901234567890}`),
+		"[time_ns '12:00:00', null]":                  json.RawMessage(`["12:00:00",null]`),
+		"{'on': date '2026-11-21', 'ids': [uuid '550e8400-e29b-41d4-a716-446655440000']}": json.RawMessage(
+			`{"on":"2026-11-21","ids":["550e8400-e29b-41d4-a716-446655440000"]}`),
 		"[{'a': 0.50::decimal(3,2), 'b': interval 1 day}]": []any{map[string]any{"a": json.Number("0.50"), "b": "1 day"}},
 	} {
 		var got any
