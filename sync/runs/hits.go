@@ -177,20 +177,25 @@ type Choice struct {
 	Each int  // maximum number per step, applied before Most; 0 for all
 	Desc bool // the highest values are the best
 	All  bool // include excluded hits
+	Rank bool // the value of a hit is its rank in the service's result
 }
 
 // Best returns the best of the run's distinct hits: the best value first, hits without a value last,
 // equal values by id.
 func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
+	column := "value"
+	if c.Rank {
+		column = "rank AS value"
+	}
 	order := "value IS NULL, value, video"
 	best := "min(value)"
 	if c.Desc {
 		order, best = "value IS NULL, value DESC, video", "max(value)"
 	}
 	query := `SELECT video, max(channel), max(comments), ` + best + ` AS value FROM (
-			SELECT video, channel, comments, value, row_number() OVER (PARTITION BY step
-			ORDER BY ` + order + `) AS place
-			FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?)
+			SELECT *, row_number() OVER (PARTITION BY step ORDER BY ` + order + `) AS place FROM (
+				SELECT step, video, channel, comments, ` + column + `
+				FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?))
 		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
 	err = rs.db.View(func(tx *store.Tx) error {
 		hits, err = store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt),

@@ -56,7 +56,11 @@ func flagValues(flag string, c *cobra.Command) []string {
 	case "each":
 		return job.Windows
 	case "by":
-		return []string{"semantic", "lexical"}
+		ways := []string{"semantic", "lexical"}
+		if c.Name() == "related" {
+			ways = append(ways, "channel")
+		}
+		return ways
 	case "mode":
 		return []string{"fast", "standard"}
 	case "sort":

@@ -16,8 +16,8 @@ func findChannelsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "find-channels [QUERY…]",
 		Short: "Search channels once and print them; 5 credits a page",
-		Long: `Search channels once, or with --related-to find channels similar to others, and print
-them. Several queries are one request over all of them.`,
+		Long: `Search channels once, or with --related-to find channels similar to others, the most similar
+first, and print them. Several queries are one request over all of them.`,
 		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
   outlierd find-channels --related-to UC1234567890abcdefghijkl`,
 		Args: cobra.ArbitraryArgs,
@@ -32,7 +32,11 @@ them. Several queries are one request over all of them.`,
 			find.list("query", queries)
 			find.list("related_to", related)
 			find.set("seed", seed)
-			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich)
+			show := o.hits("found_channels", "channel_id", fewChannels)
+			if len(related) > 0 {
+				show = o.similar("found_channels", "channel_id", fewChannels, 0)
+			}
+			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich, show)
 		},
 	}
 	pages.add(c, "channels", filtersOfChannels, orderOfChannels)

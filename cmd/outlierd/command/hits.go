@@ -106,19 +106,16 @@ func (f *enrichFlags) ask(into wishes) {
 	}
 }
 
-// askOnce runs a verb that finds hits, and prints them.
+// askOnce runs a verb that finds hits, and prints what show returns the query for.
 func (o *options) askOnce(
 	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
+	show func(showing) (string, error),
 ) error {
 	if err := pages.ask(what); err != nil {
 		return err
 	}
 	all := wishes{string(verb): what}
 	enrich.ask(all)
-	show := o.hits("outliers", "video_id", fewOutliers)
-	if verb == job.VerbFindChannels {
-		show = o.hits("found_channels", "channel_id", fewChannels)
-	}
 	return o.once(ctx, request{verb: verb, job: all, again: pages.again, yes: pages.yes, show: show})
 }
 

@@ -23,7 +23,8 @@ page that was bought within the last six hours comes from the journal and costs 
 			search := wishes{"query": queries}
 			search.set("by", by)
 			search.set("seed", seed)
-			return o.askOnce(c.Context(), job.VerbSearch, search, &pages, &enrich)
+			show := o.hits("outliers", "video_id", fewOutliers)
+			return o.askOnce(c.Context(), job.VerbSearch, search, &pages, &enrich, show)
 		},
 	}
 	pages.add(c, "hits", filtersOfVideos, orderOfVideos)

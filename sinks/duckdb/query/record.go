@@ -21,15 +21,25 @@ const VideoLink = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') 
 // RowsOf returns a query for columns of the rows of a table t whose key is one of ids, in the order of
 // ids. order sorts the rows of one id further, such as ", t.position".
 func RowsOf(table, key, columns, order string, ids []string) string {
+	places := make([]int, len(ids))
+	for i := range places {
+		places[i] = i
+	}
+	return fmt.Sprintf("select %s from %s order by place%s", columns, Placed(table, key, ids, places), order)
+}
+
+// Placed returns the rows of a table t whose key is one of ids, as what follows FROM. The column place has the place
+// of each id.
+func Placed(table, key string, ids []string, places []int) string {
 	if len(ids) == 0 {
-		return fmt.Sprintf("select %s from %s as t where false", columns, table)
+		return fmt.Sprintf("(select *, 0 as place from %s where false) as t", table)
 	}
-	var places []string
+	var rows []string
 	for i, id := range ids {
-		places = append(places, fmt.Sprintf("(%s, %d)", database.Text(id), i))
+		rows = append(rows, fmt.Sprintf("(%s, %d)", database.Text(id), places[i]))
 	}
-	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id "+
-		"order by place%s", columns, table, strings.Join(places, ", "), key, order)
+	return fmt.Sprintf("%s as t join (values %s) as wanted(id, place) on t.%s = wanted.id",
+		table, strings.Join(rows, ", "), key)
 }
 
 // Missing calls each for each of ids that the service does not have, with the operation that requested
