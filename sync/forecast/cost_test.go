@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
@@ -213,8 +215,14 @@ jobs:
 			if err != nil || f.Cycle.Worst != 31*18+20 || f.Cycle.Projected != 200 {
 				t.Errorf("%+v (%v), want 578 credits at worst, and 200 projected", f.Cycle, err)
 			}
-			if all, err := forecasts(e).WorstCycle(w.ctx); err != nil || all != 31*18+20 {
-				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 578", all, err)
+			m, err := forecasts(e).Month(w.ctx)
+			if err != nil || m.Credits() != 31*18+20 {
+				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 578", m.Credits(), err)
+			}
+			changes, err := forecasts(e).Changes(w.ctx, m, 200)
+			want := []Change{{"daily", "every: 4d", 414}, {"daily", "pages: 2", 434}}
+			if diff := cmp.Diff(want, changes); diff != "" || err != nil {
+				t.Errorf("changes to fit 200 credits (%v, -want +got):\n%s", err, diff)
 			}
 		})
 	})
@@ -234,8 +242,8 @@ jobs:
 			if err != nil || f.Cycle.Worst != 6*days {
 				t.Errorf("%+v (%v), want %d days of 6 credits at worst", f.Cycle, err, days)
 			}
-			if all, err := forecasts(e).WorstCycle(w.ctx); err != nil || all != 31*6 {
-				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 186", all, err)
+			if m, err := forecasts(e).Month(w.ctx); err != nil || m.Credits() != 31*6 {
+				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 186", m.Credits(), err)
 			}
 		})
 	})

@@ -156,3 +156,15 @@ func (r *Reader) bought(step *runs.Step) outlier.Credits {
 	}
 	return outlier.Credits(step.Pages-step.Reused) * r.Facts.PriceOf(step)
 }
+
+// Known returns how many of the hits that the latest runs of a job bought were known before, and the number of these
+// runs. Its first run does not count.
+func (r *Reader) Known(spec *job.Spec) (known, hits int64, n int, err error) {
+	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom+1)
+	for i := range rows[:max(0, len(rows)-1)] {
+		if run := &rows[i]; run.Credits > 0 && run.Hits > 0 {
+			known, hits, n = known+run.Hits-run.NewHits, hits+run.Hits, n+1
+		}
+	}
+	return known, hits, n, err
+}

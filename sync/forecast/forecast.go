@@ -484,34 +484,3 @@ func (r *Reader) orphans() ([]Orphan, error) {
 	}
 	return all, nil
 }
-
-// WorstCycle returns what the scheduled runs of a cycle of 31 days cost if every page is full, with the
-// caps of days and jobs and without the cap of the cycle. It counts the cycle from July to August, in
-// which no clock changes.
-func (r *Reader) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
-	begin := time.Date(2026, time.July, r.Facts.Config.Budget.Renews, 0, 0, 0, 0, r.Facts.Config.Timezone)
-	calendar := plan.NewCalendar(r.Facts.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
-	for i := range r.Facts.Config.Jobs {
-		spec := &r.Facts.Config.Jobs[i]
-		rows := calendar.Runs(spec, begin.Add(-time.Second))
-		if spec.Disabled || rows == 0 {
-			continue
-		}
-		cost, _, err := r.WorstCaseLater(ctx, spec)
-		if ctx.Err() != nil {
-			return 0, err
-		}
-		if err != nil {
-			continue // it cannot run, which is reported elsewhere
-		}
-		all := outlier.Credits(rows) * cost.Credits
-		if most := spec.Budget.PerMonth; most != nil {
-			all = min(all, *most)
-		}
-		sum += all
-	}
-	if most := r.Facts.Config.Budget.PerDay; most != nil {
-		sum = min(sum, 31**most)
-	}
-	return sum, nil
-}

@@ -21,6 +21,11 @@ func TestShippedFilesHaveNoMistakes(t *testing.T) {
 	if !config.Service.Simulated() {
 		t.Errorf("jobs.yaml in the root runs against %s", config.Service.URL)
 	}
+	for i := range config.Jobs {
+		if order := config.StrongestAgain(&config.Jobs[i]); order != "" {
+			t.Errorf("%s in the root's jobs.yaml is ordered by %s, and buys the same hits again", config.Jobs[i].Name, order)
+		}
+	}
 }
 
 // Every YAML in the manual is a file without mistakes whose jobs can be resolved. One

@@ -175,6 +175,21 @@ func (s *Spec) SinceLastSuccess() bool {
 	return s.ask.Window.Since || s.ask.Read != nil && s.ask.Read.Window.Since
 }
 
+// strengths are the orders that begin with the strongest hits, whenever they were published.
+var strengths = []string{"views", "zScore", "averageViewsRatio", "revenue", "rpm"}
+
+// StrongestAgain returns the order of a search for the strongest hits of a window that overlaps with that of the run
+// before: it buys the same hits again. It returns "" for other jobs.
+func (c *Config) StrongestAgain(spec *Spec) string {
+	between := c.root(spec).shortest()
+	overlaps := spec.ask.Window.Since || between > 0 && spec.ask.Window.Last > between
+	by := spec.ask.sorted()
+	if spec.Verb != VerbSearch || !overlaps || by.Ascending || !slices.Contains(strengths, by.By) {
+		return ""
+	}
+	return snake(by.By) + " desc"
+}
+
 // PublishedAt returns the job's published_at in the words of the file; "" if it has none, or if it is
 // overridden.
 func (s *Spec) PublishedAt() string {

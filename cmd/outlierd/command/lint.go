@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -27,19 +26,21 @@ func lintCommand(o *options) *cobra.Command {
 		Short: "Check the job file and list every mistake",
 		Long: `Check the job file without a network and without changing the state. All mistakes are
 listed with file, line and column, and the exit code is then 5. SQL is checked against the
-declared tables. Likely mistakes are warnings, which do not change the exit code. There is
-also a warning if "pages" cut off all of a job's latest runs. With -o json mistakes and
-warnings are lists with file, line, column, message and hint.
+declared tables. Likely mistakes are warnings, which do not change the exit code. There are
+also warnings if "pages" cut off all of a job's latest runs, and if a search orders by strength
+over a window that its last run searched, too. With -o json mistakes and warnings are lists with
+file, line, column, message and hint.
 
 The prices are those of a first run. Later runs can cost less, because pages are fresh and
-windows are shorter.`,
+windows are shorter. If the scheduled runs of a cycle do not fit the budget, the cheapest changes
+of single jobs are listed after which they do.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := sound(c.Context(), o.load)
 			if err != nil {
 				return err
 			}
-			if err := adviseOnPages(c.Context(), config); err != nil {
+			if err := adviseOnRuns(c.Context(), config); err != nil {
 				return err
 			}
 			said := ""
@@ -48,17 +49,19 @@ windows are shorter.`,
 			}
 			r := &forecast.Reader{Facts: &facts.Reader{Config: config, IDs: seedsOnce(config)}}
 			prices := priceList(c.Context(), r)
-			worst, err := r.WorstCycle(c.Context())
+			month, err := r.Month(c.Context())
 			if err != nil {
 				return err
 			}
 			lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
-			report := linted{config.Path, mistakesOf(config.Warnings), lines, worst}
-			if most := available(config); most != nil && worst > *most {
-				prices += fmt.Sprintf("\nAll scheduled runs of a cycle of 31 days cost at most %s. "+
-					"The budget allows %d.", term.Count(worst, "credit"), *most)
+			report := linted{config.Path, mistakesOf(config.Warnings), lines, month.Credits(), month.Jobs, available(config), nil}
+			if report.Allowed != nil && report.Worst > *report.Allowed {
+				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
+					return err
+				}
+				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
-			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
+			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n%s", said, config.Path, prices, report.cycle())
 		},
 	}
 }
@@ -69,29 +72,98 @@ type linted struct {
 	Warnings []mistake `json:"warnings"`
 	Prices   []string  `json:"prices"` // of one run of each job, in words
 
-	Worst outlier.Credits `json:"cycle_at_worst"` // of all scheduled runs in 31 days
+	Worst   outlier.Credits     `json:"cycle_at_worst"` // of all scheduled runs in 31 days
+	Cycle   []forecast.JobMonth `json:"cycle"`          // the same by job
+	Allowed *outlier.Credits    `json:"cycle_allowed"`  // by the budget; null for no cap
+	Changes []forecast.Change   `json:"changes,omitempty"`
 }
 
-// adviseOnPages warns about each job whose `pages` cut off hits in its latest runs. It is silent if
-// there is no state or it cannot be read.
-func adviseOnPages(ctx context.Context, config *job.Config) error {
+// cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.
+func (l *linted) cycle() string {
+	if len(l.Cycle) == 0 {
+		return ""
+	}
+	text := "The scheduled runs of a cycle of 31 days cost at most:\n"
+	for _, j := range l.Cycle {
+		text += fmt.Sprintf("  %s: %s, %s", j.Job, term.Count(j.Credits(), "credit"), term.Count(j.Runs, "run"))
+		if whole := outlier.Credits(j.Runs) * j.Each; whole > j.Credits() {
+			text += fmt.Sprintf("; its per_month allows %d of %d", j.Credits(), whole)
+		}
+		text += "\n"
+	}
+	switch {
+	case l.Allowed == nil:
+		return text + fmt.Sprintf("  in total %s; there is no cap\n", term.Count(l.Worst, "credit"))
+	case l.Worst <= *l.Allowed:
+		return text + fmt.Sprintf("  in total %d of %s: this fits\n", l.Worst, term.Count(*l.Allowed, "credit"))
+	}
+	text += fmt.Sprintf("  in total %s, and the budget allows %d: this does not fit\n", term.Count(l.Worst, "credit"), *l.Allowed)
+	if len(l.Changes) == 0 {
+		return text + "No change of a single job is enough: make several cheaper, or set budget: {pace: even}, which gives each " +
+			"run a share.\n"
+	}
+	text += "It fits after any of these changes:\n"
+	for _, c := range l.Changes {
+		text += fmt.Sprintf("  %s: %s saves %s\n", c.Job, c.Write, term.Count(c.Saves, "credit"))
+	}
+	return text
+}
+
+// adviseOnRuns warns of jobs whose searches buy too little or the same again, by what their latest runs found. Without
+// a state that can be read, it knows the job file only.
+func adviseOnRuns(ctx context.Context, config *job.Config) error {
+	r := &forecast.Reader{Facts: &facts.Reader{Config: config}}
 	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
-	if err != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r := &forecast.Reader{Facts: &facts.Reader{Config: config, Store: seen}}
+	if err == nil {
+		r.Facts.Store = seen
+		defer seen.Close() // read-only, so the error does not matter
+	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		limited, failed := r.Limited(spec)
-		if failed != nil {
-			err = errors.Join(err, failed)
-		} else if limited != nil {
-			text := fmt.Sprintf("jobs.%s: %s", spec.Name, limitedText(limited))
-			config.Warnings = append(config.Warnings,
-				config.Mistake(spec.Line, spec.Column, text, limitedHint(limited)))
+		warn := func(text, hint string) {
+			text = fmt.Sprintf("jobs.%s: %s", spec.Name, text)
+			config.Warnings = append(config.Warnings, config.Mistake(spec.Line, spec.Column, text, hint))
+		}
+		if err := adviseOnOrder(r, spec, warn); err != nil {
+			return err
+		}
+		if r.Facts.Store == nil {
+			continue
+		}
+		limited, err := r.Limited(spec)
+		if err != nil {
+			return err
+		}
+		if limited != nil {
+			warn(limitedText(limited), limitedHint(limited))
 		}
 	}
-	return errors.Join(err, seen.Close())
+	return nil
+}
+
+// adviseOnOrder warns of a search that orders by strength over a window that it has searched before.
+func adviseOnOrder(r *forecast.Reader, spec *job.Spec, warn func(text, hint string)) error {
+	order := r.Facts.Config.StrongestAgain(spec)
+	if order == "" {
+		return nil
+	}
+	text := fmt.Sprintf("sort: %s buys the same hits again, because the windows of its runs overlap", order)
+	if r.Facts.Store != nil {
+		known, hits, n, err := r.Known(spec)
+		if err != nil {
+			return err
+		}
+		if hits > 0 {
+			text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
+				100*known/hits, n)
+		}
+	}
+	warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
+		"fetched; docs/yield.md has figures", order))
+	return nil
 }
 
 // checkSQL binds all SQL of jobs, alerts and questions against the declared, empty tables. Errors are

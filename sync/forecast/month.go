@@ -1,0 +1,132 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+)
+
+// monthDays is the number of days of a [Month].
+const monthDays = 31
+
+// Month is what the scheduled runs of a cycle of 31 days cost if every page is full, without the cap of the cycle.
+type Month struct {
+	Jobs   []JobMonth       `json:"jobs"`
+	PerDay *outlier.Credits `json:"per_day,omitempty"` // the cap of a day
+	config *job.Config
+}
+
+// JobMonth is the part of a job in a [Month]. A job that cannot run now has no cost.
+type JobMonth struct {
+	Job  string           `json:"job"`
+	Runs int              `json:"runs"`
+	Each outlier.Credits  `json:"each"`          // the cost of a run
+	Cap  *outlier.Credits `json:"cap,omitempty"` // the job's own cap of a cycle
+}
+
+// Credits returns what the runs of the job cost.
+func (m JobMonth) Credits() outlier.Credits {
+	all := outlier.Credits(m.Runs) * m.Each
+	if m.Cap != nil {
+		all = min(all, *m.Cap)
+	}
+	return all
+}
+
+// Credits returns what the runs of all jobs cost.
+func (m *Month) Credits() (sum outlier.Credits) {
+	for _, j := range m.Jobs {
+		sum += j.Credits()
+	}
+	if m.PerDay != nil {
+		sum = min(sum, monthDays**m.PerDay)
+	}
+	return sum
+}
+
+// Month computes the cost of a cycle from July to August, in which no clock changes. Jobs that run by hand only are
+// left out.
+func (r *Reader) Month(ctx context.Context) (*Month, error) {
+	config := r.Facts.Config
+	m := &Month{PerDay: config.Budget.PerDay, config: config}
+	begin := time.Date(2026, time.July, config.Budget.Renews, 0, 0, 0, 0, config.Timezone)
+	calendar := plan.NewCalendar(config, begin.Add(-time.Second), begin.AddDate(0, 0, monthDays))
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		of := JobMonth{Job: spec.Name, Runs: calendar.Runs(spec, begin.Add(-time.Second)), Cap: spec.Budget.PerMonth}
+		if spec.Disabled || of.Runs == 0 {
+			continue
+		}
+		cost, _, err := r.WorstCaseLater(ctx, spec)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err == nil { // that it cannot run is reported elsewhere
+			of.Each = cost.Credits
+		}
+		m.Jobs = append(m.Jobs, of)
+	}
+	return m, nil
+}
+
+// Change is a change of the job file that makes a [Month] cheaper.
+type Change struct {
+	Job   string          `json:"job"`
+	Write string          `json:"write"` // the key and its new value
+	Saves outlier.Credits `json:"saves"`
+}
+
+// Changes returns the changes of single jobs after which a month costs at most most, the smallest saving first: fewer
+// pages, or fewer runs.
+func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (all []Change, err error) {
+	whole := m.Credits()
+	for i := range m.Jobs {
+		spec := m.config.Job(m.Jobs[i].Job)
+		consider := func(write string, change func(*JobMonth)) bool {
+			next := Month{Jobs: slices.Clone(m.Jobs), PerDay: m.PerDay}
+			for k := range next.Jobs {
+				change(&next.Jobs[k])
+			}
+			fits := next.Credits() <= most
+			if fits {
+				all = append(all, Change{spec.Name, write, whole - next.Credits()})
+			}
+			return fits
+		}
+		for pages := spec.Pages - 1; pages > 0 && spec.Pages != job.AllPages; pages-- {
+			fewer, err := spec.With(job.Overrides{Pages: pages})
+			if err != nil {
+				break // its answer has no pages
+			}
+			cost, _, err := r.WorstCaseLater(ctx, &fewer)
+			if err != nil {
+				return nil, err
+			}
+			if consider(fmt.Sprintf("pages: %d", pages), func(j *JobMonth) {
+				if j.Job == spec.Name {
+					j.Each = cost.Credits
+				}
+			}) {
+				break
+			}
+		}
+		for days := 2; days < monthDays && spec.After == ""; days++ {
+			runs := (monthDays + days - 1) / days
+			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *JobMonth) {
+				if plan.Clock(m.config, m.config.Job(j.Job)) == spec {
+					j.Runs = runs
+				}
+			}) {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Change) int { return cmp.Compare(a.Saves, b.Saves) })
+	return all, nil
+}
