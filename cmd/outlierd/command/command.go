@@ -15,6 +15,7 @@ import (
 // options are the flags that every command has.
 type options struct {
 	world     world
+	command   *cobra.Command // that was typed
 	config    string
 	output    string
 	logLevel  string
@@ -56,7 +57,10 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
-		PersistentPreRunE: func(*cobra.Command, []string) error { return o.prepare() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			o.command = c
+			return o.prepare()
+		},
 	}
 	root.SetIn(w.in)
 	root.SetOut(w.out)

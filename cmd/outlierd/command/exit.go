@@ -60,7 +60,9 @@ func exitCode(ctx context.Context, err error) int {
 	if errors.Is(err, serve.ErrOtherJobs) || errors.Is(err, serve.ErrOtherVersion) {
 		return exitHeld
 	}
-	if ctx.Err() != nil || endedThere(err) {
+	status, ended := errors.AsType[statusError](err)
+	ended = ended && !status.Status.Open() // all runs did, whatever has stopped the command since
+	if ctx.Err() != nil && !ended || endedThere(err) {
 		return exitInterrupted
 	}
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.Unauthorized {
@@ -69,13 +71,11 @@ func exitCode(ctx context.Context, err error) int {
 	if _, ok := errors.AsType[*pace.LongWaitError](err); ok {
 		return exitBudget
 	}
-	if e, ok := errors.AsType[statusError](err); ok {
-		switch e.Status {
-		case runs.Partial:
-			return exitPartial
-		case runs.PausedBudget, runs.PausedQuota:
-			return exitBudget
-		}
+	switch status.Status {
+	case runs.Partial:
+		return exitPartial
+	case runs.PausedBudget, runs.PausedQuota:
+		return exitBudget
 	}
 	return exitFailed
 }
@@ -101,17 +101,20 @@ func errorMessage(ctx context.Context, err error) string {
 	if left, ok := errors.AsType[*detachedError](err); ok {
 		return "outlierd: " + left.explain()
 	}
+	cause, usual := "interrupted; ", "everything that was paid for is stored, and the next run continues from here"
 	if errors.Is(err, serve.ErrStopped) {
-		return "outlierd: 'outlierd up' was stopped; " + onward(err,
-			"everything that was paid for is stored, and the same command continues from here")
+		cause, usual = "'outlierd up' was stopped; ",
+			"everything that was paid for is stored, and the same command continues from here"
 	}
 	if stopped(ctx, err) {
-		return "outlierd: interrupted; " + onward(err,
-			"everything that was paid for is stored, and the next run continues from here")
+		return "outlierd: " + cause + onward(err, usual)
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the user did not name a job
 	for i, line := range lines {
 		lines[i] = term.Plain(line) // it may quote untrusted titles and comments
+	}
+	if cut, ok := errors.AsType[*cutShort](err); ok && exitCode(ctx, err) == exitInterrupted {
+		lines = append(lines, cause+cut.onward)
 	}
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }
@@ -157,13 +160,11 @@ func onward(err error, usual string) string {
 	return usual
 }
 
-// stopped reports whether err is only the requested stop.
+// stopped reports whether err is only the requested stop, of this process or of the daemon.
 func stopped(ctx context.Context, err error) bool {
-	if ctx.Err() == nil {
-		return false
-	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
+	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
 		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !stopped(ctx, err) })
 	}
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
+	return errors.Is(err, serve.ErrStopped) ||
+		ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }

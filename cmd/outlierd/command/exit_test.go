@@ -57,7 +57,8 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-// TestExitCodeAfterASignal: an error from before the run started keeps its exit code.
+// TestExitCodeAfterASignal: an error from before the run started keeps its exit code, and so does the status of runs that
+// have ended.
 func TestExitCodeAfterASignal(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +68,7 @@ func TestExitCodeAfterASignal(t *testing.T) {
 		want int
 	}{
 		{nil, exitDone}, {ctx.Err(), exitInterrupted}, {fmt.Errorf("job coffee: %w", ctx.Err()), exitInterrupted},
-		{statusError{runs.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {yamltree.Mistakes{{}}, exitConfig},
+		{statusError{runs.Partial}, exitPartial}, {statusError{runs.Interrupted}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {yamltree.Mistakes{{}}, exitConfig},
 		{&store.HeldError{}, exitHeld},
 	} {
 		if got := exitCode(ctx, test.err); got != test.want {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -207,4 +208,56 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
 		t.Errorf("a scan above the cap of the file: got %v, want an error at /jobs.yaml:4", err)
 	}
+}
+
+// TestInterruptedRunsLeaveNoJobOut: a stop between two jobs ends with exit code 130, with the error of an earlier
+// job, and with a command that runs the others under the same flags.
+func TestInterruptedRunsLeaveNoJobOut(t *testing.T) {
+	t.Parallel()
+	bubble(t, `
+version: 1
+service: {url: "sim://", limit: 600/min}
+sinks: [{duckdb: outliers.duckdb}]
+budget: {per_month: 100, reserve: 20}
+jobs:
+  lost: {related: {video_id: {sql: "select cast(cast(title as integer) as varchar) as video_id from outliers"}}}
+  capped: {search: {query: [tea], pages: 3}, budget: {per_run: 2}}
+  coffee: {search: {query: [espresso]}}
+  milk: {search: {query: [latte art]}}
+`, func(p *person) {
+		stopAt := func(text string, args ...string) (stderr string, code int) {
+			ctx, cancel := context.WithCancel(p.Context())
+			defer cancel()
+			var e bytes.Buffer
+			code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
+				in: strings.NewReader(""), out: stopping{text, cancel}, err: &e, env: p.env, network: network,
+			})
+			return e.String(), code
+		}
+		stderr, code := stopAt("✓ coffee  ok", "run", "capped", "lost", "coffee", "milk", "--use-reserve", "--pages", "1")
+		if code != exitInterrupted {
+			t.Errorf("exit code %d, want %d", code, exitInterrupted)
+		}
+		contains(p, stderr, "outlierd: job lost: ", "\ninterrupted; everything that was paid for is stored. "+
+			"To continue:\n  outlierd -c ", " run milk --use-reserve --pages 1\n")
+
+		stderr, code = stopAt("✓ coffee  ok", "run", "--all", "--yes")
+		contains(p, stderr, " run milk --yes\n")
+		if stderr, code = stopAt("✓ milk  ok", "run", "capped", "milk", "--again"); code != exitBudget || strings.Contains(stderr, "continue") {
+			t.Errorf("after a stop behind the last job: exit code %d, want that of the capped job, %d\n%s", code, exitBudget, stderr)
+		}
+	})
+}
+
+// stopping is an output that stops the command once a text was written to it.
+type stopping struct {
+	text string
+	stop func()
+}
+
+func (s stopping) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.text) {
+		s.stop()
+	}
+	return len(p), nil
 }

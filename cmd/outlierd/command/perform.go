@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -100,14 +102,16 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				errs = append(errs, err)
 			}
 			if left, is := errors.AsType[*detachedError](err); is {
-				left.again = o.resumeCommand(todo[:1])
+				left.again = o.continueCommand(todo[:1])
 				if len(todo) > 1 {
-					left.others = o.resumeCommand(todo[1:])
+					left.others = o.continueCommand(todo[1:])
 				}
 				return worst(append(errs[:len(errs)-1], left))
 			}
-			if ctx.Err() != nil || errors.Is(err, serve.ErrStopped) {
-				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
+			stopped := errors.Is(err, serve.ErrStopped)
+			ended := row != nil && !row.Status.Open() && !stopped
+			if stopped = stopped || ctx.Err() != nil; stopped && !ended {
+				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(cmp.Or(err, context.Cause(ctx)), todo)))
 			}
 			if err != nil && affectsAllJobs(err) {
 				break
@@ -117,42 +121,47 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				return worst(append(errs, err))
 			}
 			todo = append(followers, todo[1:]...)
+			if stopped && len(todo) > 0 {
+				return worst(append(errs, o.interrupted(context.Cause(ctx), todo)))
+			}
 		}
 		return worst(errs)
 	})
 }
 
-// interrupted adds to the error of a stopped run the command that continues it and the runs after it.
+// interrupted adds to the error of a stopped command the command that performs the remaining runs.
 func (o *options) interrupted(failed error, todo []jobRun) error {
-	if failed == nil {
-		return nil
-	}
-	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.resumeCommand(todo)}
+	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.continueCommand(todo)}
 }
 
-// resumeCommand returns the command that continues the remaining runs.
-func (o *options) resumeCommand(todo []jobRun) string {
-	var names []string
-	for _, j := range todo {
-		if j.scheduled() {
-			names = []string{"--due"}
-			break
-		}
-		if !slices.Contains(names, j.DueRun.Spec.Name) {
-			names = append(names, j.DueRun.Spec.Name)
+// continueCommand returns the command that performs the remaining runs, with all flags that were typed.
+func (o *options) continueCommand(todo []jobRun) string {
+	line, flags := o.typed(o.command.Name()), o.command.Flags()
+	due := flags.Changed("due") // names no jobs
+	for i := range todo {
+		if name := job.Quoted(todo[i].DueRun.Spec.Name); !due && !slices.Contains(strings.Fields(line), name) {
+			line += " " + name
 		}
 	}
-	line := o.typed("run " + strings.Join(names, " "))
-	if flags := todo[0].DueRun.Spec.Flags; flags != "" {
-		line += " " + flags
-	}
-	if todo[0].after && !todo[0].scheduled() {
-		line += " --with-after"
-	}
-	if todo[0].DueRun.Spec.Dates != nil { // a backfill
-		line = retyped(o.world.args)
-	}
-	return line
+	flags.SortFlags = false // they stay as typed
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name == "config" || f.Name == "all" { // typed adds the file, and the remaining jobs are named
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			line += " --" + f.Name
+			if f.Value.Type() != "bool" {
+				line += " " + job.Quoted(value)
+			} else if value != "true" {
+				line += "=" + value
+			}
+		}
+	})
+	return term.Plain(line)
 }
 
 // typed returns a command as the user would type it: with the job file, if it is not the default.
