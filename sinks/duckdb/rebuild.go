@@ -18,8 +18,9 @@ const rebuildMemory = 256 << 20
 
 // Rebuild makes both files again beside the old ones, without opening those, and replaces them once fill
 // has written and published everything. Readers keep the old published file until then. After an error or
-// a kill, the old files are unchanged. A kill between the two renames leaves the new private file with
-// the old published one, which the next publication replaces.
+// a kill, the old files are unchanged. A kill or an error between the two renames leaves the new private file
+// with the old published one, which the next publication replaces. The other order would let the old private
+// file be published over the new one.
 func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
 	for _, path := range []string{o.Private, o.Published} {
 		// Anything else may be replaced, including a damaged file. Opening a pipe might block forever.
@@ -52,9 +53,14 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 	if err != nil {
 		return errors.Join(err, clean())
 	}
-	// The old spare may hold rows that the journal no longer has.
-	err = errors.Join(put(made.Private, o.Private), put(made.Published, o.Published), o.discardSpare(), clean())
-	if err != nil {
+	err = o.discardSpare() // it may hold rows that the journal no longer has
+	if err == nil {
+		err = put(made.Private, o.Private)
+	}
+	if err == nil {
+		err = put(made.Published, o.Published)
+	}
+	if err := errors.Join(err, clean()); err != nil {
 		return fmt.Errorf("put the rebuilt DuckDB files in place: %w", err)
 	}
 	return nil
