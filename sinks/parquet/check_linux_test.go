@@ -1,11 +1,15 @@
 package parquet
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/schema"
 	"outlierd/sinks/sinktest"
 )
 
@@ -40,4 +44,38 @@ func folderIn(t *testing.T, parent string) string {
 		}
 	})
 	return dir
+}
+
+// TestDaysInALowerLayerStay in small parts: overlayfs does not rename folders of a lower layer.
+func TestDaysInALowerLayerStay(t *testing.T) {
+	layers := t.TempDir()
+	if err := unix.Mount("tmpfs", layers, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skipf("this user may not mount a file system: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(layers, unix.MNT_DETACH) })
+	dir := t.TempDir()
+	for _, name := range []string{"lower", "upper", "work"} {
+		if err := os.Mkdir(filepath.Join(layers, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, j := openSink(t, filepath.Join(layers, "lower")), sample()
+	writeUpTo(t, s, j, int64(len(j)))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	how := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
+	if err := unix.Mount("overlay", dir, "overlay", 0, how); err != nil {
+		t.Skipf("no overlay file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	s = openSink(t, dir)
+	publish(t, s)
+	if parts := partsOf(t, dir, schema.OutliersHistory)["date=2026-03-01"]; len(parts) < 2 {
+		t.Errorf("the first day has the parts %v", parts)
+	}
+	asListed(t, dir)
+	if err := errors.Join(s.Close(), openSink(t, dir).Close()); err != nil {
+		t.Error(err)
+	}
 }

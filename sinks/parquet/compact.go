@@ -186,7 +186,7 @@ func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []F
 		})
 		return err
 	})
-	if unreadable {
+	if unreadable || err == nil && !p.sink.movable(folder, made) {
 		delete(p.folders, made)
 		return nil, p.sink.removeFolder(made)
 	}
@@ -195,6 +195,17 @@ func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []F
 	}
 	p.next.Exchanges = append(p.next.Exchanges, exchange{Folder: folder, Part: path.Base(f.Name)})
 	return &f, nil
+}
+
+// movable reports whether a folder can be renamed, which overlayfs refuses for one in a lower layer. It tries to
+// rename it to one that is not empty, which no file system does.
+func (s *Sink) movable(folder, full string) bool {
+	here, err := s.root.Open(".")
+	if err != nil {
+		return false
+	}
+	defer here.Close()
+	return !errors.Is(unix.Renameat(int(here.Fd()), folder, int(here.Fd()), full), unix.EXDEV)
 }
 
 // mergeable reports whether a day has several parts, and its folder contains exactly these.
@@ -229,15 +240,20 @@ func (s *Sink) exchanges(table string) (able bool, err error) {
 		return false, err
 	}
 	err = s.exchange(a, b)
-	switch able = err == nil; {
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP),
-		errors.Is(err, unix.EXDEV):
+	if able = err == nil; cannotExchange(err) {
 		err = nil
 	}
 	if err = errors.Join(err, s.removeFolder(a), s.removeFolder(b)); err == nil {
 		s.able[table] = able
 	}
 	return able, err
+}
+
+// cannotExchange reports whether err means that folders cannot exchange their names: the file system does not
+// support it (NFS, older ZFS, many of FUSE), they are on different disks, or one is in a lower layer of overlayfs.
+func cannotExchange(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) ||
+		errors.Is(err, unix.EXDEV)
 }
 
 // closeParts moves the older parts of an operations table to the list of closed files, which is

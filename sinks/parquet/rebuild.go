@@ -3,6 +3,7 @@ package parquet
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,10 +20,10 @@ import (
 //
 // A rebuild writes all files again into a folder beside the old one, and exchanges the two atomically.
 // That is impossible for a mount point, and for a symbolic link, the folder that contains the target may
-// belong to others. There the files are written to _rebuild within the folder. When they are complete,
-// _rebuild is renamed to _rebuilt, which is the commit. Then each entry of _rebuilt replaces the one of
-// the same name, and the old entry is moved to _replaced before it is removed. After a kill, opening the
-// folder completes the replacement.
+// belong to others. There the files are written to _rebuild within the folder. When they are complete, that
+// folder is renamed to _rebuilt, which is the commit; so is one beside the old folder if the file system
+// cannot exchange the two. Then each entry of _rebuilt replaces the one of the same name, and the old entry
+// is moved to _replaced before it is removed. After a kill, opening the folder completes the replacement.
 const (
 	rebuildFolder  = "_rebuild"
 	rebuiltFolder  = "_rebuilt"
@@ -31,25 +32,25 @@ const (
 
 // Rebuild writes all files again without opening the old ones, which it replaces once fill has written
 // and published everything. Files of other programs are kept. After an error or a kill, the old folder is
-// unchanged, except that a kill during the replacement in a mount point or behind a symbolic link leaves
-// the rest of it to the next [Open].
+// unchanged, except that a kill while entry by entry is replaced leaves the rest of it to the next [Open].
 func Rebuild(o Options, fill func(s sinks.Sink, published string) error) error {
 	return rebuildBy(func(string) error { return nil }, o, fill)
 }
 
-// rebuildBy is Rebuild. It calls step before each change of a folder that is replaced entry by entry.
+// rebuildBy is Rebuild. It calls step before the folders are exchanged, and before each change of a folder that is
+// replaced entry by entry.
 func rebuildBy(step func(what string) error, o Options, fill func(s sinks.Sink, published string) error) error {
 	within, err := cannotMove(o.Dir)
 	if err != nil {
 		return fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
+	if err := finishRebuild(o.Dir, step); err != nil {
+		return err
+	}
 	made := o
 	made.Dir = filepath.Clean(o.Dir) + ".rebuild"
 	if within {
 		made.Dir = filepath.Join(o.Dir, rebuildFolder)
-		if err := finishRebuild(o.Dir, step); err != nil {
-			return err
-		}
 	}
 	if err := os.RemoveAll(made.Dir); err != nil {
 		return fmt.Errorf("remove what an earlier rebuild left: %w", err)
@@ -64,10 +65,18 @@ func rebuildBy(step func(what string) error, o Options, fill func(s sinks.Sink, 
 	tables := slices.Concat(o.Tables, o.Ops)
 	switch {
 	case err == nil && within:
-		err = replaceWithin(o.Dir, made.Dir, tables, step)
+		for _, t := range tables {
+			err = errors.Join(err, keepForeign(o.Dir, made.Dir, t.FileName(), tables))
+		}
+		if err == nil {
+			err = replaceWithin(o.Dir, made.Dir, tables, step)
+		}
 	case err == nil:
 		if err = keepForeign(o.Dir, made.Dir, ".", tables); err == nil {
-			err = swap(made.Dir, o.Dir)
+			err = swap(made.Dir, o.Dir, step)
+		}
+		if cannotExchange(err) {
+			err = replaceWithin(o.Dir, made.Dir, tables, step)
 		}
 	}
 	return errors.Join(err, os.RemoveAll(made.Dir)) // which may be the old folder now
@@ -154,7 +163,10 @@ func ignoreDenied(err error) error {
 }
 
 // swap exchanges the names of two folders; the second one may be missing.
-func swap(a, b string) error {
+func swap(a, b string, step func(what string) error) error {
+	if err := step("exchange " + b); err != nil {
+		return err
+	}
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
 		err = os.Rename(a, b)
@@ -171,9 +183,6 @@ func replaceWithin(dir, made string, tables []*schema.Table, step func(what stri
 	folders := []string{compactedFolder}
 	for _, t := range tables {
 		folders = append(folders, t.FileName())
-		if err := keepForeign(dir, made, t.FileName(), tables); err != nil {
-			return err
-		}
 	}
 	for _, folder := range folders { // an empty folder replaces one that has no rows any more
 		_, err := os.Lstat(filepath.Join(dir, folder))
@@ -220,7 +229,11 @@ func finishRebuild(dir string, step func(what string) error) error {
 	}
 	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
-		if err := ignoreMissing(move(at, filepath.Join(replaced, e.Name()))); err != nil {
+		err := ignoreMissing(move(at, filepath.Join(replaced, e.Name())))
+		if errors.Is(err, unix.EXDEV) { // a folder of a lower layer of overlayfs, which can only be removed
+			err = os.RemoveAll(at)
+		}
+		if err != nil {
 			return err
 		}
 		if err := move(filepath.Join(rebuilt, e.Name()), at); err != nil {
@@ -255,7 +268,8 @@ func syncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// keepForeign hard-links files of other programs from one folder to another.
+// keepForeign hard-links files of other programs from one folder to another. It copies them if the file system has
+// no hard links.
 func keepForeign(from, to, folder string, tables []*schema.Table) error {
 	return filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
@@ -268,11 +282,33 @@ func keepForeign(from, to, folder string, tables []*schema.Table) error {
 		if err != nil || ours(name, tables) {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
+		kept := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
 			return err
 		}
-		return os.Link(path, filepath.Join(to, name))
+		err = os.Link(path, kept)
+		if ignoreDenied(err) == nil && err != nil && entry.Type().IsRegular() {
+			err = copyFile(path, kept)
+		}
+		return err
 	})
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
 }
 
 // ours reports whether a file belongs to a sink.

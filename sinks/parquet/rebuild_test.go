@@ -2,10 +2,12 @@ package parquet
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -15,16 +17,43 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-// TestRebuildBehindALinkIsKilled between any two of its steps: the folder holds the old tables or, from
+// TestRebuildEntryByEntryIsKilled between any two of its steps: the folder holds the old tables or, from
 // the commit on, the new ones, and what others have put there.
-func TestRebuildBehindALinkIsKilled(t *testing.T) {
+func TestRebuildEntryByEntryIsKilled(t *testing.T) {
+	t.Run("behind a link", func(t *testing.T) { testRebuildKilled(t, true, nil) })
+	t.Run("no exchange of names", func(t *testing.T) {
+		testRebuildKilled(t, false, func(what string) error {
+			if strings.HasPrefix(what, "exchange ") {
+				return unix.EINVAL
+			}
+			return nil
+		})
+	})
+	t.Run("folders in a lower layer", func(t *testing.T) {
+		testRebuildKilled(t, false, func(what string) error {
+			path, renamed := strings.CutPrefix(what, "rename ")
+			if info, err := os.Stat(path); strings.HasPrefix(what, "exchange ") || renamed && err == nil &&
+				info.IsDir() && filepath.Base(filepath.Dir(path)) == "parquet" {
+				return unix.EXDEV
+			}
+			return nil
+		})
+	})
+}
+
+// testRebuildKilled rebuilds a folder, or one behind a link. The file system refuses some of the changes.
+func testRebuildKilled(t *testing.T, linked bool, refused func(what string) error) {
 	old, j := sinktest.Sample(4), crashing() // the new one has fewer tables
 	fill := func(s sinks.Sink, _ string) error { return perform(t, s.(*Sink), j) }
 	first, stride := stepsToKill()
 	for n := first; ; n += stride {
-		disk, link := t.TempDir(), filepath.Join(t.TempDir(), "parquet")
-		if err := os.Symlink(disk, link); err != nil {
-			t.Fatal(err)
+		link := filepath.Join(t.TempDir(), "parquet")
+		disk := link
+		if linked {
+			disk = t.TempDir()
+			if err := os.Symlink(disk, link); err != nil {
+				t.Fatal(err)
+			}
 		}
 		s := openSink(t, link)
 		if err := errors.Join(perform(t, s, old), s.Close()); err != nil {
@@ -44,7 +73,11 @@ func TestRebuildBehindALinkIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		kill := &killer{dir: disk, n: n}
-		err = rebuildBy(kill.step, options(link), fill)
+		step := kill.step
+		if refused != nil {
+			step = func(what string) error { return cmp.Or(kill.step(what), refused(what)) }
+		}
+		err = rebuildBy(step, options(link), fill)
 		if killed := errors.Is(err, errKilled); !killed && err != nil {
 			t.Fatal(err)
 		}

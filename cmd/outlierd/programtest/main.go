@@ -19,7 +19,7 @@ import (
 // Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.
 // Each package with such tests calls it as its TestMain, with the program's Main.
 func Main(m *testing.M, program func() int) {
-	testscript.Main(tests{m}, map[string]func(){"outlierd": func() {
+	programs["outlierd"] = func() {
 		if os.Getenv(ShortMinutes) != "" {
 			durationUnits['m'] = time.Second
 		}
@@ -27,8 +27,12 @@ func Main(m *testing.M, program func() int) {
 			askFor = WaitMost
 		}
 		os.Exit(program())
-	}})
+	}
+	testscript.Main(tests{m}, programs)
 }
+
+// programs are the commands that the test binary runs as, by their names.
+var programs = map[string]func(){}
 
 // tests runs the tests, if this process is not the program.
 type tests struct{ *testing.M }
