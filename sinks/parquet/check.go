@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,10 @@ type Folder struct {
 	Waiting map[string]bool
 
 	Problems []string // files that differ from the manifest
+
+	// Foreign has the Parquet files of other programs in the folders of tables, relative to the sink's folder.
+	// Readers that use a glob find their rows among those of the table.
+	Foreign []string
 
 	listed map[string]File // by name relative to Dir; empty for a manifest of the first version
 }
@@ -120,6 +125,11 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		f.Waiting[t.FileName()] = slices.ContainsFunc(names,
 			func(name string) bool { return isPending(path.Base(name)) })
 		f.Files[t.FileName()] = slices.DeleteFunc(names, func(name string) bool { return isPending(path.Base(name)) })
+		foreign, err := s.foreign(t, f.Files[t.FileName()])
+		if err != nil {
+			return nil, err
+		}
+		f.Foreign = append(f.Foreign, foreign...)
 	}
 	if keep == "" {
 		return f, nil
@@ -131,6 +141,43 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 		f.Dir, err = s.options.Dir, nil
 	}
 	return f, err
+}
+
+// Foreign returns the Parquet files of other programs in the folders of tables, relative to dir.
+func Foreign(dir string, tables []*schema.Table) (names []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer root.Close()
+	s := &Sink{options: Options{Dir: dir}, root: root}
+	for _, t := range tables {
+		own, err := s.list(t, isOurs)
+		if err != nil {
+			return nil, err
+		}
+		some, err := s.foreign(t, own)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, some...)
+	}
+	return names, nil
+}
+
+// foreign returns the Parquet files below a table's folder other than the table's own.
+func (s *Sink) foreign(t *schema.Table, own []string) (names []string, err error) {
+	known := map[string]bool{}
+	for _, name := range own {
+		known[name] = true
+	}
+	err = fs.WalkDir(s.root.FS(), t.FileName(), func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".parquet") && !known[name] {
+			names = append(names, name)
+		}
+		return ignoreMissing(err)
+	})
+	return names, s.named(err)
 }
 
 // listed returns the files that a manifest lists, by name relative to the sink's folder.

@@ -172,6 +172,10 @@ func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []F
 		f.Rows, err = p.sink.encode(w, t, f, compactGroup, func(put func(arrow.RecordBatch) error) error {
 			unwritten := false
 			for _, part := range parts {
+				if err := p.sink.verifyFile(t, part); err != nil {
+					unreadable = true
+					return err
+				}
 				err := p.sink.decode(ctx, t, path.Join(t.FileName(), part.Name), nil, func(rows arrow.RecordBatch) error {
 					err := put(rows)
 					unwritten = unwritten || err != nil

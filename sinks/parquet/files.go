@@ -15,8 +15,6 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"outlierd/schema"
 )
 
 // open opens a file for reading. It refuses everything but regular files: opening a pipe may block
@@ -172,13 +170,4 @@ func (s *Sink) syncFile(name string, f *os.File) error {
 		return err
 	}
 	return s.sync(f)
-}
-
-// exists reports whether a file of a table exists.
-func (s *Sink) exists(t *schema.Table, name string) (bool, error) {
-	_, err := s.root.Lstat(path.Join(t.FileName(), name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, s.named(err)
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -178,6 +179,36 @@ func (s *Sink) describe(name string) (f File, err error) {
 	}
 	f.Rows = content.NumRows()
 	return f, nil
+}
+
+// verify reports whether the manifest lists a file of a table. It returns an error if the file is lost or has changed
+// since: a file that is written from it would lack its rows, and nothing would show that any more.
+func (s *Sink) verify(t *schema.Table, name string) (listed bool, err error) {
+	l := s.state.Tables[t.FileName()]
+	files := l.Files
+	if isPart(path.Base(name)) && indexOf(files, name) < 0 {
+		if files, err = s.readClosed(t.FileName(), l); err != nil {
+			return false, err
+		}
+	}
+	i := indexOf(files, name)
+	if i < 0 {
+		return false, nil
+	}
+	return true, s.verifyFile(t, files[i])
+}
+
+func (s *Sink) verifyFile(t *schema.Table, want File) error {
+	name := path.Join(t.FileName(), want.Name)
+	found, err := s.describe(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is missing: %s", filepath.Join(s.options.Dir, name), rebuild)
+	case err == nil && found.SHA256 != want.SHA256:
+		return fmt.Errorf("%s is damaged, it does not have the checksum that it was written with: %s",
+			filepath.Join(s.options.Dir, name), rebuild)
+	}
+	return err
 }
 
 // readClosed reads the list of a table's files of compacted days.

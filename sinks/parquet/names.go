@@ -57,7 +57,12 @@ func rangeOf(name string) (lo, hi int64) {
 	return max(lo-1, 0), hi
 }
 
-// lastOf returns the last id of a part from its name.
+// firstOf and lastOf return the first and the last id of a part from its name.
+func firstOf(part string) int64 {
+	lo, _ := rangeOf(part)
+	return lo + 1
+}
+
 func lastOf(part string) int64 {
 	_, hi := rangeOf(part)
 	return hi

@@ -131,7 +131,7 @@ func (s *Sink) writeChanged(ctx context.Context, step *step, part schema.Part) e
 // writeNewest writes the newest rows of a table. It releases rows.
 func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	defer rows.Release()
-	had, err := s.exists(t, openName)
+	had, err := s.verify(t, openName)
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,11 @@ func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, ro
 	ids := idsOf(rows)
 	for from := 0; from < len(ids); {
 		at := slices.IndexFunc(parts, func(name string) bool { return lastOf(name) >= ids[from] })
-		if at < 0 {
+		if at < 0 || firstOf(parts[at]) > ids[from] {
 			return fmt.Errorf("no part holds row %d: %s", ids[from], rebuild)
+		}
+		if _, err := s.verify(t, path.Base(parts[at])); err != nil {
+			return err
 		}
 		to, _ := slices.BinarySearch(ids, lastOf(parts[at])+1)
 		some := rows.NewSlice(int64(from), int64(to))

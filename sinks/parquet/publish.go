@@ -48,7 +48,7 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	if len(pending) == 0 {
 		return nil
 	}
-	old, err := s.exists(t, currentName)
+	old, err := s.verify(t, currentName)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 	}
 	memory := sinks.NewParents(t)
 	learn := func(rows arrow.RecordBatch) error { memory.Add(rows); return nil }
-	published, err := s.exists(t, currentName)
+	published, err := s.verify(t, currentName)
 	if err == nil && published {
 		err = s.decode(ctx, t, current(t), t.Identity(), learn)
 	}
@@ -263,6 +263,9 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 		default:
 			lo, hi := rangeOf(name)
 			f := File{Name: strings.TrimPrefix(name, t.FileName()+"/"), Lo: lo, Hi: hi}
+			if _, err := s.verify(t, f.Name); err != nil {
+				return err
+			}
 			err := step.write(t, f, func(w io.Writer) (int64, error) {
 				return s.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error {
 					return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {

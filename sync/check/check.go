@@ -27,6 +27,7 @@ type Sink struct {
 	Ops      int64           // the version of its operations tables
 	Waiting  map[string]bool // tables with rows that are not published yet
 	Problems []string        // found before its rows were read
+	Foreign  []string        // Parquet files of other programs among those of its tables
 	Away     bool            // it could not be reached, so its rows were not checked
 	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it is complete
 }
@@ -44,6 +45,7 @@ type Result struct {
 	Waiting  []string         `json:"waiting"` // tables not compared, because of unpublished rows
 	Added    []string         `json:"added"`   // columns that are NULL in rows stored before the column was added
 	Problems []string         `json:"problems"`
+	Foreign  []string         `json:"foreign"` // files of other programs, whose rows readers find in its tables
 
 	// Pruned is the last pruned answer of the journal: rows of answers up to it were not compared with
 	// the journal. It is 0 if all were.
@@ -82,7 +84,8 @@ type Check struct {
 // Look compares the marks of a sink with the journal, and its current tables with their histories.
 func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark), Away: s.Away,
-		Rows: map[string]int64{}, Waiting: []string{}, Added: []string{}, Problems: append([]string{}, s.Problems...)}
+		Rows: map[string]int64{}, Waiting: []string{}, Added: []string{}, Problems: append([]string{}, s.Problems...),
+		Foreign: append([]string{}, s.Foreign...)}
 	if len(r.Problems) > 0 {
 		return r, nil
 	}

@@ -195,6 +195,10 @@ func sinkLines(r check.Result) []string {
 	for _, problem := range r.Problems {
 		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
 	}
+	for _, file := range r.Foreign {
+		lines = append(lines, fmt.Sprintf("%s: %s: %s is not a file of this sink, and readers of *.parquet find its rows",
+			r.Sink, relative(r.Path), file))
+	}
 	if len(r.Added) > 0 {
 		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, "+
 			"and NULL in those until 'outlierd rebuild %s': %s", r.Sink, r.Sink, strings.Join(r.Added, ", ")))
@@ -254,8 +258,11 @@ func operationsLine(o check.Operations) string {
 
 // sinksError returns an error that names the sinks with problems, and what to do, or nil.
 func sinksError(results []check.Result) error {
-	var ahead, away, differ []string
+	var ahead, away, differ, foreign []string
 	for _, r := range results {
+		if len(r.Foreign) > 0 {
+			foreign = append(foreign, r.Sink)
+		}
 		switch {
 		case r.Ahead:
 			ahead = append(ahead, r.Sink)
@@ -282,6 +289,10 @@ func sinksError(results []check.Result) error {
 	if len(differ) > 0 {
 		err = errors.Join(err, fmt.Errorf("%s: different from the state. To rebuild:\n  outlierd rebuild %s",
 			strings.Join(differ, ", "), strings.Join(differ, "\n  outlierd rebuild ")))
+	}
+	if len(foreign) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: files of other programs in the folders of tables. "+
+			"Move them to another folder: a rebuild keeps them", strings.Join(foreign, ", ")))
 	}
 	return err
 }
@@ -522,7 +533,7 @@ func parquetFolder(ctx context.Context, path, keep string, verify bool) check.Si
 	if err != nil {
 		return withProblem(sink, err)
 	}
-	sink.Mark, sink.Ops, sink.Problems = folder.Watermark, folder.OpsVersion, folder.Problems
+	sink.Mark, sink.Ops, sink.Problems, sink.Foreign = folder.Watermark, folder.OpsVersion, folder.Problems, folder.Foreign
 	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
 	if verify {
 		damaged, err := folder.Verify(ctx)

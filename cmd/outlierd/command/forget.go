@@ -14,6 +14,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
@@ -222,6 +223,16 @@ func refuseUnlisted(config *job.Config) error {
 		}
 		return nil
 	})
+	for _, s := range config.Sinks {
+		if s.Kind != job.SinkParquet {
+			continue
+		}
+		foreign, wrong := parquet.Foreign(sinkPath(config, s), slices.Concat(schema.Tables(), schema.OpsTables()))
+		for _, name := range foreign {
+			found = append(found, filepath.Join(relative(sinkPath(config, s)), name))
+		}
+		err = errors.Join(err, wrong)
+	}
 	private := filepath.Join(stateFolder(config), duckdb.PrivateName)
 	if !slices.Contains(sinkKinds(config), job.SinkDuckDB) && !missing(private) {
 		found = append(found, relative(private))
