@@ -72,7 +72,7 @@ func (a *Answer) JSON() ([]byte, error) {
 	return open(a.Body, a.Encoding)
 }
 
-// open decompresses a body, and removes the byte order mark that some servers put before their JSON.
+// open decompresses a body and corrects it; see [Lenient].
 func open(body []byte, encoding string) ([]byte, error) {
 	var err error
 	switch encoding {
@@ -82,10 +82,8 @@ func open(body []byte, encoding string) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", clean(encoding))
 	}
-	return withoutMark(body), err
+	return Lenient(body), err
 }
-
-func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
 
 // inflate decompresses gzip, and returns the length of the gzip data in body. Bytes after it, such as the
 // line break of a proxy, are not part of the answer. Whether the contents are complete is decided by

@@ -11,8 +11,8 @@ const authorOwner = "authorIsChannelOwner"
 
 // hideAuthors removes the authors of comments from an answer: of all members whose names begin with
 // "author" (interface, Video comments) it keeps only the id, replaced by its pseudonym. Other members
-// become null, and so does the id if the pseudonym is "". A changed body is stored decompressed. A body
-// that is incomplete or not JSON stays unchanged.
+// become null, and so does the id if the pseudonym is "". A changed body is stored decompressed. For a
+// body that is incomplete or not JSON see [Answer.dropUnreadable].
 func (a *Answer) hideAuthors(pseudonym func(id string) string) {
 	if pseudonym == nil || a.Request.op != OpComments {
 		return

@@ -19,7 +19,7 @@ type Kind string
 // such an answer.
 const (
 	Invalid      Kind = "invalid"      // 400, or validation shape: a parameter breaks a rule; Fields may name it
-	Unauthorized Kind = "unauthorized" // 401, or 403 of the service itself: the key is refused
+	Unauthorized Kind = "unauthorized" // 401 or 403 of the service itself: the key is refused
 	NoCredits    Kind = "no_credits"   // 402: the account has too few credits
 	NotFound     Kind = "not_found"    // 404 with an error body: the entity does not exist
 	Limited      Kind = "limited"      // rate-limit shape, or status 429 with any body

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-faster/jx"
 )
 
 // An exchange is one attempt to send a request and receive its answer.
@@ -160,12 +162,12 @@ func (x *exchange) why(err error) error {
 func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
 	x.a.Header.Del("Set-Cookie")
-	x.a.Encoding = encoding(resp.Header)
 	body, err := readBody(resp)
-	x.a.Body = body
+	x.a.Body, x.a.Encoding = body, encoding(resp.Header, body)
 	x.a.redact(c.Key)
 	x.a.forget(c.Forgotten)
 	x.a.hideAuthors(c.Pseudonym)
+	defer x.a.dropUnreadable(c) // after it was judged by all that arrived
 	switch {
 	case x.a.SentAt.IsZero():
 		x.a.SentAt = time.Now() // there is no proof that it was not sent
@@ -174,7 +176,7 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 		return judge(x.a) // the status alone proves the refusal, even if the body is incomplete
 	case errors.Is(err, errTooLong):
 		return Unknown, &Error{Kind: Malformed, Cause: err}
-	case err != nil:
+	case err != nil && !x.a.isWhole():
 		return Unknown, &Error{
 			Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.why(err),
 		}
@@ -194,14 +196,24 @@ func readBody(resp *http.Response) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// encoding returns the content encoding of a body; "" for none.
-func encoding(h http.Header) string {
-	switch name := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))); name {
-	case "identity":
-		return ""
-	case "x-gzip":
+// isWhole reports whether the answer is a whole JSON object, so that nothing of it is missing although the
+// connection ended too early.
+func (a *Answer) isWhole() bool {
+	body, err := a.JSON()
+	return err == nil && jx.DecodeBytes(body).Next() == jx.Object && jx.Valid(body)
+}
+
+// encoding returns the content encoding of a body; "" for none. What the body shows counts more than what
+// the header says, which a proxy that unpacks or packs bodies may have left as it was.
+func encoding(h http.Header, body []byte) string {
+	name := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ",")))
+	switch {
+	case bytes.HasPrefix(body, []byte("\x1f\x8b")):
 		return "gzip"
-	default:
-		return name
+	case name == "", name == "identity", jx.Valid(Lenient(body)):
+		return ""
+	case name == "x-gzip":
+		return "gzip"
 	}
+	return name
 }

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -128,7 +129,7 @@ func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
 }
 
 // forget removes data about forgotten ids from an answer that has just arrived. A changed body is stored
-// decompressed. A body that is incomplete or not JSON stays unchanged.
+// decompressed. For a body that is incomplete or not JSON see [Answer.dropUnreadable].
 func (a *Answer) forget(about Mention) {
 	body, err := a.JSON()
 	if about == nil || err != nil {
@@ -137,6 +138,41 @@ func (a *Answer) forget(about Mention) {
 	if clean, changed, err := Redact(body, about, nil); err == nil && changed {
 		a.Body, a.Encoding, a.opened = clean, "", nil
 	}
+}
+
+// dropUnreadable drops a body that is incomplete or not JSON if what can be read of it names a forgotten id,
+// or may name an author that must not be stored.
+func (a *Answer) dropUnreadable(c *Client) {
+	authors := c.Pseudonym != nil && a.Request.op == OpComments
+	if c.Forgotten == nil && !authors {
+		return
+	}
+	body, err := a.JSON()
+	if err == nil && jx.Valid(body) {
+		return
+	}
+	if err != nil {
+		body = beginning(a.Body)
+	}
+	if authors || names(body, c.Forgotten) || a.Encoding != "" && a.Encoding != "gzip" {
+		a.Body, a.Encoding, a.opened = nil, "", nil
+	}
+}
+
+// names reports whether a text that need not be JSON has an id.
+func names(text []byte, about Mention) bool {
+	var before []byte // the name of the member, if the text is one's value
+	for word := range bytes.FieldsFuncSeq(text, isNoIDRune) {
+		if about(before, word) || about(nil, word) {
+			return true
+		}
+		before = word
+	}
+	return false
+}
+
+func isNoIDRune(r rune) bool {
+	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
 // ForgottenError is the error of a request that names an id whose data was erased.

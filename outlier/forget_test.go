@@ -47,3 +47,36 @@ func TestRedactRefusesUnreadableAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestUnreadableAnswersAboutForgottenIDsAreDropped(t *testing.T) {
+	forgotten := func(member, text []byte) bool {
+		return string(text) == "dQw4w9WgXcQ" || string(member) == "authorChannelId" && string(text) == "author"
+	}
+	zip := zipped(`{"hits":[{"id":"dQw4w9WgXcQ","title":"` + strings.Repeat("long ", 50) + `"},{"id":`)
+	for name, tt := range map[string]struct {
+		op     Operation
+		body   string
+		header string
+		kept   bool
+	}{
+		"breaks off":              {OpDetails, `{"items":[{"id":"dQw4w9WgXcQ","title":"`, "", false},
+		"compressed, breaks off":  {OpDetails, zip[:len(zip)-12], "Content-Encoding: gzip", false},
+		"unknown encoding":        {OpDetails, "\x8b\x00", "Content-Encoding: br", false},
+		"an author's comment":     {OpDetails, `{"items":[{"authorChannelId":"author",`, "", false},
+		"a word like an author":   {OpDetails, `{"items":[{"title":"author",`, "", true},
+		"about others":            {OpDetails, `{"items":[{"id":"AAAAAAAAAAA","title":"`, "", true},
+		"comments of any authors": {OpComments, `{"items":[{"authorName":"A",`, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := DataRequest(tt.op, "AAAAAAAAAAA")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &Client{URL: "https://api.test", Transport: answering(200, tt.body, tt.header), Forgotten: forgotten, Pseudonym: func(string) string { return "" }}
+			a, err := c.Do(t.Context(), r, &books{})
+			if kept := len(a.Body) > 0; kept != tt.kept || err == nil {
+				t.Errorf("kept %q (%v)", a.Body, err)
+			}
+		})
+	}
+}

@@ -37,7 +37,8 @@ func TestDoSettlesThePrice(t *testing.T) {
 		"refusal without its status":    {answering(400, `{"error":{"message":"no"}}`), Unknown, Invalid},
 		"validation without its status": {answering(400, `{"error":{"errors":[{"message":"no","path":["size"]}]}}`), Unknown, Invalid},
 		"no such thing, and no status":  {answering(404, `{"error":{"message":"none"}}`), Unknown, Foreign},
-		"key refused without a status":  {answering(401, `{"error":{"message":"Unauthorized"}}`), Unknown, Unauthorized},
+		"key refused without a status":  {answering(401, `{"error":{"message":"Unauthorized"}}`), Unknown, Foreign},
+		"gateway that wants a login":    {answering(401, `<html>401 Authorization Required</html>`, htmlType), Unknown, Foreign},
 		"no credits without a status":   {answering(402, `{"error":{"message":"none left"}}`), Unknown, NoCredits},
 		"empty failure":                 {answering(500, ``), Unknown, Foreign},
 		"refusal cut short":             {answering(400, `{"status":"error","error":{"mess`), Unknown, Foreign},
@@ -63,8 +64,12 @@ func TestDoSettlesThePrice(t *testing.T) {
 		"plain text":                    {answering(200, "ok", "Content-Type: text/plain"), Unknown, Foreign},
 		"redirect":                      {answering(302, ``, "Location: https://evil.test/x?key=y"), Unknown, Foreign},
 		"redirect with an error shape":  {answering(308, `{"status":"error","error":{"message":"no"}}`), Unknown, Foreign},
-		"not gzip":                      {answering(200, `{"hits":[],"pagination":{}}`, jsonType, "Content-Encoding: gzip"), Charged, Malformed},
-		"encoding never asked for":      {answering(200, `{}`, jsonType, "Content-Encoding: br"), Charged, Malformed},
+		"not gzip":                      {answering(200, `oops, no gzip at all`, jsonType, "Content-Encoding: gzip"), Charged, Malformed},
+		"encoding never asked for":      {answering(200, "\x8b\x00\x80{}\x03", jsonType, "Content-Encoding: br"), Charged, Malformed},
+		"unpacked by a proxy":           {answering(200, `{"hits":[],"pagination":{}}`, jsonType, "Content-Encoding: gzip"), Charged, ""},
+		"unpacked from br by a proxy":   {answering(200, `{}`, jsonType, "Content-Encoding: br"), Charged, ""},
+		"packed by a proxy":             {answering(200, zipped(`{"hits":[]}`), jsonType), Charged, ""},
+		"not a number":                  {answering(200, `{"a":NaN,"b":[-Infinity,Infinity],"c":"\"NaN"}`, jsonType), Charged, ""},
 		"encoding of no effect":         {answering(200, `{}`, jsonType, "Content-Encoding: identity"), Charged, ""},
 		"connection refused": {func(*http.Request, func() error) (*http.Response, error) {
 			return nil, errors.New("connection refused")
@@ -73,6 +78,9 @@ func TestDoSettlesThePrice(t *testing.T) {
 		"reset after sending": {func(_ *http.Request, connect func() error) (*http.Response, error) {
 			return nil, cmpOr(connect(), errors.New("connection reset"))
 		}, Unknown, Lost},
+		"reset after the body": {func(_ *http.Request, connect func() error) (*http.Response, error) {
+			return response(200, io.MultiReader(strings.NewReader(`{"hits":[]}`), broken{})), connect()
+		}, Charged, ""},
 		"reset in the body": {func(_ *http.Request, connect func() error) (*http.Response, error) {
 			return response(200, io.MultiReader(strings.NewReader(`{"hits":`), broken{})), connect()
 		}, Unknown, Lost},

@@ -10,9 +10,9 @@ import (
 )
 
 // readError reads the answer to a request that did not succeed. The interface, Errors, shows four shapes
-// of the body and no HTTP statuses, so both decide the kind: the statuses 401, 402 and 429 take
-// precedence over any body, and a shape over any other status. A 403 is clear only with a shape: gateways
-// and firewalls send it too, and then a new key does not help. Every field of a body may be absent.
+// of the body and no HTTP statuses, so both decide the kind: the statuses 402 and 429 take precedence
+// over any body, and a shape over any other status. A 401 and a 403 are clear only with a shape: gateways
+// and firewalls send them too, and then a new key does not help. Every field of a body may be absent.
 //
 // It also reports whether body has one of the documented shapes (an object whose error is an object with
 // a message, errors or a rate limit), and whether the service itself wrote it, which proves that it
@@ -37,7 +37,7 @@ func (e *Error) kind(shaped, own bool) Kind {
 	switch {
 	case own && e.Rate != nil, e.Status == http.StatusTooManyRequests:
 		return Limited
-	case e.Status == http.StatusUnauthorized, own && e.Status == http.StatusForbidden:
+	case own && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits

@@ -50,7 +50,7 @@ func TestReadErrorByBodyAndStatus(t *testing.T) {
 		"error as text":               {400, `{"error":"nope"}`, Error{Kind: Foreign, Message: "nope"}, false},
 		"no error object":             {400, `{"status":"error","error":null}`, Error{Kind: Foreign, Message: "bad request, not an answer of the service (text/html)"}, false},
 		"forbidden by a firewall":     {403, `<html>denied</html>`, Error{Kind: Foreign, Message: "forbidden, not an answer of the service (text/html)"}, false},
-		"unauthorized page":           {401, `denied`, Error{Kind: Unauthorized, Message: "unauthorized"}, false},
+		"unauthorized page":           {401, `denied`, Error{Kind: Foreign, Message: "unauthorized, not an answer of the service (text/html)"}, false},
 		"limited": {429, `{"status":"error","error":{"message":"Slow down","rateLimit":{"limit":10,"current":11,"remaining":0,"resetTime":"2026-11-21T10:00:30.000Z"}}}`,
 			Error{Kind: Limited, Message: "Slow down", Rate: &Rate{10, 11, 0, reset}}, true},
 		"limited by body alone": {400, `{"error":{"message":"Slow down","rateLimit":{"limit":10}}}`,

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -12,6 +13,35 @@ import (
 // The interface does not say which fields of an answer may be null, absent or of another type. The
 // functions of this file read what the program needs: a value of an unexpected type is skipped and counts
 // as absent. They return an error only if the bytes are not JSON.
+
+// Lenient returns an answer as JSON, where some servers write something else: it removes the byte order
+// mark before it, and replaces the numbers that JSON does not have, NaN and Infinity, by null.
+func Lenient(body []byte) []byte {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if !bytes.Contains(body, []byte("NaN")) && !bytes.Contains(body, []byte("Infinity")) {
+		return body
+	}
+	var clean bytes.Buffer
+	quoted := false
+	for len(body) > 0 {
+		n, text := 1, body[:1]
+		switch {
+		case body[0] == '"':
+			quoted = !quoted
+		case quoted && body[0] == '\\' && len(body) > 1:
+			n, text = 2, body[:2]
+		case !quoted:
+			for _, name := range []string{"NaN", "Infinity", "-Infinity"} {
+				if bytes.HasPrefix(body, []byte(name)) {
+					n, text = len(name), []byte("null")
+				}
+			}
+		}
+		clean.Write(text)
+		body = body[n:]
+	}
+	return clean.Bytes()
+}
 
 // object calls f for every member of the next object in d.
 func object(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {

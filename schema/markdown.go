@@ -27,8 +27,8 @@ package schema by ` + "`" + `go test ./schema -update` + "`" + `.
 ` + "`" + `/time` + "`" + ` at the whole answer. ` + "`" + `*[]` + "`" + ` stands for the elements of an answer of any shape. A column without a path is computed or
 comes from the journal.
 
-**NULL.** A value that is absent, null or unreadable is NULL, never zero. ` + "`" + `fields_missing` + "`" + ` lists the columns whose field
-the answer does not have, which tells absent from null.
+**NULL.** A value that is absent, null, NaN, Infinity or unreadable is NULL, never zero. ` + "`" + `fields_missing` + "`" + ` lists the
+columns whose field the answer does not have, which tells absent from null.
 
 **Types.** A value of another type is converted if nothing is lost (` + "`" + `"5"` + "`" + ` and ` + "`" + `5.0` + "`" + ` are 5). Otherwise the column is NULL and
 the original is in ` + "`" + `extra` + "`" + `, together with fields that the interface does not have. A repeated name in ` + "`" + `extra` + "`" + ` has a number:

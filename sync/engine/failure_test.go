@@ -70,23 +70,30 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 }
 
 // TestAnswersOfAFirewallAreNotTheServices: the call is made once, its outcome is unknown, and the key
-// is not blocked.
+// is not blocked, so that the next due time tries again.
 func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 	t.Parallel()
-	bare(t, jobsFile, func(w *workshop) {
-		asked := 0
-		well := w.wire
-		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
-			asked++
-			_, err := well.RoundTrip(r)
-			return page(http.StatusForbidden, "text/html", "<html>denied</html>"), err
+	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
+		bare(t, jobsFile, func(w *workshop) {
+			asked := 0
+			well := w.wire
+			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+				asked++
+				_, err := well.RoundTrip(r)
+				return page(status, "text/html", "<html>denied</html>"), err
+			})
+			if row, err := w.run(); err == nil || row.Status != runs.Failed || asked != 1 || row.Credits != 2 {
+				t.Errorf("HTTP %d: %d calls, run %+v, error %v; want one call whose price is held", status, asked, row, err)
+			}
+			w.wire = well
+			w.inspect(func(e *Engine) {
+				if block, err := e.Store.Ledger.Block(ledger.BlockKey, ""); block != nil || err != nil {
+					t.Errorf("HTTP %d: block %+v, %v", status, block, err)
+				}
+			})
+			w.mustRun(runs.OK)
 		})
-		if row, err := w.run(); err == nil || row.Status != runs.Failed || asked != 1 || row.Credits != 2 {
-			t.Errorf("%d calls, run %+v, error %v; want one call whose price is held", asked, row, err)
-		}
-		w.wire = well
-		w.mustRun(runs.OK)
-	})
+	}
 }
 
 // TestWrongAddressStopsAtOnce: a wrong address gets a single call, which requests the time. The data

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,14 +35,15 @@ func altering(wire http.RoundTripper, change func(path string, body []byte) []by
 	})
 }
 
-// TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced and a title of many megabytes is cut,
-// in both sinks. The other hits do not change, and the journal has everything.
+// TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced, a title of many megabytes is cut, and a
+// bare NaN, as Python writes it, is null, in both sinks. The other hits do not change, and the journal has everything.
 func TestOneBadValueCostsNoPage(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
 		title := []byte(`"title":"`)
 		w.wire = altering(w.wire, func(path string, body []byte) []byte {
+			body = bytes.Replace(body, regexp.MustCompile(`"zScore":[^,}]+`).Find(body), []byte(`"zScore":NaN`), 1)
 			at := bytes.Index(body, title) + len(title)
 			body = append(body[:at:at], append([]byte("\xff"), body[at:]...)...)
 			at = bytes.LastIndex(body, title) + len(title)
@@ -57,6 +59,9 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 			}
 			if n := w.count("select count(*) from " + table + " where title like '\ufffd%'"); n != 1 {
 				t.Errorf("%d titles in %s have a replaced byte, want 1", n, table)
+			}
+			if n := w.count("select count(*) from " + table + " where z_score is null"); n != 1 {
+				t.Errorf("%d hits in %s have no z-score, want 1", n, table)
 			}
 			if n := w.count("select max(strlen(title)) from " + table + " where title like 'xxx%… [cut from %'"); n != schema.MaxValue {
 				t.Errorf("the title that was cut has %d bytes in %s, want %d", n, table, schema.MaxValue)

@@ -12,15 +12,15 @@ import (
 // Forgetting describes what is erased from the journal, and reports progress.
 type Forgetting struct {
 	Mentions outlier.Mention
-	Texts    [][]byte             // answers that contain none of them, and no escape that may hide one, are skipped
+	Texts    [][]byte             // answers that are readable and contain none of them, nor an escape that may hide one, are skipped
 	Taken    func(value []byte)   // called with each erased value, as of [outlier.Redact]; may be nil
 	DryRun   bool                 // changes nothing
 	Progress func(id, last int64) // called now and then: answers up to id are done
 }
 
 // Forget erases ids from all answers and updates their checksums. An answer to a call about such an
-// id loses its body. It returns how many answers were changed, and how many mention an id but are
-// not JSON: those lose their bodies too. After an interruption it can be called again.
+// id loses its body. It returns how many answers were changed, and how many mention an id, or may, but
+// are not JSON: those lose their bodies too. After an interruption it can be called again.
 func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable int64, err error) {
 	last, err := j.End()
 	if err != nil {
@@ -73,10 +73,7 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 	item := store.Without(r.Item, f.Texts)
 	touched = entity || params != r.params || item != r.Item
 	r.params, r.Item = params, item
-	body, err := open.open(r.packed)
-	if err != nil {
-		body = r.body
-	}
+	body, all := open.readable(r.packed)
 	if entity {
 		if f.Taken != nil {
 			f.Taken(body)
@@ -84,7 +81,7 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 		r.Entity, r.packed = store.Erased, j.pack.plain(nil)
 		return true, true
 	}
-	if !mayMention(body, f.Texts) {
+	if all && !mayMention(body, f.Texts) {
 		return touched, true
 	}
 	clean, changed, err := outlier.Redact(body, f.Mentions, f.Taken)
@@ -92,7 +89,7 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 		r.packed = j.pack.plain(nil)
 		return true, false
 	}
-	if changed {
+	if changed = changed || !all; changed {
 		r.packed = j.pack.plain(clean)
 	}
 	return touched || changed, true

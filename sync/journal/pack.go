@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 
@@ -86,7 +87,21 @@ func (o *opener) open(k packed) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decompress %d bytes: %w", len(k.body), err)
 	}
-	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), nil
+	return outlier.Lenient(body), nil
+}
+
+// readable returns what can be read of a body, and whether that is all of it: an answer that broke off is
+// all there is, but a damaged one, or one of an unknown encoding, may have more. It is valid until the
+// next call.
+func (o *opener) readable(k packed) (body []byte, all bool) {
+	if len(k.body) == 0 {
+		return nil, true
+	}
+	body, err := o.open(k)
+	if err != nil && k.encoding == asGzip {
+		return o.buffer.Bytes(), errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	return body, err == nil
 }
 
 func (o *opener) inflate(k packed) ([]byte, error) {
@@ -104,13 +119,13 @@ func (o *opener) inflate(k packed) ([]byte, error) {
 }
 
 func (o *opener) gunzip(body []byte) ([]byte, error) {
+	o.buffer.Reset()
 	if o.gzip == nil {
 		o.gzip = new(gzip.Reader)
 	}
 	if err := o.gzip.Reset(bytes.NewReader(body)); err != nil {
 		return nil, err
 	}
-	o.buffer.Reset()
 	if _, err := o.buffer.ReadFrom(io.LimitReader(o.gzip, maxBody+1)); err != nil {
 		return nil, err
 	}
