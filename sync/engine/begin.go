@@ -103,7 +103,7 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	}
 	row := runs.Run{
 		ID: id.String(), Job: spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: now,
-		Status: runs.Running, Config: spec.Hash, Overridden: spec.Overridden,
+		Status: runs.Running, Request: spec.Request, Overridden: spec.Overridden,
 	}
 	if failed != nil {
 		return nil, w.engine.failedStart(row, failed)

@@ -221,7 +221,7 @@ func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	}
 	row := &runs.Run{
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: runs.Running, Config: spec.Hash, RestOf: rest.Of.ID, Overridden: true,
+		Status: runs.Running, Request: spec.Request, RestOf: rest.Of.ID, Overridden: true,
 	}
 	if row.Plan, err = rest.plan.Encode(); err != nil {
 		return nil, err

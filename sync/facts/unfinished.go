@@ -87,7 +87,7 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err
 // or with the same overrides.
 func Same(spec *job.Spec, run *runs.Run) bool {
 	return run.Overridden == spec.Overridden &&
-		(!spec.Overridden || run.Config == spec.Hash && Flags(run) == spec.Flags)
+		(!spec.Overridden || run.Request == spec.Request && Flags(run) == spec.Flags)
 }
 
 // Flags returns the flags of the command that began an overridden run, as they are typed; "" for

@@ -25,7 +25,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if !p.Stored.Overridden && rows[0].Config != spec.Hash {
+		if !p.Stored.Overridden && rows[0].Request != spec.Request {
 			f.Changes = []string{"the file has changed since this run started; " +
 				"its changes apply from the next run on"}
 		}
@@ -36,12 +36,12 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 		return err
 	}
 	if p.Assumed { // the searches themselves are not known yet
-		if last.Config != spec.Hash {
+		if last.Request != spec.Request {
 			f.Changes = differences(settings(&then), settings(&p.Stored))
 		}
 		return nil
 	}
-	c := comparison{reader: r, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
+	c := comparison{reader: r, spec: spec, same: last.Request == spec.Request, then: then, now: p, whole: f.whole}
 	old, err := r.Facts.Store.Runs.Steps(last.ID)
 	if err != nil {
 		return err

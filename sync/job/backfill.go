@@ -38,7 +38,7 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	}
 	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
-	s.Hash = s.hash() // without the cap, so that the same backfill with a higher cap resumes it
+	s.Request = s.hashRequest()
 	s.Budget.PerRun = &most
 	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s",
 		from, to, each, s.Flags))

@@ -16,13 +16,13 @@ import (
 //
 // For each job, the state keeps the settings in the words of the file: "pages" is "2". They include
 // filters, lists and defaults that the job uses. References such as "${TOPIC}" stay as written, so neither
-// the state nor a reported change contains a value of a variable or a file. The hash shows when only
+// the state nor a reported change contains a value of a variable or a file. The version shows when only
 // such a value has changed.
 
 // Known is what the state keeps of a job, to find out later what has changed.
 type Known struct {
 	Name     string            `json:"name"`
-	Hash     string            `json:"hash"` // see [Spec.Hash]
+	Version  string            `json:"version"` // see [Spec.Version]
 	Settings map[string]string `json:"settings"`
 }
 
@@ -31,7 +31,7 @@ func (c *Config) Known() []Known {
 	all := make([]Known, len(c.Jobs))
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
-		all[i] = Known{Name: spec.Name, Hash: spec.Hash, Settings: spec.worded}
+		all[i] = Known{Name: spec.Name, Version: spec.Version(), Settings: spec.worded}
 	}
 	return all
 }
@@ -165,7 +165,7 @@ func differences(was, is *Known) string {
 			changes = append(changes, fmt.Sprintf("%s %s → %s", name, short(old), short(now)))
 		}
 	}
-	if len(changes) == 0 && was.Hash != is.Hash {
+	if len(changes) == 0 && was.Version != is.Version {
 		return "what it takes from variables, files or this version's defaults changed"
 	}
 	if more := len(changes) - mostDifferences; more > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func (b *builder) spec(name, n *yamltree.Node) Spec {
 		b.caps(&spec, b.own(n, "budget"))
 		b.unbounded(&spec, n, verb)
 	}
-	spec.Hash, spec.worded = spec.hash(), b.worded(n)
+	spec.Request, spec.worded = spec.hashRequest(), b.worded(n)
 	return spec
 }
 
@@ -128,25 +129,47 @@ func (b *builder) notified(n *yamltree.Node) []string {
 	return names
 }
 
-// hash returns a hash that differs between specs that do different things.
-func (s Spec) hash() string {
-	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Hash = "", "", "", false, 0, 0, ""
+// hashRequest returns [Spec.Request].
+func (s Spec) hashRequest() string {
+	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Request = "", "", "", false, 0, 0, ""
+	s.Schedule, s.Every, s.CatchUp, s.Jitter, s.After = "", 0, "", 0, ""
+	s.Budget, s.StopAfter, s.Notify = JobBudget{}, 0, nil
+	if s.Scan != nil {
+		s.Scan = &Scan{Mode: s.Scan.Mode}
+	}
 	zone := ""
 	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
 		if t != nil && t.Window.Zone != nil {
 			zone = t.Window.Zone.String() // encoding/json does not encode it
 		}
 	}
-	normal, err := json.Marshal(struct {
+	return hash(struct {
 		Spec   Spec
 		Ask    template
 		Zone   string
 		Wanted *template `json:",omitempty"`
 	}{s, s.ask, zone, s.wanted})
+}
+
+// Version identifies what a person has read of the job before they start it: its settings as written, what
+// it asks for, and its caps. It is the same wherever the file is.
+func (s *Spec) Version() string {
+	words := maps.Clone(s.worded)
+	maps.DeleteFunc(words, func(name, _ string) bool { return name == "about" || name == "was" || name == "enabled" })
+	return hash(struct {
+		Request string
+		Budget  JobBudget
+		Words   map[string]string
+	}{s.Request, s.Budget, words})
+}
+
+// hash returns a hash of plain data, in hexadecimal.
+func hash(data any) string {
+	text, err := json.Marshal(data)
 	if err != nil {
-		panic("job: a spec is not plain data: " + err.Error())
+		panic("job: not plain data: " + err.Error())
 	}
-	sum := sha256.Sum256(normal)
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 

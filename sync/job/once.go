@@ -29,9 +29,9 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	if err := s.override(o); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
-	written := s.Hash
-	s.Hash = s.hash()
-	s.Overridden = s.Overridden || s.Hash != written
+	written := s.Request
+	s.Request = s.hashRequest()
+	s.Overridden = s.Overridden || s.Request != written
 	s.Flags, s.MoveCursor, s.changes = o.flags(), o.MoveCursor, &o
 	return s, nil
 }

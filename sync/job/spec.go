@@ -9,8 +9,8 @@ import (
 	"outlierd/outlier"
 )
 
-// Spec is one configured job, as plain data. Specs that do the same have the same Hash. The requests that
-// it makes depend on the time, on files and on the state: see [Spec.Resolve].
+// Spec is one configured job, as plain data. The requests that it makes depend on the time, on files and on
+// the state: see [Spec.Resolve].
 type Spec struct {
 	Name     string
 	Was      string // its name before it was renamed; it inherits watermarks, caps and queue
@@ -37,13 +37,18 @@ type Spec struct {
 	StopAfter  time.Duration // ends the run, but not its queue; 0 for no limit
 	Notify     []string      // names of the file's notify
 
-	Line, Column int    // where the job stands in the file
-	Hash         string // of what it does, in hexadecimal; excludes Name, Was, About, Disabled and position
-	Flags        string `json:"-"`          // of the command that overrides it, as typed
-	MoveCursor   bool   `json:"-"`          // although it is overridden; see [Overrides]
-	Again        bool   `json:",omitempty"` // buy a scan in this run even if the same one is live
-	Dates        *Dates `json:",omitempty"` // of a backfill; nil for other runs
-	Overridden   bool   `json:"-"`          // for one run; see [Spec.With]
+	Line, Column int // where the job stands in the file
+
+	// Request is a hash of what a run of the job asks for. It decides which unfinished run an overridden
+	// one resumes. It does not depend on when the job is due, whom it notifies, its caps and stop_after, how
+	// its scans are polled, and where the files of its lists are.
+	Request string
+
+	Flags      string `json:"-"`          // of the command that overrides it, as typed
+	MoveCursor bool   `json:"-"`          // although it is overridden; see [Overrides]
+	Again      bool   `json:",omitempty"` // buy a scan in this run even if the same one is live
+	Dates      *Dates `json:",omitempty"` // of a backfill; nil for other runs
+	Overridden bool   `json:"-"`          // for one run; see [Spec.With]
 
 	ask    template
 	wanted *template         // which of the hits Enrich applies to; nil for all
@@ -92,7 +97,7 @@ type Loop struct {
 // Source is where a list comes from. Exactly one of Values, File and SQL is set.
 type Source struct {
 	Values       []string
-	File         string // absolute path of a text file with one value per line, or of a table if Field is set
+	File         string `json:"-"`          // absolute path of a text file with one value per line, or of a table if Field is set
 	Field        string `json:",omitempty"` // the column of the table
 	SQL          string // a query of the user's tables
 	Line, Column int    `json:"-"` // position in the file

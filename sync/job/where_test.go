@@ -142,14 +142,19 @@ func TestAByteOrderMarkAndWindowsLineEndsDoNotMatter(t *testing.T) {
 	}
 }
 
-func TestAHashChangesExactlyWithWhatAJobDoes(t *testing.T) {
+func TestOnlyARequestChangesItsHash(t *testing.T) {
 	of := func(head, job string) string {
-		return parse(t, head+"\nversion: 1\nservice: {url: \"sim://\"}\njobs:\n  "+job+"\n").Jobs[0].Hash
+		return parse(t, head+"\nversion: 1\nservice: {url: \"sim://\"}\njobs:\n  "+job+"\n").Jobs[0].Request
 	}
 	first := of("", "a: {search: {query: x, where: {published_at: last 3d}}}")
 	for _, same := range []string{
 		of("# moved down", "b: {about: renamed, search: {where: {published_at: last 72h}, query: [x]}}"),
 		of("filters: {f: {published_at: last 3d}}", "a: {search: {query: x, pages: 1, where: {use: f}}}"),
+		of("data: elsewhere", "a: {search: {query: x, where: {published_at: last 3d}}, schedule: '0 7 * * *', jitter: 1m, catch_up: all}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, every: 1h}"),
+		of("notify: {me: {webhook: 'https://me.example'}}", "a: {search: {query: x, where: {published_at: last 3d}}, notify: [me]}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, stop_after: 1h, "+
+			"budget: {per_run: 2, per_month: 20, max_requests: 10}}"),
 	} {
 		if same != first {
 			t.Error("the same job has another hash")
@@ -158,8 +163,7 @@ func TestAHashChangesExactlyWithWhatAJobDoes(t *testing.T) {
 	for _, other := range []string{
 		of("", "a: {search: {query: x, where: {published_at: last 4d}}}"),
 		of("timezone: Asia/Tokyo", "a: {search: {query: x, where: {published_at: last 3d}}}"),
-		of("", "a: {search: {query: x, where: {published_at: last 3d}}, every: 1h}"),
-		of("", "a: {search: {query: x, where: {published_at: last 3d}}, budget: {per_run: 2}}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, reuse_for: 1h}"),
 		of("", "a: {search: {query: x, where: {published_at: last 3d}}, enrich: {details: {}}}"),
 	} {
 		if other == first {

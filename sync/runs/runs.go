@@ -75,7 +75,7 @@ type Run struct {
 	Started, Ended   time.Time // Ended is zero while the run is open
 	Status           Status
 	Plan             []byte // JSON, fixed by the engine at the beginning
-	Config           string // hash of the job as configured
+	Request          string // [job.Spec.Request] of the job when the run began
 	RestOf           string // the run whose searches this one completes; "" for all others
 	Overridden       bool   // manually: the run does not count for what the job has covered
 
@@ -102,7 +102,7 @@ type runRow struct {
 }
 
 func (r *runRow) columns() []any {
-	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Config,
+	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Request,
 		&r.RestOf, &r.Overridden, &r.Pages, &r.Hits, &r.NewHits,
 		&r.Requests, &r.Missing, &r.Failures, &r.Credits, &r.Refunded, &r.waited, &r.rows, &r.Error}
 }
@@ -126,7 +126,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		}
 		values := append([]any{r.ID, r.Job, r.Trigger,
 			store.Micros(r.Due), store.Micros(r.Started), store.Micros(r.Ended), string(r.Status),
-			r.Plan, r.Config, r.RestOf, r.Overridden}, r.counts()...)
+			r.Plan, r.Request, r.RestOf, r.Overridden}, r.counts()...)
 		_, err := tx.Exec(`INSERT INTO runs (`+runColumns+`, unfinished)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			append(values, !r.Status.EndedWell())...)

@@ -15,7 +15,7 @@ import (
 // Order requests a run: POST /v1/runs.
 type Order struct {
 	job.Asked
-	Hash    string         `json:"hash"`    // of the job in the command's file; see [job.Spec]
+	Version string         `json:"version"` // of the job in the command's file; see [job.Spec.Version]
 	Trigger engine.Trigger `json:"trigger"` // manual, or after for a job that comes after another
 	Due     time.Time      `json:"due,omitzero"`
 

@@ -215,7 +215,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 			"431 Request Header Fields Too Large"},
 		"hostile names":           {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon is stopping"},
 		"while the daemon stops":  {post("/v1/queue/clear", `{"job": "a"}`), "503 Service Unavailable"},
-		"an order while it stops": {post("/v1/runs", `{"job": "a", "hash": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
+		"an order while it stops": {post("/v1/runs", `{"job": "a", "version": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
 		"a body of 100 MB": {"POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 104857600\r\n\r\n" +
 			strings.Repeat("x", mostBody+1), "request body too large"},
 	} {

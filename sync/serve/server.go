@@ -341,7 +341,7 @@ func (s *Server) resolve(o *Order) (engine.Order, error) {
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || asked.Spec.Hash != o.Hash {
+	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.differs(o, asked.Spec), err)
 	}
 	if o.Continues != "" {

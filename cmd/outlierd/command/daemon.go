@@ -123,7 +123,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 // order asks the daemon for a run, and returns when it has ended.
 func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{
-		Asked: j.DueRun.Spec.Asked(), Hash: j.DueRun.Spec.Hash, Trigger: j.DueRun.Trigger,
+		Asked: j.DueRun.Spec.Asked(), Version: j.DueRun.Spec.Version(), Trigger: j.DueRun.Trigger,
 		Due: j.DueRun.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
 	}
 	if j.old != nil {

@@ -118,7 +118,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	if err != nil {
 		return nil, err
 	}
-	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Hash}
+	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Version()}
 	if old == nil {
 		closed, _, err := known.Superseded(spec, time.Time{})
 		if err != nil {
@@ -145,7 +145,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
 	order := engine.Order{Trigger: engine.Manual}
 	err := a.p.Engine.Between(ctx, func(context.Context) (err error) {
-		if order.Spec, err = a.spec(asked.Job); err == nil && order.Spec.Hash != asked.Seen {
+		if order.Spec, err = a.spec(asked.Job); err == nil && order.Spec.Version() != asked.Seen {
 			err = errChanged
 		}
 		if err == nil {

@@ -49,7 +49,7 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 	switch {
 	case old.Overridden:
 		line += " with " + term.Plain(facts.Flags(old))
-	case old.Config != spec.Hash:
+	case old.Request != spec.Request:
 		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Facts.Config.Path)
 	}
 	f, err := r.Forecast(ctx, spec.Name)
