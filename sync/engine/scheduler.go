@@ -97,6 +97,11 @@ func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 		return nil
 	}
 	a := &DueRun{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
+	if spec.CatchUp != job.CatchUpAll { // only the last two due times count, as jitter may still delay the last one
+		if before := spec.Last(last, spec.Last(last, now, zone).Add(-1), zone); !before.IsZero() {
+			last = before.Add(-1)
+		}
+	}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
 		begins := spec.Begins(due, zone)
 		if begins.After(now) { // jitter still delays the last due time

@@ -27,7 +27,27 @@ func TestJitterDelaysWithinTheTimeToTheNextRun(t *testing.T) {
 		if again := spec.Begins(due.UTC(), loc); !again.Equal(begins) {
 			t.Fatalf("due %s, begins %s and then %s", due, begins, again)
 		}
+		now := due.Add(time.Duration(rapid.Int64Range(0, int64(2*day)).Draw(t, "since")))
+		want := spec.Next(now.Add(-spec.Jitter), loc)
+		for !spec.Begins(want, loc).After(now) {
+			want = spec.Next(want, loc)
+		}
+		if got := spec.Coming(now, loc); !got.Equal(want) {
+			t.Fatalf("at %s the run of %s is next, not that of %s", now, want, got)
+		}
 	})
+}
+
+func TestLongJitterCostsNoTime(t *testing.T) {
+	spec := onCron(t, "* * * * *")
+	spec.Jitter = 3660 * day
+	began := time.Now()
+	for range 100 {
+		spec.Coming(began, time.UTC)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the next run of a schedule with %s of jitter takes %s to find", spec.Jitter, took/100)
+	}
 }
 
 // TestJitterSpreadsJobsAndDueTimes evenly enough that no two of a few coincide.

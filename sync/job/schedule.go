@@ -58,13 +58,29 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	return due.Add(time.Duration(delay) * time.Second)
 }
 
-// Coming returns the first due time whose run has not begun by now, or the zero time.
-func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
-	due := s.Next(now.Add(-s.Jitter), loc)
-	for !due.IsZero() && !s.Begins(due, loc).After(now) {
-		due = s.Next(due, loc)
+// Last returns the last due time after the first of two times and not after the second, or the zero time.
+func (s Spec) Last(after, until time.Time, loc *time.Location) time.Time {
+	isLater := func(due time.Time) bool { return due.IsZero() || due.After(until) }
+	if !until.After(after) || isLater(s.Next(after, loc)) {
+		return time.Time{}
 	}
-	return due
+	for end := until; end.Sub(after) > time.Second; { // due times are at least that far apart
+		if middle := after.Add(end.Sub(after) / 2); isLater(s.Next(middle, loc)) {
+			end = middle
+		} else {
+			after = middle
+		}
+	}
+	return s.Next(after, loc)
+}
+
+// Coming returns the first due time whose run has not begun by now, or the zero time. A run begins before
+// the next due time, so jitter can delay only that of the last one.
+func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
+	if due := s.Last(now.Add(-s.Jitter), now, loc); !due.IsZero() && s.Begins(due, loc).After(now) {
+		return due
+	}
+	return s.Next(now, loc)
 }
 
 // times are the days and times of day of a cron expression, on the wall clock. Bit n of a field stands
