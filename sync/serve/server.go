@@ -147,10 +147,11 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// admit limits the rate of requests. Neither people nor scripts need as many.
+// admit limits the rate of requests. Neither people nor scripts need as many. Asking whether the daemon is
+// alive is not limited: all commands and probes begin with it.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.admitted.Allow() {
+		if isProbe := r.Method == http.MethodGet; !isProbe && !s.admitted.Allow() {
 			answer(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
 			return
 		}

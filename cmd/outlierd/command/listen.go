@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -43,7 +44,7 @@ func stuckFor(began, beat time.Time) time.Duration {
 }
 
 // Request limits: for requests with the token, or all requests where none is needed, and for requests
-// without it.
+// without it. Probes are not limited, because whoever restarts a container would take a refusal for a failure.
 const (
 	perSecond = 10
 	atOnce    = 20
@@ -62,6 +63,10 @@ type monitor struct {
 	known   *rate.Limiter // requests with the token or a session
 	read    *rate.Limiter // those of them for pages, which share their data
 	unknown *rate.Limiter // requests with neither
+
+	looking sync.Mutex // guards the following fields
+	looked  time.Time  // when the readiness was read last
+	found   readiness
 }
 
 func newMonitor(p *program, file string, env func(string) (string, bool)) *monitor {
@@ -163,8 +168,9 @@ func (m *monitor) handler() http.Handler {
 				limit = m.read
 			}
 		}
+		isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 		switch {
-		case !limit.Allow():
+		case !isProbe && !limit.Allow():
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 		case !m.named(r):
@@ -255,7 +261,20 @@ func (m *monitor) ready(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(found) // whether the client has read it is its own affair
 }
 
+// readFor is how long requests share one reading of the readiness, so that probes cost nothing.
+const readFor = time.Second
+
+// readiness returns what works, at most [readFor] ago.
 func (m *monitor) readiness() readiness {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	if m.looked.IsZero() || time.Since(m.looked) >= readFor {
+		m.found, m.looked = m.readReadiness(), time.Now()
+	}
+	return m.found
+}
+
+func (m *monitor) readReadiness() readiness {
 	_, fileErr := job.Load(m.file, m.env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](fileErr); ok {
 		fileErr = errors.New(mistakes[0].String()) // the first one often causes the others

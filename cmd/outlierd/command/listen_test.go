@@ -211,15 +211,32 @@ func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
 		m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 		refused := 0
 		for range 5 * atOnce {
-			if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer wrong"); code == http.StatusTooManyRequests {
+			if code, _ := answerOf(m, "GET", "outlierd", "/metrics", "Bearer wrong"); code == http.StatusTooManyRequests {
 				refused++
 			}
 		}
 		if refused != 4*atOnce {
 			t.Errorf("%d of %d requests were refused, want %d", refused, 5*atOnce, 4*atOnce)
 		}
-		if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer "+daemonToken); code != http.StatusOK {
+		if code, _ := answerOf(m, "GET", "outlierd", "/metrics", "Bearer "+daemonToken); code != http.StatusOK {
 			t.Errorf("a request with the token, after many without: HTTP %d, want %d", code, http.StatusOK)
+		}
+	})
+}
+
+// TestProbesAreNotLimited, and read the readiness once a second.
+func TestProbesAreNotLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+		m.found, m.looked = readiness{Ready: true}, time.Now()
+		time.Sleep(readFor - 1)
+		for range 10 * atOnce {
+			for _, path := range []string{"/healthz", "/readyz"} {
+				if code, text := answerOf(m, "GET", "outlierd", path, ""); code != http.StatusOK {
+					t.Fatalf("%s: HTTP %d %q, want %d", path, code, text, http.StatusOK)
+				}
+			}
 		}
 	})
 }
