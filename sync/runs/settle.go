@@ -10,6 +10,9 @@ import (
 	"outlierd/sync/store"
 )
 
+// ErrNoIntent is the error for a number that no start of a scan has.
+var ErrNoIntent = errors.New("no scan has this intent; 'outlierd scan list' shows all scans")
+
 // SettleScan closes a scan whose outcome is unknown, as an operator has determined it. If sc.State is
 // [ScanNotCreated], its price is refunded and its hold released. Otherwise it is adopted under
 // sc.ScanID, and its price counts as spent. The price of an answer that was received but could not be
@@ -40,7 +43,7 @@ func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 		return nil, err
 	}
 	if old == nil {
-		return nil, errors.New("no scan has this intent; 'outlierd scan list' shows all scans")
+		return nil, ErrNoIntent
 	}
 	if old.State != ScanUnknown {
 		return nil, fmt.Errorf("it is %s, and only an unconfirmed one can be resolved", old.State)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -36,12 +37,39 @@ func (SetCursors) path() string { return "/cursors/set" }
 
 // Do implements [Change].
 func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	if err := checkCursors(e, c.Job); err != nil {
+		return Nothing{}, err
+	}
+	switch spec := e.Config.Job(c.Job); {
+	case spec != nil && !spec.SinceLastSuccess():
+		return Nothing{}, mistake("job %s has no cursor to set: only a job with `published_at: since last success` has one",
+			c.Job)
+	case len(c.Keys) == 0 || slices.Contains(c.Keys, ""):
+		return Nothing{}, mistake("set the cursors of job %s: keys must name its searches", c.Job)
+	case c.At.IsZero() || c.At.After(time.Now()):
+		return Nothing{}, mistake("set the cursors of job %s: at must be a time that is not in the future", c.Job)
+	}
 	for _, key := range c.Keys {
 		if err := e.Store.Runs.SetWatermark(c.Job, key, c.At); err != nil {
 			return Nothing{}, err
 		}
 	}
 	return Nothing{}, nil
+}
+
+// afterEdit ends the error of a job that a daemon may not know yet.
+const afterEdit = "; an edit of the file counts once 'outlierd up' has read it"
+
+// checkCursors returns an error for a job that is not in the file and has no cursors of earlier runs.
+func checkCursors(e *engine.Engine, name string) error {
+	if e.Config.Job(name) != nil {
+		return nil
+	}
+	marks, err := e.Store.Runs.Watermarks(name)
+	if err == nil && (name == "" || len(marks) == 0) {
+		err = mistake("%s has no job %q, and no job of that name has ever searched%s", e.Config.Path, name, afterEdit)
+	}
+	return err
 }
 
 // ResetCursors deletes the cursors of a job.
@@ -58,6 +86,9 @@ type Deleted struct {
 
 // Do implements [Change].
 func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (d Deleted, err error) {
+	if err := checkCursors(e, c.Job); err != nil {
+		return d, err
+	}
 	d.Cursors, err = e.Store.Runs.ResetWatermarks(c.Job)
 	return d, err
 }
@@ -72,6 +103,9 @@ func (Adjust) path() string { return "/budget/adjust" }
 
 // Do implements [Change].
 func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	if c.Credits == 0 || c.Why == "" {
+		return Nothing{}, mistake("adjust the budget by %d credits: an amount and a reason are needed", c.Credits)
+	}
 	return Nothing{}, e.Store.Ledger.Adjust(c.Credits, c.Why)
 }
 
@@ -129,6 +163,9 @@ type Cleared struct {
 
 // Do implements [Change].
 func (c ClearQueue) Do(ctx context.Context, e *engine.Engine) (done Cleared, err error) {
+	if c.Job == "" {
+		return done, mistake("clear the queue: job must be the name of a job")
+	}
 	done.Dropped, done.Kept, err = e.Store.Queue.Cancel(ctx, c.Job)
 	return done, err
 }
@@ -142,6 +179,17 @@ func (PauseJobs) path() string { return "/jobs/pause" }
 
 // Do implements [Change].
 func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	if len(c.Pauses) == 0 {
+		return Nothing{}, mistake("pause jobs: pauses must name one")
+	}
+	for _, p := range c.Pauses {
+		switch {
+		case e.Config.Job(p.Job) == nil:
+			return Nothing{}, mistake("pause jobs: %s has no job %q%s", e.Config.Path, p.Job, afterEdit)
+		case p.Since.IsZero():
+			return Nothing{}, mistake("pause job %s: since must be a time", p.Job)
+		}
+	}
 	return Nothing{}, e.Store.Runs.Pause(c.Pauses)
 }
 
@@ -154,6 +202,9 @@ func (ResumeJobs) path() string { return "/jobs/resume" }
 
 // Do implements [Change].
 func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	if slices.Contains(c.Jobs, "") {
+		return Nothing{}, mistake("resume jobs: a job needs a name")
+	}
 	return Nothing{}, e.Store.Runs.Unpause(c.Jobs)
 }
 

@@ -211,7 +211,7 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 			err = outer.Err // without the internal address
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			err = fmt.Errorf("the daemon ended before it answered (%w); "+
+			err = fmt.Errorf("the connection to the daemon ended before its answer (%w); "+
 				"see 'outlierd status' before you repeat the command", err)
 		}
 		return nil, err

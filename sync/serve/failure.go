@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"outlierd/outlier"
@@ -23,6 +24,17 @@ var (
 	// job file.
 	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
+
+// mistakeError is an error of the request itself: an [ErrBadRequest] that reads like any other error.
+type mistakeError struct{ error }
+
+// Is implements the interface of [errors.Is].
+func (mistakeError) Is(target error) bool { return target == ErrBadRequest }
+
+func (e mistakeError) Unwrap() error { return e.error }
+
+// mistake returns an error of the request itself.
+func mistake(format string, args ...any) error { return mistakeError{fmt.Errorf(format, args...)} }
 
 // Failure is an error in an answer to a command. Its kinds have what determines exit codes and remedies,
 // so that commands handle it like an error of their own.

@@ -25,6 +25,19 @@ type Order struct {
 	UseReserve bool   `json:"use_reserve,omitempty"`
 }
 
+// check returns an error for an order that no command sends.
+func (o *Order) check() error {
+	switch {
+	case o.Rest != "":
+		return nil
+	case o.Job == "" && o.Once == nil:
+		return mistake("order a run: job, once or rest must say which")
+	case o.Trigger != engine.Manual && o.Trigger != engine.After:
+		return mistake("order a run: trigger must be %s or %s, got %q", engine.Manual, engine.After, o.Trigger)
+	}
+	return nil
+}
+
 // Event is one line of the answer to an order. It has the run, and one of the other fields.
 type Event struct {
 	Run      string    `json:"run"`

@@ -264,33 +264,55 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Errorf("no other client is served: %v", err)
 }
 
-func TestTooManyConnections(t *testing.T) {
+// TestForgottenConnectionsKeepNobodyOut: those that wait for a request, and kept ones that had one.
+func TestForgottenConnectionsKeepNobodyOut(t *testing.T) {
 	dir := t.TempDir()
 	listening(t, dir, time.Minute)
-	for range mostConnections {
-		connect(t, dir)
-	}
-	one := connect(t, dir)
-	if _, err := io.WriteString(one, "GET /v1 HTTP/1.1\r\nHost: outlierd\r\n\r\n"); err == nil {
-		if n, err := io.Copy(io.Discard, one); n > 0 || isTimeout(err) {
-			t.Errorf("connection %d received %d bytes (error %v), want it closed", mostConnections+1, n, err)
+	first := connect(t, dir)
+	for i := range 3 * mostConnections {
+		conn := connect(t, dir)
+		if i%2 == 0 {
+			continue
 		}
+		if _, err := io.WriteString(conn, "GET /v1 HTTP/1.1\r\nHost: outlierd\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("connection %d: %v, %v; want %d", i, answer, err, http.StatusOK)
+		}
+	}
+	mustDial(t, dir)
+	if n, err := io.Copy(io.Discard, first); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first connection received %d bytes (error %v), want it closed", n, err)
 	}
 }
 
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+// TestTooManyAnswersAtOnce: a client is told why it is refused.
+func TestTooManyAnswersAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := listening(t, dir, time.Minute)
+	s.answering.Store(mostConnections)
+	_, err := Dial(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "64 requests are being answered; end some of them") {
+		t.Errorf("request %d at once: %v, want it refused", mostConnections+1, err)
+	}
+}
 
 func TestTooManyRequests(t *testing.T) {
 	dir := t.TempDir()
 	s := listening(t, dir, time.Minute)
+	c := mustDial(t, dir)
 	s.admitted.SetLimit(0) // no more are admitted while the test runs, however slow the machine is
 	for range requestsAtOnce {
-		mustDial(t, dir)
+		if _, err := c.Login(t.Context()); !errors.Is(err, ErrBadRequest) {
+			t.Fatalf("login without a page: %v, want %v", err, ErrBadRequest)
+		}
 	}
-	_, err := Dial(t.Context(), dir)
+	_, err := c.Login(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "too many requests; try again in a second") {
 		t.Errorf("request %d in a row: %v, want it refused", requestsAtOnce+1, err)
 	}
+	mustDial(t, dir) // as a probe does
 }
 
 // served starts any HTTP handler on the socket of a folder, which it returns.
@@ -325,7 +347,7 @@ func TestDialReportsForeignDaemons(t *testing.T) {
 		}, "does not answer; stop it, and start it again"},
 		"closes the connection": {func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
-		}, "ended before it answered"},
+		}, "ended before its answer"},
 		"other JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "[1]")
 		}, "is it another version of outlierd?"},
@@ -449,7 +471,7 @@ func TestRequestsEndWithTheirContext(t *testing.T) {
 	c := mustDial(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := c.Order(ctx, Order{}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Order(ctx, Order{Asked: job.Asked{Job: "a"}, Trigger: engine.Manual}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Order: %v, want %v", err, context.Canceled)
 	}
 	if _, err := Send(ctx, c, ClearQueue{Job: "a"}); !errors.Is(err, context.Canceled) {

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -27,7 +28,7 @@ import (
 // Limits of the server. Only the daemon's user can reach it, so they guard against mistakes: a script
 // in an endless loop, a client that hangs, a program with another protocol.
 const (
-	mostConnections = 64
+	mostConnections = 64      // that wait for a request, and that are being answered
 	mostBody        = 1 << 20 // maximum size of a request, in bytes
 	mostHeader      = 16 << 10
 	requestTime     = 10 * time.Second
@@ -48,12 +49,15 @@ type Server struct {
 
 	stopping chan struct{} // closed when the engine accepts no more orders
 
-	patience    time.Duration // time limit for a request to arrive, and for each write of an answer
-	admitted    *rate.Limiter
-	connections atomic.Int32
-	refused     atomic.Pointer[string]        // why the job file on disk is not used
-	changed     atomic.Pointer[func() string] // see [About.Changed]
-	ticket      atomic.Pointer[func() string] // see [Server.LogIn]
+	patience  time.Duration // time limit for a request to arrive, and for each write of an answer
+	admitted  *rate.Limiter
+	answering atomic.Int32                  // requests
+	refused   atomic.Pointer[string]        // why the job file on disk is not used
+	changed   atomic.Pointer[func() string] // see [About.Changed]
+	ticket    atomic.Pointer[func() string] // see [Server.LogIn]
+
+	waiting sync.Mutex
+	idle    []net.Conn // connections that wait for a request, the longest first
 
 	stop sync.Once
 }
@@ -135,15 +139,18 @@ func (s *Server) Close() error {
 	return s.http.Close()
 }
 
-// count closes connections above the maximum.
+// count closes the connection that has waited longest for a request, if there are too many of them. So
+// connections that a client forgets do not keep others out.
 func (s *Server) count(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if s.connections.Add(1) > mostConnections {
-			_ = c.Close() // the client sees the connection end
-		}
-	case http.StateClosed, http.StateHijacked:
-		s.connections.Add(-1)
+	s.waiting.Lock()
+	defer s.waiting.Unlock()
+	s.idle = slices.DeleteFunc(s.idle, func(one net.Conn) bool { return one == c })
+	if state != http.StateNew && state != http.StateIdle {
+		return
+	}
+	if s.idle = append(s.idle, c); len(s.idle) > mostConnections {
+		_ = s.idle[0].Close() // its client sees the connection end
+		s.idle = s.idle[1:]
 	}
 }
 
@@ -153,6 +160,12 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isProbe := r.Method == http.MethodGet; !isProbe && !s.admitted.Allow() {
 			answer(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
+			return
+		}
+		defer s.answering.Add(-1)
+		if s.answering.Add(1) > mostConnections {
+			answer(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are being answered; end some of them, "+
+				"such as commands that follow a run", mostConnections))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -225,8 +238,9 @@ func answer(w http.ResponseWriter, status int, v any) {
 // refuse answers with an error, and an HTTP status for clients that read only that.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
+	invalid, isInvalid := errors.AsType[*outlier.Error](err)
 	switch {
-	case errors.Is(err, ErrBadRequest):
+	case errors.Is(err, ErrBadRequest), errors.Is(err, runs.ErrNoIntent), isInvalid && invalid.Kind == outlier.Invalid:
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrOtherJobs):
 		status = http.StatusConflict
@@ -303,6 +317,9 @@ func change[C Change[R], R any](s *Server, mux *http.ServeMux) {
 func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	var o Order
 	err := s.read(w, r, &o)
+	if err == nil {
+		err = o.check()
+	}
 	var asked engine.Order
 	if err == nil {
 		err = s.between(r.Context(), func(context.Context) (err error) {
@@ -359,7 +376,7 @@ func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
 	}
 	at := slices.IndexFunc(all, func(r runs.Run) bool { return r.ID == id })
 	if at < 0 {
-		return nil, fmt.Errorf("run %s has ended meanwhile; nothing was started: repeat the command", id)
+		return nil, mistake("run %s has ended meanwhile; nothing was started: repeat the command", id)
 	}
 	return &all[at], nil
 }
@@ -471,7 +488,12 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordere
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &Nothing{})
 	if err == nil {
-		err = s.serving(r.Context(), func() error { return s.engine.Cancel(r.Context(), r.PathValue("run")) })
+		err = s.serving(r.Context(), func() error {
+			if _, err := recorded(s.engine, r.PathValue("run")); err != nil {
+				return err
+			}
+			return s.engine.Cancel(r.Context(), r.PathValue("run"))
+		})
 	}
 	if err != nil {
 		refuse(w, err)

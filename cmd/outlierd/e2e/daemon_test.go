@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -129,6 +132,59 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	if got := w.rows("(from ops.credits where operation = 'start_scan')"); len(got) != 1 || got[0]["outcome"] != "spent" {
 		t.Errorf("the outcomes of the starts of scans are %v", got)
 	}
+}
+
+// TestSocketOfADaemon: what no command sends is refused as the client's mistake, and connections that a client
+// forgets keep no command out.
+func TestSocketOfADaemon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, simulator.Options{Seed: 5, Key: "demo", Limit: 1_000_000, Window: time.Minute})
+	w.write(besideJobs)
+	stop := w.daemon()
+	socket := serve.Socket(filepath.Join(w.dir, "data", "state"))
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	for _, c := range []struct{ path, body, want string }{
+		{"cursors/set", `{"job": "nosuch", "keys": ["x"], "at": "2026-11-01T00:00:00Z"}`, `has no job \"nosuch\"`},
+		{"cursors/set", `{"job": "topics", "keys": ["x"], "at": "9999-01-01T00:00:00Z"}`, "not in the future"},
+		{"cursors/set", `{"job": "topics", "keys": ["x"]}`, "at must be a time"},
+		{"cursors/set", `{"job": "coffee", "keys": ["x"], "at": "2026-11-01T00:00:00Z"}`, "no cursor to set"},
+		{"cursors/set", `{"job": "topics", "at": "2026-11-01T00:00:00Z"}`, "keys must name its searches"},
+		{"cursors/reset", `{"job": "nosuch"}`, `has no job \"nosuch\"`},
+		{"queue/clear", `null`, "name of a job"},
+		{"budget/adjust", `{}`, "a reason"},
+		{"jobs/pause", `{"pauses": [{"job": "nosuch", "since": "2026-11-01T00:00:00Z"}]}`, `has no job \"nosuch\"`},
+		{"jobs/resume", `{"jobs": [""]}`, "needs a name"},
+		{"scans/poll", `{"scan_id": "../x"}`, "id must match"},
+		{"scans/adopt", `{}`, "id must match"},
+		{"scans/resolve", `{"intent": 7}`, "no scan has this intent"},
+		{"runs", `{}`, "job, once or rest"},
+		{"runs", `{"job": "coffee", "trigger": "x"}`, "trigger must be"},
+		{"runs/..%2f%00/cancel", `{}`, "there is no run"},
+	} {
+		answer, err := client.Post("http://outlierd/v1/"+c.path, "application/json", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s %s: HTTP %d %s, want %d with %q", c.path, c.body, answer.StatusCode, text, http.StatusBadRequest, c.want)
+		}
+	}
+	client.CloseIdleConnections()
+	for range 200 {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	programtest.Contains(t, w.mustRun("cursor", "set", "topics", "2026-11-01"), "set to 2026-11-01")
+	stop()
 }
 
 // sampled returns the first of all, and some of the others, in order.
