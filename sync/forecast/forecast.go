@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"net/url"
 	"slices"
 	"time"
 
@@ -115,6 +116,11 @@ type Search struct {
 	Pages   int               `json:"pages"`            // maximum
 	Credits outlier.Credits   `json:"credits"`          // maximum if no answer is lost
 	Skipped string            `json:"skipped,omitempty"`
+
+	Filters    []string   `json:"filters,omitempty"`    // in the words of the file, without publication dates
+	Sort       string     `json:"sort,omitempty"`       // the same; of a scan, how its results are read
+	Parameters url.Values `json:"parameters,omitempty"` // as they are sent, without `from`
+	Read       url.Values `json:"read,omitempty"`       // of a scan: the parameters that read its results
 
 	// Joins is the id of the scan that is joined instead of starting one; "this run" if an earlier
 	// search of the run starts that scan.
@@ -411,8 +417,13 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 		step := &p.Steps[i]
 		s := Search{
 			Op: step.Query.Op(), Item: step.Item, Queries: step.Queries, Seeds: step.Seeds,
-			Window: step.Window, Skipped: step.Stop,
+			Window: step.Window, Skipped: step.Stop, Parameters: step.Query.Params(),
 		}
+		found := step.Query // what returns the hits
+		if read, ok := p.Stored.Reads[step.Ordinal]; ok {
+			found, s.Read = read.Query, read.Query.Params()
+		}
+		s.Filters, s.Sort = job.FiltersAndSort(found)
 		if step.Stop == "" {
 			s.Pages, s.Credits = p.LeftOf(i, most)
 			if scan, joins := p.Stored.Joins[step.Ordinal]; joins {

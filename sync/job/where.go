@@ -182,17 +182,18 @@ func Conditions(params url.Values) (words []string) {
 	return words
 }
 
-// FiltersAndSort returns the filters, "z_score 2.. · language en, de", and the order, "z_score desc", of a
-// search in the words of the file, without the window of publication.
-func FiltersAndSort(query outlier.Query) (filters, sort string) {
+// FiltersAndSort returns the filters, "z_score 2.." and "language en, de", and the order, "z_score desc", of a
+// search in the words of the file, without the window of publication. How it matches and the seed of a random order
+// are among the filters.
+func FiltersAndSort(query outlier.Query) (filters []string, sort string) {
 	params, rest := query.Params(), query.Params()
 	for _, p := range query.Op().Params() {
-		if p.Role != outlier.Filter || p.Name == "publishedAt" {
+		if p.Role != outlier.Filter && p.Name != "by" && p.Name != "seed" || p.Name == "publishedAt" {
 			maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(p.Names(), name) })
 		}
 	}
 	if by := params.Get("sortBy"); by != "" {
 		sort = strings.TrimSpace(snake(by) + " " + params.Get("sortOrder"))
 	}
-	return strings.Join(Conditions(rest), " · "), sort
+	return Conditions(rest), sort
 }

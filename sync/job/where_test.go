@@ -177,10 +177,12 @@ func TestParametersInTheWordsOfTheFile(t *testing.T) {
 		{"", "", ""},
 		{"query=tea&sortBy=zScore&sortOrder=desc&zScoreFrom=2", "z_score 2..", "z_score desc"},
 		{"query=tea&viewCountTo=5000&language=en&language=de&publishedAtFrom=2026-11-01T00%3A00%3A00Z", "language en, de · view_count ..5000", ""},
+		{"by=lexical&query=tea&seed=7&sortBy=views", "by lexical · seed 7", "views"},
 		{"zScoreFrom=1&zScoreTo=3&isFaceless=true", "is_faceless true · z_score 1..3", ""},
 	} {
 		query := outlier.UncheckedQuery(outlier.OpSearch, test.params)
-		if filters, sort := FiltersAndSort(query); filters != test.filters || sort != test.sort {
+		words, sort := FiltersAndSort(query)
+		if filters := strings.Join(words, " · "); filters != test.filters || sort != test.sort {
 			t.Errorf("%s: filters %q, sort %q, want %q, %q", test.params, filters, sort, test.filters, test.sort)
 		}
 	}

@@ -289,9 +289,12 @@ const searchPlansMost = 12
 // searchPlans returns a line for each search, up to a maximum, and one that counts the rest.
 func searchPlans(all []forecast.Search) []string {
 	var lines []string
+	same := len(all) > 1 && !slices.ContainsFunc(all, func(s forecast.Search) bool {
+		return !slices.Equal(termsOf(&s), termsOf(&all[0]))
+	})
 	for i := range min(len(all), searchPlansMost) {
 		s := &all[i]
-		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), 40), 40), term.Pad(s.Window, 22), searchCost(s))
+		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), askedColumns), askedColumns), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
 			all := "both"
 			if len(s.Queries) > 2 {
@@ -307,20 +310,55 @@ func searchPlans(all []forecast.Search) []string {
 			line += "  joins scan " + s.Joins
 		}
 		lines = append(lines, line)
+		if text := asked(s); term.Width(term.Plain(text)) > askedColumns {
+			lines = append(lines, "  "+term.Clip(text, 96))
+		}
+		if !same {
+			lines = append(lines, termLines("", s)...)
+		}
+	}
+	if same {
+		lines = append(lines, termLines("each with ", &all[0])...)
 	}
 	pages, skipped := 0, 0
 	credits := outlier.Credits(0)
-	for i := len(lines); i < len(all); i++ {
+	shown := min(len(all), searchPlansMost)
+	for i := shown; i < len(all); i++ {
 		pages, credits = pages+all[i].Pages, credits+all[i].Credits
 		if all[i].Skipped != "" {
 			skipped++
 		}
 	}
-	if more := len(all) - len(lines); more > 0 {
+	if more := len(all) - shown; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"),
 			term.Count(credits, "credit"), skipped))
 	}
 	return lines
+}
+
+// askedColumns is the width of the name of a search in its line.
+const askedColumns = 40
+
+// termsOf returns the filters and the order of a search.
+func termsOf(s *forecast.Search) []string {
+	terms := slices.Clone(s.Filters)
+	if s.Sort != "" {
+		terms = append(terms, "sort "+s.Sort)
+	}
+	return terms
+}
+
+// termLines returns the lines below a search with its filters and its order.
+func termLines(prefix string, s *forecast.Search) []string {
+	terms := termsOf(s)
+	if len(terms) == 0 {
+		return nil
+	}
+	terms[0] = prefix + terms[0]
+	for i := range terms {
+		terms[i] = term.Clip(terms[i], 94)
+	}
+	return strings.Split(strings.TrimSuffix(term.Wrap(terms, 98), "\n"), "\n")
 }
 
 // asked returns the name of a search, with its for_each value if that adds something.

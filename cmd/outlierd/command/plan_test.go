@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,8 @@ var everyPlan = forecast.Forecast{
 			Job: "coffee", Due: []time.Time{day(23, 6), day(26, 6), day(30, 6)}, Runs: 7, Basis: 3, Round: 2, Share: new(outlier.Credits(8)),
 			Expected: estimate(6, 6, 68, 6.8), Worst: estimate(8, 24, 103, 10.3),
 			Searches: []forecast.Search{
-				{Op: outlier.OpSearch, Item: "home espresso", Queries: []string{"home espresso"}, Window: "2026-11-07..", Pages: 2, Credits: 4},
+				{Op: outlier.OpSearch, Item: "home espresso", Queries: []string{"home espresso"}, Window: "2026-11-07..", Pages: 2, Credits: 4,
+					Filters: []string{"exclude_keyword giveaway, livestream", "language en, de", "subscribers_count ..500000", "z_score 2.."}, Sort: "published_at desc"},
 				{Op: outlier.OpSearch, Item: "a", Queries: []string{"a very long question about coffee that goes on"}, Window: "2026-10-22..2026-11-21", Pages: 1, Credits: 2},
 				{Op: outlier.OpSearch, Item: "latte art", Queries: []string{"latte art"}, Skipped: "share"},
 			},
@@ -54,7 +56,7 @@ var everyPlan = forecast.Forecast{
 		},
 		{
 			Job: "niche", Expected: estimate(60, 80, 150, 15), Worst: estimate(60, 80, 150, 15),
-			Searches: []forecast.Search{{Op: outlier.OpStartScan, Queries: []string{"espresso"}, Pages: 5, Credits: 60}},
+			Searches: []forecast.Search{{Op: outlier.OpStartScan, Queries: []string{"espresso"}, Pages: 5, Credits: 60, Filters: []string{"z_score 3..\x1b[2J"}}},
 		},
 		{Job: "rivals", Due: []time.Time{day(22, 0)}, Runs: 66, Basis: 10, Calls: 3, Fresh: 1, Expected: estimate(0, 0, 3, 0.3), Worst: estimate(0, 0, 4, 0.4)},
 		{Job: "saved", Due: []time.Time{day(22, 0)}, Runs: 1, Share: new(outlier.Credits(0))},
@@ -91,12 +93,13 @@ func TestLongForEachIsSummedUp(t *testing.T) {
 	t.Parallel()
 	var all []forecast.Search
 	for range 30 {
-		all = append(all, forecast.Search{Op: outlier.OpSearch, Queries: []string{"x"}, Pages: 1, Credits: 2})
+		all = append(all, forecast.Search{Op: outlier.OpSearch, Queries: []string{"x"}, Pages: 1, Credits: 2, Sort: "views"})
 	}
-	all[29] = forecast.Search{Op: outlier.OpSearch, Skipped: "share"}
+	all[29].Skipped, all[29].Pages, all[29].Credits = "share", 0, 0
 	lines := searchPlans(all)
-	if want := "and 18 more: 17 pages, 34 credits, 1 skipped"; len(lines) != 13 || lines[12] != want {
-		t.Errorf("%d lines, the last %q, want %q", len(lines), lines[len(lines)-1], want)
+	want := []string{"  each with sort views", "and 18 more: 17 pages, 34 credits, 1 skipped"}
+	if len(lines) != 14 || !slices.Equal(lines[12:], want) {
+		t.Errorf("%d lines, the last %q, want 14 and %q", len(lines), lines[12:], want)
 	}
 }
 

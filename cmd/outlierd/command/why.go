@@ -193,7 +193,8 @@ func sightingOf(b *runs.Sighting) sighting {
 		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
 		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
 	}
-	page.Filters, page.Sort = job.FiltersAndSort(b.Query)
+	filters, sort := job.FiltersAndSort(b.Query)
+	page.Filters, page.Sort = strings.Join(filters, " · "), sort
 	for _, c := range b.Calls {
 		switch c.Outcome {
 		case outlier.Refunded:
