@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -23,9 +24,15 @@ func (e *HeldError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d (%s) since %s", e.PID, e.Command, e.Since.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the state folder %s is held by %s; stop it first, or use another data folder",
-		e.Dir, who)
+	todo := "wait until it ends, or use 'outlierd up', beside which commands work"
+	if e.IsDaemon() {
+		todo = "stop it first: this command needs the folder alone"
+	}
+	return fmt.Sprintf("the state folder %s is held by %s; %s", e.Dir, who, todo)
 }
+
+// IsDaemon reports whether 'outlierd up' holds the folder.
+func (e *HeldError) IsDaemon() bool { return slices.Contains(strings.Fields(e.Command), "up") }
 
 // LocklessError is the error of a file system without locks. Without them two processes could use
 // the same state, and spend the same credits.

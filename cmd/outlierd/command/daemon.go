@@ -8,7 +8,6 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/sync/engine"
@@ -80,7 +79,7 @@ const (
 func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := o.served(ctx, config)
-		if c != nil || err != nil || !slices.Contains(strings.Fields(held.Command), "up") ||
+		if c != nil || err != nil || !held.IsDaemon() ||
 			time.Since(held.Since) > startTime {
 			return c, err
 		}

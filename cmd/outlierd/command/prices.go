@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"outlierd/cmd/outlierd/term"
@@ -21,7 +20,7 @@ import (
 func (p *program) forecasts() *forecast.Reader {
 	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
 	if store := p.Engine.Store; store != nil && store.DB.Holder() != nil {
-		r.Kept = slices.Contains(strings.Fields(store.DB.Holder().Command), "up")
+		r.Kept = store.DB.Holder().IsDaemon()
 	}
 	if p.Engine.Client != nil {
 		r.Key = p.Engine.Client.Key.Fingerprint()
