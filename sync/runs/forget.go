@@ -10,6 +10,8 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 			`DELETE FROM seen WHERE video = ?`,
 			`DELETE FROM run_hits WHERE video = ?`,
 			`DELETE FROM run_hits WHERE channel = ?`,
+			// Two keys would become one. Such a search is refused from now on, and needs none.
+			`DELETE FROM watermarks WHERE instr(key, ?) > 0`,
 		} {
 			if _, err := tx.Exec(statement, string(id)); err != nil {
 				return err
@@ -17,7 +19,7 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 		}
 	}
 	for table, columns := range map[string][]string{
-		"steps": {"seeds", "params"}, "watermarks": {"key"}, "runs": {"plan", "error"},
+		"steps": {"item", "queries", "seeds", "params", "watermark"}, "runs": {"plan", "error"},
 	} {
 		if err := store.Erase(tx, table, ids, columns...); err != nil {
 			return err

@@ -23,8 +23,9 @@ func Without(text string, ids [][]byte) string {
 func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	for _, column := range columns {
 		for _, id := range ids {
-			_, err := tx.Exec(`UPDATE `+table+` SET `+column+` = replace(`+column+`, ?1, ?2) WHERE instr(`+
-				column+`, ?1) > 0`, string(id), Erased)
+			_, err := tx.Exec(`UPDATE `+table+` SET `+column+` = iif(typeof(`+column+`) = 'blob',
+				CAST(replace(`+column+`, ?1, ?2) AS BLOB), replace(`+column+`, ?1, ?2)) WHERE instr(`+column+`, ?1) > 0`,
+				string(id), Erased)
 			if err != nil {
 				return fmt.Errorf("erase ids from %s of %s: %w", column, table, err)
 			}
@@ -53,12 +54,32 @@ func (s *Store) Compact(ctx context.Context) error {
 		kind = "file"
 	}
 	for _, statement := range []string{
-		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`,
-		`PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
+		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`, `PRAGMA temp_store = memory`,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))
 		}
+	}
+	return s.emptyLog(ctx)
+}
+
+// emptyLog copies the log into the file and truncates the log. It waits a moment for readers, which need
+// the old content of both.
+func (s *Store) emptyLog(ctx context.Context) error {
+	var busy, pages, copied int
+	_, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 2000`)
+	if err == nil {
+		err = s.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(truncate)`).Scan(&busy, &pages, &copied)
+	}
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
+	}
+	if err == nil && busy != 0 {
+		return fmt.Errorf("rewrite %s: another program reads it, so the old content stays in it and in its log; "+
+			"close that program and run again", s.Path())
+	}
+	if err != nil {
+		return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))
 	}
 	return nil
 }

@@ -133,6 +133,11 @@ func (c *checkup) state(ctx context.Context) {
 	c.budget(seen)
 	c.blocks(seen)
 	c.journal(seen)
+	if n, err := seen.Forgetting(); err != nil {
+		c.fail("erasure", "", "%v", err)
+	} else if n > 0 {
+		c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s", term.Count(int64(n), "erased id"))
+	}
 	if since, err := seen.Runs.SinksDownSince(); err != nil {
 		c.fail("sinks", "", "%v", err)
 	} else if !since.IsZero() {

@@ -221,6 +221,9 @@ func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int
 	if path == "" {
 		return 0, noFile(e.config)
 	}
+	if err := o.warnErased(ctx, e.config); err != nil {
+		return 0, err
+	}
 	return o.exportFrom(ctx, path, e, w)
 }
 

@@ -233,6 +233,11 @@ func refuseUnlisted(config *job.Config) error {
 		}
 		err = errors.Join(err, wrong)
 	}
+	damaged, failed := filepath.Glob(filepath.Join(stateFolder(config), "answer-*.damaged"))
+	if err = errors.Join(err, failed); err == nil && len(damaged) > 0 {
+		return fmt.Errorf("%s cannot be read and may hold the same data: "+
+			"remove it or move it out of the data folder; nothing was erased", relative(damaged[0]))
+	}
 	private := filepath.Join(stateFolder(config), duckdb.PrivateName)
 	if !slices.Contains(sinkKinds(config), job.SinkDuckDB) && !missing(private) {
 		found = append(found, relative(private))
@@ -276,10 +281,10 @@ func leftElsewhere(p *program) ([]string, error) {
 // erase erases everywhere, and reports it when nothing is left.
 func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
-	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
+	if err := notify.Forget(store, e.Texts()); err != nil { // before the file is rewritten
 		return err
 	}
-	if err := notify.Forget(store, e.Texts()); err != nil {
+	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
 	}
 	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {

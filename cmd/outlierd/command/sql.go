@@ -88,6 +88,9 @@ func (o *options) askBy(ctx context.Context, config *job.Config, text string, ru
 	if path == "" {
 		return noFile(config)
 	}
+	if err := o.warnErased(ctx, config); err != nil {
+		return err
+	}
 	var p term.Printer
 	err := run(ctx, path, text, func(columns []string) (err error) {
 		if o.output == "table" && slices.Equal(columns, []string{"explain_key", "explain_value"}) {

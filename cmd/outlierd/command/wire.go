@@ -160,14 +160,34 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 		return writable(err, p.Engine.Config.Data)
 	}
 	warnOfRoot(p.Engine.Log, p.Engine.Config.Data)
-	if n, err := p.Engine.Store.Forgetting(); err != nil {
+	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
 		return errors.Join(err, p.Engine.Store.Close())
-	} else if n > 0 {
-		p.Engine.Log.Warn("erasure unfinished: run 'outlierd forget' again with the same ids", "ids", n)
 	}
 	p.tracer.Start(p.Engine.Store)
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
 	return p.settle(ctx, func(string) bool { return false })
+}
+
+// warnUnfinishedErasure logs that the tables may still have what a stopped 'outlierd forget' was to erase.
+func warnUnfinishedErasure(seen *state.Store, log *slog.Logger) error {
+	n, err := seen.Forgetting()
+	if n > 0 {
+		log.Warn("erasure unfinished: run 'outlierd forget' again with the same ids", "ids", n)
+	}
+	return err
+}
+
+// warnErased is [warnUnfinishedErasure] for a command that reads tables and needs no state.
+func (o *options) warnErased(ctx context.Context, config *job.Config) error {
+	seen, err := state.Peek(ctx, stateFolder(config), stateOptions(config))
+	if err != nil {
+		return nil // it is missing, another user's, or damaged, which does not keep anybody from reading tables
+	}
+	log, err := o.logger()
+	if err == nil {
+		err = warnUnfinishedErasure(seen, log)
+	}
+	return errors.Join(err, seen.Close())
 }
 
 // settle brings the state in line with the file: it applies renames of jobs, and removes calls that no
@@ -485,6 +505,9 @@ func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Lo
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
 	folder := stateFolder(config)
 	err := unreadable(p.peek(ctx, folder), folder)
+	if err == nil {
+		err = warnUnfinishedErasure(p.Engine.Store, log)
+	}
 	if err == nil {
 		err = p.openPace(folder)
 	}

@@ -2,21 +2,24 @@ package programtest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"outlierd/sinks/duckdb/database"
 )
 
-// FilesWith returns the files below a folder, or the file itself, that contain one of the texts: in their bytes or,
-// since Parquet and DuckDB compress them, in a row that DuckDB reads.
+// FilesWith returns the files below a folder, or the file itself, that contain one of the texts: in their bytes, in
+// a row that DuckDB reads, since Parquet and DuckDB compress them, or in a compressed answer of the state.
 func FilesWith(top string, texts ...string) (found []string, err error) {
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -32,6 +35,13 @@ func FilesWith(top string, texts ...string) (found []string, err error) {
 		if err != nil {
 			return err
 		}
+		if entry.Name() == "state.db" {
+			answers, err := answersOf(path)
+			if err != nil {
+				return err
+			}
+			content = append(content, answers...)
+		}
 		for _, text := range texts {
 			if bytes.Contains(content, []byte(text)) {
 				found = append(found, path)
@@ -45,6 +55,39 @@ func FilesWith(top string, texts ...string) (found []string, err error) {
 		return err
 	})
 	return found, err
+}
+
+// answersOf returns the compressed answers of a state, each decompressed as far as it goes.
+func answersOf(path string) (all []byte, err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.Query("SELECT encoding, body FROM responses WHERE encoding <> ''")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var encoding string
+		var body []byte
+		if err := rows.Scan(&encoding, &body); err != nil {
+			return nil, err
+		}
+		var plain io.Reader
+		if encoding == "zstd" {
+			plain, err = zstd.NewReader(bytes.NewReader(body))
+		} else {
+			plain, err = gzip.NewReader(bytes.NewReader(body))
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, _ := io.ReadAll(plain) // what broke off ends with an error
+		all = append(all, text...)
+	}
+	return all, rows.Err()
 }
 
 // rowsHave reports whether a row of a Parquet or DuckDB file contains one of the texts.

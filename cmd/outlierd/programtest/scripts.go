@@ -36,7 +36,7 @@ func Scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
 			"document": document, "duckdb": duckdbFileChanged, "store": bucketStore, "flip": flip, "holding": holding,
-			"overlay": overlay,
+			"overlay": overlay, "breakoff": breakOff,
 		},
 		Condition: func(name string) (bool, error) {
 			how := map[string][]string{"mount": {"tmpfs"}, "overlay": {"overlay", "-o", "lowerdir=/usr:/etc"}}[name]

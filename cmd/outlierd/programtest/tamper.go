@@ -1,8 +1,13 @@
 package programtest
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
 	"database/sql"
+	"fmt"
 	"os"
+	"strings"
 
 	_ "github.com/duckdb/duckdb-go/v2"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -41,4 +46,21 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 		content[(begin+min(begin+flipEvery, len(content)))/2] ^= 1
 	}
 	ts.Check(os.WriteFile(path, content, 0o644))
+}
+
+// breakOff adds to a state an answer that broke off while it was received: compressed, with a text 200 times.
+func breakOff(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: breakoff file textfile")
+	}
+	text := fmt.Sprintf(`{"id":"%s"},`, strings.TrimSpace(ts.ReadFile(args[1])))
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := fmt.Fprintf(z, `{"hits":[%s`, strings.Repeat(text, 200))
+	ts.Check(err)
+	ts.Check(z.Flush())
+	ts.Check(ExecSQLite(ts.MkAbs(args[0]), fmt.Sprintf(`INSERT INTO responses (run, job, step, op, entity, params,
+		item, page, rank_base, sent_at, received_at, http_status, outcome, encoding, sum, body)
+		SELECT run, job, step, op, '', '', '', page, rank_base, sent_at, received_at, 200, 'unknown', 'gzip', x'%x', x'%x'
+		FROM responses LIMIT 1`, sha256.Sum256(b.Bytes()), b.Bytes())))
 }
