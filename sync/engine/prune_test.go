@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"outlierd/outlier/simulator"
+	"outlierd/sinks"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
 )
@@ -175,5 +177,36 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 		if k := w.kept(); k.Pruned <= first {
 			t.Errorf("pruned up to answer %d after the scan of answer %d was read", k.Pruned, first)
 		}
+	})
+}
+
+// TestAnswerThatNoRunTakesUpIsPruned: a run was stopped while another program locked the state, and did not
+// go on. The answer that the next process found in a file does not end pruning.
+func TestAnswerThatNoRunTakesUpIsPruned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("serves for days")
+	}
+	t.Parallel()
+	bare(t, keptFile, func(w *workshop) {
+		sink := &fakeSink{name: "duckdb"}
+		ctx, stop := context.WithCancel(w.ctx)
+		unlock := w.lockAt("/search/outliers", stop)
+		e, closed := w.open()
+		e.Sinks = []sinks.Sink{sink}
+		if _, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err == nil {
+			t.Error("the run was not stopped")
+		}
+		unlock()
+		closed()
+		time.Sleep(30 * time.Hour) // too long for the run to go on
+		w.serveInto(32*time.Hour, sink)
+		if k := w.kept(); k.Pruned < 2 {
+			t.Errorf("pruned up to answer %d", k.Pruned)
+		}
+		w.inspect(func(e *Engine) {
+			if left, err := e.Store.Ledger.Recovered(); len(left) > 0 || err != nil {
+				t.Errorf("%d answers still wait (%v)", len(left), err)
+			}
+		})
 	})
 }

@@ -278,8 +278,7 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 	}
 	answer := found.answer(r)
 	err = l.db.Update(func(tx *store.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`,
-			found.ID); err != nil || p.Commit == nil {
+		if err := dropRecovered(tx, found.ID); err != nil || p.Commit == nil {
 			return err
 		}
 		return p.Commit(tx, Kept{Answer: answer, Outcome: found.Outcome, Response: found.ID,
@@ -290,13 +289,33 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 	}
 	// As with a new answer, Commit is not called a second time.
 	if _, busy := errors.AsType[*store.LockedError](err); !busy {
-		err = errors.Join(err, l.db.Update(func(tx *store.Tx) error {
-			_, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, found.ID)
-			return err
-		}))
+		err = errors.Join(err, l.db.Update(func(tx *store.Tx) error { return dropRecovered(tx, found.ID) }))
 	}
 	return answer, errors.Join(answer.Err, &outlier.UnkeptError{Request: r, Outcome: found.Outcome,
 		Cause: err})
+}
+
+// Recovered returns the answers that [Ledger.TakeUp] may take up.
+func (l *Ledger) Recovered() (all []*journal.Entry, err error) {
+	_, err = l.recovered(func(e *journal.Entry) bool {
+		all = append(all, e)
+		return false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the answers of an earlier process: %w", err)
+	}
+	return all, nil
+}
+
+// DropRecovered leaves an answer in the journal that nothing will take up: its run does not go on, or the
+// queued call was cancelled.
+func (l *Ledger) DropRecovered(response int64) error {
+	return l.db.Update(func(tx *store.Tx) error { return dropRecovered(tx, response) })
+}
+
+func dropRecovered(tx *store.Tx, response int64) error {
+	_, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, response)
+	return err
 }
 
 // recovered is an answer that still has to be committed.
