@@ -289,7 +289,7 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
 		return nil
 	}
-	last, err := r.Facts.Store.Runs.LastDue(spec.Name)
+	last, _, err := r.Facts.Store.Runs.LastDue(spec.Name, now)
 	if err != nil || last.IsZero() {
 		return err
 	}

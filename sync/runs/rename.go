@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"math"
 
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
@@ -79,11 +80,11 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 
 // handOverAccount moves the account and the last due time of the old name to the new one.
 func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
-	due, err := lastDue(tx, old)
+	due, _, err := lastDue(tx, old, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	ownDue, err := lastDue(tx, new)
+	ownDue, _, err := lastDue(tx, new, math.MaxInt64)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("unfinished are %+v (%v)", rows, err)
 		}
 		for job, want := range map[string]time.Time{"new": statetest.Noon.Add(time.Hour), "old": {}} {
-			if due, err := s.Runs.LastDue(job); err != nil || !due.Equal(want) {
+			if due, _, err := s.Runs.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(want) {
 				t.Errorf("%s was last due at %s (%v), want %s", job, due, err, want)
 			}
 		}
@@ -104,7 +104,7 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	checkWatermark(t, s, "a", "a", statetest.Noon)
 	statetest.CheckHeld(t, s, jobMonth("a"), 2)
 	statetest.CheckHeld(t, s, jobMonth("b"), 2)
-	if due, err := s.Runs.LastDue("a"); err != nil || !due.Equal(statetest.Noon) {
+	if due, _, err := s.Runs.LastDue("a", statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
 		t.Errorf("a was last due at %s (%v)", due, err)
 	}
 	statetest.CheckBooks(t, s)
@@ -125,7 +125,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 		checkWatermark(t, s, to[1], "k", statetest.Noon)
 		statetest.CheckHeld(t, s, jobMonth(to[0]), 0)
 		statetest.CheckHeld(t, s, jobMonth(to[1]), 2)
-		if due, err := s.Runs.LastDue(to[1]); err != nil || !due.Equal(statetest.Noon) {
+		if due, _, err := s.Runs.LastDue(to[1], statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
 			t.Errorf("%s was last due at %s (%v)", to[1], due, err)
 		}
 	}

@@ -285,20 +285,8 @@ func interrupt(tx *store.Tx, r *runRow) error {
 
 // FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
 // times before that time are not caught up.
-func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error) {
-	key := firstSeen + job
-	err = rs.db.Update(func(tx *store.Tx) error {
-		text, err := tx.Meta(key)
-		if err != nil {
-			return err
-		}
-		if text == "" {
-			first = now
-			return tx.SetMeta(key, now.UTC().Format(time.RFC3339Nano))
-		}
-		first, err = time.Parse(time.RFC3339Nano, text)
-		return err
-	})
+func (rs *Runs) FirstSeen(job string, now time.Time) (time.Time, error) {
+	first, err := rs.firstTime(firstSeen+job, now)
 	if err != nil {
 		return first, fmt.Errorf("read when job %s was first seen: %w", job, err)
 	}
@@ -307,6 +295,40 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 
 // firstSeen is the prefix of the key in meta of the time at which a job was first seen.
 const firstSeen = "first seen: "
+
+// CountAsNow records that the due time of a run of the job, which is after now, counts as now: the run was
+// recorded while the clock was ahead. Later calls for the same due time change nothing.
+func (rs *Runs) CountAsNow(job string, due, now time.Time) error {
+	if _, err := rs.firstTime(dueAhead(job, store.Micros(due)), now); err != nil {
+		return fmt.Errorf("record that the clock was ahead at a run of job %s: %w", job, err)
+	}
+	return nil
+}
+
+// dueAhead is the key in meta of the time as which a due time in the future counts.
+func dueAhead(job string, due int64) string { return fmt.Sprintf("due ahead: %s %d", job, due) }
+
+// firstTime returns the time that meta has under key. If there is none, or one after now, as the clock was
+// ahead, it is now from then on.
+func (rs *Runs) firstTime(key string, now time.Time) (first time.Time, err error) {
+	err = rs.db.Update(func(tx *store.Tx) error {
+		if first, err = timeIn(tx, key); err != nil || !first.IsZero() && !first.After(now) {
+			return err
+		}
+		first = now
+		return tx.SetMeta(key, now.UTC().Format(time.RFC3339Nano))
+	})
+	return first, err
+}
+
+// timeIn returns the time that meta has under key, or the zero time.
+func timeIn(tx *store.Tx, key string) (time.Time, error) {
+	text, err := tx.Meta(key)
+	if err != nil || text == "" {
+		return time.Time{}, err
+	}
+	return time.Parse(time.RFC3339Nano, text)
+}
 
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
@@ -379,27 +401,48 @@ func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 }
 
 // LastDue returns the latest due time for which a run of the job was started, under this name or a
-// former one, or the zero time.
-func (rs *Runs) LastDue(job string) (time.Time, error) {
-	var due int64
-	err := rs.db.View(func(tx *store.Tx) (err error) {
-		due, err = lastDue(tx, job)
-		return err
+// former one, or the zero time. If there is one after now, as the clock was ahead, it counts as the time
+// that [Runs.CountAsNow] has recorded for it. If that was not called yet, last is now, and ahead the due time.
+func (rs *Runs) LastDue(job string, now time.Time) (last, ahead time.Time, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		due, future, err := lastDue(tx, job, store.Micros(now))
+		last = store.Instant(due)
+		if err != nil || future == 0 {
+			return err
+		}
+		noted, err := timeIn(tx, dueAhead(job, future))
+		switch {
+		case err != nil:
+			return err
+		case noted.IsZero() || noted.After(now):
+			last, ahead = now, store.Instant(future)
+		case noted.After(last):
+			last = noted
+		}
+		return nil
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read when job %s was last due: %w", job, err)
+		return last, ahead, fmt.Errorf("read when job %s was last due: %w", job, err)
 	}
-	return store.Instant(due), nil
+	return last, ahead, nil
 }
 
-func lastDue(tx *store.Tx, job string) (due int64, err error) {
+// lastDue returns the latest due time of a job's runs up to now, and the latest one after now; 0 for none.
+func lastDue(tx *store.Tx, job string, now int64) (due, future int64, err error) {
 	former, err := ledger.FormerOf(tx, job)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	err = tx.Row(`SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND id > ?2`,
-		job, former.AfterRun).Scan(&due)
-	return max(due, store.Micros(former.LastDue)), err
+	err = tx.Row(`SELECT
+		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due <= ?3 AND id > ?2),
+		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due > ?3 AND id > ?2)`,
+		job, former.AfterRun, now).Scan(&due, &future)
+	if at := store.Micros(former.LastDue); at <= now {
+		due = max(due, at)
+	} else {
+		future = max(future, at)
+	}
+	return due, future, err
 }
 
 // LastSuccess returns when a run of the job last ended as ok or ok_empty; zero if none did. Its cost is

@@ -72,7 +72,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"calls since":                 {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
 		"call by id":                  {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
 		"last success of a job":       {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"last due time of a job":      {func() error { _, err := s.Runs.LastDue("a"); return err }, 0},
+		"last due time of a job":      {func() error { _, _, err := s.Runs.LastDue("a", time.Now()); return err }, 0},
 		"jobs on record":              {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
 		"calls about an id":           {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
 		"calls of a run by operation": {func() error { _, err := s.Ledger.ByOperation("run-1"); return err }, 2}, // to group and to order what was found
