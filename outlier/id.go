@@ -60,25 +60,26 @@ func ParseChannelID(s string) (string, error) {
 		"nor the address of a channel; "+remedy, clean(s))
 }
 
-// channelHandle returns the handle of a channel, with its @ and in lower case, if s is a handle or an
-// address that contains one: "@Name", "host/@name/videos". The service does not accept handles, but its
-// answers have them beside the ids.
-func channelHandle(s string) (handle string, ok bool) {
-	s = strings.TrimSpace(s)
-	if path, _ := address(s); len(path) > 0 {
-		s = path[0]
-	}
-	if !isHandle(s) {
-		return "", false
-	}
-	return strings.ToLower(s), true
-}
+// IsChannelID reports whether s has the form of a channel's id.
+func IsChannelID(s string) bool { return channelID.MatchString(s) }
 
-// ParseChannel is [ParseChannelID] and also accepts a handle, or an address that contains one, and
-// returns the handle: see channelHandle.
-func ParseChannel(s string) (idOrHandle string, err error) {
-	if handle, ok := channelHandle(s); ok {
-		return handle, nil
+// ParseChannel parses what stands for a channel in lists of people: its id, an address that contains the id,
+// its handle with or without @, an address that contains the handle, or one of its videos. It returns the
+// id, the handle with its @ and in lower case, or the id of the video. A word of 11 letters may be a handle
+// or a video, and is returned as it is. The service accepts only ids, but its answers have the id beside
+// handles and videos.
+func ParseChannel(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	path, query := address(s)
+	switch {
+	case channelID.MatchString(s) || videoID.MatchString(s):
+		return s, nil
+	case len(path) > 0 && isHandle(path[0]):
+		return strings.ToLower(path[0]), nil
+	case videoID.MatchString(videoIn(path, query)):
+		return videoIn(path, query), nil
+	case isHandle("@" + strings.TrimPrefix(s, "@")):
+		return "@" + strings.ToLower(strings.TrimPrefix(s, "@")), nil
 	}
 	return ParseChannelID(s)
 }

@@ -47,14 +47,18 @@ func TestChannelsAreNamedByIDOrAddress(t *testing.T) {
 	}
 }
 
-func TestHandlesAreReadFromAddressesToo(t *testing.T) {
+// "" for a text that does not stand for a channel.
+func TestHandlesAndVideosStandForChannels(t *testing.T) {
 	for text, want := range map[string]string{
 		"@Coffee.Weekly": "@coffee.weekly", " @name\n": "@name", "https://video.test/@Name/videos?x=1": "@name", "video.test/@näme": "@näme",
-		"name": "", "@": "", "@two words": "", "@a'b": "", "video.test/c/name": "", "video.test/@": "", aChannel: "",
-		"https://video.test/watch?v=" + aVideo: "", "someone@host.test": "",
+		"Coffee.Weekly": "@coffee.weekly", "nAme": "@name", "näme": "@näme", "@" + aChannel: "@" + strings.ToLower(aChannel),
+		aVideo: aVideo, "https://video.test/watch?v=" + aVideo: aVideo, "vi.test/" + aVideo + "?si=x": aVideo, "CoffeeDaily": "CoffeeDaily",
+		aChannel: aChannel, "video.test/channel/" + aChannel: aChannel, "https://video.test/@" + aVideo + "/videos": "@" + strings.ToLower(aVideo),
+		"@": "", "": "", "two words": "", "@two words": "", "@a'b": "", "video.test/c/name": "", "video.test/@": "", "a,b": "",
+		"someone@host.test": "",
 	} {
-		if got, ok := channelHandle(text); got != want || ok != (want != "") {
-			t.Errorf("%q gives %q, %v, want %q", text, got, ok, want)
+		if got, err := ParseChannel(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q gives %q, %v, want %q", text, got, err, want)
 		}
 	}
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -39,6 +41,9 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	case unsure && ctx.Err() != nil: // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
+	if waits := w.lookUpVideos(ctx, o, at); waits != nil {
+		return nil, waits
+	}
 	row, err := w.openRun(ctx, o, at, unsure, err)
 	if row == nil { // readers see that it failed
 		return nil, errors.Join(err, w.publish(ctx))
@@ -51,6 +56,43 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		r.joinLive(ctx)
 	}
 	return r, err
+}
+
+// lookUpVideos fetches the details of videos that stand for their channels in the job's lists, if the tables
+// do not have the channel's id. That is free. What is not found stays unknown, and the run names it. It
+// returns an error if begin must be called again, or if the process stops.
+func (w *worker) lookUpVideos(ctx context.Context, o *Order, at time.Time) error {
+	if !o.Spec.NamesChannels() {
+		return nil
+	}
+	unknown, err := o.facts(w.engine).Unknown(ctx, o.Spec, at)
+	if err != nil {
+		return nil // the run itself reports it
+	}
+	found := false
+	for _, id := range unknown {
+		if _, err := outlier.DataRequest(outlier.OpDetails, id); err != nil {
+			continue // a handle
+		}
+		answered, err := w.engine.Store.Queue.Fresh(outlier.OpDetails, []string{id}, time.Time{}, time.Now())
+		if err == nil && answered == 0 {
+			err = w.perform(ctx, &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name}, nil)
+		}
+		switch {
+		case isWaiting(err):
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			w.engine.log().Warn("channel of a video unknown", "job", o.Spec.Name, "entity", id, "err", err)
+			return nil
+		}
+		found = true
+	}
+	if !found {
+		return nil
+	}
+	return w.publish(ctx) // the SQL that looks for channels reads what readers see
 }
 
 // unfinishedRun returns the unfinished run that an order resumes; nil if it starts a new one.

@@ -269,7 +269,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero()), ""
-	if all := errors.Join(cause, r.unreadable(), r.worker.loader.Problems()); all != nil {
+	if all := errors.Join(cause, r.unreadable(), r.unknown(), r.worker.loader.Problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -339,7 +339,7 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 		return runs.Failed
 	case r.progress.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
 		return runs.Partial
-	case r.unreadable() != nil:
+	case r.unreadable() != nil || len(r.plan.Unknown) > 0:
 		return runs.Partial
 	case r.worker.loader.Problems() != nil: // readers of that sink do not see the rows yet
 		return runs.Partial
@@ -366,6 +366,14 @@ func (r *run) unreadable() error {
 			unread, hits))
 	}
 	return errors.Join(all...)
+}
+
+// unknown returns an error that names the channels that the run did not ask for; nil if it knew all.
+func (r *run) unknown() error {
+	if len(r.plan.Unknown) == 0 {
+		return nil
+	}
+	return &job.UnknownChannelsError{Channels: r.plan.Unknown}
 }
 
 // uncounted reports whether the run received answers that have no hits to count, or had no time or no

@@ -88,6 +88,17 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 	return f, err
 }
 
+// Unknown returns the channels in the lists of spec whose ids the tables do not have; see [job.Resolved].
+func (r *Reader) Unknown(ctx context.Context, spec *job.Spec, at time.Time) ([]string, error) {
+	never := func(string) (time.Time, error) { return time.Time{}, nil }
+	o := Options{At: at}
+	work, err := resolve(spec, o, never, r.finder(ctx, o))
+	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
+		return unknown.Channels, nil
+	}
+	return work.Unknown, err
+}
+
 // NeverRun returns the facts of a job that never ran. It needs no state; r.Store may be nil.
 func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	never := func(string) (time.Time, error) { return time.Time{}, nil }

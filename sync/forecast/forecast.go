@@ -89,6 +89,7 @@ type Job struct {
 	Changes         []string         `json:"changes,omitempty"`      // since the last run
 	Limited         *Limited         `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
 	Assumed         bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
+	Unknown         []string         `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
 	Problem         string           `json:"problem,omitempty"`      // why it cannot run, and what to do
 
 	held  outlier.Credits // the hold of the resumed run, which is counted already
@@ -386,7 +387,7 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 
 // fill adds to a forecast what depends on the steps of the run.
 func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
-	f.Round = p.Round()
+	f.Round, f.Unknown = p.Round(), p.Stored.Unknown
 	if len(p.Stored.Enrich) > 0 {
 		f.Where = enrichWhere(&p.Stored, true)
 	}

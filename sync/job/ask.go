@@ -18,8 +18,8 @@ type asker struct {
 	free  bool   // for a filter, whose templates are expanded where it is used
 }
 
-// A loop is a Loop with its values and their positions in the job file, or in a file of values. Values
-// from SQL are known only when the job runs.
+// A loop is a Loop with its values and their positions in the job file. Values from files and SQL are known
+// only when the job runs.
 type loop struct {
 	Loop
 	tried   []string
@@ -101,7 +101,8 @@ func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
 	return err
 }
 
-// texts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead.
+// texts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they
+// are read and checked when the job runs.
 func (a *asker) texts(name string, n *yamltree.Node) []string {
 	source, members := a.b.origin(n)
 	as := ""
@@ -112,30 +113,10 @@ func (a *asker) texts(name string, n *yamltree.Node) []string {
 	for _, member := range members {
 		texts = append(texts, a.patterns(name, member, as)...)
 	}
-	switch {
-	case source.File != "":
-		a.lines(name, n.Get("file"), source)
-		a.ask.From[name] = source
-	case source.SQL != "":
+	if source.File != "" || source.SQL != "" {
 		a.ask.From[name] = source
 	}
 	return texts
-}
-
-// lines checks the present content of a file. The file is read again whenever the job runs.
-func (a *asker) lines(name string, n *yamltree.Node, source Source) {
-	for _, v := range readable(n, source) {
-		if _, err := a.ask.accept(name, v.text); err != nil {
-			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.Shown(), err)
-			if source.Field == "" && tabular(source.File) && !n.FromOutside() {
-				const hint = "name the column that has the values: {file: rivals.csv, column: channel}"
-				n.RefuseWithHint(hint, "%s", words)
-				return
-			}
-			n.RefuseQuoting(words)
-			return
-		}
-	}
 }
 
 // patterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is

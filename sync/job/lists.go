@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"outlierd/lazyregexp"
@@ -29,13 +30,7 @@ func (b *builder) loops(job *yamltree.Node) []loop {
 		}
 		source, members := b.origin(e.Value)
 		l := loop{Loop: Loop{e.Key.Text, source}}
-		if source.File != "" {
-			for _, v := range readable(e.Value.Get("file"), source) {
-				members = append(members, b.file.Scalar(v.text))
-			}
-		}
-		l.values(members)
-		if source.File == "" && l.tried != nil {
+		if l.values(members); l.tried != nil {
 			l.Source.Values = l.tried
 			lists = append(lists, l.tried)
 		}
@@ -79,7 +74,7 @@ func (b *builder) loopName(key *yamltree.Node) bool {
 const MaxAsks = 10_000
 
 // product returns the number of combinations of lists, or a number above MaxAsks.
-func product(lists [][]string) int {
+func product[T any](lists [][]T) int {
 	n := 1
 	for _, l := range lists {
 		if n = n * len(l); n > MaxAsks {
@@ -90,14 +85,14 @@ func product(lists [][]string) int {
 }
 
 // combinations yields the cross product of the lists. The last one varies fastest.
-func combinations(lists [][]string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		if slices.ContainsFunc(lists, func(l []string) bool { return len(l) == 0 }) {
+func combinations[T any](lists [][]T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		if slices.ContainsFunc(lists, func(l []T) bool { return len(l) == 0 }) {
 			return
 		}
 		at := make([]int, len(lists))
 		for {
-			chosen := make([]string, len(lists))
+			chosen := make([]T, len(lists))
 			for i, l := range lists {
 				chosen[i] = l[at[i]]
 			}
@@ -147,8 +142,8 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	case "list":
 		return at, b.list(value)
 	case "file":
-		at.File, at.Field, at.Line, at.Column = b.absolute(value.Text), column.TextOr(""), value.Line, value.Column
-		return at, nil
+		return Source{File: b.absolute(value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
+			Line: value.Line, Column: value.Column}, nil
 	case "sql":
 		return Source{SQL: b.sql(value), Line: value.Line, Column: value.Column}, nil
 	}
@@ -182,57 +177,102 @@ func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
 	return nil
 }
 
-// readable returns the values of the file that n names. An empty file is only a warning, because it may
-// change.
-func readable(n *yamltree.Node, source Source) []value {
-	values, err := source.values(n.Shown())
-	switch {
-	case err != nil:
-		n.RefuseQuoting(err.Error())
-	case len(values) == 0:
-		n.Warn("", "the file %s holds no values", n.Shown())
-	}
-	return values
-}
-
-// A value is a value from a file, and the line where it begins.
+// A value is a value of a list. From a file it has the line where it begins, and how many bytes of the line
+// come before it at least; else 0.
 type value struct {
-	text string
-	line int
+	text         string
+	line, column int
 }
 
-// values returns the values of a source's file, without blank ones. Errors refer to the file as name.
-func (s Source) values(name string) ([]value, error) {
-	most := maxList
-	if s.Field != "" {
-		most = maxTable
-	}
-	text, err := yamltree.ReadFile(s.File, name, most)
-	if err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("the file %s is not UTF-8 text", name)
-	}
-	text = strings.TrimPrefix(text, "\uFEFF")
-	if s.Field == "" {
-		return linesOf(text), nil
-	}
-	values, err := columnOf(text, s.Field)
-	if err != nil {
-		return nil, fmt.Errorf("the file %s %w", name, err)
-	}
-	return values, nil
-}
-
-// The forms of a file of values: lines of text, or a table, which has other columns as well.
+// The maximum sizes of a list, and of a table, which has other columns as well, in bytes.
 const (
 	maxList  = 4 << 20
 	maxTable = 64 << 20
 )
 
-// linesOf returns the lines of a text without surrounding blanks, comments and empty lines. A comment is a
-// line that begins with #, or the text after a blank and a #: an address may contain a # itself.
+// maxValue is the maximum length of a value, in characters. No query or title is as long: it is several
+// values whose separator was not found.
+const maxValue = 500
+
+// values returns the values of a source's file, without blank ones, and what is wrong with the others.
+func (s Source) values() (values []value, wrong []string, err error) {
+	most := maxList
+	if s.Field != "" {
+		most = maxTable
+	}
+	text, err := yamltree.ReadFile(s.File, s.Name, most)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		return nil, nil, fmt.Errorf("the file %s is UTF-16; save it as UTF-8", s.Name)
+	}
+	all, err := s.split(asShown.Replace(text))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the file %s %w", s.Name, err)
+	}
+	for _, v := range all {
+		v.text = strings.TrimSpace(v.text)
+		if what := illegible(v.text); what != "" {
+			wrong = append(wrong, fmt.Sprintf("%s %s", s.place(v.line), what))
+		} else if v.text != "" {
+			values = append(values, v)
+		}
+	}
+	return values, wrong, nil
+}
+
+// place names a line of the source's file, or its SQL, for messages.
+func (s Source) place(line int) string {
+	switch {
+	case line > 0:
+		return fmt.Sprintf("line %d of %s", line, s.Name)
+	case s.SQL != "":
+		return fmt.Sprintf("the SQL in line %d", s.Line)
+	}
+	return fmt.Sprintf("the list in line %d", s.Line)
+}
+
+// asShown replaces what editors show in one way, whatever the system that wrote it: the ends of lines,
+// blanks, and byte order marks, which they do not show.
+var asShown = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n",
+	"\u00A0", " ", "\uFEFF", "")
+
+// illegible returns why a value is not what a person sees in an editor; "" if it is. Joiners are visible:
+// they change the shape of letters and emoji.
+func illegible(text string) string {
+	if !utf8.ValidString(text) {
+		return "is not UTF-8 text; save the file as UTF-8"
+	}
+	for _, r := range text {
+		switch {
+		case r == '\t':
+			return "contains a tab; write one value a line, or name a column of a table: " +
+				"{file: rivals.tsv, column: channel}"
+		case r == '\n':
+			return "goes on in the next line; write each value in one line"
+		case r == utf8.RuneError:
+			return "contains U+FFFD in place of a character that was lost; write the text again"
+		case unicode.Is(unicode.C, r) && r != '\u200C' && r != '\u200D':
+			return fmt.Sprintf("contains the invisible character %U; write the text again", r)
+		}
+	}
+	if n := utf8.RuneCountInString(text); n > maxValue {
+		return fmt.Sprintf("has %d characters, more than %d; write one value a line", n, maxValue)
+	}
+	return ""
+}
+
+// split returns the lines or cells of a text, or an error that completes "the file x …".
+func (s Source) split(text string) ([]value, error) {
+	if s.Field == "" {
+		return linesOf(text), nil
+	}
+	return columnOf(text, s.Field)
+}
+
+// linesOf returns the lines of a text without comments. A comment is a line that begins with #, or the text
+// after a blank and a #: an address may contain a # itself.
 func linesOf(text string) (values []value) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -240,9 +280,7 @@ func linesOf(text string) (values []value) {
 		if strings.Contains(line, "#") {
 			line = comment().ReplaceAllString(line, "")
 		}
-		if line = strings.TrimSpace(line); line != "" {
-			values = append(values, value{line, n})
-		}
+		values = append(values, value{strings.TrimSuffix(line, "\n"), n, 0})
 	}
 	return values
 }
@@ -285,9 +323,7 @@ func cells(table *csv.Reader, at int) (values []value, err error) {
 		if at >= len(row) {
 			continue
 		}
-		if text := strings.TrimSpace(row[at]); text != "" {
-			line, _ := table.FieldPos(at)
-			values = append(values, value{strings.Clone(text), line})
-		}
+		line, column := table.FieldPos(at)
+		values = append(values, value{strings.Clone(row[at]), line, column - 1})
 	}
 }

@@ -84,7 +84,7 @@ func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := got.Resolve(nothingKnown()); err == nil || !strings.Contains(err.Error(), "type: must be one of video, short") {
+	if _, err := got.Resolve(nothingKnown()); err == nil || !strings.Contains(err.Error(), `type: with kind = "reel": must be one of video, short`) {
 		t.Errorf("a value that does not fit gives %v", err)
 	}
 }
@@ -257,7 +257,10 @@ func TestAFileWithoutValuesIsWorthAWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := parse(t, head+fmt.Sprintf("jobs: {a: {channels: {id: {file: %s}}}, b: {for_each: {t: {file: %s}}, search: {query: \"${t}\"}}}\n", file, file))
-	if len(config.Warnings) != 2 || !strings.Contains(config.Warnings[0].Message, "holds no values") {
+	if err := config.CheckLists(nothingKnown()); err != nil {
+		t.Error(err)
+	}
+	if len(config.Warnings) != 2 || !strings.Contains(config.Warnings[0].Message, "has no values") {
 		t.Errorf("warned %v", config.Warnings)
 	}
 	for i := range config.Jobs {

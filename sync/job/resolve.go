@@ -1,7 +1,9 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -40,6 +42,11 @@ type Resolved struct {
 	Wanted url.Values
 
 	Assumed bool // some value is [Assumed]
+
+	// Unknown has the handles, and videos that stand for their channel, whose channel id the tables do not
+	// have. The job asks for the others. A video is an id, a handle begins with @; a word of 11 letters may
+	// be either.
+	Unknown []string
 }
 
 // An Ask is one search of a job, each page of which is one paid request, or the start of one scan.
@@ -58,10 +65,17 @@ type Ask struct {
 const Assumed = "(what its SQL finds)"
 
 // Resolve returns what the job requests now. It reads files and may run SQL; it changes nothing. Its errors
-// name the job and the place in the file.
+// name the job and the place in the file: a [ListError] has everything that is wrong in the job's lists.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
-	r := resolver{in: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
-	if err := r.resolve(); err != nil {
+	r := newResolver(s, in)
+	err := r.resolve()
+	if err == nil && len(r.wrong) > 0 {
+		err = r.wrong
+	}
+	if err == nil && len(r.done.Unknown) > 0 && (s.once != nil || len(r.done.Asks)+len(r.done.IDs) == 0) {
+		err = &UnknownChannelsError{r.done.Unknown}
+	}
+	if err != nil {
 		return Resolved{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
 	return r.done, nil
@@ -70,17 +84,90 @@ func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 type resolver struct {
 	in      Inputs
 	job     *Spec
-	answers map[string][]string // results of files and SQL, each of which is read once
-	handles map[string]string   // ids of channels
+	answers map[string][]value // results of files and SQL, each of which is read once
+	known   map[string]string  // ids of channels by handle, and by the id of a video
+	wrong   ListError
+	empty   []Source // files without values
 	done    Resolved
 }
 
+func newResolver(s *Spec, in Inputs) *resolver {
+	return &resolver{in: in, job: s, answers: map[string][]value{}, known: map[string]string{}}
+}
+
+// CheckLists reads the lists of all jobs as their runs would, and returns everything that is wrong in them
+// with its place in the job file. in.IDs runs SQL; a job whose SQL fails is not checked. Empty lists and
+// unknown channels are added to the warnings.
+func (c *Config) CheckLists(in Inputs) error {
+	var wrong yamltree.Mistakes
+	in.Since = func(string) (time.Time, error) { return time.Time{}, nil }
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
+		path := fmt.Sprintf("jobs.%s: ", spec.Name)
+		r := newResolver(spec, in)
+		if err := r.resolve(); err != nil && len(r.wrong) == 0 {
+			continue
+		}
+		for _, m := range r.wrong {
+			wrong = append(wrong, c.Mistake(m.Source.Line, m.Source.Column, path+m.Text, m.Hint))
+		}
+		for _, s := range r.empty {
+			c.Warnings = append(c.Warnings,
+				c.Mistake(s.Line, s.Column, path+fmt.Sprintf("the file %s has no values", s.Name), ""))
+		}
+		if len(r.done.Unknown) > 0 {
+			unknown := &UnknownChannelsError{r.done.Unknown}
+			c.Warnings = append(c.Warnings, c.Mistake(spec.Line, spec.Column, path+unknown.Error(), ""))
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return nil
+}
+
+// A ListError has everything that is wrong in the lists of a job, once each.
+type ListError []ListMistake
+
+// A ListMistake is one wrong value, or a list that cannot be read.
+type ListMistake struct {
+	Source Source
+	Text   string // "id: line 3 of \"rivals.txt\": …"
+	Hint   string
+}
+
+func (e ListError) Error() string {
+	const most = 20
+	var lines []string
+	for _, m := range e[:min(most, len(e))] {
+		lines = append(lines, strings.TrimSuffix(m.Text+"; "+m.Hint, "; "))
+	}
+	if more := len(e) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more; `outlierd lint` lists all of them", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// refuse notes what is wrong in a list. A value is used in several combinations and refused once.
+func (r *resolver) refuse(s Source, text string) {
+	hint := ""
+	if s.Field == "" && tabular(s.File) {
+		hint = "name the column that has the values: {file: rivals.csv, column: channel}"
+	}
+	same := func(m ListMistake) bool {
+		return m.Text == text && m.Source.Line == s.Line && m.Source.Column == s.Column
+	}
+	if !slices.ContainsFunc(r.wrong, same) {
+		r.wrong = append(r.wrong, ListMistake{s, text, hint})
+	}
+}
+
 func (r *resolver) resolve() error {
-	var lists [][]string
+	var lists [][]value
 	for _, loop := range r.job.Loops {
-		values, err := r.read(loop.Source, "")
+		values, err := r.read("for_each "+loop.Name, loop.Source, "")
 		if err != nil {
-			return fmt.Errorf("for_each %s: %w", loop.Name, err)
+			return err
 		}
 		lists = append(lists, values)
 	}
@@ -92,12 +179,22 @@ func (r *resolver) resolve() error {
 			return err
 		}
 	}
-	r.done.IDs = uniq(r.done.IDs)
+	r.done.IDs, r.done.Unknown = uniq(r.done.IDs), uniq(r.done.Unknown)
 	return r.wanted()
 }
 
-// combination resolves the job for one combination of the values of its for_each.
-func (r *resolver) combination(chosen []string) error {
+// combination resolves the job for one combination of the values of its for_each. A search that only an
+// unknown channel would restrict is left out: without it, it would search for everything.
+func (r *resolver) combination(chosen []value) error {
+	err := r.search(chosen)
+	if unknown, ok := errors.AsType[*UnknownChannelsError](err); ok {
+		r.done.Unknown = append(r.done.Unknown, unknown.Channels...)
+		return nil
+	}
+	return err
+}
+
+func (r *resolver) search(chosen []value) error {
 	params, err := r.params(&r.job.ask, chosen)
 	if err != nil {
 		return err
@@ -106,20 +203,24 @@ func (r *resolver) combination(chosen []string) error {
 		r.done.IDs = append(r.done.IDs, params[ids]...)
 		return nil
 	}
-	if !r.job.ask.asks(params) {
+	var reading url.Values
+	if r.job.ask.Read != nil {
+		if reading, err = r.params(r.job.ask.Read, chosen); err != nil {
+			return err
+		}
+	}
+	if len(r.wrong) > 0 || !r.job.ask.asks(params) {
 		return nil
 	}
-	ask := Ask{Item: strings.Join(chosen, " / ")}
+	items := textsOf(chosen)
+	ask := Ask{Item: strings.Join(items, " / ")}
 	ask.Queries, ask.Seeds = subjectsOf(r.job.ask.Op, params)
-	ask.Watermark = watermark(r.job.ask.Op, params, chosen)
+	ask.Watermark = watermark(r.job.ask.Op, params, items)
 	if ask.Query, err = r.query(&r.job.ask, params, ask.Watermark); err != nil {
 		return err
 	}
-	if read := r.job.ask.Read; read != nil {
-		if params, err = r.params(read, chosen); err != nil {
-			return err
-		}
-		if ask.Read, err = r.query(read, params, ask.Watermark); err != nil {
+	if r.job.ask.Read != nil {
+		if ask.Read, err = r.query(r.job.ask.Read, reading, ask.Watermark); err != nil {
 			return err
 		}
 	}
@@ -127,43 +228,41 @@ func (r *resolver) combination(chosen []string) error {
 	return nil
 }
 
-// params returns the parameters of a template, filled in and checked against the interface.
-func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
+// params returns the parameters of a template, filled in and checked against the interface. Wrong values
+// are noted and left out.
+func (r *resolver) params(t *template, chosen []value) (url.Values, error) {
 	var values []string
 	for i, loop := range r.job.Loops {
-		values = append(values, loop.Name, chosen[i])
+		values = append(values, loop.Name, chosen[i].text)
 	}
 	params := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
 		for _, pattern := range t.Params[name] {
 			text, err := r.accept(t, name, yamltree.Fill(pattern, values))
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", snake(name), err)
+				r.refuseFilled(name, pattern, chosen, err)
+				continue
 			}
 			params.Add(name, text)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.From)) {
 		source := t.From[name]
-		texts, err := r.read(source, t.column(name))
+		found, err := r.read(snake(name), source, t.column(name))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", snake(name), err)
+			return nil, err
 		}
-		for _, text := range texts {
-			if text, err = r.accept(t, name, text); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", snake(name), source.place(), err)
+		for _, v := range found {
+			text, err := r.accept(t, name, v.text)
+			if err != nil {
+				r.refuse(source, fmt.Sprintf("%s: %s: %v", snake(name), source.place(v.line), err))
+				continue
 			}
 			params.Add(name, text)
 		}
 	}
-	for name, texts := range params {
-		if !slices.ContainsFunc(texts, isHandle) || t.parser(name) == nil {
-			continue
-		}
-		var err error
-		if params[name], err = r.channels(texts); err != nil {
-			return nil, fmt.Errorf("%s: %w", snake(name), err)
-		}
+	if err := r.identify(t, params); err != nil {
+		return nil, err
 	}
 	for _, name := range t.Op.Subjects() { // repeated ids go later, over all combinations
 		if params.Has(name) {
@@ -171,6 +270,46 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 		}
 	}
 	return params, nil
+}
+
+// refuseFilled notes that a text is invalid with the chosen values of for_each.
+func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error) {
+	at, with := Source{Line: r.job.Line, Column: r.job.Column}, ""
+	for i, loop := range r.job.Loops {
+		if strings.Contains(pattern, "${"+loop.Name+"}") {
+			at = loop.Source
+			with += fmt.Sprintf("with %s = %q", loop.Name, chosen[i].text)
+			if at.File != "" || at.SQL != "" {
+				with += " from " + at.place(chosen[i].line)
+			}
+			with += ": "
+		}
+	}
+	r.refuse(at, fmt.Sprintf("%s: %s%v", snake(name), with, err))
+}
+
+// identify replaces handles, and videos that stand for their channels, by the ids of channels. Unknown ones
+// are left out of a list of what is searched for. Elsewhere they are an [UnknownChannelsError], because the
+// search would not be restricted without them.
+func (r *resolver) identify(t *template, params url.Values) error {
+	for name, given := range params {
+		if !t.namesChannels(name) {
+			continue
+		}
+		found, unknown, err := r.channels(given)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", snake(name), err)
+		case len(unknown) > 0 && name != ids && !slices.Contains(t.Op.Subjects(), name):
+			return &UnknownChannelsError{unknown}
+		case len(found) == 0:
+			delete(params, name)
+		default:
+			params[name] = found
+		}
+		r.done.Unknown = append(r.done.Unknown, unknown...)
+	}
+	return nil
 }
 
 // accept checks a value against the interface, unless it is [Assumed].
@@ -181,50 +320,69 @@ func (r *resolver) accept(t *template, name, text string) (string, error) {
 	return t.accept(name, text)
 }
 
-// read returns the current values of a source, without blank ones.
-func (r *resolver) read(s Source, column string) ([]string, error) {
+// read returns the current values of a source, without blank and repeated ones. what names the list in
+// messages. A file that cannot be read is noted.
+func (r *resolver) read(what string, s Source, column string) ([]value, error) {
 	if s.File == "" && s.SQL == "" {
-		return s.Values, nil
+		return valuesOf(s.Values), nil
 	}
 	key := s.File + "\x00" + s.Field + "\x00" + s.SQL + "\x00" + column
 	if known, ok := r.answers[key]; ok {
 		return known, nil
 	}
-	values, err := r.fetch(s, column)
+	values, err := r.fetch(what, s, column)
 	if err != nil {
 		return nil, err
 	}
-	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return strings.TrimSpace(v) == "" })
+	seen := map[string]bool{"": true}
+	values = slices.DeleteFunc(values, func(v value) bool {
+		again := seen[strings.TrimSpace(v.text)] || seen[v.text]
+		seen[v.text] = true
+		return again
+	})
 	if len(values) == 0 && s.SQL != "" && r.in.Assume {
-		values, r.done.Assumed = []string{Assumed}, true
+		values, r.done.Assumed = []value{{text: Assumed}}, true
 	}
-	r.answers[key] = uniq(values)
-	return r.answers[key], nil
+	r.answers[key] = values
+	return values, nil
 }
 
 // fetch reads the source's file or runs its SQL.
-func (r *resolver) fetch(s Source, column string) ([]string, error) {
+func (r *resolver) fetch(what string, s Source, column string) ([]value, error) {
 	if s.SQL != "" {
-		values, err := r.in.IDs(s.SQL, column)
+		found, err := r.in.IDs(s.SQL, column)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", s.place(), err)
+			return nil, fmt.Errorf("%s: %s: %w", what, s.place(0), err)
 		}
-		return values, err
+		return valuesOf(found), nil
 	}
-	values, err := s.values(s.File)
-	var texts []string
+	values, wrong, err := s.values()
+	if err != nil {
+		wrong = []string{err.Error()}
+	}
+	for _, text := range wrong {
+		r.refuse(s, what+": "+text)
+	}
+	if len(values)+len(wrong) == 0 {
+		r.empty = append(r.empty, s)
+	}
+	return values, nil
+}
+
+// valuesOf returns texts as values.
+func valuesOf(texts []string) (values []value) {
+	for _, text := range texts {
+		values = append(values, value{text: text})
+	}
+	return values
+}
+
+// textsOf returns the texts of values.
+func textsOf(values []value) (texts []string) {
 	for _, v := range values {
 		texts = append(texts, v.text)
 	}
-	return texts, err
-}
-
-// place names the file or the SQL that a value came from, for messages.
-func (s Source) place() string {
-	if s.File != "" {
-		return "the file " + s.File
-	}
-	return fmt.Sprintf("the SQL in line %d", s.Line)
+	return texts
 }
 
 // subjectsOf returns the search texts and the seeds among the parameters.
@@ -301,7 +459,7 @@ func (r *resolver) wanted() error {
 	if r.job.wanted == nil {
 		return nil
 	}
-	params, err := r.params(r.job.wanted, make([]string, len(r.job.Loops)))
+	params, err := r.params(r.job.wanted, make([]value, len(r.job.Loops)))
 	if err != nil {
 		return fmt.Errorf("enrich: %w", err)
 	}
@@ -319,71 +477,120 @@ func uniq(list []string) []string {
 	})
 }
 
-// channels replaces handles by channel ids. If the tables have a handle for several channels, it means the
-// one that had it last.
-func (r *resolver) channels(texts []string) ([]string, error) {
-	var handles []string
-	for _, text := range texts {
-		if isHandle(text) && r.handles[text] == "" {
-			handles = append(handles, text)
+// channels returns the ids of channels for ids, handles and videos, and those whose id the tables do not
+// have.
+func (r *resolver) channels(given []string) (ids, unknown []string, err error) {
+	var wanted []string
+	for _, text := range given {
+		if _, known := r.known[text]; !known && !outlier.IsChannelID(text) && text != Assumed {
+			wanted = append(wanted, text)
 		}
 	}
-	if len(handles) > 0 {
-		if err := r.lookUp(handles); err != nil {
-			return nil, err
+	if len(wanted) > 0 {
+		if err := r.lookUp(wanted); err != nil {
+			return nil, nil, err
 		}
 	}
-	texts = slices.Clone(texts)
-	for i, text := range texts {
-		if isHandle(text) {
-			texts[i] = r.handles[text]
+	for _, text := range given {
+		id, asked := r.known[text]
+		switch {
+		case !asked:
+			ids = append(ids, text)
+		case id == "":
+			unknown = append(unknown, text)
+		default:
+			ids = append(ids, id)
 		}
 	}
-	return texts, nil
+	return ids, unknown, nil
 }
 
-// isHandle reports whether the text for a channel is its handle, and not its id.
-func isHandle(text string) bool { return strings.HasPrefix(text, "@") }
+// NamesChannels reports whether the job has lists of channels, which may name them by handles or videos.
+func (s *Spec) NamesChannels() bool {
+	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
+		if t == nil {
+			continue
+		}
+		for _, name := range slices.Concat(slices.Collect(maps.Keys(t.Params)), slices.Collect(maps.Keys(t.From))) {
+			if t.namesChannels(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
-// lookUp adds the channel ids of handles, which it reads from the user's tables, to r.handles.
-func (r *resolver) lookUp(handles []string) error {
-	var quoted []string
-	for _, handle := range handles {
-		quoted = append(quoted, "'"+strings.ReplaceAll(handle, "'", "''")+"'")
+// IdentifyChannels returns the ids of channels that [outlier.ParseChannel] has returned, by what it returned;
+// "" for those that the tables do not have. find runs SQL as in [Inputs].
+func IdentifyChannels(names []string, find func(sql, column string) ([]string, error)) (map[string]string, error) {
+	r := newResolver(nil, Inputs{IDs: find})
+	_, _, err := r.channels(names)
+	for _, name := range names {
+		if outlier.IsChannelID(name) {
+			r.known[name] = name
+		}
 	}
-	pairs, err := r.in.IDs(fmt.Sprintf(handleSQL, strings.Join(quoted, ", ")), "channel_id")
+	return r.known, err
+}
+
+// lookUp adds the channel ids of handles and videos to r.known, from the user's tables; "" for what they do
+// not have. A word that may be both is a video if they have one, as its id is too long to be a handle by
+// chance.
+func (r *resolver) lookUp(wanted []string) error {
+	var names []string
+	for _, text := range wanted {
+		names = append(names, sqlText(text), sqlText("@"+strings.ToLower(text)))
+	}
+	pairs, err := r.in.IDs(fmt.Sprintf(channelSQL, strings.Join(names, ", ")), "channel_id")
 	if err != nil {
-		return fmt.Errorf("look for %s in the tables: %w", strings.Join(handles, ", "), err)
+		return fmt.Errorf("look for %s in the tables: %w", strings.Join(wanted, ", "), err)
 	}
+	found := map[string]string{}
 	for _, pair := range pairs {
-		handle, id, _ := strings.Cut(pair, " ")
-		r.handles[handle] = id
+		name, id, _ := strings.Cut(pair, " ")
+		found[name] = id
 	}
-	unknown := slices.DeleteFunc(handles, func(handle string) bool { return r.handles[handle] != "" })
-	if len(unknown) > 0 {
-		return &UnknownHandlesError{uniq(unknown)}
+	for _, text := range wanted {
+		r.known[text] = cmp.Or(found[text], found["@"+strings.ToLower(text)])
 	}
 	return nil
 }
 
-// handleSQL returns "@name UC…" for each handle, from all tables that have handles and channel ids.
-const handleSQL = `select handle || ' ' || channel_id as channel_id from (
-	select '@' || ltrim(lower(channel_handle), '@') as handle, channel_id, last_seen_at from outliers
+func sqlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// channelSQL returns "name UC…" for the given handles and videos, from all tables that have channel ids
+// beside them. If several channels had a handle, it means the last one.
+const channelSQL = `select name || ' ' || channel_id as channel_id from (
+	select '@' || ltrim(lower(channel_handle), '@') as name, channel_id, last_seen_at from outliers
 	union all select '@' || ltrim(lower(handle), '@'), channel_id, last_seen_at from channels
-	union all select '@' || ltrim(lower(handle), '@'), channel_id, last_seen_at from found_channels)
-where handle in (%s) and channel_id is not null
-qualify row_number() over (partition by handle order by last_seen_at desc, channel_id) = 1`
+	union all select '@' || ltrim(lower(handle), '@'), channel_id, last_seen_at from found_channels
+	union all select video_id, channel_id, last_seen_at from outliers
+	union all select video_id, channel_id, last_seen_at from videos
+	union all select video_id, channel_id, last_seen_at from channel_uploads)
+where name in (%s) and channel_id is not null
+qualify row_number() over (partition by name order by last_seen_at desc, channel_id) = 1`
 
-// UnknownHandlesError lists handles in a job for which the tables have no channel id.
-type UnknownHandlesError struct{ Handles []string }
+// UnknownChannelsError lists handles and videos in a job for which the tables have no channel id; see
+// [Resolved.Unknown].
+type UnknownChannelsError struct{ Channels []string }
 
-func (e *UnknownHandlesError) Error() string {
-	first := e.Handles[0]
-	what := first + " is"
-	if len(e.Handles) > 1 {
-		what = strings.Join(e.Handles, ", ") + " are"
+func (e *UnknownChannelsError) Error() string {
+	what, whose := e.Channels[0]+" is", "its channel id is"
+	if len(e.Channels) > 1 {
+		what, whose = strings.Join(e.Channels, ", ")+" are", "their channel ids are"
 	}
-	return fmt.Sprintf("%s not in the published tables, so the channel id is unknown; "+
-		"find it with `outlierd find-channels %s`, or write the id of 24 characters",
-		what, strings.TrimPrefix(first, "@"))
+	return fmt.Sprintf("%s not in the published tables, so %s unknown; name one of the channel's videos instead, "+
+		"whose channel a run finds for free, or its id of 24 characters, or search with "+
+		"`outlierd find-channels %s` or `outlierd channels resolve FILE`", what, whose,
+		Quoted(strings.TrimPrefix(e.Channels[0], "@")))
+}
+
+// Videos returns those that may be videos, whose channels a run finds for free.
+func (e *UnknownChannelsError) Videos() (videos []string) {
+	for _, name := range e.Channels {
+		if !strings.HasPrefix(name, "@") {
+			videos = append(videos, name)
+		}
+	}
+	return videos
 }

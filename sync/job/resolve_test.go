@@ -318,8 +318,12 @@ func TestWhatAFileHoldsIsTriedWhereItIsFilledIn(t *testing.T) {
 		`scan: {query: tea, read: {where: {language: ["${l}"]}}}`,
 		`search: {query: tea, where: {language: ["${l}"]}}`,
 	} {
-		_, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+"jobs:\n  one: {for_each: {l: {file: languages.txt}}, "+verb+"}\n"), nothingSet)
-		if err == nil || !strings.Contains(err.Error(), `language: with l = "english": must be an ISO 639-1 code`) {
+		config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+"jobs:\n  one: {for_each: {l: {file: languages.txt}}, "+verb+"}\n"), nothingSet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = config.Jobs[0].Resolve(nothingKnown())
+		if err == nil || !strings.Contains(err.Error(), `language: with l = "english" from line 2 of "languages.txt": must be an ISO 639-1 code`) {
 			t.Errorf("%s got %v", verb, err)
 		}
 	}

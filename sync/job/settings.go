@@ -34,7 +34,7 @@ func (b *builder) service(n *yamltree.Node) {
 	s.Paging = n.Get("paging").TextOr(PagingAuto)
 	s.Arrays = outlier.Arrays(n.Get("arrays").TextOr(string(outlier.ArraysRepeat)))
 	if file := n.Get("ca_file").TextOr(""); file != "" {
-		s.CAFile = b.absolute(file)
+		s.CAFile = b.absolute(n.Get("ca_file"), file)
 	}
 	b.url(n.Get("url"))
 	b.key(n)
@@ -152,16 +152,20 @@ var (
 )
 
 func (b *builder) data(n *yamltree.Node) {
-	b.cfg.Data = b.absolute(n.TextOr("data"))
+	folder := n.TextOr("data")
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
-		b.cfg.Data = b.absolute(override)
+		folder = override
 	}
+	b.cfg.Data = b.resolve(folder)
 	report := func(mistake, value string) {
 		at := cmp.Or(n, b.root)
 		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path %s, got %s", mistake, value),
 			"rename the folder, or set data or OUTLIERD_DATA to another one")
 	}
 	switch {
+	case strings.HasPrefix(folder, "~"):
+		at := cmp.Or(n, b.root)
+		b.file.Report(at.Line, at.Column, "data: "+fmt.Sprintf(tildeMistake, strconv.Quote(folder)), tildeHint)
 	case strings.Contains(b.cfg.Data, "?"): // DuckDB puts .wal before it, as in an address
 		report("must not contain a ?", b.cfg.Data)
 	case !utf8.ValidString(b.cfg.Data): // DuckDB accepts no other path
@@ -264,6 +268,10 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 			"s3://bucket/prefix or az://container/prefix",
 			"must be a path inside the data folder, got an address")
 		return
+	case strings.HasPrefix(path, "~"):
+		n.RefuseWithHint("write a path inside the data folder, such as "+strings.TrimLeft(path, "~/"),
+			tildeMistake, n.Shown())
+		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
 		n.RefuseWithHint("move the data folder itself with `data`",
 			"must be a path inside the data folder, got %s", n.Shown())
@@ -310,7 +318,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	case lake.Catalog == "": // refused by the schema
 		return
 	case !isAddress:
-		lake.Catalog = b.absolute(lake.Catalog)
+		lake.Catalog = b.absolute(catalog, lake.Catalog)
 	case !isREST && kind != "postgres" && kind != "postgresql":
 		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
 	case unread != nil || rest == "" || u.Host == "":
@@ -332,7 +340,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	case strings.Contains(lake.Warehouse, "://"):
 		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
 	default:
-		lake.Warehouse = b.absolute(lake.Warehouse)
+		lake.Warehouse = b.absolute(warehouse, lake.Warehouse)
 	}
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
 }
@@ -345,8 +353,23 @@ func within(path, folder string) bool {
 // sinksDownAfter is the default of sinks_down_after.
 const sinksDownAfter = 30 * time.Minute
 
-// absolute returns a path of the file as an absolute path.
-func (b *builder) absolute(path string) string {
+// A path that begins with ~ is refused, because only shells replace it by a home folder: the program would
+// make a folder of that name.
+const (
+	tildeMistake = "must not begin with ~, which only a shell replaces, got %s"
+	tildeHint    = "write the whole path, or ${HOME} in place of ~"
+)
+
+// absolute returns a path of the file, which n is or has, as an absolute path.
+func (b *builder) absolute(n *yamltree.Node, path string) string {
+	if strings.HasPrefix(path, "~") {
+		n.RefuseWithHint(tildeHint, tildeMistake, n.Shown())
+	}
+	return b.resolve(path)
+}
+
+// resolve returns a path relative to the folder of the job file as an absolute path.
+func (b *builder) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}

@@ -63,7 +63,7 @@ jobs:
 	}
 
 	write("dQw4w9WgXcQ\n@someone\n")
-	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "job file: id: the file "+file) {
+	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), `job file: id: line 2 of "videos.txt": "@someone" is neither`) {
 		t.Errorf("a file that went bad gives %v", err)
 	}
 	if err := os.Remove(file); err != nil {
@@ -71,6 +71,26 @@ jobs:
 	}
 	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("a file that is gone gives %v", err)
+	}
+}
+
+// A list is read as a person sees it in an editor, or refused with its lines; see testdata/lists.
+func TestListsAreCheckedLineByLine(t *testing.T) {
+	config, err := Load("testdata/lists/jobs.yaml", environment)
+	if err != nil {
+		t.Fatalf("the lists of a job stop the file:\n%v", err)
+	}
+	golden(t, "testdata/lists/jobs.golden", config.CheckLists(nothingKnown()).Error())
+	var topics []string
+	for _, ask := range must(t, config.Job("mac"), nothingKnown()).Asks {
+		topics = append(topics, ask.Queries...)
+	}
+	if want := []string{"moka pot", "espresso", "latte", "a b"}; !slices.Equal(topics, want) {
+		t.Errorf("lines with the ends of all systems are %q, want %q", topics, want)
+	}
+	_, err = config.Job("lines").Resolve(nothingKnown())
+	if err == nil || strings.Count(err.Error(), "handles.txt") != 2 {
+		t.Errorf("a run names %v, want both lines", err)
 	}
 }
 
@@ -111,7 +131,10 @@ lists: {rivals: ["@One", "https://host.example/@two/videos", UC1234567890abcdefg
 jobs:
   ids: {channels: {id: {list: rivals}}}
   each: {for_each: {c: {list: rivals}}, search: {query: "@one", where: {channel_id: "${c}"}}}
-  unknown: {scan: {channel_id: ["@one", "@three"]}}
+  unknown: {scan: {channel_id: [One, "@three", CoffeeDaily]}}
+  filter: {for_each: {c: [three, one]}, search: {where: {channel_id: "${c}"}}}
+  video: {channels: {id: "https://host.example/watch?v=dQw4w9WgXcQ"}}
+  none: {channels: {id: "@three"}}
 `), nothingSet)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +143,7 @@ jobs:
 	in := nothingKnown()
 	in.IDs = func(sql, column string) (pairs []string, err error) {
 		asked++
-		for handle, id := range map[string]string{"@one": "UCabcdefghijkl1234567890", "@two": "UCabcdefghijkl1234567891"} {
+		for handle, id := range map[string]string{"@one": "UCabcdefghijkl1234567890", "@two": "UCabcdefghijkl1234567891", "dQw4w9WgXcQ": "UCabcdefghijkl1234567891"} {
 			if strings.Contains(sql, "'"+handle+"'") {
 				pairs = append(pairs, handle+" "+id)
 			}
@@ -136,8 +159,18 @@ jobs:
 			t.Errorf("search %d is for %v, want channel %s and the query as it stands", i, ask.Query.Params(), want[i])
 		}
 	}
-	_, err = config.Job("unknown").Resolve(in)
-	if unknown, ok := errors.AsType[*UnknownHandlesError](err); !ok || !slices.Equal(unknown.Handles, []string{"@three"}) {
+	if got := must(t, config.Job("unknown"), in); !slices.Equal(got.Unknown, []string{"@three", "CoffeeDaily"}) ||
+		!slices.Equal(got.Asks[0].Seeds, want[:1]) {
+		t.Errorf("known channels beside unknown ones: %+v", got)
+	}
+	if got := must(t, config.Job("filter"), in); !slices.Equal(got.Unknown, []string{"@three"}) || len(got.Asks) != 1 {
+		t.Errorf("a search that an unknown channel would restrict: %+v", got)
+	}
+	if got := must(t, config.Job("video"), in).IDs; !slices.Equal(got, want[1:2]) {
+		t.Errorf("a video stands for %q, want %q", got, want[1:2])
+	}
+	_, err = config.Job("none").Resolve(in)
+	if unknown, ok := errors.AsType[*UnknownChannelsError](err); !ok || !slices.Equal(unknown.Channels, []string{"@three"}) {
 		t.Errorf("an unknown handle gives %v", err)
 	}
 }

@@ -98,6 +98,7 @@ type Loop struct {
 type Source struct {
 	Values       []string
 	File         string `json:"-"`          // absolute path of a text file with one value per line, or of a table if Field is set
+	Name         string `json:"-"`          // File for messages: quoted, as it is written
 	Field        string `json:",omitempty"` // the column of the table
 	SQL          string // a query of the user's tables
 	Line, Column int    `json:"-"` // position in the file

@@ -40,16 +40,22 @@ func (t *template) fields() []outlier.Param {
 }
 
 // parser returns the function that parses an id in the named parameter, for which people may give an
-// address; nil for other parameters. The handle of a channel is kept until the job is resolved.
+// address; nil for other parameters.
 func (t *template) parser(name string) func(string) (string, error) {
 	switch {
 	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
 		return outlier.ParseVideoID
-	case name == "channelId", name == "relatedChannelId", name == ids && t.Op == outlier.OpChannelVideos,
-		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels:
+	case t.namesChannels(name):
 		return outlier.ParseChannel
 	}
 	return nil
+}
+
+// namesChannels reports whether the named parameter has ids of channels. Handles and videos in place of them
+// are kept until the job is resolved.
+func (t *template) namesChannels(name string) bool {
+	return name == "channelId" || name == "relatedChannelId" || name == ids && t.Op == outlier.OpChannelVideos ||
+		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels
 }
 
 // accept returns a text in the form in which the named parameter is sent, or the interface's objection to

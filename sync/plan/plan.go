@@ -74,7 +74,7 @@ type Step struct {
 func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	p := &Plan{Stored: newStored(spec), Assumed: facts.Work.Assumed, facts: facts}
 	f := &p.Stored
-	f.IDs, f.EnrichWhere = facts.Work.IDs, facts.Work.Wanted.Encode()
+	f.IDs, f.EnrichWhere, f.Unknown = facts.Work.IDs, facts.Work.Wanted.Encode(), facts.Work.Unknown
 	if len(f.Fetch) > 0 {
 		f.Since = facts.Now
 	}

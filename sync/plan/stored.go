@@ -58,6 +58,10 @@ type Stored struct {
 	IDs   []string  `json:"ids,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 
+	// Unknown are the channels of its lists whose ids are not known, as in [job.Resolved]: the run does not
+	// ask for them, and ends as partial.
+	Unknown []string `json:"unknown,omitempty"`
+
 	// For scans. With Again a scan is bought even if the same one is live and could be joined.
 	// Joins and Reads are by the step's ordinal: the scans to be joined, as of the run's
 	// beginning, and how each scan's results are read.
@@ -185,6 +189,7 @@ func (f *Stored) BuyRest(flags string) {
 	f.Flags, f.Ends = flags, map[int]int{}
 	f.Share, f.SharePages, f.NewBelow = nil, nil, 0 // the person wants all of it
 	f.Again = false
+	f.Unknown = nil // the run that left pages has named them
 	f.Fetch, f.IDs, f.Scan, f.Joins, f.Reads = nil, nil, nil, nil, nil
 	f.Unsure = time.Time{}
 }

@@ -93,7 +93,7 @@ func addCommands(root *cobra.Command, o *options) {
 			resumeCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
 		{"One-off requests:", []*cobra.Command{
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
-			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
+			channelCommand(o), channelsCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,10 @@ of single jobs are listed after which they do.`,
 			if err != nil {
 				return err
 			}
+			find := seedsOnce(config)
+			if err := config.CheckLists(listInputs(c.Context(), find)); err != nil {
+				return err
+			}
 			if err := adviseOnRuns(c.Context(), config); err != nil {
 				return err
 			}
@@ -47,7 +52,7 @@ of single jobs are listed after which they do.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			r := &forecast.Reader{Facts: &facts.Reader{Config: config, IDs: seedsOnce(config)}}
+			r := &forecast.Reader{Facts: &facts.Reader{Config: config, IDs: find}}
 			prices := priceList(c.Context(), r)
 			month, err := r.Month(c.Context())
 			if err != nil {
@@ -76,6 +81,16 @@ type linted struct {
 	Cycle   []forecast.JobMonth `json:"cycle"`          // the same by job
 	Allowed *outlier.Credits    `json:"cycle_allowed"`  // by the budget; null for no cap
 	Changes []forecast.Change   `json:"changes,omitempty"`
+}
+
+// listInputs returns the inputs for [job.Config.CheckLists]. Without a duckdb sink there is nothing to query.
+func listInputs(ctx context.Context, find query.Finder) job.Inputs {
+	return job.Inputs{Now: time.Now(), Assume: true, IDs: func(sql, column string) ([]string, error) {
+		if find == nil {
+			return nil, nil
+		}
+		return find(ctx, sql, column)
+	}}
 }
 
 // cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"outlierd/cmd/outlierd/term"
@@ -198,40 +199,67 @@ func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun)
 	return approve(ctx, s.program.forecasts(), []jobRun{j}, r.yes, o.asker())
 }
 
-// named searches for channels whose handles the tables do not have, if the user confirms the price.
+// named finds the channels of a request whose ids the tables do not have.
 func (o *options) named(ctx context.Context, r request, s showing) error {
 	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
-	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
+	unknown, ok := errors.AsType[*job.UnknownChannelsError](err)
 	if !ok {
 		return nil // the run reports other errors
 	}
-	if !r.yes {
-		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
-		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
-			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
-		if err := consent(o.asker(), unknownIDs, "Search?"); err != nil {
-			return err
-		}
+	if err := o.findChannels(ctx, s.program, unknown.Channels, r.yes); err != nil {
+		return err
 	}
-	for _, handle := range unknown.Handles {
-		find := request{verb: job.VerbFindChannels,
-			job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
-		spec, err := find.spec(s.program.Engine.Config)
+	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
+	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
+		return fmt.Errorf("the search found no channel with the handle %s; "+
+			"use its id of 24 characters, which you can copy on the channel's page, or the address of one of its videos",
+			strings.Join(unknown.Channels, ", "))
+	}
+	return err
+}
+
+// findChannels fills the tables with the ids of channels, the cheapest way first: the details of a video are
+// free and have the id of its channel. Handles are searched for, if the user confirms the price.
+func (o *options) findChannels(ctx context.Context, p *program, unknown []string, yes bool) error {
+	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), o.aside()
+	ask := func(verb job.Verb, body wishes) error {
+		spec, err := (&request{verb: verb, job: wishes{string(verb): body}}).spec(p.Engine.Config)
 		if err != nil {
 			return err
 		}
 		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
-		if _, err := o.aside().runJob(ctx, s.program, j); err != nil {
+		_, err = aside.runJob(ctx, p, j)
+		return err
+	}
+	if len(videos) > 0 {
+		if err := ask(job.VerbVideos, wishes{"id": videos, "fetch": []string{"details"}, "refresh_after": "52w"}); err != nil {
 			return err
 		}
 	}
-	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
-	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
-		return fmt.Errorf("the search found no channel with the handle %s; "+
-			"use its id of 24 characters, which you can copy on the channel's page",
-			strings.Join(unknown.Handles, ", "))
+	known, err := job.IdentifyChannels(unknown, func(sql, column string) ([]string, error) {
+		return p.Engine.IDs(ctx, sql, column)
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	handles := slices.DeleteFunc(slices.Clone(unknown), func(name string) bool { return known[name] != "" })
+	if len(handles) == 0 {
+		return nil
+	}
+	if !yes {
+		price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
+			strings.Join(handles, ", "), term.Count(price*outlier.Credits(len(handles)), "credit"))
+		if err := consent(o.asker(), unknownIDs, "Search?"); err != nil {
+			return err
+		}
+	}
+	for _, handle := range handles {
+		if err := ask(job.VerbFindChannels, wishes{"query": strings.TrimPrefix(handle, "@")}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printResult prints the result of a request. A refused run has no result, not even an empty one.

@@ -150,8 +150,8 @@ func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"),
 			"found no channel with the handle @nowhere.at.all")
 		p.write("version: 1\nservice: {url: \"sim://\"}\nsinks: [{duckdb: outliers.duckdb}]\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
-		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables",
-			"find it with `outlierd find-channels nowhere.at.all`")
+		contains(p, p.must("lint"), "cannot run now: @nowhere.at.all is not in the published tables",
+			"search with `outlierd find-channels nowhere.at.all`")
 		p.refused(exitFailed, "run")
 		if got := p.ask(spent); got != "10" {
 			t.Errorf("%s credits spent, want 5 more for the second search alone", got)
@@ -187,9 +187,9 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, got -1"},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"detail": wishes{}}}, "--enrich detail: unknown key; did you mean details?"},
 		{job.VerbRelated, wishes{"related": wishes{"video_id": []string{"nope"}}}, `VIDEO: "nope" is neither a video id`},
-		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"nope"}}}, `--channel: "nope" is neither a channel id`},
+		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"no/pe"}}}, `--channel: "no/pe" is neither a channel id`},
 		{job.VerbRelated, wishes{"related": wishes{"thumbnail_video_id": "nope"}}, `--thumbnail: "nope" is neither a video id`},
-		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"nope"}}}, `--related-to: "nope" is neither a channel id`},
+		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"no/pe"}}}, `--related-to: "no/pe" is neither a channel id`},
 		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: must be fast or standard, got "quick"`},
 		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: must be one of"},
 		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: must be a duration"},

@@ -138,11 +138,21 @@ func (p *planPrinter) job(f *forecast.Job) {
 		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.ContinuesStatus)
 	}
 	if f.Problem != "" {
-		p.line("  ✗ cannot run: %s\n", term.Plain(f.Problem))
+		for i, line := range strings.Split(f.Problem, "\n") { // a list has several mistakes
+			begin := "  ✗ cannot run:"
+			if i > 0 {
+				begin = "               "
+			}
+			p.line("%s %s", begin, term.Plain(line))
+		}
+		p.line("")
 		return
 	}
 	if f.Assumed {
 		p.line("  its SQL finds nothing now; the cost is that of one row, or of what earlier runs found")
+	}
+	if len(f.Unknown) > 0 {
+		p.line("  ! %s", &job.UnknownChannelsError{Channels: f.Unknown})
 	}
 	p.cost("expected", f.Expected, basis(f))
 	p.cost("at worst", f.Worst, lost(f.Worst))

@@ -88,6 +88,10 @@ func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 }
 
 func cannotRun(spec *job.Spec, err error) string {
+	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok && len(unknown.Videos()) > 0 {
+		return fmt.Sprintf("%s: a run first asks for the channel of %s, which is free", shown(spec.Name),
+			strings.Join(unknown.Videos(), ", "))
+	}
 	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name),
 		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 }

@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+func channelsCommand(o *options) *cobra.Command {
+	return group("channels", "Find the ids of channels for a file of them",
+		"The service knows channels only by id.", channelsResolveCommand(o))
+}
+
+func channelsResolveCommand(o *options) *cobra.Command {
+	var column string
+	var dryRun, yes bool
+	c := &cobra.Command{
+		Use: "resolve FILE", Short: "Replace handles and videos in a file by channel ids",
+		Long: `Replace the handles, videos and addresses in a file of channels by channel ids. Ids come
+from your tables first, then from the details of videos, which are free, and at last from a
+search for each handle, which costs 5 credits. The price is printed first. What stood in a
+line becomes a comment. Channels that are not found stay as they are, and the exit code is 3.`,
+		Example: `  outlierd channels resolve rivals.txt --dry-run
+  outlierd channels resolve rivals.csv --column channel`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			if err := o.printable(config); err != nil {
+				return err
+			}
+			list, err := job.ReadChannels(args[0], column)
+			if err != nil {
+				return usageError{err}
+			}
+			return o.with(c.Context(), config, func(p *program) error {
+				return o.resolveChannels(c.Context(), p, list, dryRun, yes)
+			})
+		},
+	}
+	c.Flags().StringVar(&column, "column", "", "the column with the channels, if the file is a table")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only print the price")
+	c.Flags().BoolVar(&yes, "yes", false, "search without confirmation")
+	return c
+}
+
+// resolveChannels finds the ids of the channels in a list and writes them into its file.
+func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList, dryRun, yes bool) error {
+	find := func(sql, column string) ([]string, error) { return p.Engine.IDs(ctx, sql, column) }
+	known, err := job.IdentifyChannels(list.Names, find)
+	if err != nil {
+		return err
+	}
+	unknown, handles := unidentified(known)
+	price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "") * outlier.Credits(len(unknown))
+	fmt.Fprintf(o.world.err, "%s: %d known, %d to look up as videos for free, %d to search for; at most %s\n",
+		term.Count(len(known), "channel"), len(known)-len(unknown), len(unknown)-handles, handles,
+		term.Count(price, "credit"))
+	if dryRun {
+		return nil
+	}
+	var failed error
+	if len(unknown) > 0 {
+		failed = o.findChannels(ctx, p, unknown, yes)
+		if known, err = job.IdentifyChannels(list.Names, find); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	changed, err := list.Write(known) // also what was found before it failed
+	if err = errors.Join(failed, err); err != nil {
+		return err
+	}
+	unknown, _ = unidentified(known)
+	err = o.done(map[string]any{"changed": changed, "unknown": unknown}, "%s replaced by ids\n",
+		term.Count(changed, "line"))
+	if err != nil || len(unknown) == 0 {
+		return err
+	}
+	fmt.Fprintf(o.world.err, "not found: %s\n", term.Plain(strings.Join(unknown, ", ")))
+	return statusError{runs.Partial}
+}
+
+// unidentified returns the channels without an id, sorted, and how many of them can only be handles.
+func unidentified(known map[string]string) (unknown []string, handles int) {
+	unknown = []string{}
+	for name, id := range known {
+		if id != "" {
+			continue
+		}
+		unknown = append(unknown, name)
+		if strings.HasPrefix(name, "@") {
+			handles++
+		}
+	}
+	slices.Sort(unknown)
+	return unknown, handles
+}
