@@ -24,17 +24,34 @@ func (e *OlderError) Error() string {
 		"and start this version, which upgrades it", e.Path, e.Have, e.Want)
 }
 
+// NoStateError is the error of a folder in which no state was created yet. It wraps [fs.ErrNotExist].
+type NoStateError struct {
+	Dir   string
+	Begun bool // another process is creating it
+}
+
+func (e *NoStateError) Error() string {
+	if e.Begun {
+		return fmt.Sprintf("the state in %s is being created by the first run; repeat the command in a moment", e.Dir)
+	}
+	return fmt.Sprintf("there is no state in %s yet; the first run creates it", e.Dir)
+}
+
+func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
+
 // Peek opens the state folder dir to read, even while another process holds it. It creates, locks
 // and upgrades nothing, and writes fail. All reads until the store is closed show the state at the
 // first read; so the store should not be kept open for long.
 //
-// It fails with [os.ErrNotExist] if there is no state, or with an [*OlderError], [*NewerError] or
+// It fails with a [*NoStateError] if there is no state, or with an [*OlderError], [*NewerError] or
 // [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
 		stmts: map[string]*sql.Stmt{}}
-	if _, err := os.Stat(s.Path()); err != nil {
+	if _, err := os.Stat(s.Path()); errors.Is(err, fs.ErrNotExist) {
+		return nil, &NoStateError{Dir: dir}
+	} else if err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}
 	if err := errors.Join(guardFolder(dir), guard(dir)); err != nil {
@@ -74,8 +91,8 @@ func (s *Store) peek(ctx context.Context) error {
 		return s.explain(err)
 	case have > want:
 		return newerError(ctx, s.db, s.Path(), have, want)
-	case have == 0: // another process is about to create it
-		return fmt.Errorf("open the state to read: %s is empty: %w", s.Path(), fs.ErrNotExist)
+	case have == 0:
+		return &NoStateError{Dir: s.dir, Begun: s.holder != nil}
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
 	}

@@ -14,6 +14,7 @@ import (
 	"outlierd/sync/backup"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 func backupCommand(o *options) *cobra.Command {
@@ -64,7 +65,7 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 		return err
 	}
 	if folder := stateFolder(config); missing(folder) {
-		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+		return &store.NoStateError{Dir: folder}
 	}
 	if job.BucketAddress(to) == "" {
 		if err := refuseOwn(config, to); err != nil {
