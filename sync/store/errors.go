@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -131,6 +132,15 @@ func (e *LockedError) Unwrap() error { return e.Cause }
 func IsLocked(err error) bool {
 	_, ok := errors.AsType[*LockedError](err)
 	return ok
+}
+
+// IsFailure reports whether err is a failure of the disk or of the database, and not of what was asked for.
+func IsFailure(err error) bool {
+	_, system := errors.AsType[syscall.Errno](err)
+	_, database := errors.AsType[*sqlite.Error](err)
+	_, corrupt := errors.AsType[*CorruptError](err)
+	_, moved := errors.AsType[*MovedError](err)
+	return system || database || corrupt || moved || errors.Is(err, ErrClosed)
 }
 
 // resultCode returns the primary SQLite result code in err, or 0.

@@ -11,11 +11,13 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // actions are the actions of a page: the same as the commands of these names.
@@ -84,13 +86,17 @@ func actOf(asked page.Action) (act, error) {
 	return known, nil
 }
 
-// forPeople converts an error of an action to the message that a command would print.
+// forPeople converts an error of an action to the message that a command would print. A failure of the disk or
+// the database stays as it is: the page logs it.
 func forPeople(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if _, service := errors.AsType[*outlier.Error](err); !service && store.IsFailure(err) {
+		return err
 	}
 	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 }

@@ -220,12 +220,17 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	is("offer of a pause", offer, "This costs nothing", `name="until"`)
 	is("pause", after, "search-1 is paused until 2100-01-01 00:00 UTC (the <launch>).")
 	is("status", v.now(), "paused until 2100", "/do/resume?job=search-1")
+	reason := strings.Repeat("咖", 200)
+	_, after = v.agree("/do/pause?job=search-1", url.Values{"why": {reason}})
+	is("pause with a reason of 200 characters", after, reason)
+	_, after = v.agree("/do/pause?job=search-1", url.Values{"why": {reason + "啡"}})
+	is("pause with a longer reason", after, "the reason may have at most 200 characters")
 	_, after = v.agree("/do/pause?job=search-1", url.Values{"until": {"yesterday"}})
 	if !strings.Contains(after, "want a date, a time") {
 		t.Errorf("a pause until yesterday was not refused: %s", after)
 	}
 	offer, after = v.agree("/do/resume?job=search-1", nil)
-	is("offer of a resumption", offer, "paused until 2100", "at most 2 credits")
+	is("offer of a resumption", offer, "paused until resumed", "at most 2 credits")
 	is("resumption", after, "search-1 is resumed.")
 	if now := v.now(); strings.Contains(now, "paused until") {
 		t.Errorf("after the resumption, the job is still paused: %s", now)

@@ -140,7 +140,11 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 		s.say(w, http.StatusServiceUnavailable,
 			"outlierd up is busy with a call. Check the page Now before you try again: "+
 				"the action may still be carried out.")
-	default:
+	case errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled):
 		s.refuse(w, r, a.Verb, err)
+	default:
+		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)
+		s.say(w, http.StatusInternalServerError,
+			"The action failed, and may have been carried out in part; the log of outlierd up has the reason.")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Filter selects outliers. The zero value selects all, newest first.
@@ -72,15 +73,14 @@ func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 	s.show(w, "found.html", view)
 }
 
-// longest is the maximum size of a form field, in bytes.
+// longest is the maximum length of a form field, in characters.
 const longest = 500
 
 // tooLong returns an error if a field of the form is too long.
 func tooLong(form url.Values) error {
 	for name := range form {
-		if len(form.Get(name)) > longest {
-			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are allowed",
-				name, len(form.Get(name)), longest)
+		if n := utf8.RuneCountInString(form.Get(name)); n > longest {
+			return fmt.Errorf("%.40q: %d characters are too many; at most %d are allowed", name, n, longest)
 		}
 	}
 	return nil

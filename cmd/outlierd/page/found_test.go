@@ -109,7 +109,7 @@ func TestInvalidFilterIsRefused(t *testing.T) {
 	for form, says := range map[string]string{
 		"ratio=many": `ratio: must be a number of at least 0, got "many"`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
 		"days=0": "days:", "days=1e9": "days:", "page=-1": "page:", "page=99999999999999999999": "page:",
-		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 bytes are too many`,
+		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 characters are too many`,
 	} {
 		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(html.UnescapeString(w.Body.String()), says) {
 			t.Errorf("%s: HTTP %d %s, want %d with %s", form, w.Code, w.Body, http.StatusBadRequest, says)

@@ -120,50 +120,57 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	now, stale, err := s.newest(r.Context())
 	switch {
 	case now == nil && err != nil:
-		s.refuse(w, r, "now", err)
+		s.say(w, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
 	case now == nil && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "2")
 		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; reload the page.")
 	case now != nil:
 		s.show(w, "now.html", struct {
 			*Now
-			Stale, Acts bool
-		}{now, stale, s.from.Do != nil})
+			Failed, Stale, Acts bool
+		}{now, err != nil, stale, s.from.Do != nil})
 	}
 }
 
-// newest returns a status that is at most [shared] old. If that takes too long or fails, it returns the
-// previous one as stale, or nil.
+// newest returns a status that is at most [shared] old, and not older than the last action. If that takes too
+// long, it returns the previous one as stale, or nil; if it fails, the previous one or nil with the error.
 func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
-	s.mu.Lock()
-	if s.last != nil && time.Since(s.looked) < shared && s.began.After(s.acted) {
-		defer s.mu.Unlock()
-		return s.last, false, nil
-	}
-	if s.looking == nil {
-		s.looking = make(chan struct{})
-		go s.renew(s.looking)
-	}
-	done := s.looking
-	s.mu.Unlock()
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
-	select {
-	case <-done:
-	case <-enough.C:
-	case <-ctx.Done():
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, s.last != nil && time.Since(s.looked) >= shared, s.err
+	for s.last == nil || time.Since(s.looked) >= shared || s.began.Before(s.acted) {
+		if s.looking == nil {
+			s.looking = make(chan struct{})
+			go s.renew(s.looking)
+		}
+		done := s.looking
+		s.mu.Unlock()
+		late := false
+		select {
+		case <-done:
+		case <-enough.C:
+			late = true
+		case <-ctx.Done():
+			late = true
+		}
+		s.mu.Lock()
+		if late || s.err != nil {
+			return s.last, true, s.err
+		}
+	}
+	return s.last, false, nil
 }
 
-// renew reads the status once, for all requests that wait for it.
+// renew reads the status once, for all requests that wait for it. An error that repeats is logged once.
 func (s *Site) renew(done chan struct{}) {
 	began := time.Now()
 	now, err := s.from.Now(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil && s.ctx.Err() == nil && (s.err == nil || s.err.Error() != err.Error()) {
+		s.log.Error("page not shown", "page", "now", "err", err)
+	}
 	if s.err = err; err == nil {
 		s.last, s.began, s.looked = now, began, time.Now()
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -374,6 +375,65 @@ func TestBusyScheduleShowsStaleStatus(t *testing.T) {
 			t.Errorf("the page waited %s for a call, want %s", waited, patience)
 		}
 		time.Sleep(call) // lets the read finish
+	})
+}
+
+// TestStatusThatCannotBeRead is said to be old, and why stands in the log, once.
+func TestStatusThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failure error
+		var log bytes.Buffer
+		s := New(t.Context(), Sources{Now: func(context.Context) (*Now, error) { return &Now{At: "12:00"}, failure }}, "",
+			slog.New(slog.NewTextHandler(&log, nil)))
+		answer(s, "/")
+		failure = errors.New("EIO")
+		for range 3 {
+			time.Sleep(shared)
+			w := answer(s, "/")
+			if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "It could not be read again; the log") ||
+				strings.Contains(body, "busy") || strings.Contains(body, "EIO") {
+				t.Errorf("HTTP %d %s, want that the state is old because it cannot be read", w.Code, body)
+			}
+		}
+		if n := strings.Count(log.String(), "err=EIO"); n != 1 {
+			t.Errorf("%d lines about the failure, want one:\n%s", n, log.String())
+		}
+		failure = nil
+		time.Sleep(shared)
+		if body := answer(s, "/").Body.String(); strings.Contains(body, "This was the state") {
+			t.Errorf("after the failure: %s", body)
+		}
+	})
+}
+
+// TestPageAfterAnActionShowsItsResult, also if the state was being read while the action was carried out.
+func TestPageAfterAnActionShowsItsResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := "before"
+		s := siteOf(t, Sources{
+			Now: func(context.Context) (*Now, error) {
+				now := &Now{At: state}
+				time.Sleep(patience / 4)
+				return now, nil
+			},
+			Offer: func(context.Context, Action) (*Offer, error) { return &Offer{}, nil },
+			Do: func(context.Context, Action) (*Done, error) {
+				state = "after"
+				return &Done{To: "/"}, nil
+			},
+		})
+		r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/pause?job=coffee", nil))
+		form := between(answerTo(s, r).Body.String(), `name="form" value="`, `"`)
+		go answer(s, "/") // as a page that is updated live
+		time.Sleep(patience / 8)
+		p := post("/do/pause", url.Values{"form": {form}, "job": {"coffee"}})
+		p.Header["Cookie"] = r.Header["Cookie"]
+		if w := answerTo(s, p); w.Code != http.StatusSeeOther {
+			t.Fatalf("HTTP %d, want %d", w.Code, http.StatusSeeOther)
+		}
+		if body := answer(s, "/").Body.String(); !strings.Contains(body, "after") || strings.Contains(body, "This was the state") {
+			t.Errorf("the page shows %s, want the state after the action", body)
+		}
 	})
 }
 

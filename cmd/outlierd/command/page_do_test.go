@@ -1,0 +1,39 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// TestFailuresOfActionsAreNoRefusals: the page logs them. What a person can change is said on the page.
+func TestFailuresOfActionsAreNoRefusals(t *testing.T) {
+	t.Parallel()
+	eio := &fs.PathError{Op: "write", Path: "state.db", Err: syscall.EIO}
+	for _, c := range []struct {
+		err     error
+		refused bool
+	}{
+		{errChanged, true},
+		{usageError{errors.New("job coffee runs by hand only")}, true},
+		{&outlier.Error{Kind: outlier.Unsent, Cause: syscall.ECONNREFUSED}, true},
+		{fmt.Errorf("pause jobs: %w", eio), false},
+		{fmt.Errorf("pause jobs: %w", &store.FullError{Dir: "state", Cause: syscall.ENOSPC}), false},
+		{fmt.Errorf("pause jobs: %w", &store.CorruptError{Path: "state.db"}), false},
+		{fmt.Errorf("pause jobs: %w", store.ErrClosed), false},
+	} {
+		got := forPeople(context.Background(), c.err)
+		refused, is := errors.AsType[*page.RefusedError](got)
+		if is != c.refused || is && !strings.Contains(refused.Why, c.err.Error()) || !is && got != c.err {
+			t.Errorf("%v: got %v, want a refusal: %t", c.err, got, c.refused)
+		}
+	}
+}
