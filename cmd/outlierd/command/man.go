@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"outlierd/cmd/outlierd/term"
 )
@@ -22,16 +23,115 @@ func manCommand(o *options) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the folder for manual pages: %w", err)
 			}
-			header := &doc.GenManHeader{Title: "OUTLIERD", Section: "1", Source: "outlierd " + version()}
-			if err := doc.GenManTree(c.Root(), header, args[0]); err != nil {
+			wrote, err := writeManPages(c.Root(), args[0])
+			if err != nil {
 				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
 			}
-			pages, err := filepath.Glob(filepath.Join(args[0], "outlierd*.1"))
-			if err != nil {
-				return err
-			}
-			return o.done(map[string]any{"wrote": pages}, "wrote %s into %s\n",
-				term.Count(len(pages), "manual page"), args[0])
+			return o.done(map[string]any{"wrote": wrote}, "wrote %s into %s\n",
+				term.Count(len(wrote), "manual page"), args[0])
 		},
 	}
+}
+
+// writeManPages writes the page of a command, and those of all below it that the help lists.
+func writeManPages(c *cobra.Command, dir string) (wrote []string, err error) {
+	path := filepath.Join(dir, manName(c)+".1")
+	if err := os.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
+		return nil, err
+	}
+	wrote = []string{path}
+	for _, below := range c.Commands() {
+		if !below.IsAvailableCommand() || below.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		more, err := writeManPages(below, dir)
+		if err != nil {
+			return nil, err
+		}
+		wrote = append(wrote, more...)
+	}
+	return wrote, nil
+}
+
+func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// manPage returns the manual page of a command, in roff. It has no date, so that equal builds have equal pages.
+func manPage(c *cobra.Command) string {
+	var page strings.Builder
+	fmt.Fprintf(&page, ".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.nh\n", roff(version()))
+	section := func(title, text string) {
+		if text = strings.Trim(text, "\n"); text != "" {
+			fmt.Fprintf(&page, ".SH %s\n%s\n", title, text)
+		}
+	}
+	section("NAME", roff(manName(c)+" - "+c.Short))
+	section("SYNOPSIS", `\fB`+roff(c.UseLine())+`\fP`)
+	section("DESCRIPTION", roffParagraphs(c.Long))
+	section("OPTIONS", roffOptions(c.NonInheritedFlags()))
+	section("OPTIONS OF ALL COMMANDS", roffOptions(c.InheritedFlags()))
+	if c.HasExample() {
+		section("EXAMPLES", ".EX\n"+roff(c.Example)+"\n.EE")
+	}
+	var also []string
+	if c.HasParent() {
+		also = append(also, manName(c.Parent()))
+	}
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {
+			also = append(also, manName(below))
+		}
+	}
+	for i, name := range also {
+		also[i] = `\fB` + roff(name) + `\fP(1)`
+	}
+	section("SEE ALSO", strings.Join(also, ",\n"))
+	return page.String()
+}
+
+// roffOptions returns options, each with its default and meaning.
+func roffOptions(flags *pflag.FlagSet) string {
+	var text strings.Builder
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := `\fB--` + roff(f.Name) + `\fP`
+		if f.Shorthand != "" {
+			name = `\fB-` + roff(f.Shorthand) + `\fP, ` + name
+		}
+		if value != "" {
+			name += ` \fI` + roff(value) + `\fP`
+		}
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(&text, ".TP\n%s\n%s\n", name, roff(usage))
+	})
+	return text.String()
+}
+
+// roffParagraphs returns a text whose indented lines stay as they are.
+func roffParagraphs(text string) string {
+	var page strings.Builder
+	for part := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		begin, end := ".PP\n", "\n"
+		if strings.HasPrefix(part, " ") {
+			begin, end = ".PP\n.EX\n", "\n.EE\n"
+		}
+		page.WriteString(begin + roff(part) + end)
+	}
+	return page.String()
+}
+
+// roff returns a text in which no character has a meaning for roff.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
 }
