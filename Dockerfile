@@ -16,7 +16,7 @@ ARG VERSION=dev
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir -p /static /out/data && ln -s "$(g++ -print-file-name=libstdc++.a)" /static/ \
     && CGO_ENABLED=1 go build -trimpath -tags duckdb_arrow -buildvcs=false \
-    -ldflags "-s -w -X main.release=${VERSION} -extldflags '-L/static -static-libgcc -Wl,--gc-sections'" \
+    -ldflags "-s -w -X outlierd/cmd/outlierd/command.release=${VERSION} -extldflags '-L/static -static-libgcc -Wl,--gc-sections'" \
     -o /out/outlierd ./cmd/outlierd
 
 FROM ${RUNTIME}
