@@ -1,3 +1,5 @@
+//go:build azure
+
 package bucket
 
 import (
@@ -72,10 +74,6 @@ type sender struct{ http.RoundTripper }
 // Do implements [policy.Transporter].
 func (s sender) Do(r *http.Request) (*http.Response, error) { return s.RoundTrip(r) }
 
-// accountName matches names of storage accounts. Other texts could change the URL that contains the
-// name.
-var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
-
 // Errors about variables do not quote their values, since any of them may contain a key by mistake.
 var (
 	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys " +
@@ -137,20 +135,6 @@ func serviceOf(account string, env func(string) (string, bool)) (string, error) 
 		return "", errService
 	}
 	return strings.TrimRight(text, "/"), nil
-}
-
-// AzureAccount returns the name of the storage account in the environment, or "".
-func AzureAccount(env func(string) (string, bool)) string {
-	name := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
-	for part := range strings.SplitSeq(first(env, "AZURE_STORAGE_CONNECTION_STRING"), ";") {
-		if value, ok := strings.CutPrefix(part, "AccountName="); ok {
-			name = value
-		}
-	}
-	if !accountName().MatchString(name) {
-		return ""
-	}
-	return name
 }
 
 // identity is the identity of the process: a service principal, a workload identity, a managed

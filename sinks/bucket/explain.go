@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net/http"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/minio/minio-go/v7"
 
 	"outlierd/excerpt"
@@ -46,10 +45,9 @@ func refused(code string, status int, remedy, permissions, again string) *Refuse
 // Is reports whether the error means the same as [fs.ErrNotExist] or [fs.ErrExist].
 func (e *Refused) Is(target error) bool {
 	switch e.Code {
-	case minio.NoSuchKey, string(bloberror.BlobNotFound):
+	case minio.NoSuchKey, "BlobNotFound": // the second is Azure's
 		return target == fs.ErrNotExist
-	case minio.PreconditionFailed, "ConditionalRequestConflict", string(bloberror.ConditionNotMet),
-		string(bloberror.BlobAlreadyExists):
+	case minio.PreconditionFailed, "ConditionalRequestConflict", "ConditionNotMet", "BlobAlreadyExists":
 		return target == fs.ErrExist
 	}
 	return false

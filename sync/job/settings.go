@@ -282,6 +282,10 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	case kind == SinkDuckDB && strings.Contains(path, "?"):
 		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
+	case strings.HasPrefix(bucket, "az://") && !hasAzure && !b.reading:
+		n.RefuseWithHint("build it with -tags duckdb_arrow,azure, or use an official binary",
+			"this program was built without Azure")
+		return
 	}
 	for _, other := range b.cfg.Sinks {
 		switch {
@@ -307,6 +311,9 @@ func (b *builder) lake(n *yamltree.Node) {
 			n.Key.Refuse("only one iceberg sink is allowed")
 			return
 		}
+	}
+	if !hasIceberg {
+		n.Key.Warn("build it with -tags duckdb_arrow,iceberg", "this program was built without Iceberg: the sink is disabled")
 	}
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
 	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""),

@@ -247,6 +247,9 @@ func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
 				frame = strings.Replace(frame, `"search":{"query"`, `"every":"6h","search":{"query"`, 1)
 			}
 			for _, example := range examples(t, p) {
+				if text, _ := example.(string); strings.HasPrefix(text, "az://") && !hasAzure {
+					continue // refused by a program without the build tag
+				}
 				exampleParses(t, frame, definition+"."+name, example)
 			}
 		}

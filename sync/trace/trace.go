@@ -1,13 +1,5 @@
-// Package trace exports the traces of runs to an OpenTelemetry collector.
-//
-// A trace is made from the records of a run after it has ended: a span for the run, one below it
-// for each search, and one for each request. So nothing is measured during a run, a request counts
-// once its outcome is recorded, and a run that was killed and resumed has one trace. Ids are
-// derived from the run's id: spans that are sent twice, such as after a failed run was resumed, are
-// the same.
-//
-// Runs never wait for a collector. Traces that it does not accept are dropped, which is logged once
-// an hour.
+//go:build otlp
+
 package trace
 
 import (
@@ -16,10 +8,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -45,14 +35,6 @@ const (
 	name        = "outlierd" // name of the service, unless OTEL_SERVICE_NAME is set
 )
 
-// Options configure a tracer.
-type Options struct {
-	Env     func(string) (string, bool) // the environment; OTEL_* variables configure the exporter
-	Version string
-	Redact  func(string) string // removes secrets from errors
-	Log     *slog.Logger
-}
-
 // A Tracer exports the traces of runs. A nil Tracer does nothing.
 type Tracer struct {
 	options Options
@@ -73,9 +55,7 @@ type ending struct {
 // New returns a tracer, or nil if the environment names no collector or disables tracing. The
 // variables are those of the OpenTelemetry specification.
 func New(o Options) *Tracer {
-	set := func(variable string) string { text, _ := o.Env(variable); return text }
-	endpoint := cmp.Or(set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), set("OTEL_EXPORTER_OTLP_ENDPOINT"))
-	if endpoint == "" || strings.EqualFold(set("OTEL_SDK_DISABLED"), "true") || set("OTEL_TRACES_EXPORTER") == "none" {
+	if !o.isWanted() {
 		return nil
 	}
 	return &Tracer{options: o, ended: make(chan ending, mostWaiting), closed: make(chan struct{}),

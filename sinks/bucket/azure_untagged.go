@@ -1,0 +1,14 @@
+//go:build !azure
+
+package bucket
+
+import (
+	"errors"
+	"net/http"
+)
+
+var errUntagged = errors.New("this program was built without Azure: build it with -tags duckdb_arrow,azure")
+
+func openAzure(string, func(string) (string, bool), http.RoundTripper, string) (client, error) {
+	return nil, errUntagged
+}

@@ -1,0 +1,5 @@
+//go:build azure
+
+package job
+
+const hasAzure = true // the program can use buckets at az://

@@ -1,0 +1,5 @@
+//go:build iceberg
+
+package job
+
+const hasIceberg = true // the program can use Iceberg tables
