@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,10 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		f, _ := w.foreseen()
-		want := []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}}
+		queries := []string{"moka pot", "latte art"}
+		want := []forecast.Search{{
+			Op: outlier.OpSearch, Queries: queries, Pages: 1, Credits: 2, Parameters: url.Values{"query": queries},
+		}}
 		if diff := cmp.Diff(want, f.Jobs[0].Searches); diff != "" {
 			t.Errorf("the plan says (-want +got):\n%s", diff)
 		}
