@@ -227,11 +227,12 @@ func (r *Reader) records(
 		if err != nil {
 			return err
 		}
-		defer func() { rows.Release() }()
+		defer rows.Release()
 		if erase != nil {
 			if rows, err = erase.apply(ctx, t, rows); err != nil {
 				return err
 			}
+			defer rows.Release()
 		}
 		if rows.NumRows() == 0 {
 			return nil

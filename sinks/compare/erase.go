@@ -25,9 +25,8 @@ type Eraser struct {
 	Erased   string // replacement of an id
 }
 
-// apply returns the rows of a table without the ids. It releases rows; the caller releases the result.
+// apply returns the rows of a table without the ids. The caller releases the result.
 func (e *Eraser) apply(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer rows.Release()
 	var stay []int
 	for i := range int(rows.NumRows()) {
 		if !e.matches(t, rows, i) {

@@ -142,7 +142,7 @@ func (s *Sink) change(ctx context.Context, part schema.Part, first bool) (*chang
 	if err != nil {
 		return nil, err
 	}
-	defer func() { rows.Release() }()
+	defer rows.Release()
 	c := &change{table: part.Table}
 	if gone != nil {
 		defer gone.Release()
@@ -154,6 +154,7 @@ func (s *Sink) change(ctx context.Context, part schema.Part, first bool) (*chang
 		if rows, err = s.changed(ctx, part.Table, rows); err != nil {
 			return c, err
 		}
+		defer rows.Release()
 	}
 	if c.count = rows.NumRows(); c.count == 0 {
 		return c, nil
@@ -202,9 +203,8 @@ func (c *change) offer(in *instance, view string, rows arrow.RecordBatch) (strin
 	return view, nil
 }
 
-// changed returns the rows that differ from the last row of their key. It releases rows.
+// changed returns the rows that differ from the last row of their key.
 func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer rows.Release()
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)

@@ -57,7 +57,7 @@ func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error
 	if err != nil {
 		return err
 	}
-	defer func() { rows.Release() }()
+	defer rows.Release()
 	if gone != nil {
 		defer gone.Release()
 	}
@@ -65,6 +65,7 @@ func (l *lakeTable) write(ctx context.Context, hi int64, part schema.Part) error
 		if rows, err = l.changed(ctx, rows); err != nil {
 			return err
 		}
+		defer rows.Release()
 	}
 	c := &change{table: l, rows: rows, gone: gone, mark: hi}
 	return c.commit(ctx)
@@ -96,10 +97,8 @@ func after(ctx context.Context, part schema.Part, mark int64) (schema.Part, erro
 	return some, nil
 }
 
-// changed returns the rows that differ from the previous row of their key. It releases rows; the caller
-// releases the result.
+// changed returns the rows that differ from the previous row of their key. The caller releases them.
 func (l *lakeTable) changed(ctx context.Context, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer rows.Release()
 	if err := l.refresh(ctx); err != nil {
 		return nil, err
 	}

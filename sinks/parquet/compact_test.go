@@ -370,3 +370,29 @@ func TestLookNamesWhatIsNotAsItWasWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedPartFailsTheWrite of a table that is compared with its last rows.
+func TestDamagedPartFailsTheWrite(t *testing.T) {
+	j, dir := sinktest.Sample(20), t.TempDir()
+	s := openSink(t, dir)
+	writeUpTo(t, s, j, 10)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, schema.ChannelsHistory.FileName(), "date=*", "part-*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("parts: %q, %v", parts, err)
+	}
+	for _, part := range parts {
+		if err := os.WriteFile(part, []byte("PAR1 nonsense PAR1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = openSink(t, dir)
+	defer s.Close()
+	b := j.Batch(10, 20)
+	defer sinktest.Release(b)
+	if err := s.Write(t.Context(), b); err == nil || !strings.Contains(err.Error(), "read the rows kept last") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -49,7 +49,7 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 	if err != nil {
 		return err
 	}
-	defer func() { rows.Release() }()
+	defer rows.Release()
 	if gone != nil {
 		defer gone.Release()
 	}
@@ -60,6 +60,7 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 		if rows, err = s.changed(ctx, t, rows); err != nil {
 			return err
 		}
+		defer rows.Release()
 	case schema.Once:
 		if err := s.replace(ctx, step, t, rows); err != nil {
 			return err
@@ -202,9 +203,8 @@ func observedAt(rows arrow.RecordBatch) *array.Timestamp {
 	return rows.Column(at[0]).(*array.Timestamp)
 }
 
-// changed returns the rows that differ from the last row of their key. It releases rows.
+// changed returns the rows that differ from the last row of their key.
 func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer rows.Release()
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)
