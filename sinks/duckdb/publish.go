@@ -24,14 +24,18 @@ import (
 // keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	err := s.restore(ctx)
-	if err == nil && ops != nil {
+	if err != nil {
+		return err
+	}
+	if ops != nil {
 		err = s.withRoom(func() error { return s.writeOps(ctx, ops) })
 	}
 	if err == nil {
 		err = s.withRoom(func() error { return s.publish(ctx) })
 	}
 	if database.Damaged(err) {
-		err = errors.Join(err, s.giveUp(err))
+		err = fmt.Errorf("%w (readers keep the published file; the writer's is made again from it and the journal)",
+			errors.Join(err, s.giveUp(err)))
 	}
 	return err
 }
@@ -169,7 +173,7 @@ func (s *Sink) swap(ctx context.Context) error {
 // matches. It removes the log of the old file, which DuckDB would replay into the new one.
 func copyOver(from, to string, mode os.FileMode) error {
 	temp := to + ".new"
-	if err := copyFile(from, temp, mode); err != nil {
+	if err := copyVerified(from, temp, mode); err != nil {
 		return errors.Join(err, remove(temp))
 	}
 	if err := remove(to + ".wal"); err != nil {
@@ -179,6 +183,19 @@ func copyOver(from, to string, mode os.FileMode) error {
 		return errors.Join(err, remove(temp))
 	}
 	return syncFolder(filepath.Dir(to))
+}
+
+// copyVerified copies a DuckDB file of which every block has its checksum.
+func copyVerified(from, to string, mode os.FileMode) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	err = database.Verify(f, func(int64, int64) bool { return true })
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return copyFile(from, to, mode)
 }
 
 func copyFile(from, to string, mode os.FileMode) (err error) {

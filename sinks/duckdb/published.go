@@ -119,7 +119,7 @@ func (s *Sink) restore(ctx context.Context) error {
 		return err
 	}
 	if err := copyOver(s.options.Published, s.options.Private, 0o600); err != nil {
-		return fmt.Errorf("restore %s from %s: %w", s.options.Private, s.options.Published, err)
+		return fmt.Errorf("restore %s from %s: %w: %s", s.options.Private, s.options.Published, err, rebuild)
 	}
 	if err := s.declared(ctx); err != nil {
 		return err

@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -291,14 +292,17 @@ func TestPublishedFileThatCannotBeReadStopsOnlyASinkThatIsNew(t *testing.T) {
 	}
 }
 
-// TestDamagedPrivateFileIsMadeAnew from the published one and the journal, whichever of the blocks it
-// was that DuckDB writes in their place when it was killed.
-var everyBlock = flag.Bool("every-block", false, "damage each of the first blocks, and the spare in each way, in place of some by chance")
+var everyBlock = flag.Bool("every-block", false, "damage each of the blocks, and the spare in each way, in place of some by chance")
 
+// TestDamagedPrivateFileIsMadeAnew from the published one and the journal, whichever of its blocks is damaged: by a
+// kill, or by the disk. It is never published.
 func TestDamagedPrivateFileIsMadeAnew(t *testing.T) {
-	blocks := []int64{0, 1, 2, 3}
-	if !*everyBlock { // one by chance
-		blocks = blocks[rand.IntN(4):][:1]
+	var blocks []int64
+	for block := range int64(20) {
+		blocks = append(blocks, block)
+	}
+	if !*everyBlock { // one by chance, and one that DuckDB does not read when it writes
+		blocks = []int64{rand.Int64N(19), 19}
 	}
 	for _, block := range blocks {
 		dir, j := t.TempDir(), sinktest.Sample(8)
@@ -312,7 +316,7 @@ func TestDamagedPrivateFileIsMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = f.WriteAt(make([]byte, 16<<10), headersSize+block*32<<10) // the first half of the block
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 16<<10), headersSize+block*64<<10)
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -34,3 +34,9 @@ func (s spans) bytes() (n int64) {
 	}
 	return n
 }
+
+// overlap reports whether one of the ranges has bytes of another one.
+func (s spans) overlap(from, to int64) bool {
+	i, _ := slices.BinarySearchFunc(s, from, func(part span, at int64) int { return cmp.Compare(part.To, at+1) })
+	return i < len(s) && s[i].From < to
+}

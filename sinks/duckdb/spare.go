@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // A publication keeps the file that it replaces as the spare, beside the published one. The spare lacks
@@ -175,7 +177,7 @@ func (s *Sink) show() error {
 	s.copies = nil
 	current, err := s.catchUp(known)
 	if err == nil && !current {
-		err = copyFile(s.options.Private, spare, 0o444)
+		err = copyVerified(s.options.Private, spare, 0o444)
 	}
 	if err != nil {
 		return errors.Join(err, remove(spare))
@@ -251,6 +253,9 @@ func (s *Sink) catchUp(known *copies) (current bool, err error) {
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if !lease(to) {
 		return false, nil
+	}
+	if err := database.Verify(from, lacks.overlap); err != nil {
+		return false, err
 	}
 	if err := copyParts(from, to, lacks); err != nil {
 		return false, err

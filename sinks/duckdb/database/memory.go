@@ -29,8 +29,11 @@ func OutOfMemory(err error) bool {
 // it later. A file of a newer version of DuckDB may cause this message too.
 var damagedBlock = lazyregexp.New(`Corrupt database file.* in block at location [1-9]`)
 
-// Damaged reports whether err means that DuckDB found a damaged block in a file, such as after a kill.
+// Damaged reports whether err means that DuckDB or [Verify] found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
+	if _, found := errors.AsType[*DamagedError](err); found {
+		return true
+	}
 	return err != nil && damagedBlock().MatchString(err.Error())
 }
 

@@ -1,0 +1,73 @@
+package database
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// DamagedError reports a part of a DuckDB file that does not have the checksum that DuckDB wrote with it.
+type DamagedError struct {
+	Path string
+	At   int64 // where the part begins, in bytes
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s is damaged: the block at byte %d does not have its checksum", e.Path, e.At)
+}
+
+// A DuckDB file begins with three headers. The last two take turns: DuckDB uses the one with the higher number, which
+// also has the number and the size of the blocks that follow. Each header and block begins with the checksum of the
+// rest of it.
+const headerSize = 4096
+
+// Verify reads a DuckDB file that no program writes to, and returns a [*DamagedError] if a header or a block of it is
+// damaged. It reads only blocks for which reads returns true.
+func Verify(f *os.File, reads func(from, to int64) bool) error {
+	headers := make([]byte, 3*headerSize)
+	if _, err := f.ReadAt(headers, 0); err != nil {
+		return fmt.Errorf("read the headers of %s: %w", f.Name(), err)
+	}
+	number := func(at int64) int64 { return int64(binary.LittleEndian.Uint64(headers[at:])) }
+	newest := int64(headerSize)
+	if number(2*headerSize+8) > number(headerSize+8) {
+		newest = 2 * headerSize
+	}
+	for _, at := range []int64{0, newest} {
+		if !hasChecksum(headers[at:][:headerSize]) {
+			return &DamagedError{f.Name(), at}
+		}
+	}
+	count, size := number(newest+32), number(newest+40)
+	block := make([]byte, size)
+	for n := range count {
+		at := int64(len(headers)) + n*size
+		if !reads(at, at+size) {
+			continue
+		}
+		n, err := f.ReadAt(block, at)
+		switch {
+		case n == 0 && errors.Is(err, io.EOF): // the last blocks were free, and DuckDB has cut them off
+			return nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case err != nil, !hasChecksum(block) && !isBlank(block):
+			return &DamagedError{f.Name(), at}
+		}
+	}
+	return nil
+}
+
+func hasChecksum(part []byte) bool {
+	sum := uint64(5381)
+	for rest := part[8:]; len(rest) > 0; rest = rest[8:] {
+		sum ^= binary.LittleEndian.Uint64(rest) * 0xbf58476d1ce4e5b9
+	}
+	return binary.LittleEndian.Uint64(part) == sum
+}
+
+// isBlank reports whether a block has only zeros: DuckDB leaves some blocks unused and unwritten.
+func isBlank(block []byte) bool { return len(bytes.Trim(block, "\x00")) == 0 }
