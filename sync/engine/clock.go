@@ -23,7 +23,9 @@ import (
 // process. If no answer of the service is at hand, the service is asked just for its time, which
 // costs one request. A date that differs much from the expected time needs a second answer that
 // agrees; see package ledger. If answers have no dates, only the local clock is left: if it
-// says that a new period of a cap has begun, a person has to confirm it.
+// says that a new period of a cap has begun, a person has to confirm it. The same holds for a period that
+// only the service's clock has reached, by more than maxAhead beyond the local one: a clock that
+// jumps must not open one new period after the other.
 
 // noVideo is the id of no video. A request for its details is free, and the answer has a date.
 const noVideo = "-----------"
@@ -31,14 +33,25 @@ const noVideo = "-----------"
 // timeAttempts is how often the service is asked for its time until two answers agree.
 const timeAttempts = 3
 
-// ClockError reports that the time by which purchases would be booked is not known.
+// maxAhead is how far the service's clock may be ahead of the local one and still begin a new period.
+const maxAhead = 36 * time.Hour
+
+// ClockError reports that the time by which purchases would be booked is not known, or not credible.
 type ClockError struct {
 	Now     time.Time // by the local clock
+	Service time.Time // by the service's clock, if that is too far ahead
 	Differs bool      // the service's answers have dates, but no two in a row agree
 }
 
+// Error names days and not the time of day: a person's confirmation holds for this text.
 func (e *ClockError) Error() string {
-	now := e.Now.Format("2006-01-02 15:04 MST")
+	now := e.Now.Format(time.DateOnly)
+	if !e.Service.IsZero() {
+		return fmt.Sprintf("the service's clock shows %s and this machine's clock %s, "+
+			"and only the service's has reached a new day or billing cycle; "+
+			"nothing is bought until this machine's clock agrees, or until 'outlierd budget resume' confirms the service's",
+			e.Service.Format(time.DateOnly), now)
+	}
 	if e.Differs {
 		return fmt.Sprintf("the service's answers have times that differ from each other "+
 			"and from this machine's clock, which shows %s; "+
@@ -89,6 +102,9 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 			return err
 		}
 	}
+	if err := w.confirmServiceClock(); err != nil {
+		return err
+	}
 	return w.engine.Store.CorrectDates()
 }
 
@@ -112,27 +128,42 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 }
 
 // confirmLocalClock accepts the local clock if no new period of a cap has begun by it, or if a person has
-// confirmLocalClock it today by 'outlierd budget resume'. Otherwise it returns a [ClockError], which asks
-// for that. If differs is set, the answers had other times, and only the confirmation counts.
+// confirmed it. If differs is set, the answers had other times, and only the confirmation counts.
 func (w *worker) confirmLocalClock(differs bool) error {
-	turned, err := w.newPeriod()
+	now := time.Now()
+	turned, err := w.isNewPeriod(now, time.Time{})
 	if err != nil {
 		return err
 	}
-	if !turned && !differs {
+	if turned || differs {
+		err = w.checkConfirmed(&ClockError{Now: now.In(w.engine.Config.Timezone), Differs: differs})
+	}
+	if err == nil {
 		w.engine.Store.Ledger.ConfirmClock()
+	}
+	return err
+}
+
+// confirmServiceClock accepts the service's clock unless it alone has reached a new period of a cap, far
+// ahead of the local clock, and no person has confirmed it.
+func (w *worker) confirmServiceClock() error {
+	service, now, zone := w.engine.Store.Ledger.ServiceTime(), time.Now(), w.engine.Config.Timezone
+	if service.Sub(now) <= maxAhead {
 		return nil
 	}
-	now, zone := time.Now(), w.engine.Config.Timezone
+	turned, err := w.isNewPeriod(service, now)
+	if err != nil || !turned {
+		return err
+	}
+	return w.checkConfirmed(&ClockError{Now: now.In(zone), Service: service.In(zone)})
+}
+
+// checkConfirmed returns the error unless a person has confirmed what it says, by 'outlierd budget resume'.
+func (w *worker) checkConfirmed(unsure *ClockError) error {
 	block, err := w.engine.Store.Ledger.Block(ledger.BlockClock, "")
-	if err != nil {
+	if err != nil || block != nil && !block.Until.IsZero() && block.Reason == unsure.Error() {
 		return err
 	}
-	if block != nil && !block.Until.IsZero() && ledger.Day(block.Until, zone) == ledger.Day(now, zone) {
-		w.engine.Store.Ledger.ConfirmClock()
-		return nil
-	}
-	unsure := &ClockError{Now: now.In(zone), Differs: differs}
 	err = w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		return ledger.SetBlock(tx, ledger.BlockClock, "", unsure.Error(), time.Time{})
 	})
@@ -142,14 +173,16 @@ func (w *worker) confirmLocalClock(differs bool) error {
 	return unsure
 }
 
-// newPeriod reports whether the local clock is in a later period than the last booking, and a cap has such
-// a period.
-func (w *worker) newPeriod() (bool, error) {
-	day, cycle, err := w.engine.Store.Ledger.Turned()
+// isNewPeriod reports whether a time is in a later period than the last booking and another time, and a cap
+// has such a period.
+func (w *worker) isNewPeriod(at, other time.Time) (bool, error) {
+	day, cycle, err := w.engine.Store.Ledger.Turned(at)
 	config := w.engine.Config
+	zone, renews := config.Timezone, config.Budget.Renews
 	capped := config.Budget.PerMonth != nil ||
 		slices.ContainsFunc(config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
-	return day && config.Budget.PerDay != nil || cycle && capped, err
+	return day && config.Budget.PerDay != nil && ledger.Day(at, zone) > ledger.Day(other, zone) ||
+		cycle && capped && ledger.Cycle(at, zone, renews) > ledger.Cycle(other, zone, renews), err
 }
 
 // startTime returns the time by which a new run of spec resolves its windows. If the service does not

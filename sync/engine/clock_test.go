@@ -237,6 +237,62 @@ func TestLocalClockAloneOpensNoBudget(t *testing.T) {
 	})
 }
 
+// TestServicesClockAloneOpensNoBudget: the service's dates jump ahead by 40 days, and again, while the local
+// clock goes on: before the process begins, and while it buys. A person, or the local clock, must agree.
+func TestServicesClockAloneOpensNoBudget(t *testing.T) {
+	t.Parallel()
+	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 3", "per_month: 2, per_day: 2", "per_month: 4, per_day: 4").Replace(cappedFile)
+	asking(t, file, func(w *workshop) {
+		var ahead time.Duration
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := w.service.Transport().RoundTrip(r)
+			if err == nil {
+				answer.Header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+			}
+			return answer, err
+		})
+		w.mustRun(runs.PausedBudget) // two of three pages
+		for range 2 {
+			ahead += 40 * day
+			row, _ := w.run()
+			if row.Status != runs.PausedBudget || !strings.Contains(row.Error, "only the service's has reached") || w.spent() != 4 {
+				t.Errorf("%s ahead: run %+v, %d credits; want one that waits for a person, and 4", ahead, row, w.spent())
+			}
+		}
+		w.resume()
+		ahead += day // another date than the confirmed one
+		if row, _ := w.run(); row.Status != runs.PausedBudget || w.spent() != 4 {
+			t.Errorf("run %+v, %d credits; want one that waits for a person, and 4", row, w.spent())
+		}
+		w.resume()
+		if w.mustRun(runs.OK); w.spent() != 6 {
+			t.Errorf("%d credits after a person's word, want 6", w.spent())
+		}
+		ahead = 0
+		time.Sleep(95 * day)
+		if w.mustRun(runs.PausedBudget); w.spent() != 10 {
+			t.Errorf("%d credits once the local clock has reached a new cycle, want 10", w.spent())
+		}
+	})
+	asking(t, file, func(w *workshop) {
+		time.Sleep(2 * day)
+		w.mustRun(runs.PausedBudget)
+		time.Sleep(40 * day)
+		answers := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := w.service.Transport().RoundTrip(r)
+			if answers++; err == nil && answers > 1 {
+				answer.Header.Set("Date", time.Now().Add(80*day).UTC().Format(http.TimeFormat))
+			}
+			return answer, err
+		})
+		w.mustRun(runs.PausedBudget)
+		if w.spent() != 8 {
+			t.Errorf("%d credits in two cycles of 4, want 8: dates that jump within a run open no third", w.spent())
+		}
+	})
+}
+
 // resume does what `outlierd budget resume` does.
 func (w *workshop) resume() {
 	w.Helper()

@@ -19,9 +19,8 @@ const (
 	BlockCredits BlockKind = "402" // paid calls: there are no credits left
 	BlockKey     BlockKind = "401" // all calls: the service refused the key
 
-	// BlockClock refuses paid calls while the service has not confirmed the date of the local
-	// clock. It does not depend on a key. Confirming the clock by hand lifts it until the time in
-	// Until.
+	// BlockClock refuses paid calls while the clocks of the service and of this machine do not agree
+	// on a new period. It does not depend on a key. A person's confirmation of its reason sets Until.
 	BlockClock BlockKind = "clock"
 )
 

@@ -130,9 +130,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Turned reports whether the local clock shows a later day or billing cycle than the newest
-// reservation: a new period may have begun, or the clock was set forward.
-func (l *Ledger) Turned() (day, cycle bool, err error) {
+// Turned reports whether a time is in a later day or billing cycle than the newest reservation: a new
+// period may have begun, or the clock that shows it was set forward.
+func (l *Ledger) Turned(at time.Time) (day, cycle bool, err error) {
 	var newest int64
 	err = l.db.View(func(tx *store.Tx) error {
 		newest, err = newestCounted(tx)
@@ -141,9 +141,9 @@ func (l *Ledger) Turned() (day, cycle bool, err error) {
 	if err != nil || newest == 0 {
 		return false, false, err
 	}
-	now, then, zone := time.Now(), store.Instant(newest), l.location
-	return Day(now, zone) > Day(then, zone),
-		Cycle(now, zone, l.renews) > Cycle(then, zone, l.renews), nil
+	then, zone := store.Instant(newest), l.location
+	return Day(at, zone) > Day(then, zone),
+		Cycle(at, zone, l.renews) > Cycle(then, zone, l.renews), nil
 }
 
 // newestCounted returns the latest time that spending in the ledger counts for; 0 if nothing was

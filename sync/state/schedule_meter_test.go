@@ -47,7 +47,7 @@ func (j *job) proveTime(run *runs.Run) error {
 			return err
 		}
 	}
-	day, cycle, err := j.store.Ledger.Turned()
+	day, cycle, err := j.store.Ledger.Turned(time.Now())
 	if err != nil {
 		return err
 	}
