@@ -12,6 +12,19 @@ import (
 // can have been in flight.
 const newest = 256
 
+// CheckSent returns a [*store.BehindError] if the ledger does not have the paid call that was sent last.
+func (l *Ledger) CheckSent(tx *store.Tx) error {
+	last, has := l.db.Sent().Attempt, false
+	if last == 0 {
+		return nil
+	}
+	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state <> 'reserved')`, last).Scan(&has)
+	if err == nil && !has {
+		err = &store.BehindError{Path: l.db.Path(), Sent: l.db.SentPath()}
+	}
+	return err
+}
+
 // Audit compares the totals and adjustments of all periods with the sum of their attempts and the
 // rest of their holds, and returns the number of periods. A mismatch is a [*store.CorruptError].
 func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {

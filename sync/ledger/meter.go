@@ -140,6 +140,9 @@ func (a *attempt) Sending() error {
 			store.Micros(tx.Now()), a.id)
 		return err
 	})
+	if err == nil {
+		err = a.l.db.RecordSent(a.id)
+	}
 	if err != nil {
 		return fmt.Errorf("mark %s as sent: %w", a.r.Op, err)
 	}

@@ -32,14 +32,19 @@ func (s *Store) checkAtStart(ctx context.Context) error {
 	return s.DB.Sound()
 }
 
-// checkNewest verifies the newest periods, and after an unclean end the newest answers.
+// checkNewest verifies the last paid call and the newest periods, and after an unclean end the newest answers.
 func (s *Store) checkNewest(ctx context.Context) error {
 	if s.DB.Unclean() {
 		if err := s.Journal.CheckNewest(ctx); err != nil {
 			return err
 		}
 	}
-	return s.DB.View(s.Ledger.AuditNewest)
+	return s.DB.View(func(tx *store.Tx) error {
+		if err := s.Ledger.CheckSent(tx); err != nil {
+			return err
+		}
+		return s.Ledger.AuditNewest(tx)
+	})
 }
 
 // Checked counts what [Store.Check] has verified.
@@ -52,13 +57,16 @@ type Checked struct {
 }
 
 // Check verifies the whole state: the integrity of the file, the ledger's periods against the sum
-// of their attempts, and every answer of the journal against its checksum. Damage is a
-// [*store.CorruptError]. With a million answers it takes about 10 seconds.
+// of their attempts, the last paid call, and every answer of the journal against its checksum. Damage is
+// a [*store.CorruptError] or [*store.BehindError]. With a million answers it takes about 10 seconds.
 func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err
 	}
 	err = s.DB.View(func(tx *store.Tx) error {
+		if err := s.Ledger.CheckSent(tx); err != nil {
+			return err
+		}
 		if checked.Journal, err = journal.Parts(tx); err != nil {
 			return err
 		}

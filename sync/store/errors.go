@@ -79,6 +79,18 @@ func (e *CorruptError) Error() string {
 		"because only the state records what was spent", e.Path, e.Detail)
 }
 
+// BehindError is the error of a state without the paid call that was sent last. What it says of spending is
+// not true, so nothing is bought with it.
+type BehindError struct {
+	Path, Sent string // the state, and the file that names the call
+}
+
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("%s does not have the last paid call: it or its log was lost, or replaced by an older copy; "+
+		"restore a backup of the state folder, or, if there is none, remove %s and record what was spent since "+
+		"with 'outlierd budget adjust'", e.Path, e.Sent)
+}
+
 // FullError is the error of a write for which the disk has no space. Accepted data is kept in
 // memory and written as soon as there is space.
 type FullError struct {

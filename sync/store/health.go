@@ -6,8 +6,8 @@ import (
 )
 
 // Doubt returns why the whole file must be checked before it is used; "" if that is not necessary.
-// SQLite has reported damage, an earlier check did not finish, or the machine went down while the
-// file was open. A kill can only interrupt the newest transaction, which SQLite rolls back; a
+// SQLite has reported damage, an earlier check did not finish, the machine went down while the file
+// was open, or the file has become smaller. A kill can only interrupt the newest transaction, which SQLite rolls back; a
 // machine that went down may have lost any page that was not yet on its disk.
 func (s *Store) Doubt() (why string) {
 	present := s.options.BootID()
@@ -16,6 +16,8 @@ func (s *Store) Doubt() (why string) {
 		return "damage was reported, or an earlier check did not finish"
 	case s.unclean && (s.bootBefore != present || present == ""):
 		return "the machine went down while the state was open"
+	case s.unclean && s.file.Size() < s.sent.Bytes:
+		return "the file is smaller than when the last paid call was sent"
 	}
 	return ""
 }

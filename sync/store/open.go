@@ -120,6 +120,9 @@ func (s *Store) start(ctx context.Context) (err error) {
 	if s.unclean, err = s.wasUnclean(); err != nil {
 		return err
 	}
+	if err := errors.Join(s.readSent(), s.checkSize(s.unclean)); err != nil {
+		return err
+	}
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
@@ -156,6 +159,11 @@ func (s *Store) wasUnclean() (bool, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return false, err
 	}
+	return s.hasLog()
+}
+
+// hasLog reports whether SQLite's log has anything.
+func (s *Store) hasLog() (bool, error) {
 	info, err := os.Stat(s.Path() + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -63,6 +63,15 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	var err error
 	if s.holder, err = heldBy(dir); err == nil {
 		s.idle = s.holder == nil
+		err = s.readSent() // before the state, which a process that holds the folder changes first
+	}
+	if err == nil && s.idle {
+		var log bool
+		if log, err = s.hasLog(); err == nil {
+			err = s.checkSize(log)
+		}
+	}
+	if err == nil {
 		err = s.peek(ctx)
 	}
 	if err != nil {

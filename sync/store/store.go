@@ -35,6 +35,7 @@ type Store struct {
 
 	unclean    bool   // the last process ended without closing the file
 	bootBefore string // the boot during which the file was last known to be sound
+	sent       Sent   // the last paid call, as recorded beside the file
 
 	mu     sync.Mutex // guards what follows
 	db     *sql.DB

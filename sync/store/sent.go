@@ -1,0 +1,88 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sent is what a small file beside the state says of the paid call that was sent last. It is written
+// and synced before the call leaves, so that a state that lost the end of its file or of its log, or was
+// replaced by an older copy, is noticed before anything is bought with it.
+type Sent struct {
+	Attempt int64 `json:"attempt"` // its row in the ledger; 0 if no paid call was sent
+	Bytes   int64 `json:"bytes"`   // size of the SQLite file then
+}
+
+// SentPath returns the path of that file.
+func (s *Store) SentPath() string { return filepath.Join(s.dir, "sent.json") }
+
+// Sent returns what the file said before the state was opened.
+func (s *Store) Sent() Sent { return s.sent }
+
+// RecordSent records the paid call that is about to be sent, once the state has it.
+func (s *Store) RecordSent(attempt int64) error {
+	info, err := os.Stat(s.Path())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(Sent{Attempt: attempt, Bytes: info.Size()})
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(s.SentPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%-60s\n", text) // of one length, so that nothing is left of an earlier one
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// readSent reads the file. There is none before the first paid call, and after a power failure it may be
+// unreadable; the whole state is checked then.
+func (s *Store) readSent() error {
+	text, err := os.ReadFile(s.SentPath())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && json.Unmarshal(text, &s.sent) != nil {
+		s.sent = Sent{}
+	}
+	return err
+}
+
+// checkSize returns a [*CorruptError] if the end of the SQLite file is missing, which SQLite itself does
+// not notice if it is less than a page. With a log, which may have the last pages, the header does not say
+// how many the file has.
+func (s *Store) checkSize(log bool) error {
+	file, err := os.Open(s.Path())
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was only read
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	header := make([]byte, 100)
+	if _, err := io.ReadFull(file, header); err != nil || string(header[:16]) != "SQLite format 3\x00" {
+		return nil // SQLite says what it is
+	}
+	page, pages := int64(binary.BigEndian.Uint16(header[16:])), int64(binary.BigEndian.Uint32(header[28:]))
+	if page == 1 {
+		page = 1 << 16
+	}
+	if page > 0 && (info.Size()%page != 0 || !log && info.Size() < page*pages) {
+		return s.Corrupt(fmt.Sprintf("it has %d bytes, and its end is missing", info.Size()))
+	}
+	return nil
+}
