@@ -23,8 +23,8 @@ import (
 // serves requests between two calls, even while it waits. It never cancels a call in progress for
 // them, as the call may be paid for.
 //
-// The pages and data calls of an ordered run come before those of scheduled runs and take the next
-// slot of the rate limit. An ordered run ends as a run that has the engine to itself ([Engine.Run]):
+// The pages of an ordered run come before those of scheduled runs, and its data calls before theirs; pages
+// that are due come before all data calls. An ordered run ends as a run that has the engine to itself ([Engine.Run]):
 // it does not wait for the end of an outage or a long rate limit, because a person waits for it.
 
 // An Order asks for a run. The schedule, and commands that work without one, also use orders.
@@ -550,12 +550,11 @@ func (w *worker) urgent() (all []*run) {
 	return all
 }
 
-// workUrgent performs one step for the urgent runs: first pages and scans, then data calls. It reports
-// false if there is nothing to do for them now. An error ends the run, or the wait for it.
-func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
-	urgent := w.urgent()
+// searchUrgent performs one step for the searches of the urgent runs. It reports false if there is nothing
+// to do for them now. An error ends the run, or the wait for it.
+func (w *worker) searchUrgent(ctx context.Context) (worked bool, err error) {
 	ctx = pace.Urgent(ctx)
-	for _, r := range urgent {
+	for _, r := range w.urgent() {
 		if r.searched {
 			continue
 		}
@@ -571,19 +570,25 @@ func (w *worker) workUrgent(ctx context.Context) (worked bool, err error) {
 			return true, w.load(ctx)
 		}
 	}
-	for _, r := range urgent {
+	return false, nil
+}
+
+// fetchUrgent makes the next data call of the urgent runs that have their pages, or ends such a run.
+func (w *worker) fetchUrgent(ctx context.Context) (worked bool, err error) {
+	ctx = pace.Urgent(ctx)
+	for _, r := range w.urgent() {
 		if !r.searched {
 			continue
 		}
-		if worked, err := w.fetchUrgent(ctx, r); worked || err != nil {
+		if worked, err := w.fetchFor(ctx, r); worked || err != nil {
 			return worked, err
 		}
 	}
 	return false, nil
 }
 
-// fetchUrgent makes the next data call of an urgent run, or ends the run.
-func (w *worker) fetchUrgent(ctx context.Context, r *run) (worked bool, err error) {
+// fetchFor makes the next data call of an urgent run, or ends the run.
+func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) {
 	if r.nextDue {
 		return true, r.endForNext(ctx)
 	}

@@ -535,18 +535,28 @@ func (s *scheduler) markPaused(long error) {
 }
 
 // markResumed records that the runs in progress have resumed. If a caller was waiting for a run in this
-// turn, only urgent runs were tried, so the others stay paused.
+// turn, the data calls of other runs were not tried, so these stay paused.
 func (s *scheduler) markResumed(waited bool) {
 	for _, r := range s.worker.runs {
-		if !r.pausedQuota || waited && r.urgent == 0 {
+		if waited && r.urgent == 0 {
 			continue
 		}
-		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
+		if err := r.noteResumed(); err != nil {
 			s.engine.log().Error("end of the wait not recorded", "job", r.row.Job, "err", err)
-			continue
 		}
-		r.pausedQuota = false
 	}
+}
+
+// noteResumed records that the run no longer waits for the rate limit.
+func (r *run) noteResumed() error {
+	if !r.pausedQuota {
+		return nil
+	}
+	if err := r.engine.Store.Runs.Resume(r.row.ID); err != nil {
+		return err
+	}
+	r.pausedQuota = false
+	return nil
 }
 
 // pauseQueue pauses the queue, for longer after each error until a call succeeds. The runs in progress

@@ -21,7 +21,8 @@ import (
 )
 
 // A worker performs the runs in progress, one call at a time. Pages come first, because they bring new
-// hits; then scans that are due for polling; then the data calls of all runs, by their value.
+// hits, and scans that are due for polling; then the data calls of all runs, by their value. Among pages, and
+// among data calls, those of runs that a caller waits for come first.
 //
 // Concurrent calls would gain nothing. All jobs share the rate limit, and a call takes a fraction of
 // the time until the next one may leave.
@@ -188,15 +189,40 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err
 	}
-	if worked, err := w.workUrgent(ctx); worked || err != nil {
+	if worked, err := w.searchUrgent(ctx); worked || err != nil {
 		return worked, err
 	}
+	worked, held := w.searchScheduled(ctx)
+	if worked {
+		return true, held
+	}
+	if worked, err := w.fetchUrgent(ctx); worked || err != nil {
+		return worked, err
+	}
+	if held != nil {
+		return false, held
+	}
+	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
+	if err != nil {
+		return false, err
+	}
+	if ended, err := w.endDone(ctx, w.runs, next); ended || err != nil {
+		return ended, err
+	}
+	return w.callNext(ctx, next, nil)
+}
+
+// searchScheduled performs one step for the searches of the runs that no caller waits for.
+func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
 	for _, r := range w.runs {
 		if r.searched || r.urgent > 0 || time.Now().Before(w.fullUntil) {
 			continue
 		}
 		worked, err := r.search(ctx)
 		if isLongWait(err) || w.patient && cannotStore(err) {
+			return false, err
+		}
+		if err := r.noteResumed(); err != nil {
 			return false, err
 		}
 		if worked && !w.fullUntil.IsZero() { // answers can be stored again
@@ -213,14 +239,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			return true, w.load(ctx)
 		}
 	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
-	if err != nil {
-		return false, err
-	}
-	if ended, err := w.endDone(ctx, w.runs, next); ended || err != nil {
-		return ended, err
-	}
-	return w.callNext(ctx, next, nil)
+	return false, nil
 }
 
 // noteWait notes that a call cannot leave before a time.
