@@ -30,7 +30,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not report on its own process.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
-	zone := o.zone // copied, because reading the job file for a new key sets it again
+	zone := o.zone
 	recorded := runsOnRecord{store: p.Engine.Store, zone: zone}
 	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status

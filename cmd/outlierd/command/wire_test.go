@@ -225,3 +225,25 @@ jobs: {tea: {search: {query: tea}}}
 		t.Errorf("with one whose place is known: %s", out)
 	}
 }
+
+// TestKeyReadAgainLeavesTheTimeZone, which the screen of `up` reads meanwhile, and which needs a restart.
+func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\ntimezone: Asia/Tokyo\nservice: {url: \"https://one.example\", key: \"${KEY}\"}\n" +
+		"budget: {per_month: 10}\nsinks: [{parquet: parquet}]\njobs: {tea: {search: {query: tea}}}\n"
+	o := &options{config: filepath.Join(t.TempDir(), "jobs.yaml"), world: world{env: func(name string) (string, bool) { return "any", name == "KEY" }}}
+	for _, zone := range []string{"Asia/Tokyo", "Europe/Berlin"} {
+		text := strings.Replace(file, "Asia/Tokyo", zone, 1)
+		if err := os.WriteFile(o.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o.zone == nil {
+			if _, err := o.load(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := o.rekey("https://one.example"); err != nil || o.zone.String() != "Asia/Tokyo" {
+			t.Errorf("the time zone is %s (%v) once the key was read from a file with %s", o.zone, err, zone)
+		}
+	}
+}
