@@ -38,6 +38,7 @@ type Metrics struct {
 	runs        *prometheus.CounterVec
 	mu          sync.Mutex
 	counted     map[string]map[runs.Status]bool // statuses already counted for runs that may be resumed, by run id
+	timed       map[string]string               // the last run whose duration was counted, by job
 	runDuration *prometheus.HistogramVec
 	success     *prometheus.GaugeVec
 
@@ -63,7 +64,8 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		refunded: counters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
 		runs:     counters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
 		counted:  map[string]map[runs.Status]bool{},
-		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end.",
+		timed:    map[string]string{},
+		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
 		success: gauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
 		rows:    counters("rows_written_total", "Rows written into a sink.", "sink", "table"),
@@ -146,13 +148,22 @@ func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	if m.first(r, superseded) {
 		m.runs.WithLabelValues(name, string(r.Status)).Inc()
 	}
-	if r.Status.Open() {
-		return
+	if (r.Status.EndedWell() || superseded) && m.isUntimed(r) {
+		m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	}
-	m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	if r.Status == runs.OK || r.Status == runs.OKEmpty {
 		m.success.WithLabelValues(name).Set(seconds(r.Ended))
 	}
+}
+
+// isUntimed reports whether the duration of a run was not counted yet, and marks it as counted. The end of a
+// run is recorded twice if its publication fails.
+func (m *Metrics) isUntimed(r runs.Run) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, found := m.timed[r.Job]
+	m.timed[r.Job] = r.ID
+	return !found || before != r.ID
 }
 
 // first reports whether a run has a status for the first time.

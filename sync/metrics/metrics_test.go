@@ -318,7 +318,7 @@ func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
 	}
 }
 
-// TestRunsCountOnceForEachStatus, however often one waits for the rate limit.
+// TestRunsCountOnceForEachStatus, however often one waits for the rate limit. Its duration counts once, at its end.
 func TestRunsCountOnceForEachStatus(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
@@ -328,10 +328,17 @@ func TestRunsCountOnceForEachStatus(t *testing.T) {
 	m.RunEnded(runs.Run{ID: "2", Job: "ideas", Status: runs.PausedQuota}, false)
 	m.RunEnded(runs.Run{ID: "1", Job: "ideas", Status: runs.OK}, false)
 	m.RunEnded(runs.Run{ID: "2", Job: "ideas", Status: runs.Interrupted}, true)
+	third := runs.Run{ID: "3", Job: "ideas", Started: time.Now()}
+	for i, status := range []runs.Status{runs.PausedBudget, runs.PausedBudget, runs.Failed, runs.Failed} {
+		third.Status, third.Ended = status, third.Started.Add(time.Duration(i)*time.Minute)
+		m.RunEnded(third, i == 3)
+	}
 	m.has(
 		`outlierd_runs_total{job="ideas",status="paused_quota"} 2`,
 		`outlierd_runs_total{job="ideas",status="ok"} 1`,
 		`outlierd_runs_total{job="ideas",status="interrupted"} 1`,
+		`outlierd_run_duration_seconds_count{job="ideas"} 3`,
+		`outlierd_run_duration_seconds_sum{job="ideas"} 180`,
 	)
 	if len(m.counted) > 0 {
 		t.Errorf("runs that have ended are remembered: %v", m.counted)
