@@ -307,3 +307,32 @@ func TestRateLimitIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// TestCallsGoOnWhileOneWaitsForARetry: the call of the highest value fails, and delays no other.
+func TestCallsGoOnWhileOneWaitsForARetry(t *testing.T) {
+	t.Parallel()
+	bare(t, strings.Replace(strings.Replace(oneCall(outlier.OpDetails), "top: 1", "top: 5", 1), "10/min", "600/min", 1), func(w *workshop) {
+		var calls []string
+		well, first := w.wire, time.Time{}
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasPrefix(r.URL.Path, "/video/") {
+				return well.RoundTrip(r)
+			}
+			if first.IsZero() {
+				first = time.Now()
+			}
+			calls = append(calls, r.URL.Path)
+			if r.URL.Path == calls[0] {
+				connect(r)
+				return page(http.StatusBadGateway, "text/html", "<html>no</html>"), nil
+			}
+			if after := time.Since(first); after > 900*time.Millisecond {
+				t.Errorf("%s was called %s after a call that waits for its retry", r.URL.Path, after)
+			}
+			return well.RoundTrip(r)
+		})
+		if w.mustRun(runs.Partial); len(calls) != 4+plan.Attempts {
+			t.Errorf("the calls were %q", calls)
+		}
+	})
+}

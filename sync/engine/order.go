@@ -592,7 +592,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 	if r.nextDue {
 		return true, r.endForNext(ctx)
 	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), queue.Filter{Job: r.row.Job})
+	next, err := w.nextTask(queue.Filter{Job: r.row.Job})
 	if err != nil {
 		return false, err
 	}

@@ -202,7 +202,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if held != nil {
 		return false, held
 	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
+	next, err := w.nextTask(w.filter)
 	if err != nil {
 		return false, err
 	}
@@ -240,6 +240,19 @@ func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// nextTask returns the next data call of the queue that waits for no retry.
+func (w *worker) nextTask(of queue.Filter) (*queue.Task, error) {
+	var waiting []queue.Task
+	now := time.Now()
+	for call, tried := range w.tried {
+		if call.step == 0 && tried.retryAt.After(now) {
+			w.noteWait(tried.retryAt)
+			waiting = append(waiting, queue.Task{Op: call.op, Entity: call.entity})
+		}
+	}
+	return w.engine.Store.Queue.NextTask(now, of, waiting...)
 }
 
 // noteWait notes that a call cannot leave before a time.
@@ -317,11 +330,12 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 	if w.filter.Job != "" && len(waiters) == 0 || urgent != nil && !slices.Contains(waiters, urgent) {
 		return false, nil // its run waits for a scan and may make no data calls
 	}
+	key := callKey{run: task.Run, op: task.Op, entity: task.Entity}
 	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if now := time.Now(); at.After(now) {
 		w.noteWait(at)
-		w.noteDelay(callKey{run: task.Run, op: task.Op, entity: task.Entity}, now)
+		w.noteDelay(key, now)
 		for _, r := range waiters {
 			r.doing(task.String())
 		}
@@ -339,7 +353,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
 	case isWaiting(err):
 		w.noteWait(waitsUntil(err))
-		return false, nil
+		return w.tried[key].retryAt.After(time.Now()), nil // while it waits for a retry, others are made
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case fatal(err):
