@@ -144,6 +144,7 @@ func (q *requests) put(add func()) error {
 type request struct {
 	ctx     context.Context
 	f       func(context.Context) error
+	reads   bool      // f changes nothing
 	retryAt time.Time // when to call f again if it waits for the rate limit
 	err     error
 	done    chan struct{}
@@ -159,20 +160,30 @@ func (r *request) answer(err error) {
 // its agenda. f must not wait for another request. If f makes a call that the rate limit delays, the
 // scheduler does not wait: it calls f again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	r := &request{ctx: ctx, f: f, done: make(chan struct{})}
-	if err := e.requests.put(func() { e.requests.between = append(e.requests.between, r) }); err != nil {
+	return e.requests.serve(&request{ctx: ctx, f: f, done: make(chan struct{})})
+}
+
+// Read is [Engine.Between] for a function that changes nothing: the scheduler keeps its agenda, and publishes
+// nothing for it.
+func (e *Engine) Read(ctx context.Context, f func(context.Context) error) error {
+	return e.requests.serve(&request{ctx: ctx, f: f, reads: true, done: make(chan struct{})})
+}
+
+// serve hands a request to the scheduler and returns the error of its function.
+func (q *requests) serve(r *request) error {
+	if err := q.put(func() { q.between = append(q.between, r) }); err != nil {
 		return err
 	}
 	select {
 	case <-r.done:
-	case <-ctx.Done():
-		_ = e.requests.put(func() {}) // wakes it; without a schedule the request is already refused
+	case <-r.ctx.Done():
+		_ = q.put(func() {}) // wakes it; without a schedule the request is already refused
 		<-r.done
 	}
 	return r.err
 }
 
-// serveRequests calls the functions passed to [Engine.Between].
+// serveRequests calls the functions passed to [Engine.Between] and [Engine.Read].
 func (s *scheduler) serveRequests(ctx context.Context) {
 	q := &s.engine.requests
 	q.mu.Lock()
@@ -205,7 +216,9 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 	q.mu.Lock()
 	q.between = slices.DeleteFunc(q.between, func(r *request) bool { return slices.Contains(served, r) })
 	q.mu.Unlock()
-	s.refreshAgenda(time.Now())
+	if slices.ContainsFunc(served, func(r *request) bool { return !r.reads }) {
+		s.refreshAgenda(time.Now())
+	}
 }
 
 // serving reports whether a schedule is running.

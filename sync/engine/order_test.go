@@ -838,6 +838,40 @@ func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
 	})
 }
 
+// TestReadingPublishesNothing, also while a follow-up waits for the run before it.
+func TestReadingPublishesNothing(t *testing.T) {
+	t.Parallel()
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  parent: {every: 20m, search: {query: [moka pot]}}
+  child: {after: parent, scan: {query: [espresso machine repair], mode: fast}}
+`, func(w *workshop) {
+		w.renew(anHour)
+		e, stop := w.open()
+		defer stop()
+		sink := &fakeSink{name: "parquet"}
+		e.Sinks = []sinks.Sink{sink}
+		w.serving(e, func(func()) {
+			time.Sleep(50 * time.Minute)
+			if waiting, err := e.FollowUps(time.Now()); len(waiting) != 1 || err != nil {
+				t.Fatalf("%d follow-ups wait (%v), want one", len(waiting), err)
+			}
+			_, before := sink.reads()
+			for range 120 {
+				time.Sleep(time.Second)
+				if err := e.Read(w.ctx, func(context.Context) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, after := sink.reads(); after > before+2 {
+				t.Errorf("120 readings in two minutes caused %d publications", after-before)
+			}
+		})
+	})
+}
+
 // TestClientsMayFollowARunningOrder, and cancel it.
 func TestClientsMayFollowARunningOrder(t *testing.T) {
 	t.Parallel()

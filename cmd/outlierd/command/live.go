@@ -87,7 +87,7 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 			progress, err := p.Engine.Progress()
 			if time.Since(looked) >= liveLook || progress.Run != seen {
 				// Configuration and runs belong to the schedule, so they are read in its turn.
-				unread := p.Engine.Between(ctx, func(context.Context) (err error) {
+				unread := p.Engine.Read(ctx, func(context.Context) (err error) {
 					status, err = p.forecasts().Status()
 					return err
 				})

@@ -37,7 +37,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		var cycle *page.Cycle
 		var unconfirmed []runs.Scan
 		// Configuration and runs belong to the schedule, so they are read in its turn.
-		err := p.Engine.Between(ctx, func(context.Context) (err error) {
+		err := p.Engine.Read(ctx, func(context.Context) (err error) {
 			if s, err = p.forecasts().Status(); err == nil {
 				s.Disk, err = diskOf(p.Engine.Store.DB)
 			}

@@ -61,7 +61,7 @@ func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offe
 	if err != nil {
 		return nil, err
 	}
-	err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
+	err = a.p.Engine.Read(ctx, func(ctx context.Context) (err error) {
 		offer, err = known.offer(a, ctx, asked)
 		return err
 	})
@@ -150,7 +150,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 // run starts or continues the offered run.
 func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
 	order := engine.Order{Trigger: engine.Manual}
-	err := a.p.Engine.Between(ctx, func(context.Context) (err error) {
+	err := a.p.Engine.Read(ctx, func(context.Context) (err error) {
 		if order.Spec, err = a.spec(asked.Job); err == nil && order.Spec.Version() != asked.Seen {
 			err = errChanged
 		}
