@@ -86,7 +86,7 @@ func (d *Deliverer) serve(ctx context.Context, t *job.Target) {
 }
 
 // Flush attempts once to send every event that is due, for a process that is about to end. Events
-// that fail are left for the next process.
+// that fail are left for the next process, until they are old.
 func (d *Deliverer) Flush(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range d.Targets {
@@ -95,6 +95,7 @@ func (d *Deliverer) Flush(ctx context.Context) {
 		}
 	}
 	all.Wait()
+	d.expire()
 }
 
 // doubtful is the number of failed attempts, about an hour, after which the event itself may be the
