@@ -440,7 +440,7 @@ step("buttons");
   await press(tab, "Resume it");
   await says("coffee is resumed");
   await press(tab, "Continue");
-  await press(tab, "Login");
+  await press(tab, "Logged in");
   await press(tab, "Log out");
   for (const w of tab.wrong) fault("buttons", w);
   const answer = await tab.goto(`${origin}/do/run?job=tea`);

@@ -92,6 +92,7 @@ func TestFoundMatchesQueries(t *testing.T) {
 	}{
 		"all":      {page.Filter{}, "true"},
 		"query":    {page.Filter{Query: "moka pot"}, history + "list_contains(queries, 'moka pot'))"},
+		"part":     {page.Filter{Query: "OKA p"}, history + "list_contains(queries, 'moka pot'))"},
 		"job":      {page.Filter{Job: "search-2"}, history + "_job = 'search-2')"},
 		"channel":  {page.Filter{Channel: channel}, "channel_id = '" + channel + "'"},
 		"handle":   {page.Filter{Channel: "@" + handle}, "ltrim(channel_handle, '@') = '" + handle + "'"},
@@ -153,12 +154,14 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 	var videos []string
 	for _, from := range []string{
 		"transcripts", "(from outliers where video_id not in (select video_id from videos))",
+		"(from outliers where kind = 'short' and video_id in (select video_id from videos where kind <> 'short'))",
 		"(from channel_uploads where video_id not in (select video_id from outliers union select video_id from videos))",
 	} {
 		videos = append(videos, strings.Fields(text("select video_id from "+from+" order by video_id limit 1"))...)
 	}
-	if len(videos) != 3 {
-		t.Fatalf("%d videos, want one with a transcript, one without details, and an upload that no search found", len(videos))
+	if len(videos) != 4 {
+		t.Fatalf("%d videos, want one with a transcript, one without details, a short with details, and an upload that no search found",
+			len(videos))
 	}
 	for _, id := range videos {
 		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, Page: 1})
@@ -194,6 +197,10 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 		is("lines", lists["lines"], `select time_code, link, text from transcript_search
 			where video_id = '%s' order by position limit 500`)
 		is("line count", fmt.Sprintln(v.LineCount), "select count(*) from transcript_events where video_id = '%s'")
+		if want := text("select min(kind) from (select kind from outliers where video_id = '" + id + "' union all select kind from " +
+			"channel_uploads where video_id = '" + id + "')"); fmt.Sprintln(v.Kind) != want {
+			t.Errorf("video %s is a %s, want a %s", id, v.Kind, want)
+		}
 		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last == "" {
 			t.Errorf("video %s: fields are missing: %+v", id, v)
 		}
@@ -203,6 +210,11 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 		}
 		if strings.HasPrefix(c.Handle, "@") { // the page adds one
 			t.Errorf("channel %s has the handle %q, want it without @", c.ID, c.Handle)
+		}
+		for _, u := range c.Uploads {
+			if u.ID == id && u.Kind != v.Kind {
+				t.Errorf("video %s is a %s among those of its channel, want a %s", id, u.Kind, v.Kind)
+			}
 		}
 		want := text(fmt.Sprintf(`select count(distinct video_id) from (select video_id, channel_id from outliers
 			union all select video_id, channel_id from videos

@@ -268,6 +268,31 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 }
 
+// TestBrowserStaysLoggedInToTwoDaemons on one host: a browser sends its cookies to all ports.
+func TestBrowserStaysLoggedInToTwoDaemons(t *testing.T) {
+	t.Parallel()
+	jobs := strings.ReplaceAll(programtest.Searches(1, 2), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
+	one, two := newWorld(t, simulator.Options{Seed: 1}), newWorld(t, simulator.Options{Seed: 1})
+	addressOfOne, stopOne := one.paged(jobs)
+	defer stopOne()
+	addressOfTwo, stopTwo := two.paged(jobs)
+	defer stopTwo()
+	v := one.loggedIn(addressOfOne)
+	second := &visitor{two, v.Client, addressOfTwo}
+	if _, body := second.visit("/"); !strings.Contains(body, ">Log in<") {
+		t.Errorf("before the login at the second daemon: %s", body)
+	}
+	login := strings.TrimPrefix(strings.TrimSpace(two.mustRun("open", "--print")), addressOfTwo)
+	if code, body := second.visit(login); code != http.StatusOK {
+		t.Fatalf("login: HTTP %d %s, want %d", code, body, http.StatusOK)
+	}
+	for _, v := range []*visitor{v, second} {
+		if _, body := v.visit("/"); !strings.Contains(body, ">Logged in<") {
+			t.Errorf("after a login at each daemon: %s", body)
+		}
+	}
+}
+
 // TestPageLiftsBlocks of calls, cancels a run that waits, clears a queue, and settles unconfirmed scans.
 func TestPageLiftsBlocks(t *testing.T) {
 	t.Parallel() // it runs processes of its own

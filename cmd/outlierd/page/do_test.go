@@ -34,7 +34,7 @@ func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
 		"no session":        func(r *http.Request) { r.Header.Del("Cookie") },
 		"another session":   func(r *http.Request) { r.Header["Cookie"] = other.Header["Cookie"] },
-		"a made-up session": func(r *http.Request) { r.Header.Set("Cookie", cookieName+"=ABC") },
+		"a made-up session": func(r *http.Request) { r.Header.Set("Cookie", cookieName(r)+"=ABC") },
 		"no form": func(r *http.Request) {
 			*r = *post("/do/run", url.Values{"job": {"coffee"}})
 			r.Header["Cookie"] = session.Header["Cookie"]

@@ -12,7 +12,7 @@ import (
 
 // Filter selects outliers. The zero value selects all, newest first.
 type Filter struct {
-	Query, Job, Channel, Kind, Language string // "" for any; a channel is an id, a handle or words of its title
+	Query, Job, Channel, Kind, Language string // "" for any; a query is part of one, a channel an id, a handle or words of its title
 
 	Ratio float64 // minimum of views, as a multiple of the channel's average
 	Days  int     // maximum number of days since publication; 0 for any

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +28,6 @@ const (
 	ticketLife  = time.Minute
 	sessionLife = 12 * time.Hour
 	mostKnown   = 100 // maximum number of tickets, and of sessions
-	cookieName  = "outlierd"
 
 	guessEvery = 12 * time.Second // interval of further attempts, after the first few
 	guesses    = 5
@@ -73,20 +74,30 @@ func (s secrets) has(secret string) bool {
 
 func (s secrets) remove(secret string) { delete(s, sha256.Sum256([]byte(secret))) }
 
+// cookieName returns the name of the session's cookie. It has the port, because browsers send cookies to all
+// ports of a host: two daemons on one host would log each other's browsers out.
+func cookieName(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(r.Host)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil { // the default port, or a host that was made up
+		return "outlierd"
+	}
+	return "outlierd-" + port
+}
+
 // begin starts a session for the browser.
 func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	secret := l.sessions.add(sessionLife)
 	l.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: secret, Path: "/", MaxAge: int(sessionLife.Seconds()),
+		Name: cookieName(r), Value: secret, Path: "/", MaxAge: int(sessionLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 }
 
 // session returns the secret of the request's session, or "".
 func (l *logins) session(r *http.Request) string {
-	cookie, err := r.Cookie(cookieName)
+	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
 		return ""
 	}
@@ -224,7 +235,7 @@ func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
 	s.logins.mu.Lock()
 	s.logins.sessions.remove(session)
 	s.logins.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true,
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -28,7 +28,7 @@ func actionSite(t *testing.T, do func(Action) (*Done, error)) *Site {
 func cookieOf(t *testing.T, w *httptest.ResponseRecorder) *http.Cookie {
 	t.Helper()
 	for _, c := range w.Result().Cookies() {
-		if c.Name == cookieName && c.MaxAge > 0 {
+		if strings.HasPrefix(c.Name, "outlierd") && c.MaxAge > 0 {
 			return c
 		}
 	}

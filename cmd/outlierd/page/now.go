@@ -127,8 +127,8 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	case now != nil:
 		s.show(w, "now.html", struct {
 			*Now
-			Failed, Stale, Acts bool
-		}{now, err != nil, stale, s.from.Do != nil})
+			Failed, Stale, Acts, Known bool
+		}{now, err != nil, stale, s.from.Do != nil, s.logins.session(r) != ""})
 	}
 }
 

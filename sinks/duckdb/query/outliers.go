@@ -10,7 +10,7 @@ import (
 
 // Outliers are filters, an order and a page of outliers. Filters with the zero value are not applied.
 type Outliers struct {
-	Query, Job, Channel, Kind, Language string // Channel is an id, a handle or a part of a title
+	Query, Job, Channel, Kind, Language string // Query is a part of one, Channel an id, a handle or a part of a title
 
 	Ratio float64   // minimum of views, as a multiple of the channel's average
 	Since time.Time // earliest time of publication
@@ -30,7 +30,8 @@ func (o Outliers) SQL() string {
 			where = append(where, strings.ReplaceAll(condition, "?", database.Text(value)))
 		}
 	}
-	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(queries, ?))", o.Query)
+	want("t.video_id IN (SELECT video_id FROM outliers_history "+
+		"WHERE contains(lower(array_to_string(queries, chr(10))), lower(?)))", o.Query)
 	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)", o.Job)
 	want("(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR "+
 		"contains(lower(t.channel_title), lower(?)))", o.Channel)

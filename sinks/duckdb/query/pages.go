@@ -61,11 +61,11 @@ func Curve(id string, most int) string {
 // Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,
 // language, duration in seconds, published_at, view_count, like_count, comment_count,
 // average_views_ratio, z_score, first_seen_at, last_seen_at and description. The result is empty if the
-// video is unknown.
+// video is unknown. The details of a short call it a video, so its kind comes from searches and uploads.
 func Video(id string) string {
 	return fmt.Sprintf(`SELECT coalesce(v.title, o.title, u.title), %[2]s,
 			coalesce(v.channel_id, o.channel_id, u.channel_id),
-			coalesce(v.channel_title, o.channel_title), coalesce(v.kind, o.kind, u.kind),
+			coalesce(v.channel_title, o.channel_title), coalesce(o.kind, u.kind, v.kind),
 			coalesce(o.language, v.default_audio_language),
 			coalesce(v.duration, o.duration, u.duration),
 			coalesce(v.published_at, o.published_at, u.published_at_estimate_at),
@@ -152,19 +152,20 @@ func Uploads(id string, skip, most int) string {
 	return fmt.Sprintf(`WITH found AS (
 			SELECT video_id, title, kind, published_at, view_count, average_views_ratio, z_score, last_seen_at
 			FROM outliers WHERE channel_id = %[1]s
-			UNION ALL SELECT video_id, title, kind, published_at, view_count, NULL, NULL, last_seen_at
+			UNION ALL SELECT video_id, title, NULL, published_at, view_count, NULL, NULL, last_seen_at
 			FROM videos WHERE channel_id = %[1]s
 			UNION ALL SELECT video_id, title, kind, published_at_estimate_at, view_count, average_views_ratio,
 				z_score, last_seen_at
 				FROM channel_uploads WHERE channel_id = %[1]s
 		), wanted AS (
-			SELECT video_id, arg_max(title, last_seen_at) AS title, any_value(kind) AS kind,
+			SELECT video_id, arg_max(title, last_seen_at) AS title, any_value(kind) AS found_as,
 				min(published_at) AS published_at,
 				arg_max(view_count, last_seen_at) AS view_count, arg_max(average_views_ratio, last_seen_at) AS ratio,
 				arg_max(z_score, last_seen_at) AS score FROM found GROUP BY video_id
 		)
-		SELECT n.total, w.video_id, w.title, w.kind, w.published_at, w.view_count, w.ratio, w.score
+		SELECT n.total, w.video_id, w.title, coalesce(w.found_as, v.kind), w.published_at, w.view_count, w.ratio, w.score
 		FROM (SELECT count(*) AS total FROM wanted) AS n
 			LEFT JOIN (FROM wanted ORDER BY published_at DESC NULLS LAST, video_id LIMIT %[2]d OFFSET %[3]d) AS w ON true
+			LEFT JOIN videos AS v ON v.video_id = w.video_id
 		ORDER BY w.published_at DESC NULLS LAST, w.video_id`, database.Text(id), most, skip)
 }
