@@ -125,16 +125,16 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 	}, labels)
 }
 
-// label returns the label of a job: its name if it is in the file, "once" for requests without a
-// job, and "other" for removed jobs. So there are two more labels than jobs.
+// label returns the label of a job: its name if it is in the file, "(once)" for requests without a job, and
+// "(other)" for removed jobs. So there are two more labels than jobs. No job can have such a name.
 func (m *Metrics) label(name string) string {
 	switch {
 	case m.config.Load().Job(name) != nil:
 		return name
 	case strings.HasPrefix(name, "once:"):
-		return "once"
+		return "(once)"
 	}
-	return "other"
+	return "(other)"
 }
 
 // RunEnded counts a run whose status is being recorded, once for each status: a run that waits

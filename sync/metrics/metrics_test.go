@@ -57,6 +57,8 @@ jobs:
   by-hand: {search: {query: tea}}
   next: {after: ideas, search: {query: go}}
   late: {every: 1h, jitter: 50m, search: {query: xiangqi}}
+  once: {search: {query: shogi}}
+  other: {search: {query: checkers}}
 `
 
 func measure(t testing.TB) *measured {
@@ -275,19 +277,23 @@ func TestCountersBeginWithTheProcess(t *testing.T) {
 	m.has(fmt.Sprintf(`outlierd_run_last_success_timestamp_seconds{job="ideas"} %v`, float64(statetest.Noon.Unix())))
 }
 
-// TestLabelsAreBoundedByTheFile: whatever names the state has.
+// TestLabelsAreBoundedByTheFile: whatever names the state has, and apart from jobs of such names.
 func TestLabelsAreBoundedByTheFile(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	for i := range 30 {
 		m.RunEnded(runs.Run{Job: fmt.Sprintf("gone-%d", i), Status: runs.Failed}, false)
 		m.RunEnded(runs.Run{Job: fmt.Sprintf("once:search-%d", i), Status: runs.OK}, false)
+		m.RunEnded(runs.Run{ID: fmt.Sprint("once-", i), Job: "once", Status: runs.OK}, false)
+		m.RunEnded(runs.Run{ID: fmt.Sprint("other-", i), Job: "other", Status: runs.Failed}, false)
 		statetest.Enqueue(t, m.store, queue.Task{Job: fmt.Sprintf("gone-%d", i), Run: "r", Op: outlier.OpDetails, Entity: fmt.Sprintf("video%06d", i)})
 	}
 	m.has(
+		`outlierd_runs_total{job="(other)",status="failed"} 30`,
+		`outlierd_runs_total{job="(once)",status="ok"} 30`,
 		`outlierd_runs_total{job="other",status="failed"} 30`,
 		`outlierd_runs_total{job="once",status="ok"} 30`,
-		`outlierd_tasks{endpoint="details",job="other"} 30`,
+		`outlierd_tasks{endpoint="details",job="(other)"} 30`,
 	)
 }
 
