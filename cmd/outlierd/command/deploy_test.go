@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -37,6 +39,7 @@ type deployment struct {
 	env     map[string]string
 	mounts  map[string]string // mount point → folder of the repository, "" for another one
 	secrets []string          // files that the deployment provides
+	ports   []string          // of Compose as they are published; of Kubernetes "NAME PORT"
 	grace   time.Duration
 	reaped  bool // whether process 1 is one that reaps what others leave
 }
@@ -85,6 +88,75 @@ func TestLastingContainersReapWhatCommandsLeave(t *testing.T) {
 	}
 	if !kubernetes(t, "deploy/kubernetes/daemon/deployment.yaml", "spec.template.spec").reaped {
 		t.Error("deploy/kubernetes/daemon does not set shareProcessNamespace")
+	}
+}
+
+// TestPageOfAContainerCanBeReached from the host with a token: the daemon listens on the port that is published, for the
+// host alone, or that the Service leads to. Without a token it listens on the container's loopback address.
+func TestPageOfAContainerCanBeReached(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef0123456789abcdef"
+	listens := func(d deployment, token string) job.Daemon {
+		t.Helper()
+		config, err := job.Load(filepath.Join("../../..", d.mounts["/etc/outlierd"], "jobs.yaml"), func(name string) (string, bool) {
+			value, is := d.env[name]
+			switch choice := regexp.MustCompile(`^\$\{OUTLIERD_TOKEN:\+(.*)\}$`).FindStringSubmatch(value); {
+			case name == "OUTLIERD_TOKEN":
+				return token, is
+			case choice != nil && token != "": // as Compose fills it in
+				return choice[1], true
+			case name == "OUTLIERD_LISTEN" && choice == nil:
+				return value, is
+			}
+			return "", false
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return config.Daemon
+	}
+	if d := listens(compose(t), ""); !d.Private() || d.Listen == "" {
+		t.Errorf("compose.yaml without a token listens at %q, want a loopback address", d.Listen)
+	}
+	pod := kubernetes(t, "deploy/kubernetes/daemon/deployment.yaml", "spec.template.spec")
+	for name, d := range map[string]deployment{"compose.yaml": compose(t), "deploy/kubernetes/daemon": pod} {
+		daemon := listens(d, token)
+		host, port, err := net.SplitHostPort(daemon.Listen)
+		if err != nil || host != "0.0.0.0" || daemon.Token.Reveal() != token {
+			t.Errorf("%s: with a token it listens at %q, want all addresses and that token", name, daemon.Listen)
+		}
+		if want := map[string]string{"compose.yaml": "127.0.0.1:" + port + ":" + port}[name]; want != "" && !slices.Equal(d.ports, []string{want}) {
+			t.Errorf("%s publishes %v, want %s alone", name, d.ports, want)
+		} else if want == "" && !slices.Equal(d.ports, []string{"http " + port}) {
+			t.Errorf("%s has the ports %v, want http %s", name, d.ports, port)
+		}
+	}
+	var service struct {
+		Spec struct {
+			Selector map[string]string
+			Ports    []struct {
+				Port       int
+				TargetPort string `yaml:"targetPort"`
+			}
+		}
+	}
+	unmarshal(t, "deploy/kubernetes/daemon/service.yaml", &service)
+	var deployed struct {
+		Spec struct {
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+			}
+		}
+	}
+	unmarshal(t, "deploy/kubernetes/daemon/deployment.yaml", &deployed)
+	if s := service.Spec; !maps.Equal(s.Selector, deployed.Spec.Template.Metadata.Labels) || len(s.Ports) != 1 ||
+		"http "+fmt.Sprint(s.Ports[0].Port) != pod.ports[0] || s.Ports[0].TargetPort != "http" {
+		t.Errorf("the Service leads from %+v to pods with %v, want the port http of the Deployment", s.Ports, s.Selector)
+	}
+	for _, line := range []string{"docker compose exec outlierd outlierd open", "kubectl port-forward service/outlierd " + fmt.Sprint(service.Spec.Ports[0].Port)} {
+		if !bytes.Contains(repositoryFile(t, "docs/operating.md"), []byte(line)) {
+			t.Errorf("docs/operating.md does not show %q", line)
+		}
 	}
 }
 
@@ -261,6 +333,7 @@ func compose(t *testing.T) deployment {
 			Command     []string
 			Environment map[string]string
 			Volumes     []string
+			Ports       []string
 			User        string
 			Init        bool
 			Grace       string `yaml:"stop_grace_period"`
@@ -271,7 +344,7 @@ func compose(t *testing.T) deployment {
 	s := file.Services["outlierd"]
 	d := deployment{
 		user: s.User, args: s.Command, env: s.Environment, mounts: map[string]string{}, grace: duration(t, s.Grace),
-		reaped: s.Init,
+		reaped: s.Init, ports: s.Ports,
 	}
 	if len(s.Healthcheck.Test) > 0 {
 		d.checks = append(d.checks, ours(t, s.Healthcheck.Test[1:])) // after CMD
@@ -300,11 +373,18 @@ func kubernetes(t *testing.T, name, pod string) deployment {
 			RunAsUser int `yaml:"runAsUser"`
 		} `yaml:"securityContext"`
 		Containers []struct {
-			Args          []string
-			Env           []struct{ Name, Value string }
-			VolumeMounts  []struct{ Name, MountPath string } `yaml:"volumeMounts"`
-			StartupProbe  *probe                             `yaml:"startupProbe"`
-			LivenessProbe *probe                             `yaml:"livenessProbe"`
+			Args         []string
+			Env          []struct{ Name, Value string }
+			VolumeMounts []struct {
+				Name      string
+				MountPath string `yaml:"mountPath"`
+			} `yaml:"volumeMounts"`
+			Ports []struct {
+				Name          string
+				ContainerPort int `yaml:"containerPort"`
+			}
+			StartupProbe  *probe `yaml:"startupProbe"`
+			LivenessProbe *probe `yaml:"livenessProbe"`
 		}
 		Volumes []struct {
 			Name      string
@@ -328,6 +408,9 @@ func kubernetes(t *testing.T, name, pod string) deployment {
 	}
 	for _, variable := range c.Env {
 		d.env[variable.Name] = variable.Value
+	}
+	for _, p := range c.Ports {
+		d.ports = append(d.ports, fmt.Sprint(p.Name, " ", p.ContainerPort))
 	}
 	for _, p := range []*probe{c.StartupProbe, c.LivenessProbe} {
 		if p != nil {
