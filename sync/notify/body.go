@@ -27,7 +27,7 @@ type message struct {
 const (
 	maxSlack   = 30_000
 	maxDiscord = 2000
-	maxNtfy    = 1300 // an ntfy server cuts off at 4,096 bytes, and a character has up to three
+	maxNtfy    = 1000 // an ntfy server cuts off at 4,096 bytes, and a character has up to four
 )
 
 // write returns the body of a webhook's request.

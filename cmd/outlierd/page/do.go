@@ -129,7 +129,7 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseAction explains why an action was not performed.
+// refuseAction explains why an action was not offered or not performed.
 func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, err error) {
 	refused, is := errors.AsType[*RefusedError](err)
 	switch {
@@ -140,7 +140,7 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 		s.say(w, http.StatusServiceUnavailable,
 			"outlierd up is busy with a call. Check the page Now before you try again: "+
 				"the action may still be carried out.")
-	case errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled):
+	case r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
 		s.refuse(w, r, a.Verb, err)
 	default:
 		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)
