@@ -50,11 +50,19 @@ type Ending struct {
 	More   outlier.Credits // their price; -1 if unknown
 	Rest   string          // the command that buys them; set by the caller of [Engine.Endings]
 
+	Filters []string // of a search without hits, in the words of the file
+	Window  string   // its publication dates
+
 	step *runs.Step
 
 	Joined    string    // id of a scan that another run had started; "" unless the ending is about one
 	StartedBy string    // the job that started it
 	StartedAt time.Time // in the time zone of the configuration
+}
+
+// FoundNothing reports whether the service answered a search and has no hit for it.
+func (e *Ending) FoundNothing() bool {
+	return e.Pages > 0 && e.Hits+e.Unread == 0 && e.Total <= 0 && e.Joined == ""
 }
 
 // early holds the reason for each end that a search can come to before its last page.
@@ -210,6 +218,10 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
+	if end.FoundNothing() {
+		end.Filters, _ = job.FiltersAndSort(s.Query)
+		end.Window = s.Window
+	}
 	switch s.Stop {
 	case plan.StopFresh:
 		end.Fresh = true
@@ -274,6 +286,8 @@ func (e *Ending) message() string {
 	switch {
 	case e.Short:
 		return "search incomplete"
+	case e.FoundNothing():
+		return "search found nothing"
 	case e.Early != "":
 		return "search ended early"
 	case e.Cut:
@@ -300,6 +314,8 @@ func (e *Ending) Attrs() []any {
 	add(e.Of >= 0, "of", e.Of)
 	add(e.Early != "", "early", e.Early)
 	add(e.Fresh, "fresh", e.Fresh)
+	add(len(e.Filters) > 0, "filters", e.Filters)
+	add(e.Window != "", "window", e.Window)
 	add(e.Unread > 0, "unreadable", e.Unread)
 	add(e.Reused > 0, "pages_reused", e.Reused)
 	add(e.Kept+e.Saved > 0, "credits_saved", e.Kept+e.Saved)

@@ -210,7 +210,7 @@ func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 		want []string
 	}{
 		"caps": {endingsFile, []string{
-			`level=INFO msg="search ended early" job=none search=tea pages=1 hits=0 of=0 early="there were no more hits"`,
+			`level=INFO msg="search found nothing" job=none search=tea pages=1 hits=0 of=0 early="there were no more hits" filters="[z_score 1000..]"`,
 			`msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`,
 			`level=INFO msg="search cut" job=much search="home espresso" pages=2 hits=80 of=200 pages_left=3 credits_left=6`,
 			`msg="run finished" job=much status=paused_budget pages=2 hits=80 credits=4 searches_cut=1 credits_left=6`,

@@ -58,12 +58,10 @@ no cost. A second run buys only what may have changed.`,
 	return c
 }
 
-const firstQuery = "select title, channel_title, z_score, view_count from outliers order by z_score desc limit 5"
-
-// firstQuery prints the best hits and the commands to try next.
+// firstQuery runs the query that the summary names, and prints the commands to try next.
 func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options) error {
-	fmt.Fprintf(talk.world.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
-	if err := o.ask(c.Context(), config, firstQuery); err != nil {
+	fmt.Fprintln(talk.world.out)
+	if err := o.ask(c.Context(), config, best); err != nil {
 		return err
 	}
 	fmt.Fprintf(talk.world.out, `

@@ -268,7 +268,7 @@ func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() 
 	row, failed := run()
 	stop()
 	if row != nil {
-		if err := o.reportRun(p, row, failed); err != nil {
+		if err := o.reportRun(ctx, p, row, failed); err != nil {
 			return row, errors.Join(failed, err)
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -222,4 +226,58 @@ jobs:
 		}
 		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json, ndjson or parquet")
 	})
+}
+
+// hit is a hit of the service with a title.
+func hit(id, title string, zScore float64) string {
+	document, _ := json.Marshal(map[string]any{
+		"id": id, "kind": "video", "snippet": map[string]any{"title": title, "channelId": "UC1234567890abcdefghijkl", "channelTitle": "The Lab"},
+		"statistics": map[string]any{"zScore": zScore},
+	})
+	return string(document)
+}
+
+// TestRunNamesItsBestHits: their titles, which cannot act on a terminal, and the command that shows more.
+func TestRunNamesItsBestHits(t *testing.T) {
+	t.Parallel()
+	bubble(t, `
+version: 1
+service: {url: "https://service.example", key: "${OUTLIERD_KEY}"}
+budget: {per_month: 100}
+jobs:
+  tea: {search: {query: tea, sort: published_at desc}, enrich: {sort: z_score desc}}
+`, func(p *person) {
+		hits := []string{hit("aaaaaaaaaaa", "the fourth", 1), hit("bbbbbbbbbbb", "the \x1b[2Jfirst\u202e\nline", 9), hit("ccccccccccc", "the third", 2), hit("ddddddddddd", "the second", 3)}
+		service := answers{status: 200, body: fmt.Sprintf(`{"hits": [%s], "pagination": {"total": 4}}`, strings.Join(hits, ","))}
+		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return &service, nil }
+		p.env = func(name string) (string, bool) {
+			return map[string]string{"OUTLIERD_KEY": "CANARY"}[name], name == "OUTLIERD_KEY"
+		}
+		out := p.must("run")
+		want := `
+  the best are:
+    the ` + "\ufffd[2Jfirst\ufffd" + ` line · The Lab
+    the second · The Lab
+    the third · The Lab
+  more: outlierd -c ` + filepath.Join(p.dir, "jobs.yaml") + ` sql "select title, channel_title, z_score from outliers order by z_score desc limit 10"
+`
+		if !strings.HasSuffix(out, want) {
+			t.Errorf("got\n%s\nwant at its end\n%s", out, want)
+		}
+	})
+}
+
+func TestSearchWithoutHitsSaysWhatToLoosen(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]engine.Ending{
+		"tea: no hits; use other words":                                                                                {},
+		"tea: no hits with published 2026-11-01..; search further back":                                                {Window: "2026-11-01.."},
+		"tea: no hits with by lexical; write by: semantic, or use other words":                                         {Filters: []string{"by lexical"}},
+		"tea: no hits with language en · z_score 5.. · published 2026-11-01..; loosen z_score, or search further back": {Filters: []string{"language en", "z_score 5.."}, Window: "2026-11-01.."},
+	} {
+		e.Search, e.Pages = "tea", 1
+		if got := sentence(&e); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

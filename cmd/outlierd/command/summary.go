@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
@@ -55,7 +58,7 @@ func (end *outcome) values() []any {
 
 // reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
 // so that it is not printed twice.
-func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
+func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, failed error) error {
 	end := outcome{row: row, since: row.Started}
 	if failed == nil {
 		end.why = row.Error
@@ -87,7 +90,55 @@ func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
 	}
 	o.outcomes = append(o.outcomes, end)
 	o.report(p.Engine.Config, end)
+	o.reportBest(ctx, p, row)
 	return nil
+}
+
+// reportBest prints the titles of the best hits, and the command that shows more. A published file that cannot be read
+// is not an error of the run.
+func (o *options) reportBest(ctx context.Context, p *program, row *runs.Run) {
+	titles, err := bestTitles(ctx, p, row)
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(o.world.out, "  the best hits cannot be shown: %s\n", term.Plain(err.Error()))
+	}
+	if len(titles) == 0 {
+		return
+	}
+	command := fmt.Sprintf("sql %q", best)
+	if p.daemon != nil && p.Engine.Config.Daemon.Listen != "" {
+		command = "open"
+	}
+	fmt.Fprintf(o.world.out, "  the best are:\n    %s\n  more: %s\n", strings.Join(titles, "\n    "), o.typed(command))
+}
+
+// bestTitles returns the titles of the three best hits of a run of a job, as far as they are published.
+func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string, err error) {
+	spec, path := p.Engine.Config.Job(row.Job), published(p.Engine.Config)
+	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
+		return nil, nil
+	}
+	hits, err := p.Engine.Store.Runs.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.EnrichSort.Ascending})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, hit := range hits {
+		ids = append(ids, hit.VideoID)
+	}
+	text := query.RowsOf("outliers", "video_id", "t.title, t.channel_title", "", ids)
+	if spec.Verb == job.VerbFindChannels {
+		text = query.RowsOf("found_channels", "channel_id", "t.title, t.handle", "", ids)
+	}
+	err = query.Run(ctx, path, text, nil, func(values []any) error {
+		title, _ := values[0].(string)
+		channel, _ := values[1].(string)
+		titles = append(titles, titled(title, channel))
+		return nil
+	})
+	if errors.Is(err, query.ErrNotPublished) {
+		return nil, nil
+	}
+	return titles, err
 }
 
 // report prints how a run ended and where its rows are.
@@ -228,6 +279,8 @@ func sentence(e *engine.Ending) string {
 	case e.Joined != "":
 		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start",
 			e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
+	case e.FoundNothing():
+		return nothingFound(e)
 	case e.Short:
 		return fmt.Sprintf("%s: %s; the service counted more than it returned", e.Search, seenOf(e))
 	case e.Limited && e.More < 0:
@@ -254,6 +307,31 @@ func sentence(e *engine.Ending) string {
 		return fmt.Sprintf("%s: %s, %s more", e.Search, hitsOf(e), term.Count(e.More, "credit"))
 	}
 	return ""
+}
+
+// tightest are the filters that usually leave out most, in this order.
+var tightest = []string{"z_score", "average_views_ratio", "view_count", "subscribers_count", "language"}
+
+// nothingFound describes a search without hits: its filters, its window, and what to loosen.
+func nothingFound(e *engine.Ending) string {
+	terms, loosen := slices.Clone(e.Filters), "use other words"
+	if e.Window != "" {
+		terms, loosen = append(terms, "published "+e.Window), "search further back"
+	}
+	if slices.Contains(e.Filters, "by lexical") {
+		loosen = "write by: semantic, or " + loosen
+	}
+	for _, name := range tightest {
+		if slices.ContainsFunc(e.Filters, func(filter string) bool { return strings.HasPrefix(filter, name+" ") }) {
+			loosen = "loosen " + name + ", or " + loosen
+			break
+		}
+	}
+	text := e.Search + ": no hits"
+	if len(terms) > 0 {
+		text += " with " + strings.Join(terms, " · ")
+	}
+	return text + "; " + loosen
 }
 
 // startedBy describes what started a scan, and when.

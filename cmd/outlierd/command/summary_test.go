@@ -17,8 +17,8 @@ func TestEndingsAreShownAsSentences(t *testing.T) {
 	}{
 		{engine.Ending{Pages: 3, Hits: 120, Of: 480}, ""},
 		{engine.Ending{Fresh: true, Of: -1}, ""},
-		{engine.Ending{Pages: 2, Early: "hardly anything was new", Saved: 6}, "tea: hardly anything was new after 2 pages, 6 credits saved"},
-		{engine.Ending{Pages: 1, Early: "there were no more hits"}, "tea: there were no more hits after 1 page"},
+		{engine.Ending{Pages: 2, Hits: 80, Early: "hardly anything was new", Saved: 6}, "tea: hardly anything was new after 2 pages, 6 credits saved"},
+		{engine.Ending{Pages: 1, Hits: 9, Early: "there were no more hits"}, "tea: there were no more hits after 1 page"},
 		{engine.Ending{Pages: 3, Hits: 120, Of: 480, Cut: true, Left: 9, More: 18}, "tea: 120 of 480 hits, 18 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Of: 10_000, Cut: true, Left: 249, More: 498}, "tea: 40 of 10000 hits or more, 498 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: 3, More: 6}, "tea: 40 hits so far, 6 credits more"},
