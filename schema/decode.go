@@ -67,11 +67,15 @@ func newRows(t *Table, columns []Column) *rows {
 	return r
 }
 
-// cut removes all rows from row n on.
+// cut removes all rows from row n on. It gives up the memory of many rows, so that a decoder that keeps none does not
+// hold that of its largest answer.
 func (r *rows) cut(n int) {
+	large := n == 0 && r.size() > mostRoom
 	r.n, r.sized = n, -1
 	for _, v := range r.vectors {
-		v.cut(n)
+		if v.cut(n); large {
+			v.handOver()
+		}
 	}
 }
 

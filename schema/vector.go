@@ -242,7 +242,7 @@ func (v *vector) size() int {
 }
 
 // mostRoom is the maximum number of bytes that [vector.reserve] allocates for a slice.
-const mostRoom = 4 << 20
+const mostRoom = 1 << 20
 
 // handOver gives the slices up to Arrow and records their lengths.
 func (v *vector) handOver() {

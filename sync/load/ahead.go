@@ -14,7 +14,7 @@ import "outlierd/sync/journal"
 // and reports whether it did. [Loader.SettleAhead] must follow.
 func (l *Loader) DecodeAhead(entry *journal.Entry) bool {
 	l.removeProvisional()
-	if l.hi < 0 || entry.ID != l.hi+1 || l.nextMark() >= 0 || l.full() {
+	if l.hi < 0 || entry.ID != l.hi+1 || l.nextMark() >= 0 || l.hi > l.lo && !fits(l.decoder, entry) {
 		return false
 	}
 	source, ok := l.sourceOf(entry)
@@ -49,5 +49,5 @@ func (l *Loader) removeProvisional() {
 	}
 }
 
-// Behind reports whether the journal has answers that could not be decoded ahead.
-func (l *Loader) Behind() bool { return l.behind }
+// Behind reports whether the batch is full, or the journal has answers that could not be decoded ahead.
+func (l *Loader) Behind() bool { return l.behind || l.full() }

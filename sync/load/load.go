@@ -184,8 +184,16 @@ func (l *Loader) Load(ctx context.Context, all bool) error {
 	return nil
 }
 
-func (l *Loader) full() bool {
-	return l.decoder.Bytes() >= batchBytes || l.decoder.Rows() >= batchRows
+func (l *Loader) full() bool { return isFull(l.decoder) }
+
+func isFull(batch *schema.Decoder) bool {
+	return batch.Bytes() >= batchBytes || batch.Rows() >= batchRows
+}
+
+// fits reports whether an answer may join a batch. Its rows take at least about as much memory as its body, and those of
+// a large one ten times as much, so a large answer is loaded alone.
+func fits(batch *schema.Decoder, entry *journal.Entry) bool {
+	return !isFull(batch) && batch.Bytes()+len(entry.Body) <= batchBytes
 }
 
 // fill decodes journal entries until the batch is full, the journal ends, or the watermark of another
@@ -196,13 +204,16 @@ func (l *Loader) fill() (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
 		}
+		if l.hi > l.lo && !fits(l.decoder, entry) {
+			return true, nil
+		}
 		l.decode(entry)
 		l.hi = entry.ID
 		if l.hi == stop || l.full() {
 			return true, nil
 		}
 	}
-	return false, nil
+	return l.full(), nil
 }
 
 // nextMark returns the lowest watermark above lo, at which another sink joins, or -1.

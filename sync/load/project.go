@@ -81,17 +81,17 @@ func project(ctx context.Context, from *state.Store, entries iter.Seq2[*journal.
 		if err != nil {
 			return err
 		}
+		if !fits(p.decoder, entry) {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
 		if source, ok := sourceOf(from, slog.New(slog.DiscardHandler), entry); ok {
 			if err := p.decoder.Decode(source, entry.Body); err != nil {
 				unreadable(entry.ID, err)
 			}
 		}
 		p.hi = entry.ID
-		if p.decoder.Bytes() >= batchBytes || p.decoder.Rows() >= batchRows {
-			if err := p.flush(ctx); err != nil {
-				return err
-			}
-		}
 	}
 	return p.flush(ctx)
 }

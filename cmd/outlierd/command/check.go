@@ -72,6 +72,9 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	if err != nil {
 		return err
 	}
+	if readData {
+		o.act(false)
+	}
 	if err := o.warnErased(ctx, config); err != nil {
 		return err
 	}

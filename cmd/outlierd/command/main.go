@@ -112,7 +112,7 @@ type world struct {
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
 	hangups func() <-chan os.Signal
 
-	// acts is called before runs are performed, by a daemon or another command; nil changes nothing.
+	// acts is called before answers are bought or loaded, by a daemon or another command; nil changes nothing.
 	acts func(daemon bool)
 }
 

@@ -326,6 +326,7 @@ func (o *options) alone(ctx context.Context, config *job.Config, work func(*prog
 	if missing(folder) {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
+	o.act(false)
 	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if err := p.openState(ctx, stateFolder(config)); err != nil {

@@ -55,9 +55,7 @@ type program struct {
 // open opens the program for a configuration. The state comes first: it takes the lock, without which
 // nothing else may be changed. A daemon listens from then on.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
-	if o.world.acts != nil {
-		o.world.acts(daemon)
-	}
+	o.act(daemon)
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
 	defer func() {
 		if err != nil {
@@ -85,6 +83,13 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 		}
 	}
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+}
+
+// act prepares the process for storing answers, or for decoding all of them again; see [world].
+func (o *options) act(daemon bool) {
+	if o.world.acts != nil {
+		o.world.acts(daemon)
+	}
 }
 
 // missing reports whether there is nothing at a path.

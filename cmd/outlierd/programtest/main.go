@@ -3,6 +3,7 @@
 package programtest
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"runtime"
@@ -26,7 +27,14 @@ func Main(m *testing.M, program func() int) {
 		if os.Getenv(patientCommands) != "" {
 			askFor = WaitMost
 		}
-		os.Exit(program())
+		code := program()
+		if to := os.Getenv(StatusFile); to != "" {
+			status, err := os.ReadFile("/proc/self/status")
+			if err := errors.Join(err, os.WriteFile(to, status, 0o644)); err != nil {
+				panic(err)
+			}
+		}
+		os.Exit(code)
 	}
 	testscript.Main(tests{m}, programs)
 }
@@ -57,6 +65,10 @@ func (t tests) Run() int {
 // ShortMinutes is an environment variable that lets the minutes of the job file last a second, so that tests of
 // schedules are short.
 const ShortMinutes = "OUTLIERD_TEST_SHORT_MINUTES"
+
+// StatusFile is an environment variable with the path of a file to which the program copies /proc/self/status when it
+// ends. VmHWM is its peak memory; that of the kernel for an ended process includes the peak of its parent.
+const StatusFile = "OUTLIERD_TEST_STATUS"
 
 // patientCommands is an environment variable that lets commands wait longer for a daemon, for tests on a busy machine.
 const patientCommands = "OUTLIERD_TEST_PATIENCE"
