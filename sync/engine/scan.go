@@ -53,7 +53,7 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 	switch {
 	case err != nil:
 		return true, err
-	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
+	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated || scan.State == runs.ScanIntended:
 		if joined, err := r.joinScan(ctx, step); joined || err != nil {
 			return true, err
 		}
@@ -69,7 +69,7 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 			return false, nil
 		}
 		return true, r.poll(ctx, step, scan)
-	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
+	case scan.State == runs.ScanUnknown:
 		return true, &UnsettledScanError{Scan: *scan}
 	}
 	return true, r.endScan(step, scan) // ended by a person, or by the answer to its start
@@ -108,6 +108,10 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 	live, err := r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
 	if err != nil || live == nil {
 		return false, err
+	}
+	if live.State == runs.ScanIntended { // one call is made at a time: that start was refunded, or never sent
+		live.State = runs.ScanRefused
+		return false, r.saveScan(live)
 	}
 	if live.ScanID == "" {
 		return false, &UnsettledScanError{Scan: *live}
@@ -251,7 +255,11 @@ func (r *run) updateScan(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now t
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	switch {
 	case isUnkept(err): // at most the journal has what the answer said
-		return errors.Join(err, &UnsettledScanError{Scan: *scan})
+		kept, failed := r.engine.Store.Runs.ScanOf(step.ID)
+		if failed == nil && kept.State == runs.ScanIntended {
+			return err // it was refunded, so the next run starts the scan
+		}
+		return errors.Join(err, failed, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
 		r.polls[step.ID] = scan.NextPoll
 		return nil

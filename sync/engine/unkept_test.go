@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/runs"
 )
 
@@ -147,6 +148,33 @@ jobs:
 		if _, err := w.run(); err == nil || w.calls(outlier.OpStartScan) != 1 {
 			t.Errorf("%d scans were started, error %v; want the one to wait for a word",
 				w.calls(outlier.OpStartScan), err)
+		}
+	})
+}
+
+// TestScanThatWasRefusedIsStartedAgain, also if the refusal could not be recorded: it is proven that the
+// service started none. No restart is needed.
+func TestScanThatWasRefusedIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  deep: {scan: {query: [home espresso], mode: fast, read: {pages: 2}}}
+`
+	bare(t, file, func(w *workshop) {
+		w.service.FailNext(outlier.OpStartScan, simulator.ServerError)
+		e, stop := w.open()
+		defer stop()
+		w.alter(`CREATE TRIGGER refusing BEFORE UPDATE OF state ON scans WHEN new.state = 'refused' BEGIN SELECT raise(ABORT, 'no room'); END`)
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if _, unsettled := errors.AsType[*UnsettledScanError](err); unsettled || err == nil || row.Status != runs.Failed {
+			t.Errorf("status %s, error %v; want a failure that leaves nothing unsettled", row.Status, err)
+		}
+		w.alter(`DROP TRIGGER refusing`)
+		row, err = e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || row.Status != runs.OK || w.calls(outlier.OpStartScan) != 2 {
+			t.Errorf("status %s after %d starts, error %v; want the second one to succeed", row.Status, w.calls(outlier.OpStartScan), err)
 		}
 	})
 }
