@@ -20,8 +20,8 @@ type Limit struct {
 	Foreign   int64 // requests of other clients in the window
 }
 
-// LearnLimit stores l if the limit, its window or the use by others has changed. It joins the open
-// group, as losing it costs nothing.
+// LearnLimit stores l if the limit or its window has changed, or if others use more of it than was stored
+// last: their use rises and falls with every call. It joins the open group, as losing it costs nothing.
 func (j *Journal) LearnLimit(l Limit) error {
 	err := j.db.UpdateSoon(func(tx *store.Tx) error {
 		same, err := sameLimit(tx, l)
@@ -44,7 +44,7 @@ func (j *Journal) LearnLimit(l Limit) error {
 }
 
 func sameLimit(tx *store.Tx, l Limit) (same bool, err error) {
-	err = tx.Row(`SELECT max_requests IS ?1 AND window IS ?2 AND foreign_requests IS ?3 FROM limits
+	err = tx.Row(`SELECT max_requests IS ?1 AND window IS ?2 AND coalesce(foreign_requests, 0) >= coalesce(?3, 0) FROM limits
 		ORDER BY id DESC LIMIT 1`,
 		store.Known(l.Limit), store.OrNull(l.Window.Microseconds()), store.Known(l.Foreign)).Scan(&same)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -195,6 +195,8 @@ func TestLimitIsKeptWhenItChanges(t *testing.T) {
 		{Limit: 10, Window: time.Minute, Remaining: 3, Foreign: -1},
 		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: -1},
 		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 4},
+		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 0},
+		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 3},
 		{Limit: 20, Window: time.Hour, Remaining: 3, Foreign: 4},
 	} {
 		if err := s.Journal.LearnLimit(l); err != nil {
