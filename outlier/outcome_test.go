@@ -69,6 +69,7 @@ func TestDoSettlesThePrice(t *testing.T) {
 		"unpacked by a proxy":           {answering(200, `{"hits":[],"pagination":{}}`, jsonType, "Content-Encoding: gzip"), Charged, ""},
 		"unpacked from br by a proxy":   {answering(200, `{}`, jsonType, "Content-Encoding: br"), Charged, ""},
 		"packed by a proxy":             {answering(200, zipped(`{"hits":[]}`), jsonType), Charged, ""},
+		"followed by a proxy's comment": {answering(200, `{"hits":["<>"]}`+"\n<!-- seen by \"the proxy\" } -->\n", jsonType), Charged, ""},
 		"not a number":                  {answering(200, `{"a":NaN,"b":[-Infinity,Infinity],"c":"\"NaN"}`, jsonType), Charged, ""},
 		"encoding of no effect":         {answering(200, `{}`, jsonType, "Content-Encoding: identity"), Charged, ""},
 		"connection refused": {func(*http.Request, func() error) (*http.Response, error) {

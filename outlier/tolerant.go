@@ -15,10 +15,13 @@ import (
 // as absent. They return an error only if the bytes are not JSON.
 
 // Lenient returns an answer as JSON, where some servers write something else: it removes the byte order
-// mark before it, and replaces the numbers that JSON does not have, NaN and Infinity, by null.
+// mark before it and the HTML that a proxy adds after it, and replaces the numbers that JSON does not have,
+// NaN and Infinity, by null.
 func Lenient(body []byte) []byte {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	if !bytes.Contains(body, []byte("NaN")) && !bytes.Contains(body, []byte("Infinity")) {
+	trimmed := bytes.TrimSpace(body)
+	added := bytes.HasSuffix(trimmed, []byte(">")) && !bytes.HasPrefix(trimmed, []byte("<"))
+	if !added && !bytes.Contains(body, []byte("NaN")) && !bytes.Contains(body, []byte("Infinity")) {
 		return body
 	}
 	var clean bytes.Buffer
@@ -30,6 +33,8 @@ func Lenient(body []byte) []byte {
 			quoted = !quoted
 		case quoted && body[0] == '\\' && len(body) > 1:
 			n, text = 2, body[:2]
+		case !quoted && added && body[0] == '<':
+			return clean.Bytes()
 		case !quoted:
 			for _, name := range []string{"NaN", "Infinity", "-Infinity"} {
 				if bytes.HasPrefix(body, []byte(name)) {
