@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
@@ -354,6 +355,9 @@ func (r *resolver) fetch(what string, s Source, column string) ([]value, error) 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", what, s.place(0), err)
 		}
+		for i, text := range found { // titles of other people may contain anything
+			found[i] = strings.Map(blankControl, text)
+		}
 		return valuesOf(found), nil
 	}
 	values, wrong, err := s.values()
@@ -367,6 +371,14 @@ func (r *resolver) fetch(what string, s Source, column string) ([]value, error) 
 		r.empty = append(r.empty, s)
 	}
 	return values, nil
+}
+
+// blankControl replaces control characters by blanks.
+func blankControl(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
 }
 
 // valuesOf returns texts as values.

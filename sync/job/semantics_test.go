@@ -49,3 +49,26 @@ func TestAMonthlyBudgetIsRequiredExceptOnTheSimulator(t *testing.T) {
 	mistaken(t, file, "per_month", "version: 1\n", "version: 1\nbudget: {per_month: 400}\n")
 	mistaken(t, file, "per_month", `"https://api.example.com/v1", key: "${OUTLIERD_KEY}"`, `"sim://"`)
 }
+
+// Within { } YAML demands quotes around a variable, and its value may be a number all the same.
+func TestQuotedVariablesMayBeNumbers(t *testing.T) {
+	file := head + `budget: {per_month: "${MAX}"}
+jobs: {a: {search: {query: "${MAX}", pages: "${PAGES}", where: {classification_is_faceless: "${YES}"}}, about: "${MAX}", enabled: "${YES}"}}
+`
+	env := func(name string) (string, bool) {
+		value, set := map[string]string{"MAX": "400", "PAGES": "3", "YES": "true"}[name]
+		return value, set
+	}
+	config, err := Parse("jobs.yaml", []byte(file), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := config.Jobs[0]
+	if *config.Budget.PerMonth != 400 || job.Pages != 3 || job.Disabled || job.About != "400" ||
+		asks(t, &job)[0].Query.Params().Get("query") != "400" {
+		t.Errorf("read as %d credits, %d pages, %+v", *config.Budget.PerMonth, job.Pages, job)
+	}
+	if _, err := Parse("jobs.yaml", []byte(strings.Replace(file, `"${MAX}"`, `"400"`, 1)), env); err == nil {
+		t.Error("a number in quotes is accepted")
+	}
+}

@@ -88,6 +88,10 @@ func (b *builder) url(n *yamltree.Node) {
 		b.cfg.Service.URL = Simulator
 		return
 	}
+	if strings.Trim(n.Text, " \t\r\n\"'") != n.Text {
+		n.Refuse("%s: the address has quotes, blanks or a line end around it", n.Shown())
+		return
+	}
 	u, err := outlier.CheckURL(n.Text, b.cfg.Service.AllowHTTP)
 	if err != nil {
 		n.RefuseQuoting(err.Error())

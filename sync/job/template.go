@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"outlierd/outlier"
 )
@@ -63,6 +64,13 @@ func (t *template) namesChannels(name string) bool {
 func (t *template) accept(name, text string) (string, error) {
 	if parse := t.parser(name); parse != nil {
 		return parse(text)
+	}
+	switch at := strings.IndexFunc(text, unicode.IsControl); {
+	case at < 0:
+	case text[at] == '\n':
+		return "", errors.New("contains a line break; write the text in one line, or after >- in place of | or >")
+	default:
+		return "", fmt.Errorf("contains the control character %q; write a blank in its place", text[at])
 	}
 	for _, f := range t.fields() {
 		if f.Name != name || f.Form != outlier.Text && f.Form != outlier.Texts {

@@ -43,6 +43,9 @@ func (c checker) check(n *Node, s *Schema) {
 	case s.later:
 		n.Wrong, n.Ignored = true, true
 		n.Head().Refuse("not supported yet")
+	case n.unquote(s):
+		c.check(n, s)
+		return
 	case len(s.types) > 0 && !s.allows(n.Kind):
 		n.mustBe(s.Title, c.hint(n, s))
 	case s.equals != nil && n.whole() != *s.equals:
@@ -63,6 +66,19 @@ func (c checker) check(n *Node, s *Schema) {
 	for _, part := range s.allOf {
 		c.check(n, part)
 	}
+}
+
+// unquote gives a quoted text from a variable the kind of its value, if s wants it, and reports whether it has
+// done so: within { } a variable must be quoted.
+func (n *Node) unquote(s *Schema) bool {
+	if n.Kind != Text || !n.FromOutside() || n.plain {
+		return false
+	}
+	if kind := KindOf(n.Text); kind != Text && kind != Null && s.allows(kind) {
+		n.Kind = kind
+		return true
+	}
+	return false
 }
 
 func (c checker) mapping(n *Node, s *Schema) {

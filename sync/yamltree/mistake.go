@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"outlierd/excerpt"
@@ -90,13 +92,20 @@ func (n *Node) RefuseWithHint(hint, format string, args ...any) {
 }
 
 // RefuseQuoting is [Node.Refuse] with a message that may quote n's value. If the value came from outside
-// the file, it may be a secret, and the message is not shown.
+// the file, it may be a secret: then it is quoted as written, and no message is shown that has a part of it.
 func (n *Node) RefuseQuoting(words string) {
 	if n.FromOutside() {
-		words = "the value of " + n.Shown() + " is not valid here"
+		words = strings.ReplaceAll(words, strconv.Quote(n.Text), n.Shown())
+		rest := strings.ReplaceAll(words, n.Shown(), "")
+		shows := func(word string) bool { return len(word) > 1 && strings.Contains(n.Text, word) }
+		if slices.ContainsFunc(strings.FieldsFunc(rest, isBetweenWords), shows) {
+			words = "the value of " + n.Shown() + " is not valid here"
+		}
 	}
 	n.Refuse("%s", words)
 }
+
+func isBetweenWords(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // Missing reports that a mapping lacks a key.
 func (n *Node) Missing(key, hint string) {

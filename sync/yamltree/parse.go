@@ -3,23 +3,19 @@ package yamltree
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 )
 
-// Limits of a file. The parser needs time and memory that grow faster than its input, and an alias
-// repeats what it refers to: a few lines can mean a billion nodes.
+// Limits of a file. An alias repeats what it refers to: a few lines can mean a billion nodes.
 const (
-	MaxBytes  = 1 << 20 // larger files are not read
-	maxTokens = 50_000
-	maxNodes  = 100_000
-	maxDepth  = 64
+	MaxBytes = 1 << 20 // larger files are not read
+	maxNodes = 100_000
+	maxDepth = 64
 )
 
 // Parse parses the text into a tree, and returns its root. It returns nil for an empty file, and after a
@@ -28,206 +24,162 @@ func (f *File) Parse() *Node {
 	if !f.readable() {
 		return nil
 	}
-	tokens := lexer.Tokenize(strings.Join(f.lines, "\n"))
-	if !f.bounded(tokens) {
-		return nil
-	}
-	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		f.syntax(err)
-		return nil
-	}
-	r := reader{file: f, left: maxNodes, anchors: map[string]ast.Node{}}
+	documents := yaml.NewDecoder(strings.NewReader(strings.Join(f.lines, "\n")))
+	r := reader{file: f, left: maxNodes}
 	var root *Node
-	for _, doc := range parsed.Docs {
+	for {
+		var doc yaml.Node
+		err := documents.Decode(&doc)
 		switch {
-		case doc.Body == nil || doc.Body.Type() == ast.DirectiveType:
+		case errors.Is(err, io.EOF):
+			return root
+		case err != nil:
+			f.syntax(err)
+			return nil
+		case isAbsent(doc.Content[0]):
 		case root != nil:
-			at := doc.Body.GetToken().Position
-			f.Report(at.Line, at.Column, "a second YAML document begins here",
+			f.Report(doc.Content[0].Line, doc.Content[0].Column, "a second YAML document begins here",
 				"keep one document in the file and remove the line ---")
 			return root
 		default:
-			root = r.node(doc.Body, "", 0)
+			root = r.node(doc.Content[0], "", 0)
 		}
 	}
-	return root
 }
 
-// readable reports whether the text is not too long, and valid UTF-8.
+// readable reports whether the text is not too long, and consists of characters that YAML allows and an
+// editor shows.
 func (f *File) readable() bool {
-	switch {
-	case len(f.src) > MaxBytes:
-		message := fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes)
-		f.Report(1, 1, message, "")
-	case !utf8.Valid(f.src):
-		for i, line := range f.lines {
-			if before, _, found := strings.Cut(line, "\uFFFD"); found {
-				f.Report(i+1, utf8.RuneCountInString(before)+1, "not UTF-8 text", "save the file as UTF-8")
-				break
-			}
-		}
-	default:
-		return true
-	}
-	return false
-}
-
-// bounded checks the limits of size and depth by the tokens, because a tree with too many or too deep
-// nodes must not be built.
-func (f *File) bounded(tokens token.Tokens) bool {
-	if len(tokens) > maxTokens {
-		message := fmt.Sprintf("the file has more than %d words and signs", maxTokens)
-		f.Report(1, 1, message,
-			"move long lists into files, as in {file: topics.txt}, or jobs into another job file with its "+
-				"own data folder")
+	if len(f.src) > MaxBytes {
+		f.Report(1, 1, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes), "")
 		return false
 	}
-	var columns []int // where the open block collections begin
-	flow, line := 0, 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			flow++
-		case token.MappingEndType, token.SequenceEndType:
-			flow = max(flow-1, 0)
+	for i, line := range f.lines {
+		at := strings.IndexFunc(line, isForbidden)
+		if at < 0 {
+			continue
 		}
-		if flow == 0 &&
-			(t.Position.Line != line || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType) {
-			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
-				columns = columns[:len(columns)-1]
-			}
-			columns = append(columns, t.Position.Column)
+		column := utf8.RuneCountInString(line[:at]) + 1
+		if r, _ := utf8.DecodeRuneInString(line[at:]); r != utf8.RuneError {
+			f.Report(i+1, column, fmt.Sprintf("the character %U is not allowed here", r),
+				fmt.Sprintf("remove it, or write it as \"\\u%04X\" between double quotes", r))
+		} else if utf8.Valid(f.src) {
+			f.Report(i+1, column, "U+FFFD stands for a character that was lost", "write the text again")
+		} else {
+			f.Report(i+1, column, "not UTF-8 text", "save the file as UTF-8")
 		}
-		line = t.Position.Line
-		if len(columns)+flow > maxDepth {
-			message := fmt.Sprintf("nested more than %d levels deep", maxDepth)
-			f.Report(t.Position.Line, t.Position.Column, message, "")
-			return false
-		}
+		return false
 	}
 	return true
 }
 
-// syntax reports the parser's error, which quotes nothing of the file.
+// isForbidden reports whether a character must not stand in the file: control characters, line ends that only
+// some editors and parsers take for ones, and byte order marks.
+func isForbidden(r rune) bool {
+	switch r {
+	case '\t':
+		return false
+	case 0x85, 0x2028, 0x2029, 0xFEFF, utf8.RuneError, 0x7F:
+		return true
+	}
+	return r < ' ' || 0x80 <= r && r < 0xA0
+}
+
+// syntax reports the parser's error, which quotes nothing of the file but the name of an anchor.
 func (f *File) syntax(err error) {
-	wrong, ok := errors.AsType[*yaml.SyntaxError](err)
-	if !ok || wrong.Token == nil || wrong.Token.Position == nil {
+	wrong, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok || wrong.Mark.Line == 0 {
 		f.Report(1, 1, "not YAML: "+err.Error(), "")
 		return
 	}
+	line, column, at := min(wrong.Mark.Line, len(f.lines)), wrong.Mark.Column, ""
+	if line == wrong.Mark.Line {
+		letters := []rune(f.lines[line-1])
+		at = string(letters[min(max(column-1, 0), len(letters)):])
+	} else { // the end of the file
+		column = 1
+	}
 	hint := ""
-	switch at := wrong.Token; {
-	case strings.HasPrefix(strings.TrimSpace(at.Origin), "*"):
-		hint = "put a value that begins with * between quotes"
-	case strings.HasPrefix(strings.TrimSpace(at.Origin), "@"):
-		hint = "put a value that begins with @ between quotes"
-	case strings.Contains(at.Origin, "\t"):
+	switch text := f.lines[line-1]; {
+	case strings.HasPrefix(text, "%YAML"):
+		hint = "remove this line"
+	case strings.HasPrefix(at, "\t"), strings.HasPrefix(strings.TrimLeft(text, " "), "\t"):
 		hint = "indent with spaces, not with tabs"
-	case at.Position.Line <= len(f.lines) && strings.Contains(f.lines[at.Position.Line-1], "${"):
+	case at != "" && strings.ContainsRune("@`%", rune(at[0])):
+		hint = fmt.Sprintf("put a value that begins with %c between quotes", at[0])
+	case strings.Contains(wrong.Message, "anchor"), strings.Contains(wrong.Message, "alphabetic"):
+		hint = "put a value that begins with * between quotes"
+	case strings.Contains(text, "${") && strings.ContainsAny(text, "{["):
 		hint = "within { } or [ ] put ${…} between quotes"
 	}
-	at, message := wrong.Token.Position, strings.ReplaceAll(wrong.Message, "\t", `\t`)
-	f.Report(at.Line, at.Column, "not YAML: "+message, hint)
+	f.Report(line, column, "not YAML: "+wrong.Message, hint)
 }
 
 // reader builds nodes from the parser's tree. It resolves aliases and merges, and drops keys that begin
 // with x- once their anchors are known.
 type reader struct {
-	file    *File
-	anchors map[string]ast.Node
-	open    []string // the aliases that are being resolved
-	left    int      // number of nodes that may still be built
-
-	line    int // the line in letters, cached because a line may have thousands of values
-	letters []rune
+	file *File
+	open []*yaml.Node // the aliased values that are being resolved
+	left int          // number of nodes that may still be built
 }
 
-func (r *reader) node(from ast.Node, at path, depth int) *Node {
-	n := r.place(from, at)
+func (r *reader) node(from *yaml.Node, at path, depth int) *Node {
+	n := &Node{Kind: Null, path: at, Line: from.Line, Column: from.Column, file: r.file}
 	r.left--
 	switch {
 	case r.left < 0:
 		if r.left == -1 {
-			n.Refuse("aliases make the file mean more than %d values", maxNodes)
+			n.RefuseWithHint("move long lists into files, as in {file: topics.txt}, or jobs into another job file "+
+				"with its own data folder", "the file has more than %d values, counting each use of an alias", maxNodes)
 		}
 		return n
 	case depth > maxDepth:
-		n.Refuse("aliases nest more than %d levels deep", maxDepth)
+		n.Refuse("nested more than %d levels deep", maxDepth)
+		return n
+	case from.Style&yaml.TaggedStyle != 0 && from.Tag != "!!str":
+		n.Refuse("YAML tags such as %s are not supported", from.Tag)
 		return n
 	}
-	switch v := from.(type) {
-	case *ast.MappingNode:
-		r.mapping(n, v.Values, depth)
-	case *ast.MappingValueNode:
-		r.mapping(n, []*ast.MappingValueNode{v}, depth)
-	case *ast.SequenceNode:
+	switch from.Kind {
+	case yaml.MappingNode:
+		r.mapping(n, from.Content, depth)
+	case yaml.SequenceNode:
 		n.Kind = List
-		for _, item := range v.Values {
+		for _, item := range from.Content {
 			n.Items = append(n.Items, r.node(item, at, depth+1))
 		}
-	case *ast.AnchorNode:
-		r.anchors[v.Name.GetToken().Value] = v.Value
-		return r.node(v.Value, at, depth)
-	case *ast.AliasNode:
-		return r.alias(n, v, depth)
-	case *ast.TagNode:
-		return r.tag(n, v, depth)
+	case yaml.AliasNode:
+		return r.alias(n, from, depth)
 	default:
-		r.scalar(n, from)
+		n.Raw, n.Text, n.Kind = from.Value, from.Value, Text
+		if n.plain = from.Style&^yaml.FlowStyle == 0; n.plain {
+			n.Kind = KindOf(n.Raw)
+		}
 	}
 	return n
 }
 
-// place returns an empty node with its position.
-func (r *reader) place(from ast.Node, at path) *Node {
-	t := from.GetToken()
-	if m, ok := from.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		t = m.Values[0].Key.GetToken()
-	}
-	if m, ok := from.(*ast.MappingValueNode); ok {
-		t = m.Key.GetToken()
-	}
-	return &Node{Kind: Null, path: at, Line: t.Position.Line, Column: r.column(t), file: r.file}
-}
+// isAbsent reports whether a value is not written at all.
+func isAbsent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 && n.Value == "" }
 
-// column returns the column at which a token begins. Blanks after an unquoted word shift the position
-// from the lexer, so the column is checked against the line itself.
-func (r *reader) column(t *token.Token) int {
-	first, _, _ := strings.Cut(t.Value, " ")
-	if t.Type != token.StringType || t.Position.Line > len(r.file.lines) || first == "" {
-		return t.Position.Column
-	}
-	if r.line != t.Position.Line {
-		r.line, r.letters = t.Position.Line, []rune(r.file.lines[t.Position.Line-1])
-	}
-	line := r.letters
-	for c := min(t.Position.Column, len(line)); c > 0; c-- {
-		if strings.HasPrefix(string(line[c-1:min(len(line), c-1+len(first))]), first) {
-			return c
-		}
-	}
-	return t.Position.Column
-}
-
-func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
+func (r *reader) mapping(n *Node, pairs []*yaml.Node, depth int) {
 	n.Kind = Mapping
 	var merged []*Node
 	lines := map[string]int{} // lines of the first occurrence of each key
-	for _, v := range values {
-		if v.Key.IsMergeKey() {
-			merged = append(merged, r.node(v.Value, n.path, depth+1))
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[0].Tag == "!!merge" {
+			merged = append(merged, r.node(pair[1], n.path, depth+1))
 			continue
 		}
-		key := r.node(v.Key, n.path, depth+1)
+		key := r.node(pair[0], n.path, depth+1)
 		if key.Kind == List || key.Kind == Mapping {
 			key.Refuse("a key must be a word, got %s", key.Kind)
 			continue
 		}
 		key.path = n.path.key(key.Text)
-		value := r.node(v.Value, key.path, depth+1)
+		value := r.node(pair[1], key.path, depth+1)
 		value.Key = key
-		if value.Kind == Null && value.Raw == "" {
+		if isAbsent(pair[1]) {
 			value.Line, value.Column = key.Line, key.Column // an absent value has no position of its own
 		}
 		if first, twice := lines[key.Text]; twice {
@@ -263,53 +215,12 @@ func (r *reader) merge(n, from *Node) {
 }
 
 // alias builds the node that the alias names, under the path where it is used.
-func (r *reader) alias(n *Node, v *ast.AliasNode, depth int) *Node {
-	name := v.Value.GetToken().Value
-	target, known := r.anchors[name]
-	if !known {
-		n.Refuse("the anchor &%s is not defined before this alias", name)
+func (r *reader) alias(n *Node, alias *yaml.Node, depth int) *Node {
+	if slices.Contains(r.open, alias.Alias) {
+		n.Refuse("the alias *%s refers to itself", alias.Value)
 		return n
 	}
-	for _, open := range r.open {
-		if open == name {
-			n.Refuse("the alias *%s refers to itself", name)
-			return n
-		}
-	}
-	r.open = append(r.open, name)
+	r.open = append(r.open, alias.Alias)
 	defer func() { r.open = r.open[:len(r.open)-1] }()
-	return r.node(target, n.path, depth+1)
-}
-
-// tag allows !!str, which makes text of a number, and nothing else.
-func (r *reader) tag(n *Node, v *ast.TagNode, depth int) *Node {
-	if v.GetToken().Value != "!!str" || v.Value == nil {
-		n.Refuse("YAML tags such as %s are not supported", v.GetToken().Value)
-		return n
-	}
-	value := r.node(v.Value, n.path, depth+1)
-	if value.Kind != List && value.Kind != Mapping {
-		value.Kind, value.plain = Text, false
-	}
-	return value
-}
-
-func (r *reader) scalar(n *Node, from ast.Node) {
-	t := from.GetToken()
-	if v, ok := from.(*ast.LiteralNode); ok {
-		n.Kind, n.Raw = Text, v.Value.Value
-		n.Text = n.Raw
-		return
-	}
-	switch t.Type {
-	case token.ImplicitNullType:
-		n.plain = true
-		return
-	case token.SingleQuoteType, token.DoubleQuoteType:
-		n.Kind, n.Raw = Text, t.Value
-	default:
-		n.plain, n.Raw = true, t.Value
-		n.Kind = KindOf(n.Raw)
-	}
-	n.Text = n.Raw
+	return r.node(alias.Alias, n.path, depth+1)
 }

@@ -60,7 +60,7 @@ func clean(src []byte) string {
 		src = nil
 	}
 	text := strings.TrimPrefix(strings.ToValidUTF8(string(src), "\uFFFD"), "\uFEFF")
-	return strings.ReplaceAll(text, "\r\n", "\n")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }
 
 // visible replaces control characters, which must not reach the reader's terminal. Every character stays

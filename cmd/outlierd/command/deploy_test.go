@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/job"
@@ -394,11 +394,17 @@ func kubernetes(t *testing.T, name, pod string) deployment {
 			}
 		}
 	}
-	at, err := yaml.PathString("$." + pod)
-	if err != nil {
-		t.Fatal(err)
+	var file yaml.Node
+	unmarshal(t, name, &file)
+	at := file.Content[0]
+	for key := range strings.SplitSeq(pod, ".") {
+		i := slices.IndexFunc(at.Content, func(n *yaml.Node) bool { return n.Value == key })
+		if i < 0 {
+			t.Fatalf("%s has no %s of %s", name, key, pod)
+		}
+		at = at.Content[i+1]
 	}
-	if err := at.Read(bytes.NewReader(repositoryFile(t, name)), &spec); err != nil {
+	if err := at.Decode(&spec); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	c := spec.Containers[0]

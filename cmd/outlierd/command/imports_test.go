@@ -75,7 +75,7 @@ var fenced = map[string][]string{
 	"github.com/apache/iceberg-go": {"sinks/iceberg"},
 	"github.com/jackc/":            {"sinks/iceberg"},
 	"modernc.org/sqlite":           {"sinks/iceberg", "sync/store", "sync/state/statetest"},
-	"github.com/goccy/go-yaml":     {"sync/yamltree"},
+	"go.yaml.in/yaml/v4":           {"sync/yamltree"},
 	"github.com/robfig/cron/":      {"sync/job"},
 	"github.com/getkin/":           {}, // for tests alone
 	"github.com/santhosh-tekuri/":  {}, // for tests alone
