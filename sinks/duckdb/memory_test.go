@@ -41,12 +41,12 @@ func TestRoomFollowsMachineAndFile(t *testing.T) {
 }
 
 func TestParseMemory(t *testing.T) {
-	for text, want := range map[string]int64{"512MB": 512 << 20, "2GB": 2 << 30, "64m": 64 << 20, "1 G": 1 << 30} {
+	for text, want := range map[string]int64{"512MB": 512 << 20, "2GB": 2 << 30, "64m": 64 << 20, "1 G": 1 << 30, "1TB": 1 << 40} {
 		if got, err := ParseMemory(text); err != nil || got != want {
 			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"512", "GB", "-1GB", "1TB", "80%", "4MB", "1GBGB", "99999999999999GB"} {
+	for _, text := range []string{"512", "GB", "-1GB", "1PB", "80%", "4MB", "1GBGB", "99999999999999GB"} {
 		if _, err := ParseMemory(text); err == nil || !strings.Contains(err.Error(), MemoryVariable) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -55,12 +55,14 @@ func Version() string { return mapping.LibraryVersion() }
 // MemoryVariable is the environment variable that sets [Options.Memory].
 const MemoryVariable = "OUTLIERD_DUCKDB_MEMORY"
 
-// ParseMemory parses a value of [MemoryVariable], such as 512MB or 2GB, and returns it in bytes.
+// ParseMemory parses a value of [MemoryVariable], such as 512MB, 2GB or 1TB, and returns it in bytes.
 func ParseMemory(text string) (int64, error) {
-	number, unit := strings.TrimRight(text, "MGBmgb"), int64(1<<20)
+	number, unit := strings.TrimRight(text, "MGTBmgtb"), int64(1<<20)
 	switch strings.ToUpper(text[len(number):]) {
 	case "G", "GB":
 		unit = 1 << 30
+	case "T", "TB":
+		unit = 1 << 40
 	case "M", "MB":
 	default:
 		unit = 0

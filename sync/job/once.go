@@ -36,6 +36,9 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	return s, nil
 }
 
+// maxPages is the maximum number of pages, as in the schema, which checks that of the file.
+const maxPages = 1_000_000
+
 // flags returns the overrides as flags, as typed in a shell.
 func (o Overrides) flags() string {
 	var all []string
@@ -68,8 +71,8 @@ var harmless = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) override(o Overrides) error {
 	switch {
-	case o.Pages < 0:
-		return fmt.Errorf("--pages must be positive, got %d", o.Pages)
+	case o.Pages < 0 || o.Pages > maxPages:
+		return fmt.Errorf("--pages must be from 1 to %d, got %d", maxPages, o.Pages)
 	case o.Pages > 0 && (s.Pages == 0 || s.Verb == VerbTrendingFormats):
 		return fmt.Errorf("--pages does not apply to %s", s.Verb)
 	case o.Pages > 0:

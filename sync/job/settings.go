@@ -387,6 +387,17 @@ func (b *builder) resolve(path string) string {
 	return filepath.Join(b.cfg.Dir, path)
 }
 
+// MaxCredits is the maximum of an amount of credits, in the file and on command lines.
+const MaxCredits outlier.Credits = 1_000_000_000 // as in the schema, which checks those of the file
+
+// CheckCredits refuses an amount that no cap may have, in words that follow the name of a flag.
+func CheckCredits(n int64) error {
+	if n < 1 || n > int64(MaxCredits) {
+		return fmt.Errorf("must be from 1 to %d, got %d", MaxCredits, n)
+	}
+	return nil
+}
+
 // credits returns an amount, or nil if n has none.
 func credits(n *yamltree.Node) *outlier.Credits {
 	if !n.Has(yamltree.Whole) {

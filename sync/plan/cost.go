@@ -202,10 +202,13 @@ func fit(items []item, room outlier.Credits) (c Cost, pages int) {
 // ifLost returns what items cost if each page is requested as often as a run retries.
 func ifLost(items []item) (sum outlier.Credits) {
 	for _, one := range items {
-		sum += one.start + outlier.Credits(one.pages)*one.price*Attempts
+		sum = min(sum+one.start+outlier.Credits(one.pages)*one.price*Attempts, beyondCaps)
 	}
 	return sum
 }
+
+// beyondCaps is more than any cap allows. Worst cases are not counted beyond it, so that their sums do not overflow.
+const beyondCaps = 1000 * job.MaxCredits
 
 // PollPause returns how long to wait before a scan is polled again: twice as long each time,
 // within the bounds of the job.

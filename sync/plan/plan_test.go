@@ -209,3 +209,11 @@ func anyCopy(f *Facts) *Facts {
 	copied.Work.Asks = slices.Clone(f.Work.Asks)
 	return &copied
 }
+
+// TestWorstCaseDoesNotOverflow with the largest numbers that a job file may have.
+func TestWorstCaseDoesNotOverflow(t *testing.T) {
+	all := item{start: job.MaxCredits, price: job.MaxCredits, pages: job.AllPages}
+	if got := ifLost([]item{all, all, all}); got != beyondCaps {
+		t.Errorf("three searches for all pages cost %d credits, want %d", got, beyondCaps)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -105,6 +106,9 @@ func (Adjust) path() string { return "/budget/adjust" }
 func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	if c.Credits == 0 || c.Why == "" {
 		return Nothing{}, mistake("adjust the budget by %d credits: an amount and a reason are needed", c.Credits)
+	}
+	if err := job.CheckCredits(max(int64(c.Credits), -int64(c.Credits))); err != nil {
+		return Nothing{}, mistake("adjust the budget by %d credits: the amount %v", c.Credits, err)
 	}
 	return Nothing{}, e.Store.Ledger.Adjust(c.Credits, c.Why)
 }

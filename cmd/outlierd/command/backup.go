@@ -115,7 +115,7 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 }
 
 func restoreCommand(o *options) *cobra.Command {
-	var spent int
+	var spent int64
 	c := &cobra.Command{
 		Use:   "restore FOLDER|ADDRESS --spent N",
 		Short: "Restore the state from a backup",
@@ -134,13 +134,13 @@ erased after it was made: erase it again.`,
 			if !c.Flags().Changed("spent") {
 				return o.unknownSpent(c.Context(), args[0])
 			}
-			if spent < 0 {
-				return usageError{fmt.Errorf("--spent must not be negative, got %d", spent)}
+			if err := job.CheckCredits(spent); err != nil && spent != 0 {
+				return usageError{fmt.Errorf("--spent must be 0, or %w", err)}
 			}
 			return o.restore(c.Context(), args[0], outlier.Credits(spent))
 		},
 	}
-	c.Flags().IntVar(&spent, "spent", 0, "credits that were spent after the backup was made")
+	c.Flags().Int64Var(&spent, "spent", 0, "credits that were spent after the backup was made")
 	return c
 }
 

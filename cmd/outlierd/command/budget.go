@@ -318,6 +318,9 @@ func signed(text string) (outlier.Credits, error) {
 		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, "+
 			"or -N for credits that were bought", text)
 	}
+	if err := job.CheckCredits(max(n, -n)); err != nil {
+		return 0, fmt.Errorf("%s: the amount %w", text, err)
+	}
 	return outlier.Credits(n), nil
 }
 

@@ -175,8 +175,8 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	change := &job.Overrides{
 		Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor,
 	}
-	if c.Flags().Changed("pages") && f.pages < 1 {
-		return nil, usageError{fmt.Errorf("--pages must be positive, got %d", f.pages)}
+	if c.Flags().Changed("pages") && f.pages == 0 {
+		return nil, usageError{errors.New("--pages must be at least 1, got 0")}
 	}
 	if c.Flags().Changed("since") {
 		since, err := job.ParseDuration(f.since)
