@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -59,6 +60,11 @@ func (r *run) queueEnrichment(ctx context.Context) error {
 	}, r.countSkipped(r.plan.Enrich))
 	if err != nil {
 		return fmt.Errorf("queue data calls about the hits of run %s: %w", r.row.ID, err)
+	}
+	if r.byHand {
+		if err := r.engine.Store.Queue.RetryNow(r.row.Job); err != nil {
+			return err
+		}
 	}
 	followUps := r.followUps()
 	if len(followUps) > 0 {
@@ -131,6 +137,7 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 			task := queue.Task{
 				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
 				Value: e.Value - float64(rank)/1e6, MaxAge: time.Since(since),
+				Once: strings.HasPrefix(r.row.Job, job.OnceMark),
 			}
 			rank++
 			switch e.Op {

@@ -30,6 +30,7 @@ type run struct {
 	caps  func(time.Time) []ledger.Cap
 
 	useReserve bool // as in [Order]
+	byHand     bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
 	searched      bool                  // all pages are bought, and the data calls about the hits are queued
 	capPrice      outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
@@ -77,7 +78,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missingBefore: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, view: &progressView{},
-		useReserve: o.UseReserve,
+		useReserve: o.UseReserve, byHand: o.Trigger == Manual,
 	}
 	w.requests[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
 	if row.Rows == nil {
@@ -362,8 +363,8 @@ func (r *run) unreadable() error {
 		}
 	}
 	if unread > 0 {
-		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps the pages as they came",
-			unread, hits))
+		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps the pages as they came, "+
+			"and --again buys them once more", unread, hits))
 	}
 	return errors.Join(all...)
 }

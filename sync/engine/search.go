@@ -241,6 +241,9 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 		next.Began = earlier(known.SentAt, r.engine.Store.Ledger.ServiceTime())
 	}
 	page, err := r.read(step, known.Body)
+	if r.byHand && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {
+		return false, nil // nothing of it could be stored
+	}
 	if err != nil { // it was unreadable when it arrived, too
 		next.Stop = runs.StopUnreadable
 		if err := r.saveStep(next); err != nil {

@@ -30,7 +30,8 @@ func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, e
 	}
 	learned = store.Instant(at)
 	if missing != 0 {
-		return learned, tx.Now().Before(store.Instant(retry)), nil
+		known := tx.Now().Before(store.Instant(retry))
+		return learned, known && (!task.Once || tx.Now().Before(learned.Add(task.MaxAge))), nil
 	}
 	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
 	fresh = unmoved || tx.Now().Before(learned.Add(task.MaxAge))

@@ -56,6 +56,9 @@ type Task struct {
 	// unknown or does not apply.
 	Mark *int64
 
+	// Once is set for a one-off request: an entity that was found missing is requested again after MaxAge.
+	Once bool
+
 	Others []string // other jobs that want it; set for queued tasks
 
 	Attempts  int       // failed attempts
@@ -357,6 +360,23 @@ func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Tim
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), string(task.Op), task.Entity)
 	if err != nil {
 		return fmt.Errorf("note the failure of %s: %w", task, err)
+	}
+	return nil
+}
+
+// RetryNow ends the back-off of the tasks that a job wants.
+func (q *Queue) RetryNow(job string) error {
+	err := q.db.Update(func(tx *store.Tx) error {
+		for _, of := range []string{`job = ?`,
+			`(op, entity) IN (SELECT op, entity FROM queue_others WHERE job = ? AND not_before > 0)`} {
+			if _, err := tx.Exec(`UPDATE queue SET not_before = 0 WHERE not_before > 0 AND `+of, job); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end the back-off of the calls of job %s: %w", job, err)
 	}
 	return nil
 }

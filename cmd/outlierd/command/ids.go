@@ -47,8 +47,8 @@ type dataCommand struct {
 }
 
 const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
-details for 1 day, transcripts permanently. --max-age requests older ones again. No credits
-are spent. An id that begins with - comes after --.`
+details for 1 day, transcripts permanently. --max-age requests older ones again, and what
+the service did not have. No credits are spent. An id that begins with - comes after --.`
 
 func (d *dataCommand) command(o *options) *cobra.Command {
 	var age string
@@ -143,8 +143,8 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s)\n", operation,
-				term.Plain(term.Raw(id)), term.Raw(second(at)))
+			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+
+				"or now with --max-age 1m\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
 	})
 }

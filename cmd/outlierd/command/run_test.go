@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
@@ -280,4 +284,39 @@ func TestSearchWithoutHitsSaysWhatToLoosen(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// TestWhatIsAskedForByHandIsAskedForNow: neither the back-off of a failed call nor an unreadable page in the journal
+// holds back what a person asks for again.
+func TestWhatIsAskedForByHandIsAskedForNow(t *testing.T) {
+	var broken atomic.Bool
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"unlike": "an answer"}`)
+			return
+		}
+		service.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	p := &person{T: t, dir: t.TempDir()}
+	t.Setenv("OUTLIERD_KEY", "demo")
+	p.env = os.LookupEnv
+	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
+		jobs: {tea: {search: {query: tea}, enrich: {transcript: {top: 1}}}}}`)
+	p.must("search", "moka pot")
+	id := p.ask("select video_id from outliers limit 1")
+
+	broken.Store(true)
+	out, _, code := p.do(p.Context(), "transcript", id)
+	_, stderr, _ := p.do(p.Context(), "transcript", id)
+	if code != exitPartial || out != "" && !strings.Contains(out, "(0 rows)") {
+		t.Errorf("exit code %d, printed %q", code, out)
+	}
+	contains(t, stderr, "1 request ", "the same command tries again now")
+	p.refused(exitFailed, "run")
+	broken.Store(false)
+	contains(t, p.must("transcript", id), "seconds", "text")
+	contains(t, p.must("run"), "40 hits on 1 page, ", "2 credits spent")
 }

@@ -24,6 +24,7 @@ type outcome struct {
 	row     *runs.Run
 	since   time.Time             // when it was started or continued
 	queued  int                   // data calls left
+	retry   time.Time             // when a schedule tries the first of those that failed again; zero if none did
 	unknown outlier.Credits       // part of the row's credits, whose outcome is unknown
 	fresh   map[time.Duration]int // skipped data calls; see [engine.Progress]
 	ends    []engine.Ending       // of its searches
@@ -65,6 +66,9 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	}
 	var err error
 	if end.queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
+		return err
+	}
+	if end.retry, err = p.Engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
 	if end.ends, err = p.Engine.Endings(row); err != nil {
@@ -149,7 +153,7 @@ func (o *options) report(config *job.Config, end outcome) {
 	if !endedEmpty(row) {
 		columns, _ := o.screen()
 		for _, facts := range [][]string{
-			found(row, end.unknown, len(end.ends) > 0), undone(row, end.queued), spared(end.ends), skipped(end.fresh),
+			found(row, end.unknown, len(end.ends) > 0), append(undone(row, end.queued), retries(&end, config.Timezone)...), spared(end.ends), skipped(end.fresh),
 			tableCounts(row.Rows, end.distinct),
 		} {
 			if len(facts) > 0 {
@@ -217,6 +221,18 @@ func undone(row *runs.Run, queued int) []string {
 		facts = append(facts, term.Count(queued, "call")+" left for the next run")
 	}
 	return facts
+}
+
+// retries describes when calls that failed are tried again.
+func retries(end *outcome, zone *time.Location) []string {
+	if end.retry.IsZero() {
+		return nil
+	}
+	again := end.retry.In(zone).Format("15:04 MST")
+	if isOnce(end.row.Job) {
+		return []string{"the same command tries again now, and schedules from " + again}
+	}
+	return []string{fmt.Sprintf("'outlierd run %s' tries again now, and its schedule from %s", end.row.Job, again)}
 }
 
 // skipped counts the skipped data calls, by the maximum age of an answer.
