@@ -29,11 +29,17 @@ it. An existing job file is not changed.`,
 			if err := os.WriteFile(schema, job.Schema(), 0o644); err != nil {
 				return err
 			}
+			run := "with the simulator: no key, no network"
+			if config, err := o.load(); err != nil { // what it takes from the environment
+				run = "once 'outlierd lint' finds no mistake"
+			} else if url := config.Service.URL; !config.Service.Simulated() {
+				run = "at " + url + ", for credits: --dry-run prints the price"
+			}
 			return o.done(map[string]any{"wrote": []string{o.config, schema}}, `wrote %s and %s
   outlierd lint            check it
-  outlierd run             run it now (with the simulator: no key, no network)
+  outlierd run             run it now (%s)
   outlierd up              run it on its schedule
-`, o.config, schema)
+`, o.config, schema, run)
 		},
 	}
 }
