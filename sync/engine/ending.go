@@ -154,25 +154,47 @@ func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error)
 func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, error) {
 	known := map[int]int{}
 	for i := range steps {
-		left := untaken(&stored, &steps[i])
-		for step := steps[i]; left > 0 && stored.ReuseFor > 0; left-- {
-			at, err := e.place(steps, &step)
-			if err != nil {
-				return nil, err
-			}
-			request, err := step.Query.Page(at.from, e.Config.Service.Prices)
-			if err != nil {
-				return nil, err
-			}
-			answer, err := e.known(request, stored.ReuseFor)
-			if err != nil {
-				return nil, err
-			}
-			if answer != nil {
-				known[step.Ordinal]++
-			}
-			step.Next, step.Seen = step.Next+1, step.Seen+outlier.MaxSize
+		pages, err := e.pagesKnown(&stored, steps, &steps[i], untaken(&stored, &steps[i]))
+		if err != nil {
+			return nil, err
 		}
+		known[steps[i].Ordinal] = pages
+	}
+	return known, nil
+}
+
+// InJournal returns how many of the pages that a plan asks for are in the journal, so that they cost nothing.
+func (e *Engine) InJournal(p *plan.Plan) (pages int, err error) {
+	steps, stored := facts.StepsOf(p), p.Stored
+	for i := range steps {
+		if steps[i].Stop != "" || steps[i].Query.Op() == outlier.OpStartScan {
+			continue
+		}
+		steps[i].Next = p.Steps[i].Next
+		known, err := e.pagesKnown(&stored, steps, &steps[i], stored.LimitOf(steps[i].Ordinal, "")-steps[i].Next)
+		if err != nil {
+			return 0, err
+		}
+		pages += known
+	}
+	return pages, nil
+}
+
+// pagesKnown returns how many of the next pages of a search, up to most, are in the journal.
+func (e *Engine) pagesKnown(stored *plan.Stored, steps []runs.Step, of *runs.Step, most int) (known int, err error) {
+	for step := *of; known < most && stored.ReuseFor > 0; known++ {
+		at, err := e.place(steps, &step)
+		if err != nil {
+			return 0, err
+		}
+		request, err := step.Query.Page(at.from, e.Config.Service.Prices)
+		if err != nil {
+			return 0, err
+		}
+		if answer, err := e.known(request, stored.ReuseFor); answer == nil || err != nil {
+			return known, err
+		}
+		step.Next, step.Seen = step.Next+1, step.Seen+outlier.MaxSize
 	}
 	return known, nil
 }

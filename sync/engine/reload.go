@@ -83,6 +83,7 @@ func (s *scheduler) rename() {
 		own := r.own
 		if spec := s.engine.Config.Job(r.row.Job); spec != nil && !r.row.Overridden {
 			own = spec.Budget
+			own.MaxCredits = r.own.MaxCredits
 		}
 		r.setCaps(own)
 		r.updated()

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -29,7 +30,11 @@ func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(ti
 			}
 		}
 		add(ledger.ScopeRun, run.ID, new(f.CapFor(own)), 0)
-		add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), own.PerMonth, 0)
+		month := own.PerMonth
+		if strings.HasPrefix(run.Job, ledger.ByHand) {
+			month = budget.ByHand
+		}
+		add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), month, 0)
 		add(ledger.ScopeDay, ledger.Day(now, zone), budget.PerDay, 0)
 		add(ledger.ScopeMonth, cycle, budget.PerMonth, reserve)
 		return caps

@@ -21,7 +21,7 @@ type Budget struct {
 type CapBalance struct {
 	Scope  ledger.Scope     `json:"scope"`
 	Period string           `json:"period"`
-	Job    string           `json:"job,omitempty"`
+	Job    string           `json:"job,omitempty"`     // [ledger.ByHand] for one-off requests
 	Max    *outlier.Credits `json:"max"`               // nil for no cap; includes the reserve
 	Left   *outlier.Credits `json:"left"`              // of Max, for runs that do not use the reserve
 	Held   outlier.Credits  `json:"held"`              // all that counts; credits bought in addition raise Max
@@ -60,20 +60,21 @@ func (r *Reader) addCaps(b *Budget, cycle, day string) error {
 	if err := r.addShared(&b.Caps, cycle, day); err != nil {
 		return err
 	}
-	for i := range r.Facts.Config.Jobs {
-		spec := &r.Facts.Config.Jobs[i]
-		period := ledger.JobCycle(spec.Name, cycle)
-		c, err := r.capBalance(CapBalance{
-			Scope: ledger.ScopeJobMonth, Period: period, Job: spec.Name, Max: spec.Budget.PerMonth,
-		})
-		if err != nil {
-			return err
-		}
+	add := func(job string, most *outlier.Credits) error {
+		period := ledger.JobCycle(job, cycle)
+		c, err := r.capBalance(CapBalance{Scope: ledger.ScopeJobMonth, Period: period, Job: job, Max: most})
 		if c.Max != nil || c.Balance != (ledger.Balance{}) {
 			b.Caps = append(b.Caps, c)
 		}
+		return err
 	}
-	return nil
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		if err := add(spec.Name, spec.Budget.PerMonth); err != nil {
+			return err
+		}
+	}
+	return add(ledger.ByHand, r.Facts.Config.Budget.ByHand)
 }
 
 // addShared adds the billing cycle and the day, which all jobs share.

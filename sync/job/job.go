@@ -115,6 +115,7 @@ type Budget struct {
 	Reserve  *outlier.Credits // part of PerMonth that only `run --use-reserve` may spend
 	Renews   int              // day of the month on which a cycle begins, 1 to 31
 	Pace     string           // PaceEven, or "" for first come, first served
+	ByHand   *outlier.Credits // of PerMonth for one-off requests, which no job buys
 
 	ConfirmOver *outlier.Credits // ask before a run that may cost more
 }

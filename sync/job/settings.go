@@ -183,6 +183,8 @@ func (b *builder) budget(n *yamltree.Node) {
 	caps.PerDay = credits(n.Get("per_day"))
 	caps.Reserve = credits(n.Get("reserve"))
 	caps.ConfirmOver = credits(n.Get("confirm_over"))
+	caps.ByHand = credits(n.Get("by_hand"))
+	atMost(n.Get("by_hand"), caps.PerMonth, "per_month")
 	caps.Pace = n.Get("pace").TextOr("")
 	caps.Renews = 1
 	if day, found := strings.CutPrefix(n.Get("renews").TextOr(""), "on day "); found {

@@ -132,6 +132,9 @@ func (s Scan) Price(prices outlier.Prices, most int) (start, reading outlier.Cre
 type JobBudget struct {
 	PerRun, PerMonth *outlier.Credits
 	MaxRequests      int // per run, including free ones; 0 for no cap
+
+	// MaxCredits is a cap that a person sets for one run, beside PerRun.
+	MaxCredits *outlier.Credits `json:"-"`
 }
 
 // Enrich is one kind of free data to fetch, for the hits of a run or for the ids of a job of channels or

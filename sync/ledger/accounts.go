@@ -4,14 +4,22 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"outlierd/sync/store"
 )
 
+// ByHand begins the names of one-off requests, which no job buys. Together they have one account of this name, so
+// that one cap applies to all of them.
+const ByHand = "once:"
+
 // account returns the account of a job: the name that the job had when it was first seen. A renamed
 // job does not get a fresh budget.
 func account(tx *store.Tx, job string) (string, error) {
+	if strings.HasPrefix(job, ByHand) {
+		return ByHand, nil
+	}
 	account := job
 	err := tx.Row(`SELECT account FROM jobs WHERE job = ?`, job).Scan(&account)
 	if errors.Is(err, sql.ErrNoRows) {

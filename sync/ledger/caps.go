@@ -14,7 +14,7 @@ type Scope string
 // The scopes. Each has periods of its own; see [Periods].
 const (
 	ScopeRun      Scope = "run"       // one run
-	ScopeJobMonth Scope = "job_month" // one job in one billing cycle
+	ScopeJobMonth Scope = "job_month" // one job, or what no job buys, in one billing cycle
 	ScopeDay      Scope = "day"       // all jobs on one day
 	ScopeMonth    Scope = "month"     // all jobs in one billing cycle
 )
@@ -90,6 +90,10 @@ func (c Cap) String() string {
 	case ScopeRun:
 		return "the run's cap (budget.per_run of its job, or --max-credits)"
 	case ScopeJobMonth:
+		job, cycle := CutJobCycle(c.Period)
+		if strings.HasPrefix(job, ByHand) {
+			return fmt.Sprintf("the cap of one-off requests for the billing cycle from %s (budget.by_hand)", cycle)
+		}
 		return fmt.Sprintf("the job's cap for the billing cycle %s (budget.per_month of the job)", c.Period)
 	case ScopeDay:
 		return fmt.Sprintf("the cap for the day %s (budget.per_day)", c.Period)

@@ -166,6 +166,9 @@ func joins(steps []Step, live map[int]string) map[int]string {
 // Bound sets the maximum that the run may cost.
 func (p *Plan) Bound(own job.JobBudget) {
 	p.Stored.Most = ifLost(p.items())
+	if own.MaxCredits != nil {
+		p.Stored.Most = min(p.Stored.Most, *own.MaxCredits)
+	}
 	p.Stored.Cap = p.Stored.Most
 	if own.PerRun != nil {
 		p.Stored.Cap = min(p.Stored.Cap, *own.PerRun)

@@ -195,14 +195,17 @@ func (f *Stored) BuyRest(flags string) {
 }
 
 // CapFor returns the maximum that the run may hold, in credits: its worst case, or the job's
-// per_run if that is less. A per_run that was changed since the run began applies at once.
+// per_run if that is less. A per_run that was changed since the run began applies at once. A person may have set
+// less for this run.
 func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	most := f.Cap
 	if own.PerRun != nil {
 		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // earlier versions did not record Most
 	}
-	if f.Share != nil {
-		most = min(most, *f.Share)
+	for _, cap := range []*outlier.Credits{f.Share, own.MaxCredits} {
+		if cap != nil {
+			most = min(most, *cap)
+		}
 	}
 	return most
 }

@@ -23,6 +23,8 @@ type Order struct {
 	Rest       string `json:"rest,omitempty"`      // the run whose rest to buy
 	Afresh     bool   `json:"afresh,omitempty"`    // do not continue an unfinished run
 	UseReserve bool   `json:"use_reserve,omitempty"`
+
+	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // cap of the run, beside that of its job
 }
 
 // check returns an error for an order that no command sends.

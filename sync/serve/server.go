@@ -355,13 +355,14 @@ func (s *Server) resolve(o *Order) (engine.Order, error) {
 	e := s.engine
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
 	if o.Rest != "" {
-		return asked, s.rest(o.Rest, &asked)
+		return asked, s.rest(o, &asked)
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
 	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.differs(o, asked.Spec), err)
 	}
+	asked.Spec.Budget.MaxCredits = o.MaxCredits
 	if o.Continues != "" {
 		asked.Old, err = s.unfinished(&asked, o.Continues)
 	}
@@ -409,8 +410,8 @@ func (s *Server) remedy() string {
 }
 
 // rest resolves an order for the rest of a run.
-func (s *Server) rest(id string, asked *engine.Order) error {
-	row, err := recorded(s.engine, id)
+func (s *Server) rest(o *Order, asked *engine.Order) error {
+	row, err := recorded(s.engine, o.Rest)
 	if err != nil {
 		return err
 	}
@@ -419,6 +420,7 @@ func (s *Server) rest(id string, asked *engine.Order) error {
 		return fmt.Errorf("%w: %s has read %s, which has no job %s",
 			ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 	}
+	spec.Budget.MaxCredits = o.MaxCredits
 	asked.Spec = spec
 	asked.Rest, err = s.engine.Rest(spec, row)
 	return err

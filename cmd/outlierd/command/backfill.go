@@ -14,8 +14,7 @@ import (
 
 func backfillCommand(o *options) *cobra.Command {
 	var from, to, each string
-	var most int64
-	var noEnrich, yes bool
+	var noEnrich bool
 	c := &cobra.Command{
 		Use:   "backfill JOB",
 		Short: "Search older publication dates of a job, newest first",
@@ -51,7 +50,7 @@ the same command spends up to as much again on what is left.`,
 					return usageError{err}
 				}
 			}
-			if spec, err = spec.Backfill(from, to, each, outlier.Credits(most)); err != nil {
+			if spec, err = spec.Backfill(from, to, each, outlier.Credits(o.spending.most)); err != nil {
 				return usageError{err}
 			}
 			err = o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
@@ -70,8 +69,7 @@ the same command spends up to as much again on what is left.`,
 					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
-				todo := []jobRun{{DueRun: engine.DueRun{Spec: &spec, Trigger: engine.Manual}}}
-				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
+				return []jobRun{{DueRun: engine.DueRun{Spec: &spec, Trigger: engine.Manual}}}, nil
 			})
 			if exitCode(c.Context(), err) == exitBudget {
 				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n",
@@ -83,9 +81,9 @@ the same command spends up to as much again on what is left.`,
 	flags := c.Flags()
 	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
 	flags.StringVar(&to, "to", "", "the last publication date; required")
-	flags.Int64Var(&most, "max-credits", 0, "the maximum of credits to spend; required")
+	flags.Int64Var(&o.spending.most, "max-credits", 0, "spend at most `N` credits; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
-	flags.BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	o.spending.add(c)
 	return c
 }

@@ -27,8 +27,7 @@ func budgetCommand(o *options) *cobra.Command {
 		Use:   "budget",
 		Short: "Show credits spent and left, and what blocks calls",
 		Long: `Show the budget of the billing cycle, of today, and of each job that has a cap of its own
-or has spent credits. One-off requests such as 'outlierd search' have one row per command,
-"by hand".
+or has spent credits. One-off requests such as 'outlierd search' share the row "by hand".
 
   spent     answers that arrived
   unknown   answers that were lost; they count, since the service may have charged them
@@ -36,8 +35,9 @@ or has spent credits. One-off requests such as 'outlierd search' have one row pe
   scans     reserved for reading the results of scans
   adjusted  recorded with 'outlierd budget adjust'
 
-It works while another instance is running. The table ops.credits has every row. There, and
-with -o json and csv, the job of a one-off request is called once:search and the like.`,
+It works while another instance is running. The table ops.credits has every row. There the
+job of a one-off request is called once:search and the like; -o json and csv call all of
+them once:.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
 	}
@@ -100,7 +100,7 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	}
 	cycle := b.Caps[0].Period // the first one is that of the cycle
 	for _, name := range names {
-		if p.Engine.Config.Job(name) != nil {
+		if p.Engine.Config.Job(name) != nil || isOnce(name) {
 			continue
 		}
 		c := forecast.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
@@ -187,7 +187,7 @@ func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 func over(c *forecast.CapBalance) string {
 	switch {
 	case isOnce(c.Job):
-		return "by hand: " + shown(c.Job)
+		return "by hand"
 	case c.Job != "":
 		return "job " + c.Job
 	case c.Scope == ledger.ScopeDay:

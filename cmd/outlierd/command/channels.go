@@ -22,7 +22,6 @@ func channelsCommand(o *options) *cobra.Command {
 
 func channelsResolveCommand(o *options) *cobra.Command {
 	var column string
-	var dryRun, yes bool
 	c := &cobra.Command{
 		Use: "resolve FILE", Short: "Replace handles and videos in a file by channel ids",
 		Long: `Replace the handles, videos and addresses in a file of channels by channel ids. Ids come
@@ -44,21 +43,25 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 			if err != nil {
 				return usageError{err}
 			}
-			return o.with(c.Context(), config, func(p *program) error {
-				return o.resolveChannels(c.Context(), p, list, dryRun, yes)
+			which := func(p *program) ([]jobRun, error) {
+				if err := o.printChannelsPrice(c.Context(), p, list); err != nil || !o.spending.dryRun {
+					return nil, err
+				}
+				return nil, idle("")
+			}
+			return o.spend(c.Context(), config, which, func(p *program, _ []jobRun) error {
+				return o.resolveChannels(c.Context(), p, list)
 			})
 		},
 	}
 	c.Flags().StringVar(&column, "column", "", "the column with the channels, if the file is a table")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only print the price")
-	c.Flags().BoolVar(&yes, "yes", false, "search without confirmation")
+	o.spending.add(c)
 	return c
 }
 
-// resolveChannels finds the ids of the channels in a list and writes them into its file.
-func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList, dryRun, yes bool) error {
-	find := func(sql, column string) ([]string, error) { return p.Engine.IDs(ctx, sql, column) }
-	known, err := job.IdentifyChannels(list.Names, find)
+// printChannelsPrice prints what it costs at most to find the ids of the channels in a list.
+func (o *options) printChannelsPrice(ctx context.Context, p *program, list *job.ChannelList) error {
+	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))
 	if err != nil {
 		return err
 	}
@@ -67,13 +70,19 @@ func (o *options) resolveChannels(ctx context.Context, p *program, list *job.Cha
 	fmt.Fprintf(o.world.err, "%s: %d known, %d to look up as videos for free, %d to search for; at most %s\n",
 		term.Count(len(known), "channel"), len(known)-len(unknown), len(unknown)-handles, handles,
 		term.Count(price, "credit"))
-	if dryRun {
-		return nil
+	return nil
+}
+
+// resolveChannels finds the ids of the channels in a list and writes them into its file.
+func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList) error {
+	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))
+	if err != nil {
+		return err
 	}
 	var failed error
-	if len(unknown) > 0 {
-		failed = o.findChannels(ctx, p, unknown, yes)
-		if known, err = job.IdentifyChannels(list.Names, find); err != nil {
+	if unknown, _ := unidentified(known); len(unknown) > 0 {
+		failed = o.findChannels(ctx, p, unknown)
+		if known, err = job.IdentifyChannels(list.Names, p.idsOf(ctx)); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
@@ -81,7 +90,7 @@ func (o *options) resolveChannels(ctx context.Context, p *program, list *job.Cha
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	unknown, _ = unidentified(known)
+	unknown, _ := unidentified(known)
 	err = o.done(map[string]any{"changed": changed, "unknown": unknown}, "%s replaced by ids\n",
 		term.Count(changed, "line"))
 	if err != nil || len(unknown) == 0 {
@@ -105,4 +114,9 @@ func unidentified(known map[string]string) (unknown []string, handles int) {
 	}
 	slices.Sort(unknown)
 	return unknown, handles
+}
+
+// idsOf returns the function that runs the SQL of a list over the published tables.
+func (p *program) idsOf(ctx context.Context) func(sql, column string) ([]string, error) {
+	return func(sql, column string) ([]string, error) { return p.Engine.IDs(ctx, sql, column) }
 }

@@ -20,6 +20,7 @@ type options struct {
 	output    string
 	logLevel  string
 	logFormat string
+	spending  *spending
 	wide      bool            // print every column of a table, and all of its text
 	zone      *time.Location  // of the job file, once it is read; nil before
 	printed   *countingWriter // standard output if it is for a program; else nil
@@ -31,7 +32,7 @@ type options struct {
 // newCommand returns the root command.
 func newCommand(o *options) *cobra.Command {
 	w := o.world
-	o.block = term.NewBlock(w.out, o.screen)
+	o.block, o.spending = term.NewBlock(w.out, o.screen), &spending{}
 	root := &cobra.Command{
 		Use:   "outlierd",
 		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",

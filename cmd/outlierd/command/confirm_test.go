@@ -52,28 +52,29 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		todo   []jobRun
-		yes    bool
+		most   int64 // --max-credits
 		answer string
 		asked  string // part of the question; "" if there is none
 		goes   bool
 	}{
-		{"a cheap one", by(engine.Manual, false, "cheap"), false, "", "", true},
-		{"a dear one", by(engine.Manual, false, "dear"), false, "y\n", "this run may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
-		{"in capitals", by(engine.Manual, false, "dear"), false, " YES \n", "dear up to 12", true},
-		{"a no", by(engine.Manual, false, "dear"), false, "n\n", "dear up to 12", false},
-		{"a return", by(engine.Manual, false, "dear"), false, "\n", "dear up to 12", false},
-		{"no answer at all", by(engine.Manual, false, "dear"), false, "", "dear up to 12", false},
-		{"the yes of the command line", by(engine.Manual, false, "dear"), true, "", "", true},
-		{"several", by(engine.Manual, false, "cheap", "dear", "next"), false, "y\n", "these runs may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
-		{"with what comes after", by(engine.Manual, true, "cheap"), false, "y\n", ": next up to 14, last up to 16.", true},
-		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), false, "", "", true},
-		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), false, "", "", true},
-		{"after a scheduled run", by(engine.After, true, "dear"), false, "", "", true},
+		{"a cheap one", by(engine.Manual, false, "cheap"), 0, "", "", true},
+		{"a dear one", by(engine.Manual, false, "dear"), 0, "y\n", "this run may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
+		{"in capitals", by(engine.Manual, false, "dear"), 0, " YES \n", "dear up to 12", true},
+		{"a no", by(engine.Manual, false, "dear"), 0, "n\n", "dear up to 12", false},
+		{"a return", by(engine.Manual, false, "dear"), 0, "\n", "dear up to 12", false},
+		{"no answer at all", by(engine.Manual, false, "dear"), 0, "", "dear up to 12", false},
+		{"within less", by(engine.Manual, false, "dear"), 11, "y\n", "dear up to 11. ", true},
+		{"within the limit", by(engine.Manual, false, "dear"), 10, "", "", true},
+		{"several", by(engine.Manual, false, "cheap", "dear", "next"), 0, "y\n", "these runs may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
+		{"with what comes after", by(engine.Manual, true, "cheap"), 0, "y\n", ": next up to 14, last up to 16.", true},
+		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), 0, "", "", true},
+		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), 0, "", "", true},
+		{"after a scheduled run", by(engine.After, true, "dear"), 0, "", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
-				return approve(t.Context(), r, test.todo, test.yes, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
+				return approve(t.Context(), r, test.todo, test.most, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
 				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
@@ -86,19 +87,17 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 }
 
 // TestLargeRunsNeedConfirmationByDefault: without budget.confirm_over, above a tenth of the month and
-// never below 20 credits. Without a terminal, nothing is asked.
+// never below 20 credits. Without a terminal they are refused as a usage error, with the price and the remedy.
 func TestLargeRunsNeedConfirmationByDefault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		month, pages string
-		yes          bool
 		asked        string
 	}{
-		{"100", "2", false, ""}, // 4 credits, 18 if answers are lost
-		{"100", "3", false, "may cost more than 20 credits (a tenth of the month; set budget.confirm_over to change it): coffee up to 24."},
-		{"3000", "30", false, ""},
-		{"3000", "500", false, "may cost more than 300 credits"},
-		{"3000", "500", true, ""},
+		{"100", "2", ""}, // 4 credits, 18 if answers are lost
+		{"100", "3", "may cost more than 20 credits (a tenth of the month; set budget.confirm_over to change it): coffee up to 24"},
+		{"3000", "30", ""},
+		{"3000", "500", "may cost more than 300 credits"},
 	} {
 		config, err := job.Parse("/jobs.yaml", fmt.Appendf(nil, `
 version: 1
@@ -112,32 +111,18 @@ jobs:
 		}
 		err = withoutState(t.Context(), config, func(r *forecast.Reader) error {
 			var out bytes.Buffer
-			err := approve(t.Context(), r, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
+			err := approve(t.Context(), r, byHand(config.Jobs), 0, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
 				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q",
 					test.pages, test.month, asked, err, test.asked)
 			}
-			return approve(t.Context(), r, byHand(config.Jobs), false, nil)
+			return approve(t.Context(), r, byHand(config.Jobs), 0, nil)
 		})
-		if err != nil {
-			t.Errorf("without a terminal: %v", err)
+		switch {
+		case test.asked == "" && err == nil:
+		case exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), test.asked) || !strings.Contains(err.Error(), "--yes"):
+			t.Errorf("without a terminal: error %v, want exit code 2, %q and the remedy", err, test.asked)
 		}
-	}
-}
-
-// TestNoTerminalMeansNoConfirmation: a command that needs one is refused as a usage error, with the
-// remedy.
-func TestNoTerminalMeansNoConfirmation(t *testing.T) {
-	t.Parallel()
-	config := configOf(t, dearJobs)
-	todo := byHand(config.Jobs[1:2])
-	err := withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, false, nil) })
-	if exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--yes") {
-		t.Errorf("error %v, want exit code 2 and the remedy", err)
-	}
-	err = withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, true, nil) })
-	if err != nil {
-		t.Errorf("with --yes: %v", err)
 	}
 }
 

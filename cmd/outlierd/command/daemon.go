@@ -131,6 +131,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	if j.rest != nil {
 		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
 	}
+	asked.MaxCredits = j.DueRun.Spec.Budget.MaxCredits
 	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
 	if err := p.Engine.Store.Close(); err != nil {
 		return nil, err

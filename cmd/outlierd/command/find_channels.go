@@ -39,6 +39,7 @@ first, and print them. Several queries are one request over all of them.`,
 			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich, show)
 		},
 	}
+	o.spending.add(c)
 	pages.add(c, "channels", filtersOfChannels, orderOfChannels)
 	pages.addAgain(c)
 	enrich.add(c, "channel_videos, channel_shorts")

@@ -27,7 +27,6 @@ type pageFlags struct {
 	where []string
 	sort  string
 	again bool
-	yes   bool
 }
 
 // add adds the flags, with examples of filters and of a sort order. Without the latter there is no
@@ -36,7 +35,6 @@ func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
 	flags := c.Flags()
 	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
 	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
-	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	if sort != "" {
 		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
 	}
@@ -116,7 +114,7 @@ func (o *options) askOnce(
 	}
 	all := wishes{string(verb): what}
 	enrich.ask(all)
-	return o.once(ctx, request{verb: verb, job: all, again: pages.again, yes: pages.yes, show: show})
+	return o.once(ctx, request{verb: verb, job: all, again: pages.again, show: show})
 }
 
 const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"

@@ -43,7 +43,6 @@ type dataCommand struct {
 	fresh            string // the maximum age of stored answers that are printed; "" for any
 	parse            func(string) (string, error)
 	show             func() view
-	yes              bool // search for handles without confirmation
 }
 
 const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
@@ -68,7 +67,7 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 			ask := wishes{"id": ids, "fetch": d.fetch}
 			ask.set("refresh_after", cmp.Or(age, d.fresh))
 			return o.once(c.Context(), request{
-				verb: d.verb, job: wishes{string(d.verb): ask}, yes: d.yes, show: o.facts(c.Context(), d),
+				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.facts(c.Context(), d),
 			})
 		},
 	}
@@ -111,7 +110,7 @@ by id: the id for a handle comes from your tables, or from a search after confir
 	}
 	c := d.command(o)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
-	c.Flags().BoolVar(&d.yes, "yes", false, "search for unknown handles without confirmation")
+	o.spending.add(c) // for unknown handles
 	return c
 }
 

@@ -208,7 +208,7 @@ func (p *person) interruptScan(service *recorder, job string) {
 	service.mu.Lock()
 	service.stop = cancel
 	service.mu.Unlock()
-	if _, stderr, code := p.do(ctx, "run", job); code != exitInterrupted {
+	if _, stderr, code := p.do(ctx, "run", job, "--yes"); code != exitInterrupted {
 		p.Fatalf("job %s: exit code %d, want %d: %s", job, code, exitInterrupted, stderr)
 	}
 }

@@ -54,7 +54,6 @@ type request struct {
 	verb   job.Verb
 	job    wishes
 	again  bool                                 // buy pages again that were bought recently
-	yes    bool                                 // do not ask for confirmation of the price
 	before func(context.Context, showing) error // checks before the run; nil for no check
 	onward func(showing) (string, error)        // how to continue an interrupted request; nil or "": by repeating it
 	show   func(showing) (string, error)        // returns the query over the published file for the result
@@ -96,17 +95,21 @@ func (o *options) once(ctx context.Context, r request) error {
 		return err
 	}
 	aside := o.aside()
-	return aside.with(ctx, config, func(p *program) error {
-		s := showing{program: p, spec: spec}
-		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
-		if err := o.named(ctx, r, s); err != nil {
-			return err
+	if o.spending.dryRun {
+		aside = o // the prices are the result
+	}
+	s := showing{spec: spec}
+	which := func(p *program) ([]jobRun, error) {
+		s.program = p
+		todo := []jobRun{{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}}
+		if err := o.named(ctx, r, s); err != nil || r.before == nil || o.spending.dryRun {
+			return todo, err
 		}
-		if err := o.permitted(ctx, r, s, j); err != nil {
-			return err
-		}
+		return todo, r.before(ctx, s)
+	}
+	return aside.spend(ctx, config, which, func(p *program, todo []jobRun) error {
 		var failed error
-		if s.row, failed = aside.runJob(ctx, p, j); s.row == nil {
+		if s.row, failed = aside.runJob(ctx, p, todo[0]); s.row == nil {
 			if left, is := errors.AsType[*detachedError](failed); is {
 				left.once, left.again = true, retyped(o.world.args)
 			}
@@ -182,23 +185,6 @@ func retyped(args []string) string {
 	return term.Plain(line)
 }
 
-// permitted returns an error if a request cannot be performed or the user declines. It asks once:
-// before the start of a scan the request itself asks.
-func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun) error {
-	if r.verb == job.VerbScan {
-		if r.yes {
-			return nil
-		}
-		return r.before(ctx, s)
-	}
-	if r.before != nil {
-		if err := r.before(ctx, s); err != nil {
-			return err
-		}
-	}
-	return approve(ctx, s.program.forecasts(), []jobRun{j}, r.yes, o.asker())
-}
-
 // named finds the channels of a request whose ids the tables do not have.
 func (o *options) named(ctx context.Context, r request, s showing) error {
 	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
@@ -206,7 +192,12 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	if !ok {
 		return nil // the run reports other errors
 	}
-	if err := o.findChannels(ctx, s.program, unknown.Channels, r.yes); err != nil {
+	if o.spending.dryRun {
+		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		return idle(fmt.Sprintf("your tables do not have the channel id of %s; to find it costs at most %s",
+			strings.Join(unknown.Channels, ", "), term.Count(price*outlier.Credits(len(unknown.Channels)), "credit")))
+	}
+	if err := o.findChannels(ctx, s.program, unknown.Channels); err != nil {
 		return err
 	}
 	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
@@ -220,7 +211,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 
 // findChannels fills the tables with the ids of channels, the cheapest way first: the details of a video are
 // free and have the id of its channel. Handles are searched for, if the user confirms the price.
-func (o *options) findChannels(ctx context.Context, p *program, unknown []string, yes bool) error {
+func (o *options) findChannels(ctx context.Context, p *program, unknown []string) error {
 	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), o.aside()
 	ask := func(verb job.Verb, body wishes) error {
 		spec, err := (&request{verb: verb, job: wishes{string(verb): body}}).spec(p.Engine.Config)
@@ -236,9 +227,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 			return err
 		}
 	}
-	known, err := job.IdentifyChannels(unknown, func(sql, column string) ([]string, error) {
-		return p.Engine.IDs(ctx, sql, column)
-	})
+	known, err := job.IdentifyChannels(unknown, p.idsOf(ctx))
 	if err != nil {
 		return err
 	}
@@ -246,7 +235,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 	if len(handles) == 0 {
 		return nil
 	}
-	if !yes {
+	if !o.spending.yes {
 		price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
 		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(handles, ", "), term.Count(price*outlier.Credits(len(handles)), "credit"))

@@ -48,7 +48,7 @@ func (why idle) Error() string { return string(why) }
 // reporting performs runs and reports them: to people by summaries, and to programs by one row per run,
 // with the summaries on standard error.
 func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	if o.output == "table" {
+	if o.output == "table" || o.spending.dryRun {
 		return o.runJobs(ctx, config, which)
 	}
 	aside := o.aside()
@@ -69,15 +69,7 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 // runJobs performs runs and reports them. The worst status decides the exit code. A run that cannot
 // continue stops the others only if the reason is not specific to its job.
 func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	return o.with(ctx, config, func(p *program) error {
-		todo, err := which(p)
-		if why, ok := errors.AsType[idle](err); ok {
-			fmt.Fprintln(o.world.out, why)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return o.spend(ctx, config, which, func(p *program, todo []jobRun) error {
 		var errs []error
 		for len(todo) > 0 {
 			next := todo[0]
@@ -96,6 +88,11 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				}
 				todo = append(first, todo[1:]...)
 				continue
+			}
+			if o.spending.most > 0 && o.creditsLeft() == 0 {
+				fmt.Fprintf(o.world.err, "--max-credits %d is reached. To run what is left:\n  %s\n", o.spending.most,
+					o.continueCommand(todo))
+				return worst(append(errs, statusError{runs.PausedBudget}))
 			}
 			row, err := o.runJob(ctx, p, next)
 			if err != nil {
@@ -149,6 +146,9 @@ func (o *options) continueCommand(todo []jobRun) string {
 			return
 		}
 		values := []string{f.Value.String()}
+		if left := o.creditsLeft(); f.Name == "max-credits" && left > 0 && o.command.Name() == "run" {
+			values[0] = fmt.Sprint(left)
+		}
 		if list, is := f.Value.(pflag.SliceValue); is {
 			values = list.GetSlice()
 		}
@@ -234,18 +234,35 @@ func affectsAllJobs(err error) bool {
 // say prints a message that is not part of the results.
 func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
 
-// runJob performs one run with its progress shown, and returns its record; nil if it never started.
+// runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
+// it never started.
 func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
-	if j.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.DueRun.Spec, j.rest))
-		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.DueRun.Spec, j.rest) })
-	}
 	p.Engine.Afresh = j.afresh
-	if j.old == nil && !j.scheduled() {
+	if j.rest == nil && j.old == nil && !j.scheduled() {
 		var err error
 		if j.old, err = p.Engine.Facts().Continues(j.DueRun.Spec); err != nil {
 			return nil, err
 		}
+	}
+	before, err := o.keepWithin(p, &j)
+	if err != nil {
+		return nil, err
+	}
+	row, failed := o.startOrContinue(ctx, p, j)
+	if row != nil {
+		held, err := heldBy(p, row)
+		if err != nil {
+			return row, errors.Join(failed, err)
+		}
+		o.spending.spent += held - before
+	}
+	return row, failed
+}
+
+func (o *options) startOrContinue(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
+	if j.rest != nil {
+		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.DueRun.Spec, j.rest))
+		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.DueRun.Spec, j.rest) })
 	}
 	if err := o.listDisplaced(p, j); err != nil {
 		return nil, err

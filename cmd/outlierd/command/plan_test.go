@@ -112,7 +112,7 @@ func TestBudgetForPeople(t *testing.T) {
 				Balance: ledger.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
 			{Scope: ledger.ScopeDay, Period: "2026-11-21", Balance: ledger.Balance{Spent: 6}, Held: 6},
 			{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-14", Job: "coffee", Max: new(outlier.Credits(100)), Left: new(outlier.Credits(94)), Held: 6, Balance: ledger.Balance{Spent: 6}},
-			{Scope: ledger.ScopeJobMonth, Period: "once:find_channels/2026-11-14", Job: "once:find_channels", Held: 10, Balance: ledger.Balance{Spent: 10}},
+			{Scope: ledger.ScopeJobMonth, Period: "once:/2026-11-14", Job: "once:", Held: 10, Balance: ledger.Balance{Spent: 10}},
 		},
 		Adjustments: []ledger.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
 		Refusals: []forecast.Refusal{everyPlan.Refused[0],

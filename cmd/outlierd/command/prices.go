@@ -8,7 +8,6 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
@@ -67,6 +66,16 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	line := shown(spec.Name) + ": " + costText(r, cost)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
+	}
+	if spec.Scan == nil {
+		return line
+	}
+	joined, err := r.Joins(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	for _, scan := range joined {
+		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", startedBy(scan.Job, scan.Intended.In(r.Facts.Config.Timezone)))
 	}
 	return line
 }
@@ -131,105 +140,4 @@ func costText(r *forecast.Reader, cost plan.Cost) string {
 	}
 	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"),
 		term.Duration(r.Time(cost.Requests)), r.PaceText())
-}
-
-// leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
-const leastConfirmed outlier.Credits = 20
-
-// confirmOver returns the price above which a run needs confirmation, and the setting that it comes from;
-// nil means never. The default applies only at a terminal, so that scripts without --yes keep working.
-func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
-	budget := config.Budget
-	switch {
-	case budget.ConfirmOver != nil:
-		return budget.ConfirmOver, "budget.confirm_over"
-	case !atTerminal || budget.PerMonth == nil || config.Service.Simulated():
-		return nil, ""
-	}
-	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
-}
-
-// errDeclined ends a command whose question was not answered with yes.
-var errDeclined = errors.New("not confirmed; nothing was started")
-
-// consent asks the user to confirm. Without a terminal, where who is nil, it refuses.
-func consent(who *term.Asker, warning, question string) error {
-	if who == nil {
-		return usageError{errors.New(warning + "; this is not a terminal, so pass --yes to confirm")}
-	}
-	agreed, err := who.Yes(warning + ". " + question)
-	if err == nil && !agreed {
-		err = errDeclined
-	}
-	return err
-}
-
-// approve asks once, before the first run starts, if a run may cost more than budget.confirm_over. The
-// price of a run is its cap. It does not ask for scheduled runs, nor if yes is set. Without a terminal,
-// who is nil, and runs that need confirmation are refused.
-func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, yes bool, who *term.Asker) error {
-	limit, why := confirmOver(r.Facts.Config, who != nil)
-	if limit == nil || yes {
-		return nil
-	}
-	dear, err := overLimit(ctx, r, withFollowers(r.Facts.Config, todo), *limit)
-	if err != nil || len(dear) == 0 {
-		return err
-	}
-	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"),
-		why, strings.Join(dear, ", "))
-	return consent(who, warning, "Run it?")
-}
-
-func subjects(dear []string) string {
-	if len(dear) == 1 {
-		return "this run"
-	}
-	return "these runs"
-}
-
-// overLimit returns the runs by hand that may cost more than limit, with their prices.
-func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
-	limit outlier.Credits) (dear []string, err error) {
-	for _, next := range todo {
-		if next.scheduled() {
-			continue
-		}
-		read := *r.Facts
-		read.Afresh = next.afresh
-		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.DueRun.Spec.Name), most))
-		}
-	}
-	return dear, nil
-}
-
-// mayCost returns the maximum cost of a run by hand.
-func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
-	if j.rest != nil {
-		return j.rest.MayCost, nil
-	}
-	return r.MayCost(ctx, j.DueRun.Spec, j.DueRun.Trigger == engine.After)
-}
-
-// withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
-// assumes that their SQL finds the same then as now.
-func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
-	for _, next := range todo {
-		all = append(all, next)
-		if !next.after || next.scheduled() {
-			continue
-		}
-		for i := range config.Jobs {
-			if spec := &config.Jobs[i]; spec.After == next.DueRun.Spec.Name && !spec.Disabled {
-				follower := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.After}, after: true}
-				all = append(all, withFollowers(config, []jobRun{follower})...)
-			}
-		}
-	}
-	return all
 }

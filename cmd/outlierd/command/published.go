@@ -138,7 +138,14 @@ func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]l
 		{scope: ledger.ScopeMonth}: balance(record.Cycle), {scope: ledger.ScopeDay}: balance(record.Day),
 	}
 	for name, spending := range record.Jobs {
-		amounts[amountsKey{ledger.ScopeJobMonth, name}] = balance(spending)
+		if isOnce(name) {
+			name = ledger.ByHand
+		}
+		key, b := amountsKey{ledger.ScopeJobMonth, name}, balance(spending)
+		sum := amounts[key]
+		sum.Spent, sum.Unknown, sum.Reserved = sum.Spent+b.Spent, sum.Unknown+b.Unknown, sum.Reserved+b.Reserved
+		sum.Adjusted, sum.Refunded = sum.Adjusted+b.Adjusted, sum.Refunded+b.Refunded
+		amounts[key] = sum
 	}
 	return amounts, err
 }

@@ -51,6 +51,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			return o.askOnce(c.Context(), job.VerbRelated, related, &pages, &enrich, show)
 		},
 	}
+	o.spending.add(c)
 	pages.add(c, "hits", filtersOfVideos, "")
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)

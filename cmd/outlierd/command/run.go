@@ -18,7 +18,7 @@ import (
 
 // runFlags are the flags of `run`.
 type runFlags struct {
-	all, due, reserve, withAfter, yes bool
+	all, due, reserve, withAfter bool
 
 	pages           int
 	since           string
@@ -68,7 +68,7 @@ standard error.`,
 	flags.BoolVar(&f.due, "due", false,
 		"run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
-	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	o.spending.add(c)
 	flags.BoolVar(&f.withAfter, "with-after", false,
 		"also run the jobs that come after it, if it ends ok or partial")
 	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
@@ -111,7 +111,10 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	}
 	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
 		return usageError{errors.New("--rest needs the id of a run; " +
-			"it takes at most one job, and no other flag but --yes and --use-reserve")}
+			"it takes at most one job, and no flag that changes the run")}
+	}
+	if f.due && o.spending.dryRun {
+		return usageError{errors.New("--dry-run needs names of jobs, or --all; 'outlierd plan' shows what is due and costs")}
 	}
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -129,10 +132,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		if err == nil {
 			err = o.sayPaused(p, todo)
 		}
-		if err != nil {
-			return nil, err
-		}
-		return todo, approve(c.Context(), p.forecasts(), todo, f.yes, o.asker())
+		return todo, err
 	})
 }
 
@@ -303,7 +303,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		return nil, err
 	}
 	if rest.Nothing() {
-		if p.daemon == nil { // the process that bought it may have been killed at its very end
+		if p.daemon == nil && len(p.Engine.Sinks) > 0 { // the process that bought it may have been killed at its very end
 			if err := p.Engine.Publish(ctx); err != nil {
 				return nil, err
 			}

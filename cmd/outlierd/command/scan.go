@@ -79,11 +79,12 @@ for that one and reads it. With --again it starts another.`,
 			}
 			scan["read"] = read
 			return o.once(c.Context(), request{
-				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again, yes: f.yes,
-				before: o.startable, onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
+				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again,
+				onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
+	o.spending.add(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
@@ -91,28 +92,7 @@ for that one and reads it. With --again it starts another.`,
 		"50 credits) or standard (up to 2500, 100 credits)")
 	flags.BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
 	flags.BoolVar(&f.again, "again", false, "start a scan even if the same one is live")
-	flags.Lookup("yes").Usage = "do not ask for confirmation before the start"
 	return c
-}
-
-// startable asks the user to confirm before a scan is started; without a terminal, --yes is required.
-func (o *options) startable(ctx context.Context, s showing) error {
-	cost, err := s.program.forecasts().WorstCase(ctx, s.spec)
-	if err != nil {
-		return err
-	}
-	joined, err := s.program.forecasts().Joins(ctx, s.spec)
-	if err != nil {
-		return err
-	}
-	if len(joined) > 0 {
-		scan := joined[0]
-		return consent(o.asker(), fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
-			startedBy(scan.Job, scan.Intended.In(s.program.Engine.Config.Timezone)),
-			term.Count(cost.Credits, "credit")), "Wait for it?")
-	}
-	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s",
-		term.Count(cost.Credits, "credit")), "Start it?")
 }
 
 // afterwards returns how to continue after an interrupted scan: a scan that was started is not started
@@ -164,12 +144,13 @@ order select the results of the pages.`,
 			}
 			where["reference_id"], search["where"] = id, where
 			return o.once(c.Context(), request{
-				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again, yes: f.yes,
+				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again,
 				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
 				show:   o.hits("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
+	o.spending.add(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	f.addAgain(c)
 	return c

@@ -44,8 +44,8 @@ func TestScanStartWaitsAndReadsTheResults(t *testing.T) {
 
 func TestScanStartNeedsConfirmation(t *testing.T) {
 	t.Parallel()
-	bubble(t, nothingConfigured, func(p *person) {
-		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "--yes")
+	bubble(t, strings.Replace(nothingConfigured, "jobs:", "budget: {per_month: 60, confirm_over: 20}\njobs:", 1), func(p *person) {
+		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "scan up to 60; ", "--yes")
 		contains(p, p.refused(exitUsage, "scan", "start", "Some Channel", "--channel", "--yes"), "outlierd: CHANNEL: ", "24")
 		if got := p.must("scan", "list", "-o", "json"); got != "[]\n" {
 			t.Errorf("scans are %s, want none", got)
@@ -67,8 +67,10 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 		if len(id) != 36 {
 			t.Fatalf("the command to continue is missing: %s", stderr)
 		}
-		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"),
-			"this scan is live, started by hand on 2000-01-01 00:00 UTC; reading it costs up to 12 credits")
+		again, cancel := context.WithTimeout(p.Context(), time.Second)
+		defer cancel()
+		_, stderr, _ = p.do(again, "scan", "start", "moka pot")
+		contains(p, stderr, "scan: at most 12 credits ", "waits for the scan started by hand on 2000-01-01 00:00 UTC, and reads it")
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is not a scan id")
 
@@ -205,12 +207,12 @@ func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 		jobs: {niche: {scan: {query: moka pot}}, other: {scan: {query: latte art}}}}`)
 
 	for _, job := range []string{"niche", "other"} {
-		contains(t, p.refused(exitFailed, "run", job), "not known whether it was started")
+		contains(t, p.refused(exitFailed, "run", job, "--yes"), "not known whether it was started")
 	}
 	if out := p.must("scan", "adopt", service.Lost()[0]); !strings.HasSuffix(out, "Continue with:\n  outlierd run niche\n") {
 		t.Errorf("the message about a scan that its run waits for is: %s", out)
 	}
-	p.refused(exitFailed, "run", "other", "--again") // does not change the run that started the scan
+	p.refused(exitFailed, "run", "other", "--again", "--yes") // does not change the run that started the scan
 	if out := p.must("scan", "adopt", service.Lost()[1]); !strings.HasSuffix(out, "Continue with:\n  outlierd run other\n") {
 		t.Errorf("the message about a scan that an earlier run waits for is: %s", out)
 	}

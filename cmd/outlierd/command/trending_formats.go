@@ -13,7 +13,7 @@ import (
 
 func trendingFormatsCommand(o *options) *cobra.Command {
 	var params []string
-	var again, yes bool
+	var again bool
 	c := &cobra.Command{
 		Use:   "trending-formats",
 		Short: "Fetch and print the trending formats; 1 credit",
@@ -30,13 +30,13 @@ within the last six hours comes from the journal and costs nothing.`,
 			}
 			verb := job.VerbTrendingFormats
 			return o.once(c.Context(), request{
-				verb: verb, job: wishes{string(verb): ask}, again: again, yes: yes, show: o.formats,
+				verb: verb, job: wishes{string(verb): ask}, again: again, show: o.formats,
 			})
 		},
 	}
 	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
 	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	o.spending.add(c)
 	return c
 }
 

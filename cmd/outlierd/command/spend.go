@@ -1,0 +1,261 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// # Spending by hand
+//
+// Every command that may buy something performs its runs by [options.spend]: it prints prices for --dry-run, asks
+// about a run that may cost more than budget.confirm_over, and keeps all runs together within --max-credits.
+// Schedules are asked for by the job file, and never ask.
+
+// spending are the flags of the commands that may spend credits, and what the runs of this one have spent.
+type spending struct {
+	yes, dryRun bool
+	most        int64 // 0 for no cap
+
+	spent outlier.Credits // and held, by the runs so far
+}
+
+func (s *spending) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.BoolVar(&s.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	flags.BoolVar(&s.dryRun, "dry-run", false, "print price, requests and what is stored already; send nothing")
+	if flags.Lookup("max-credits") == nil {
+		flags.Int64Var(&s.most, "max-credits", 0, "spend at most `N` credits")
+	}
+}
+
+// spend opens the program, decides by which what to run, and performs that.
+func (o *options) spend(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error),
+	perform func(*program, []jobRun) error) error {
+	if most := o.command.Flags().Lookup("max-credits"); most != nil && most.Changed {
+		if err := job.CheckCredits(o.spending.most); err != nil {
+			return usageError{fmt.Errorf("--max-credits %w", err)}
+		}
+	}
+	open := o.with
+	if o.spending.dryRun {
+		open = o.glance
+	}
+	return open(ctx, config, func(p *program) error {
+		todo, err := which(p)
+		if why, ok := errors.AsType[idle](err); ok {
+			if why != "" {
+				fmt.Fprintln(o.world.out, why)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if o.spending.dryRun {
+			return o.printPrices(ctx, p, withFollowers(config, todo))
+		}
+		if !o.spending.yes {
+			if err := approve(ctx, p.forecasts(), todo, o.spending.most, o.asker()); err != nil {
+				return err
+			}
+		}
+		return perform(p, todo)
+	})
+}
+
+// keepWithin sets the cap of a run that is about to start, or to continue, to what --max-credits leaves. It returns
+// what the run holds already.
+func (o *options) keepWithin(p *program, j *jobRun) (before outlier.Credits, err error) {
+	old := j.old
+	if j.rest != nil {
+		old = j.rest.Run
+	}
+	if old != nil {
+		before, err = heldBy(p, old)
+	}
+	if o.spending.most > 0 {
+		spec := *j.DueRun.Spec
+		spec.Budget.MaxCredits = new(before + o.creditsLeft())
+		j.DueRun.Spec = &spec
+	}
+	return before, err
+}
+
+// creditsLeft returns what --max-credits leaves for further runs.
+func (o *options) creditsLeft() outlier.Credits {
+	return max(0, outlier.Credits(o.spending.most)-o.spending.spent)
+}
+
+// heldBy returns what counts for a run's cap.
+func heldBy(p *program, run *runs.Run) (outlier.Credits, error) {
+	spent, err := p.Engine.Store.Ledger.Spent(run.ID)
+	return spent.Charged + spent.Unknown + spent.Reserved + spent.Held, err
+}
+
+// printPrices prints what runs may cost, and what of it is stored already.
+func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) error {
+	var rows [][]any
+	for i := range todo {
+		row, err := o.pricesOf(ctx, p, &todo[i])
+		if err != nil {
+			return ofJob(shown(todo[i].DueRun.Spec.Name), err)
+		}
+		rows = append(rows, row)
+	}
+	return o.rows([]string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}, rows)
+}
+
+func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, error) {
+	r := p.forecasts()
+	r.Facts.Afresh = j.afresh
+	var err error
+	if j.rest == nil {
+		if j.old, err = r.Facts.Continues(j.DueRun.Spec); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := o.keepWithin(p, j); err != nil {
+		return nil, err
+	}
+	spec := j.DueRun.Spec
+	var next *plan.Plan
+	var cost plan.Cost
+	fresh, known := 0, 0
+	switch {
+	case j.rest != nil:
+		cost = j.rest.Cost
+	case j.old != nil:
+		next, cost, err = r.Facts.Left(j.old, spec.Budget)
+	default:
+		next, err = r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Calls: true,
+			Assume: j.DueRun.Trigger == engine.After})
+		if err == nil {
+			cost = next.Cost(spec.Budget, plan.Spent{})
+		}
+	}
+	if err == nil && next != nil {
+		_, fresh = next.Freshness()
+		known, err = p.Engine.InJournal(next)
+	}
+	o.spending.spent += cost.Credits
+	return []any{shown(spec.Name), int64(cost.Credits), int64(cost.Lost), int64(cost.Requests),
+		r.Time(cost.Requests).Seconds(), int64(known), int64(fresh)}, err
+}
+
+// leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
+const leastConfirmed outlier.Credits = 20
+
+// confirmOver returns the price above which a run needs confirmation, and the setting that it comes from;
+// nil means never.
+func confirmOver(config *job.Config) (limit *outlier.Credits, why string) {
+	budget := config.Budget
+	switch {
+	case budget.ConfirmOver != nil:
+		return budget.ConfirmOver, "budget.confirm_over"
+	case budget.PerMonth == nil || config.Service.Simulated():
+		return nil, ""
+	}
+	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
+}
+
+// errDeclined ends a command whose question was not answered with yes.
+var errDeclined = errors.New("not confirmed; nothing was started")
+
+// consent asks the user to confirm. Without a terminal, where who is nil, it refuses.
+func consent(who *term.Asker, warning, question string) error {
+	if who == nil {
+		return usageError{errors.New(warning + "; not a terminal: pass --yes to confirm")}
+	}
+	agreed, err := who.Yes(warning + ". " + question)
+	if err == nil && !agreed {
+		err = errDeclined
+	}
+	return err
+}
+
+// approve asks once, before the first run starts, if a run by hand may cost more than budget.confirm_over. The
+// price of a run is its cap, and at most the given number of credits if that is not 0. Without a terminal, where
+// who is nil, runs that need confirmation are refused.
+func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64, who *term.Asker) error {
+	limit, why := confirmOver(r.Facts.Config)
+	if limit == nil || 0 < most && most <= int64(*limit) {
+		return nil
+	}
+	dear, err := overLimit(ctx, r, withFollowers(r.Facts.Config, todo), *limit, outlier.Credits(most))
+	if err != nil || len(dear) == 0 {
+		return err
+	}
+	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"),
+		why, strings.Join(dear, ", "))
+	return consent(who, warning, "Run it?")
+}
+
+func subjects(dear []string) string {
+	if len(dear) == 1 {
+		return "this run"
+	}
+	return "these runs"
+}
+
+// overLimit returns the runs by hand that may cost more than limit, with their prices, which are at most cap.
+func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
+	limit, cap outlier.Credits) (dear []string, err error) {
+	for _, next := range todo {
+		if next.scheduled() {
+			continue
+		}
+		read := *r.Facts
+		read.Afresh = next.afresh
+		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
+		if cap > 0 {
+			most = min(most, cap)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.DueRun.Spec.Name), most))
+		}
+	}
+	return dear, nil
+}
+
+// mayCost returns the maximum cost of a run by hand.
+func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
+	if j.rest != nil {
+		return j.rest.MayCost, nil
+	}
+	return r.MayCost(ctx, j.DueRun.Spec, j.DueRun.Trigger == engine.After)
+}
+
+// withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
+// assumes that their SQL finds the same then as now.
+func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
+	for _, next := range todo {
+		all = append(all, next)
+		if !next.after || next.scheduled() {
+			continue
+		}
+		for i := range config.Jobs {
+			if spec := &config.Jobs[i]; spec.After == next.DueRun.Spec.Name && !spec.Disabled {
+				follower := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.After}, after: true}
+				all = append(all, withFollowers(config, []jobRun{follower})...)
+			}
+		}
+	}
+	return all
+}
