@@ -127,7 +127,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		p.Engine.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
 		if err == nil && len(todo) == 0 {
-			err = idle("nothing is due")
+			err = idle("") // cron would mail a line
 		}
 		if err == nil {
 			err = o.sayPaused(p, todo)
@@ -142,7 +142,7 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
 	case f.due && p.daemon != nil:
-		return nil, idle(fmt.Sprintf("nothing is left to do: %s runs what is due", p.daemon.Name()))
+		return nil, nil // the daemon runs what is due
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:
@@ -249,7 +249,7 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 			due = append(due, a)
 			continue
 		}
-		p.Engine.Log.Info("job paused",
+		p.Engine.Log.Debug("job paused",
 			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
 	}
 	todo, err := leftOver(p, due)
