@@ -101,36 +101,38 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 // reportBest prints the titles of the best hits, and the command that shows more. A published file that cannot be read
 // is not an error of the run.
 func (o *options) reportBest(ctx context.Context, p *program, row *runs.Run) {
-	titles, err := bestTitles(ctx, p, row)
+	titles, more, err := bestTitles(ctx, p, row)
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintf(o.world.out, "  the best hits cannot be shown: %s\n", term.Plain(err.Error()))
 	}
 	if len(titles) == 0 {
 		return
 	}
-	command := fmt.Sprintf("sql %q", best)
+	command := fmt.Sprintf("sql %q", more)
 	if p.daemon != nil && p.Engine.Config.Daemon.Listen != "" {
 		command = "open"
 	}
 	fmt.Fprintf(o.world.out, "  the best are:\n    %s\n  more: %s\n", strings.Join(titles, "\n    "), o.typed(command))
 }
 
-// bestTitles returns the titles of the three best hits of a run of a job, as far as they are published.
-func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string, err error) {
+// bestTitles returns the titles of the three best hits of a run of a job, as far as they are published, and a query that
+// shows more.
+func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string, more string, err error) {
 	spec, path := p.Engine.Config.Job(row.Job), published(p.Engine.Config)
 	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
-		return nil, nil
+		return nil, "", nil
 	}
 	hits, err := p.Engine.Store.Runs.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.EnrichSort.Ascending})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var ids []string
 	for _, hit := range hits {
 		ids = append(ids, hit.VideoID)
 	}
-	text := query.RowsOf("outliers", "video_id", "t.title, t.channel_title", "", ids)
+	text, more := query.RowsOf("outliers", "video_id", "t.title, t.channel_title", "", ids), best
 	if spec.Verb == job.VerbFindChannels {
+		more = "select title, handle, subscribers from found_channels order by subscribers desc limit 10"
 		text = query.RowsOf("found_channels", "channel_id", "t.title, t.handle", "", ids)
 	}
 	err = query.Run(ctx, path, text, nil, func(values []any) error {
@@ -140,9 +142,9 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 		return nil
 	})
 	if errors.Is(err, query.ErrNotPublished) {
-		return nil, nil
+		return nil, "", nil
 	}
-	return titles, err
+	return titles, more, err
 }
 
 // report prints how a run ended and where its rows are.
