@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
@@ -60,7 +61,8 @@ func TestForecastWithAStartedScan(t *testing.T) {
 					t.Errorf("%d credits are held, and %d more at worst; want 60 and %d",
 						held, next.Worst.Credits, test.want.Credits)
 				}
-				if diff := cmp.Diff([]Search{test.want}, next.Searches); diff != "" {
+				asked := cmpopts.IgnoreFields(Search{}, "Filters", "Parameters", "Read")
+				if diff := cmp.Diff([]Search{test.want}, next.Searches, asked); diff != "" {
 					t.Errorf("the searches to come (-want +got):\n%s", diff)
 				}
 				if len(next.Cuts) > 0 {
