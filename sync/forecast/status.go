@@ -44,6 +44,9 @@ type Process struct {
 type Disk struct {
 	Free uint64 `json:"free_bytes"`
 	Need uint64 `json:"required_bytes"`
+
+	FreeFiles uint64 `json:"free_inodes,omitempty"`
+	NeedFiles uint64 `json:"required_inodes,omitempty"` // 0 if enough are free
 }
 
 // JobStatus is the state of one job.

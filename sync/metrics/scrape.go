@@ -18,6 +18,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/ledger"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // Sources are what metrics are read from at a scrape.
@@ -114,7 +115,9 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		paused:  func() error { return s.jobs(gauge) },
 		free: func() error {
 			room, err := s.Store.DB.Free()
-			gauge(free, float64(room))
+			if room != store.Unknown {
+				gauge(free, float64(room))
+			}
 			return err
 		},
 		unknownFields: func() error {

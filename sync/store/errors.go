@@ -99,8 +99,8 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("no space left on the disk of %s: %v; free some space and run again, "+
-		"stored data is not lost", e.Dir, e.Cause)
+	return fmt.Sprintf("no space left on the disk of %s: %v; %s and run again, "+
+		"stored data is not lost", e.Dir, e.Cause, Remedy(e.Dir))
 }
 
 func (e *FullError) Unwrap() error { return e.Cause }
@@ -108,10 +108,15 @@ func (e *FullError) Unwrap() error { return e.Cause }
 // LowSpaceError refuses a request because there may be no space for its answer.
 type LowSpaceError struct {
 	Dir        string
-	Free, Need uint64 // bytes
+	Free, Need uint64 // bytes; with Files, files
+	Files      bool
 }
 
 func (e *LowSpaceError) Error() string {
+	if e.Files {
+		return fmt.Sprintf("the disk of %s has %d free inodes and %d are required before anything is bought; "+
+			"remove some files and run again", e.Dir, e.Free, e.Need)
+	}
 	return fmt.Sprintf("the disk of %s has %d MiB left and %d MiB are required before anything is bought; "+
 		"free some space and run again", e.Dir, e.Free>>20, e.Need>>20)
 }

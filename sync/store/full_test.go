@@ -223,3 +223,12 @@ func TestBallastIsLoadedAgainWhenThereIsRoom(t *testing.T) {
 		t.Errorf("ballast after a purchase: %v (%v)", info, err)
 	}
 }
+
+// TestFileSystemWithoutNumbersIsNotFull: /proc says of all its numbers that they are 0, as some remote file systems do.
+func TestFileSystemWithoutNumbersIsNotFull(t *testing.T) {
+	room, err := store.FreeSpace("/proc")
+	files, wrong := store.FreeFiles("/proc")
+	if err != nil || wrong != nil || room != store.Unknown || files != store.Unknown {
+		t.Errorf("%d bytes and %d files are free, %v, %v", room, files, err, wrong)
+	}
+}

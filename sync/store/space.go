@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -99,6 +101,9 @@ func (s *space) check() error {
 	if free < s.min {
 		return &LowSpaceError{Dir: s.dir, Free: free, Need: s.min}
 	}
+	if files, err := FreeFiles(s.dir); err != nil || files < MinFiles {
+		return cmp.Or(err, error(&LowSpaceError{Dir: s.dir, Free: files, Need: MinFiles, Files: true}))
+	}
 	return nil
 }
 
@@ -143,14 +148,48 @@ func (s *space) removeBallast() (bool, error) {
 	return err == nil, err
 }
 
-// FreeSpace returns the number of bytes that an unprivileged user may still write to the disk of
-// dir.
+// Unknown is the free space of a file system that does not say how much it has, as some remote ones. Only an attempt
+// to write can tell.
+const Unknown = math.MaxUint64
+
+// MinFiles is how many files (inodes) must be free before anything is bought: about as many as the first publication
+// of all tables creates.
+const MinFiles = 128
+
+// FreeSpace returns the number of bytes that an unprivileged user may still write to the disk of dir, or [Unknown].
 func FreeSpace(dir string) (uint64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
+	st, err := statfs(dir)
+	if err != nil || st.Blocks == 0 || uint64(st.Bavail) > Unknown/uint64(st.Bsize) {
+		return Unknown, err
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
+}
+
+// FreeFiles returns the number of files that may still be created on the disk of dir, or [Unknown]: many file systems
+// have no limit.
+func FreeFiles(dir string) (uint64, error) {
+	st, err := statfs(dir)
+	if err != nil || st.Files == 0 {
+		return Unknown, err
+	}
+	return st.Ffree, nil
+}
+
+// statfs returns the numbers of a file system; all are 0 if it has none.
+func statfs(dir string) (st unix.Statfs_t, err error) {
+	err = unix.Statfs(dir, &st)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return unix.Statfs_t{}, nil
+	}
+	return st, err
+}
+
+// Remedy returns what to do on a disk without space: often many bytes are free, and only the number of files is used up.
+func Remedy(dir string) string {
+	if files, err := FreeFiles(dir); err == nil && files < MinFiles {
+		return fmt.Sprintf("remove some files (%d inodes are free)", files)
+	}
+	return "free some space"
 }
 
 // writeZeros reserves disk space for the file by writing it.

@@ -90,16 +90,22 @@ func (c *checkup) disk() {
 	const remedy = "free some space, or move the data folder to a larger disk"
 	there := existing(c.config.Data)
 	room, err := store.FreeSpace(there)
+	files, wrong := store.FreeFiles(there)
 	copied := uint64(0)
 	if info, err := os.Stat(published(c.config)); err == nil {
 		copied = uint64(info.Size())
 	}
 	switch {
-	case err != nil:
-		c.fail("disk", remedy, "read the free space of %s: %v", there, err)
+	case err != nil || wrong != nil:
+		c.fail("disk", remedy, "read the free space of %s: %v", there, cmp.Or(err, wrong))
 	case room < leastFree:
 		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
 			leastFree>>20)
+	case files < store.MinFiles:
+		c.fail("disk", "remove some files, or move the data folder to a disk with more inodes",
+			"%d inodes are free, and %d are required before anything is bought", files, store.MinFiles)
+	case room == store.Unknown:
+		c.ok("disk", "its file system does not say how much is free")
 	case room < leastFree+2*copied:
 		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB",
 			room>>20, 2*copied>>20)

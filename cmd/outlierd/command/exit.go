@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -143,6 +144,9 @@ func remedy(err error) string {
 	case outlier.Unauthorized:
 		return "\n  check service.key in the job file, and the variable or file that it names"
 	case outlier.Unsent:
+		if _, local := errors.AsType[*fs.PathError](err); local {
+			return "\n  nothing was sent and no credits were spent"
+		}
 		return "\n  nothing was sent and no credits were spent; check service.url, the network, " +
 			"and whether the service is up"
 	case outlier.Foreign:

@@ -79,7 +79,12 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 // diskOf returns the disk of a state if it has too little space for paid calls.
 func diskOf(db *store.Store) (*forecast.Disk, error) {
 	err := db.Room()
-	if low, is := errors.AsType[*store.LowSpaceError](err); is {
+	low, is := errors.AsType[*store.LowSpaceError](err)
+	if is && low.Files {
+		free, err := db.Free()
+		return &forecast.Disk{Free: free, FreeFiles: low.Free, NeedFiles: low.Need}, err
+	}
+	if is {
 		return &forecast.Disk{Free: low.Free, Need: low.Need}, nil
 	}
 	return nil, err
@@ -199,7 +204,10 @@ func notable(s *forecast.Status) (lines []string) {
 				"it is read again within a minute, or at once on SIGHUP")
 		}
 	}
-	if d := s.Disk; d != nil {
+	if d := s.Disk; d != nil && d.NeedFiles > 0 {
+		lines = append(lines, fmt.Sprintf("calls wait for free inodes: %d are free, and %d are required",
+			d.FreeFiles, d.NeedFiles))
+	} else if d != nil {
 		lines = append(lines, fmt.Sprintf("calls wait for free disk space: %d MiB are free, and %d MiB are required",
 			d.Free>>20, d.Need>>20))
 	}

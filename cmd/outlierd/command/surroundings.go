@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"outlierd/sync/job"
+	"outlierd/sync/store"
 )
 
 // # Problems of the environment
@@ -29,7 +30,7 @@ func writable(err error, folder string) error {
 		return fmt.Errorf("%w; mount %s so that user %d may write to it, or set OUTLIERD_DATA to a folder elsewhere",
 			err, folder, os.Getuid())
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w; free some space on the disk of %s, stored data is not lost", err, folder)
+		return fmt.Errorf("%w; %s on the disk of %s, stored data is not lost", err, store.Remedy(existing(folder)), folder)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func withTemp(ctx context.Context, path string, work func(driver.Conn) error) er
 func (r resources) settings() string {
 	limits := fmt.Sprintf("SET memory_limit = '%dB'; SET temp_directory = %s", r.memory, database.Text(r.temp))
 	var disk unix.Statfs_t
-	if r.temp == "" || unix.Statfs(filepath.Dir(r.temp), &disk) != nil {
+	if r.temp == "" || unix.Statfs(filepath.Dir(r.temp), &disk) != nil || disk.Blocks == 0 {
 		return limits // the default is nine tenths
 	}
 	return fmt.Sprintf("%s; SET max_temp_directory_size = '%dB'", limits, disk.Bavail/2*uint64(disk.Bsize))
