@@ -212,7 +212,11 @@ func (s *Sink) show() error {
 
 // remember records the identities of the files after a publication.
 func (s *Sink) remember(next copies) (err error) {
-	if err := os.Chmod(s.options.sparePath(), 0o600); err != nil && !os.IsNotExist(err) {
+	err = os.Chmod(s.options.sparePath(), 0o600)
+	if errors.Is(err, unix.EPERM) { // made by another user, on a volume that belongs to a group
+		err = remove(s.options.sparePath())
+	}
+	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	for path, id := range map[string]*identity{

@@ -114,19 +114,20 @@ func makeLike(old, dir string) error {
 	if err := unix.Stat(old, &found); err != nil {
 		return &os.PathError{Op: "stat", Path: old, Err: err}
 	}
+	// The owner comes last: after that, this user may be unable to change the rest.
+	if err := os.Chmod(dir, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+		return err
+	}
+	if err := copyAttributes(old, dir); err != nil {
+		return err
+	}
 	for _, owner := range []int{int(found.Uid), -1} { // only root may set another owner
 		err = os.Chown(dir, owner, int(found.Gid))
 		if !errors.Is(err, fs.ErrPermission) {
 			break
 		}
 	}
-	if ignoreDenied(err) != nil {
-		return err
-	}
-	if err := os.Chmod(dir, info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)); err != nil {
-		return err
-	}
-	return copyAttributes(old, dir)
+	return ignoreDenied(err)
 }
 
 // copyAttributes copies the extended attributes of a folder, as far as the file system supports them and

@@ -64,7 +64,7 @@ func (o Options) withDefaults() Options {
 // It fails with a [*HeldError], [*LocklessError], [*NewerError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	if err := makeFolder(dir); err != nil {
+	if err := makeFolder(dir, o.Log); err != nil {
 		return nil, err
 	}
 	if err := guard(dir); err != nil {
@@ -85,15 +85,21 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// makeFolder creates the folder, accessible only to its owner.
-func makeFolder(dir string) error {
+// makeFolder creates the folder, accessible only to its owner. That of another user stays as it is, such as on a volume
+// that belongs to a group (fsGroup), unless every user may write to it.
+func makeFolder(dir string, log *slog.Logger) error {
 	if err := guardFolder(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	err := os.Chmod(dir, 0o700)
+	if info, unknown := os.Stat(dir); errors.Is(err, unix.EPERM) && unknown == nil && info.Mode()&0o002 == 0 {
+		log.Info("state folder belongs to another user, and keeps its mode", "owner", ownerOf(info), "mode", info.Mode())
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("restrict access to the state folder: %w", err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -198,8 +197,7 @@ func (c *checkup) folders() {
 		case errors.Is(err, errNoLocks):
 			c.fail(name, "use a local disk, or mount the network file system with locks", "%v", err)
 		case errors.Is(err, fs.ErrPermission):
-			c.fail(name, fmt.Sprintf("user %d needs write access to %s and everything in it", os.Getuid(),
-				there), "%v", err)
+			c.fail(name, accessRemedy(err, there), "%v", err)
 		case err != nil:
 			c.fail(name, "mount a disk there that can be written to", "%v", err)
 		case there != folder:

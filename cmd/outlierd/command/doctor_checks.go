@@ -370,9 +370,11 @@ func (c *checkup) sinks(ctx context.Context) {
 			err = unix.Access(path, unix.W_OK)
 		}
 		if err != nil {
-			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: "+
-				"the next run rebuilds it from the journal", os.Getuid()),
-				"%s: %v", relative(path), err)
+			remedy := "if it is damaged, move it away: the next run rebuilds it from the journal"
+			if unix.Access(path, unix.R_OK) != nil || errors.Is(err, fs.ErrPermission) {
+				remedy = accessRemedy(err, path)
+			}
+			c.fail(name, remedy, "%s: %v", relative(path), err)
 			continue
 		}
 		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))

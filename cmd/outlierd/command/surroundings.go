@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"outlierd/sync/job"
 	"outlierd/sync/store"
 )
@@ -25,7 +27,7 @@ import (
 func writable(err error, folder string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; user %d needs write access to %s and everything in it", err, os.Getuid(), folder)
+		return fmt.Errorf("%w; %s", err, accessRemedy(err, folder))
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w; mount %s so that user %d may write to it, or set OUTLIERD_DATA to a folder elsewhere",
 			err, folder, os.Getuid())
@@ -33,6 +35,25 @@ func writable(err error, folder string) error {
 		return fmt.Errorf("%w; %s on the disk of %s, stored data is not lost", err, store.Remedy(existing(folder)), folder)
 	}
 	return err
+}
+
+// accessRemedy returns what a user lacks who was denied a change in a folder. Write access is not always enough: some
+// changes are the owner's alone.
+func accessRemedy(err error, folder string) string {
+	at, user := folder, os.Getuid()
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		at = existing(e.Path)
+	}
+	info, unknown := os.Stat(at)
+	if unknown != nil || unix.Access(at, unix.W_OK) != nil {
+		return fmt.Sprintf("user %d needs write access to %s and everything in it", user, folder)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != user {
+		return fmt.Sprintf("user %d may write to %s, but this is for its owner alone: run outlierd as user %d, "+
+			"or 'chown -R %d %s'", user, at, stat.Uid, user, folder)
+	}
+	return fmt.Sprintf("user %d may write to %s, and something else denies it, such as an attribute (lsattr) "+
+		"or a policy of the system", user, at)
 }
 
 // warnOfRoot warns root of a data folder that belongs to another user, such as that of a daemon: this user

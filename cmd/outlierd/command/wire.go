@@ -279,7 +279,7 @@ func unreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w; user %d needs read access to %s", err, os.Getuid(), folder)
+	return fmt.Errorf("%w; user %d needs read access to %s and everything in it", err, os.Getuid(), folder)
 }
 
 // Close closes everything, in the reverse order of opening.
