@@ -30,7 +30,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	defer cancel(nil)
-	image, calls := filepath.Join(w.dir, "image"), 0
+	image, calls, well := filepath.Join(w.dir, "image"), 0, w.wire
 	here := func(now moment) bool {
 		if hit || calls != n || now != when {
 			return false
@@ -53,7 +53,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 			here(beforeSend)
 			return nil, errKilled
 		}
-		answer, err := w.service.Transport().RoundTrip(r)
+		answer, err := well.RoundTrip(r)
 		if here(beforeAnswer) {
 			return nil, errKilled
 		}
@@ -62,7 +62,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	e, stop := w.open()
 	_, _ = e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}) // the process has ended
 	stop()
-	w.wire, w.pacer = w.service.Transport(), nil
+	w.wire, w.pacer = well, nil
 	if hit {
 		if err := errors.Join(os.RemoveAll(w.data()), os.Rename(image, w.data())); err != nil {
 			w.Fatal(err)

@@ -121,7 +121,7 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
-		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
+		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm", "sent.json"} {
 			if err := os.Remove(filepath.Join(w.data(), "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}

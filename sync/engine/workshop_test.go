@@ -82,6 +82,9 @@ func (w *workshop) renew(o simulator.Options) {
 	o.Seed, o.Key = cmp.Or(o.Seed, 1), testKey
 	w.service = simulator.New(o)
 	w.wire = w.service.Transport()
+	if o.Freeze {
+		w.wire = slow{w.wire, 0} // a date that stands still would differ ever more from the local clock
+	}
 }
 
 // use replaces the job file.
