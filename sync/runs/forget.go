@@ -19,7 +19,7 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 		}
 	}
 	for table, columns := range map[string][]string{
-		"steps": {"item", "queries", "seeds", "params", "watermark"}, "runs": {"plan", "error"},
+		"steps": {"item", "queries", "seeds", "params", "watermark"}, "runs": {"plan", "error"}, "pauses": {"why"},
 	} {
 		if err := store.Erase(tx, table, ids, columns...); err != nil {
 			return err

@@ -135,7 +135,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	}
 	err = s.DB.Update(func(tx *store.Tx) error {
 		for _, erase := range []func(*store.Tx, [][]byte) error{
-			journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget,
+			journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget, store.EraseMeta,
 		} {
 			if err := erase(tx, e.Texts()); err != nil {
 				return err

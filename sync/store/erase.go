@@ -34,6 +34,9 @@ func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	return nil
 }
 
+// EraseMeta replaces ids by [Erased] in the values of the table meta, such as the jobs of the last schedule.
+func EraseMeta(tx *Tx, ids [][]byte) error { return Erase(tx, "meta", ids, "value") }
+
 // inMemory is the size up to which [Store.Compact] works in memory, in bytes. A larger file needs
 // space for a copy of itself in the folder for temporary files.
 const inMemory = 256 << 20
