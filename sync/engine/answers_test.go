@@ -279,7 +279,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 		{"ids blank", hits(5, `" "`, "", 5), "5 of 5 hits"},
 		{"hits null", `{"pagination":{"total":45,"from":0,"size":40},"hits":null}`, "40 of 40 hits"},
 		{"no hits of 45", `{"pagination":{"total":45,"from":0,"size":40},"hits":[]}`,
-			`search ["home espresso"]: the service reports 45 hits and returned none`},
+			`search ["home espresso"]: page 1 is empty although the service reports 45 hits`},
 		{"nested too deep", hits(5, `"goodgood%d"`, `,"new":`+nested, 5), "5 of 5 hits"},
 		{"one of four", good[:len(good)-2] + `,{"id":null}]}`, "1 of 4 hits"},
 		{"ids of an unknown form", hits(5, `"video/%d é"`, "", 5), ""},

@@ -345,3 +345,33 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 		}
 	})
 }
+
+// TestRestBeginsAtAnEmptyPage in the middle of a list: the cursor stays, and what is offered begins with that page,
+// which is asked for again.
+func TestRestBeginsAtAnEmptyPage(t *testing.T) {
+	t.Parallel()
+	bare(t, strings.Replace(restFile, "pages: 1", "pages: 5", 1), func(w *workshop) {
+		all := [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40), numbers(160, 40)}
+		gap := slices.Clone(all)
+		gap[1] = nil
+		w.wire = pagesOf(t, 200, gap...)
+		first := w.mustRun(runs.Partial)
+		if want := `search ["finance"]: page 2 is empty although the service reports 200 hits`; first.Error != want || first.Credits != 4 {
+			t.Errorf("the run ended with %q for %d credits, want %q for 4", first.Error, first.Credits, want)
+		}
+		w.wire = pagesOf(t, 200, all...)
+		e, stop := w.open()
+		defer stop()
+		if marks, err := e.Store.Runs.Watermarks(""); len(marks) != 0 || err != nil {
+			t.Errorf("the cursor has moved: %+v (%v)", marks, err)
+		}
+		ends, err := e.Endings(first)
+		if err != nil || !ends[0].Cut || !ends[0].Leaves() || ends[0].Left != 4 || ends[0].More != 8 {
+			t.Fatalf("%+v (%v), want 4 pages left for 8 credits", ends, err)
+		}
+		row, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row.Status != runs.OK || row.Pages != 4 || row.Hits != 160 || row.Credits != 8 {
+			t.Errorf("the rest ended as %+v: %v", row, err)
+		}
+	})
+}

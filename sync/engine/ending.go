@@ -68,7 +68,6 @@ func (e *Ending) FoundNothing() bool {
 // early holds the reason for each end that a search can come to before its last page.
 var early = map[string]string{
 	runs.StopEmpty:    "there were no more hits",
-	runs.StopMissing:  "the service returned none of them",
 	runs.StopShort:    "there were no more hits",
 	runs.StopRepeated: "a page repeated earlier hits",
 	runs.StopKnown:    "hardly anything was new",
@@ -247,7 +246,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	switch s.Stop {
 	case plan.StopFresh:
 		end.Fresh = true
-	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable:
+	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
 		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {

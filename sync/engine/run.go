@@ -359,7 +359,8 @@ func (r *run) unreadable() error {
 		s := &r.steps[i]
 		unread, hits = unread+s.Unread, hits+s.Hits
 		if s.Stop == runs.StopMissing {
-			all = append(all, fmt.Errorf("%s: the service reports %d hits and returned none", s.Title(), s.Total))
+			all = append(all, fmt.Errorf("%s: page %d is empty although the service reports %d hits", s.Title(),
+				s.Next+1, s.Total))
 		}
 	}
 	if unread > 0 {

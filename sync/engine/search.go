@@ -253,6 +253,9 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 		return true, r.pageResult(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
 			"with --again the page is bought once more", r.worker.clock(known.ReceivedAt), err))
 	}
+	if isMissing(step, at, page) && r.row.Trigger == string(Manual) {
+		return false, nil // a person asks for what the service did not return then
+	}
 	first := next
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		next = first
@@ -359,14 +362,17 @@ func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.P
 	}
 	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
 	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
-	step.Next++
+	if step.Stop != runs.StopMissing { // else the rest begins with this page
+		step.Next++
+	}
 	step.Pages++
 	step.Hits += len(page.Hits)
 	step.Unread += unread(page)
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct + forgotten(page)
 	step.Total = max(step.Total, page.Total)
-	if step.Stop == runs.StopPages || step.Stop == plan.StopShare || step.Stop == runs.StopUnreadable {
+	switch step.Stop {
+	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
 		step.Left = pagesLeft(&r.plan, step)
 	}
 	if !r.plan.Teaches() {
@@ -451,7 +457,8 @@ func pagesLeft(f *plan.Stored, step *runs.Step) int {
 		return -1
 	}
 	beyond := facts.Beyond(step)
-	if step.Stop == runs.StopPages || step.Stop == runs.StopUnreadable {
+	switch step.Stop {
+	case runs.StopPages, runs.StopUnreadable, runs.StopMissing:
 		return beyond
 	}
 	left := f.PagesOf(step.Ordinal) - step.Next

@@ -67,10 +67,11 @@ jobs:
 		hits  int
 	}{
 		{"as many pages as the job wants", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40), numbers(160, 40), numbers(200, 40)}, runs.StopPages, 5, 200},
-		{"an empty page", 1000, [][]int{numbers(0, 40), {}}, runs.StopEmpty, 2, 40},
+		{"an empty page", 40, [][]int{numbers(0, 40), {}}, runs.StopEmpty, 2, 40},
+		{"an empty page in the middle", 1000, [][]int{numbers(0, 40), {}}, runs.StopMissing, 2, 40},
 		{"nothing at all", 0, nil, runs.StopEmpty, 1, 0},
 		{"a short page that the total explains", 55, [][]int{numbers(0, 40), numbers(40, 15)}, runs.StopShort, 2, 55},
-		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), {}}, runs.StopEmpty, 3, 70},
+		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), numbers(70, 40), numbers(110, 40), numbers(150, 40)}, runs.StopPages, 5, 190},
 		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(0, 40)}, runs.StopRepeated, 3, 120},
 		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, runs.StopEmpty, 3, 80},
 	} {
@@ -78,8 +79,11 @@ jobs:
 			bare(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
 				status := runs.OK
-				if test.hits == 0 {
+				switch {
+				case test.hits == 0:
 					status = runs.OKEmpty
+				case test.want == runs.StopMissing:
+					status = runs.Partial
 				}
 				row := w.mustRun(status)
 				if row.Pages != int64(test.taken) || row.Hits != int64(test.hits) {

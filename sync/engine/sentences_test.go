@@ -252,7 +252,7 @@ jobs:
 		total int
 		pages [][]int
 	}{
-		{runs.StopEmpty, 1000, [][]int{numbers(0, 40), {}}},
+		{runs.StopEmpty, 40, [][]int{numbers(0, 40), {}}},
 		{runs.StopShort, 50, [][]int{numbers(0, 40), numbers(40, 10)}},
 		{runs.StopRepeated, 1000, [][]int{numbers(0, 40), numbers(0, 40)}},
 		{runs.StopPages, 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40)}},

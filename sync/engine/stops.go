@@ -7,7 +7,7 @@ import (
 )
 
 // cutOff are the ends of searches whose rest can be bought; see also [canSkipPage].
-var cutOff = []string{"", runs.StopPages, runs.StopTime, plan.StopShare}
+var cutOff = []string{"", runs.StopPages, runs.StopTime, runs.StopMissing, plan.StopShare}
 
 // canSkipPage reports whether a search ended at a page whose hits could not be stored. Later pages may be
 // readable.
@@ -31,7 +31,7 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 	switch got := len(page.Hits); {
 	case step.Query.Op() == outlier.OpTrendingFormats:
 		return runs.StopPages
-	case got == 0 && step.Seen == 0 && page.Total > 0:
+	case isMissing(step, at, page):
 		return runs.StopMissing
 	case got == 0:
 		return runs.StopEmpty
@@ -49,6 +49,15 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 		return plan.StopShare
 	}
 	return ""
+}
+
+// isMissing reports whether a page is empty although the service counts hits at its place.
+func isMissing(step *runs.Step, at place, page outlier.Page) bool {
+	total := page.Total
+	if total <= 0 {
+		total = step.Total // an empty answer may have no count, or none of its hits
+	}
+	return len(page.Hits) == 0 && at.behind(sizeOf(page)) < total
 }
 
 // sizeOf returns how many hits a page could have: the requested number, or fewer if the service says that

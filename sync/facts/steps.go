@@ -50,8 +50,12 @@ func Beyond(step *runs.Step) int {
 		return -1
 	}
 	size := outlier.MaxSize // or less, if the service has smaller pages
-	if step.Pages > 0 && step.Hits > 0 {
-		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
+	pages := step.Pages
+	if step.Stop == runs.StopMissing {
+		pages-- // the last one is empty
+	}
+	if pages > 0 && step.Hits > 0 {
+		size = min(size, (step.Hits+pages-1)/pages)
 	}
 	if step.Reading == job.PagingOffset {
 		return max(0, (int(step.Total)-step.Seen-step.Unread+size-1)/size)

@@ -71,7 +71,7 @@ const (
 	StopPages      = "pages"      // the job's maximum number of pages
 	StopKnown      = "known"      // the job's stop_when: nearly all ids were known
 	StopRefused    = "refused"    // the service refused the request itself
-	StopMissing    = "missing"    // page one has no hits, but its total is not 0
+	StopMissing    = "missing"    // a page has no hits, but the total says that there are some
 	StopUnreadable = "unreadable" // no hit of an answer can be stored; it stays in the journal
 	StopClock      = "clock"      // its dates were computed from a wrong clock; nothing was sent
 	StopTime       = "time"       // the job's stop_after
