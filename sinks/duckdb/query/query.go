@@ -157,21 +157,43 @@ var ErrSeveral = errors.New("the SQL has several statements, but only one result
 // checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
 // one PIVOT into several statements.
 func checkSingle(text string) error {
-	bare := inert().ReplaceAllStringFunc(text, func(token string) string {
-		if strings.HasPrefix(token, "--") || strings.HasPrefix(token, "/*") {
-			return " "
-		}
-		return "x"
-	})
-	if _, rest, _ := strings.Cut(bare, ";"); strings.Trim(rest, "; \t\r\n") != "" {
+	if _, rest, _ := strings.Cut(withoutTexts(text), ";"); strings.Trim(rest, "; \t\r\n") != "" {
 		return ErrSeveral
 	}
 	return nil
 }
 
-// inert matches the parts of SQL in which a semicolon does not end a statement: comments, literals and
-// quoted names.
-var inert = lazyregexp.New(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
+// withoutTexts replaces the comments of SQL by blanks, and its literals and quoted names by x: nothing in them
+// has a meaning for the statement.
+func withoutTexts(text string) string {
+	var bare strings.Builder
+	for text != "" {
+		token := sqlToken().FindString(text)
+		switch {
+		case token == "":
+			token = text[:1]
+			bare.WriteString(token)
+		case strings.HasPrefix(token, "--"), strings.HasPrefix(token, "/*"):
+			bare.WriteString(" ")
+		case strings.HasPrefix(token, "$"): // the text goes on up to the same tag
+			inside, _, closed := strings.Cut(text[len(token):], token)
+			if closed {
+				token += inside + token
+			}
+			bare.WriteString(" x ")
+		case strings.HasSuffix(token, "'"), strings.HasSuffix(token, `"`):
+			bare.WriteString(" x ")
+		default:
+			bare.WriteString(token)
+		}
+		text = text[len(token):]
+	}
+	return bare.String()
+}
+
+// sqlToken matches a comment, a literal, a quoted name, the tag of a dollar-quoted text, or a word, which may
+// contain a $, at the beginning of SQL.
+var sqlToken = lazyregexp.New(`^(?s:--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$|[\pL\pN_][\pL\pN_$]*)`)
 
 // read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error,

@@ -12,6 +12,10 @@ func TestSeveralStatementsAreDetected(t *testing.T) {
 		"select 'it''s; fine'":              false,
 		`select e'it\'s; fine'`:             false,
 		"select $$a; b$$, $x$c; d$x$":       false,
+		"select $a$b $c$ d; e$a$":           false,
+		"select $a$b; c":                    true, // DuckDB refuses it
+		"select 1 as a$b$; select 2":        true,
+		"select 1;\n-- $a$\n; /* $b$ */":    false,
 		"pivot t on a using first(b)":       false,
 		"select 1; select 2":                true,
 		"select 1 /* ; */ ; select ';'":     true,

@@ -98,7 +98,7 @@ var ofCatalog = lazyregexp.New(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sq
 
 // readsCatalog reports whether a query may list tables or columns, among which the temporary table would be.
 func readsCatalog(text string) bool {
-	return ofCatalog().MatchString(inert().ReplaceAllString(text, " "))
+	return ofCatalog().MatchString(withoutTexts(text))
 }
 
 // readAny is [read] for a result of any size. Only results that no view can have, such as that of EXPLAIN, and lists
