@@ -457,8 +457,10 @@ func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
 		_, err := exec.LookPath(program)
 		return err
 	}
-	if proxy, _ := c.options.world.env("HTTPS_PROXY"); proxy != "" && t.Kind != job.TargetMail {
-		return nil
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		if proxy, _ := c.options.world.env(name); proxy != "" && t.Kind != job.TargetMail {
+			return nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveFor)
 	defer cancel()

@@ -66,26 +66,28 @@ stopped, run it again with the same ids: it starts over.`,
 	return c
 }
 
-// ids returns the parsed ids without duplicates.
+// ids returns the parsed ids, and removes duplicates from the flags.
 func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
 	for _, of := range []struct {
 		kind  forgotten.Kind
-		given []string
+		given *[]string
 		parse func(string) (string, error)
 	}{
-		{forgotten.Video, f.videos, outlier.ParseVideoID},
-		{forgotten.Channel, f.channels, outlier.ParseChannelID},
-		{forgotten.Author, f.authors, outlier.ParseChannelID},
+		{forgotten.Video, &f.videos, outlier.ParseVideoID},
+		{forgotten.Channel, &f.channels, outlier.ParseChannelID},
+		{forgotten.Author, &f.authors, outlier.ParseChannelID},
 	} {
-		for _, given := range of.given {
+		var unique []string
+		for _, given := range *of.given {
 			id, err := of.parse(given)
 			if err != nil {
 				return nil, usageError{fmt.Errorf("--%s: %w", of.kind, err)}
 			}
-			if named := (forgotten.ID{Kind: of.kind, ID: id}); !slices.Contains(ids, named) {
-				ids = append(ids, named)
+			if !slices.Contains(unique, id) {
+				unique, ids = append(unique, id), append(ids, forgotten.ID{Kind: of.kind, ID: id})
 			}
 		}
+		*of.given = unique
 	}
 	if len(ids) == 0 {
 		return nil, usageError{fmt.Errorf("name what to forget: --video, --channel or --author")}

@@ -41,6 +41,7 @@ answers before you rebuild a sink.`,
 				return usageError{errors.New("--to is missing: name a file that ends in .duckdb, " +
 					"or a folder for Parquet")}
 			}
+			to = filepath.Clean(to) // a folder may be written with a slash at its end
 			config, err := o.loadToRead()
 			if err != nil {
 				return err
