@@ -26,8 +26,8 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 		return Spec{}, fmt.Errorf("--to %s is before --from %s", to, from)
 	case !slices.Contains(Windows, each):
 		return Spec{}, fmt.Errorf("--each must be month, week or day, got %s", each)
-	case most <= 0:
-		return Spec{}, fmt.Errorf("--max-credits must be positive, got %d", most)
+	case CheckCredits(int64(most)) != nil:
+		return Spec{}, fmt.Errorf("--max-credits %w", CheckCredits(int64(most)))
 	case s.Verb != VerbSearch && s.Verb != VerbRelated:
 		return Spec{}, fmt.Errorf("job %s: a backfill is for jobs of search and related, this is one of %s",
 			s.Name, s.Verb)

@@ -60,7 +60,8 @@ jobs:
 		{"coffee", "2026-02-01", "soon", "month", 2, `--to: "soon" is neither a date`},
 		{"coffee", "2026-02-02", "2026-02-01", "month", 2, "--to 2026-02-01 is before --from 2026-02-02"},
 		{"coffee", "2026-02-01", "2026-02-01", "year", 2, "--each must be month, week or day, got year"},
-		{"coffee", "2026-02-01", "2026-02-01", "day", 0, "--max-credits must be positive, got 0"},
+		{"coffee", "2026-02-01", "2026-02-01", "day", 0, "--max-credits must be from 1 to 1000000000, got 0"},
+		{"coffee", "2026-02-01", "2026-02-01", "day", 1_000_000_001, "--max-credits must be from 1 to 1000000000, got 1000000001"},
 		{"rivals", "2026-02-01", "2026-02-01", "day", 2, "this is one of channels"},
 		{"niche", "2026-02-01", "2026-02-01", "day", 2, "this is one of scan"},
 	} {

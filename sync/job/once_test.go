@@ -68,7 +68,8 @@ func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
 	}{
 		{"videos: {id: dQw4w9WgXcQ}", Overrides{Pages: 2}, "job a: --pages does not apply to videos"},
 		{"trending_formats: {}", Overrides{Pages: 2}, "--pages does not apply to trending_formats"},
-		{search, Overrides{Pages: -1}, "--pages must be from 1 to 1000000, got -1"}, {search, Overrides{Pages: 1_000_001}, "--pages must be from 1 to 1000000, got 1000001"},
+		{search, Overrides{Pages: -1}, "--pages must be from 1 to 1000000, got -1"},
+		{search, Overrides{Pages: 1_000_001}, "--pages must be from 1 to 1000000, got 1000001"},
 		{"channels: {id: UC1234567890abcdefghijkl}", Overrides{Since: day}, "channels has no published_at"},
 		{"trending_formats: {}", Overrides{Since: day}, "trending_formats has no published_at"},
 		{search, Overrides{Since: -day}, "--since must be positive, got -1d"},

@@ -314,7 +314,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 // signed parses an amount with a sign: + for credits spent, - for credits bought.
 func signed(text string) (outlier.Credits, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n == 0 || text[0] != '+' && text[0] != '-' {
+	if err != nil && !errors.Is(err, strconv.ErrRange) || err == nil && n == 0 || text[0] != '+' && text[0] != '-' {
 		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, "+
 			"or -N for credits that were bought", text)
 	}
