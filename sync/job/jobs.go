@@ -16,6 +16,12 @@ import (
 )
 
 func (b *builder) jobs(n *yamltree.Node) {
+	switch {
+	case n == nil && b.root.Has(yamltree.Mapping) && b.needs.jobs:
+		b.root.Missing("jobs", `add jobs: {"coffee":{"search":{"query":"moka pot"}}}`)
+	case n.Has(yamltree.Mapping) && len(n.Entries) == 0 && b.needs.jobs:
+		n.Refuse("is empty, must be a mapping of names to jobs")
+	}
 	if !n.Has(yamltree.Mapping) {
 		return
 	}

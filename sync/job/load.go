@@ -24,13 +24,22 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
-// expanded, that is a warning, and the value is empty.
+// expanded, that is a warning, and the value is empty. It needs no jobs.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 	src, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseFile(path, src, env, true)
+	return parseFile(path, src, env, needs{})
+}
+
+// LoadForOnce is [Load] for one-off requests, which need no jobs in the file.
+func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) {
+	src, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseFile(path, src, env, needs{service: true})
 }
 
 // Unchanged reports whether the file certainly has the content that was loaded. It does not parse the
@@ -55,17 +64,23 @@ func read(path string) ([]byte, error) {
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseFile(path, src, env, false)
+	return parseFile(path, src, env, needs{service: true, jobs: true})
 }
 
-func parseFile(path string, src []byte, env func(string) (string, bool), reading bool) (*Config, error) {
+// needs says which parts of the file a command needs.
+type needs struct {
+	service bool // its address and key: calls will be made
+	jobs    bool // at least one
+}
+
+func parseFile(path string, src []byte, env func(string) (string, bool), needs needs) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		message := fmt.Sprintf("find the folder of the file: %v", err)
 		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: message}}
 	}
 	b := newBuilder(path, src, env)
-	b.cfg.Dir, b.reading = dir, reading
+	b.cfg.Dir, b.needs = dir, needs
 	b.build()
 	if found := b.file.Mistakes(); len(found) > 0 {
 		return nil, found
@@ -94,7 +109,7 @@ type builder struct {
 	defaults *yamltree.Node            // values for jobs that do not set them
 	named    map[string]*yamltree.Node // filters by name
 	open     []string                  // names of the filters that are being merged
-	reading  bool                      // no calls will be made, so neither address nor key is needed
+	needs    needs
 
 	// merged caches the result of each filter or where, by snake_case name.
 	merged map[*yamltree.Node]map[string]*yamltree.Node
@@ -111,7 +126,7 @@ func (b *builder) build() {
 	}
 	b.expand()
 	b.cfg.Fingerprint = b.fingerprint()
-	if b.reading {
+	if !b.needs.service {
 		b.unneeded(b.root.Get("service").Get("url"), "no job can run without the address")
 		b.unneeded(b.root.Get("service").Get("key"), "no job can run without the key")
 		b.unneeded(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")

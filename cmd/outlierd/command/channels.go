@@ -32,7 +32,7 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
   outlierd channels resolve rivals.csv --column channel`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.load()
+			config, err := o.loadForOnce()
 			if err != nil {
 				return err
 			}

@@ -126,6 +126,9 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 // load reads the job file.
 func (o *options) load() (*job.Config, error) { return o.loading(job.Load) }
 
+// loadForOnce loads the job file for a one-off request, which needs no jobs in it.
+func (o *options) loadForOnce() (*job.Config, error) { return o.loading(job.LoadForOnce) }
+
 // loadToRead loads the job file for a command that makes no calls and needs no key.
 func (o *options) loadToRead() (*job.Config, error) { return o.loading(job.LoadToRead) }
 

@@ -3,15 +3,18 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/lazyregexp"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/yamltree"
 )
 
 // Columns shown to people.
@@ -144,7 +147,10 @@ func filters(pairs []string) (wishes, error) {
 			return nil, usageError{fmt.Errorf("--where %s: want key=value, "+
 				"as in z_score=2.. or language=[en, de]", pair)}
 		}
-		value := value(text)
+		value, err := value(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--where %s: %w", pair, err)}
+		}
 		if before, again := where[key]; again {
 			value = slices.Concat(members(before), members(value))
 		}
@@ -153,26 +159,31 @@ func filters(pairs []string) (wishes, error) {
 	return where, nil
 }
 
-// value converts a text of the command line to a YAML value.
-func value(text string) any {
-	inner, list := strings.CutPrefix(text, "[")
-	inner, closed := strings.CutSuffix(inner, "]")
+// value converts a text of the command line to a YAML value. A list is read as in the job file.
+func value(text string) (any, error) {
 	switch {
-	case list && closed:
-		var all []any
-		for member := range strings.SplitSeq(inner, ",") {
-			all = append(all, strings.Trim(strings.TrimSpace(member), `"'`))
+	case strings.HasPrefix(text, "["):
+		list := yamltree.New("--where", []byte(text), slices.Clone[[]string]).Parse()
+		if list == nil || list.Kind != yamltree.List {
+			return nil, errors.New("the list must be like [en, de]; write a text with [ ] , or quotes between quotes")
 		}
-		return all
+		all := []any{}
+		for _, member := range list.Items {
+			all = append(all, member.Text)
+		}
+		return all, nil
 	case text == "true", text == "false":
-		return text == "true"
+		return text == "true", nil
 	case text == "~":
-		return nil
-	case len(text) <= 18 && strings.Trim(text, "0123456789") == "": // the parser decides what kind of number it is
-		return json.Number(text)
+		return nil, nil
+	case wholeNumber().MatchString(text): // the parser decides what kind of number it is
+		return json.Number(text), nil
 	}
-	return text
+	return text, nil
 }
+
+// wholeNumber matches whole numbers as JSON has them.
+var wholeNumber = lazyregexp.New(`^(0|[1-9][0-9]{0,17})$`)
 
 func members(v any) []any {
 	if all, ok := v.([]any); ok {

@@ -83,7 +83,7 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 // once performs a request and prints its rows. Before anything is spent it makes sure that they can be
 // printed.
 func (o *options) once(ctx context.Context, r request) error {
-	config, err := o.load()
+	config, err := o.loadForOnce()
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ sent, name the start with --intent: then the time is not compared.`,
 			if err != nil {
 				return err
 			}
-			config, err := o.load()
+			config, err := o.loadForOnce()
 			if err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func (p *program) discard(cause error, folder string) error {
 // one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
 // error may contain both addresses.
 func (o *options) rekey(address string) (outlier.Key, error) {
-	config, err := job.Load(o.config, o.world.env)
+	config, err := job.LoadForOnce(o.config, o.world.env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
 	}
