@@ -339,7 +339,7 @@ a new day or cycle, more than 36 hours ahead of the local clock, it confirms the
 The caps of the job file still apply. It works while another instance is running.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.load()
+			config, err := o.loadForOnce()
 			if err != nil {
 				return err
 			}
