@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"outlierd/lazyregexp"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -176,14 +176,12 @@ func value(text string) (any, error) {
 		return text == "true", nil
 	case text == "~":
 		return nil, nil
-	case wholeNumber().MatchString(text): // the parser decides what kind of number it is
-		return json.Number(text), nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 63); err == nil && strconv.FormatUint(n, 10) == text { // not 007, which JSON refuses
+		return json.Number(text), nil // the parser decides what kind of number it is
 	}
 	return text, nil
 }
-
-// wholeNumber matches whole numbers as JSON has them.
-var wholeNumber = lazyregexp.New(`^(0|[1-9][0-9]{0,17})$`)
 
 func members(v any) []any {
 	if all, ok := v.([]any); ok {

@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"sync/check":               {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
 	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/load", "sync/runs", "sync/store"},
 	"sync/notify":              {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
-	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state"},
+	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page":        {},
 	"cmd/outlierd/term":        {},
