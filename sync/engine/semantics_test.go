@@ -47,6 +47,11 @@ var promises = []promise{
 	{"Pages go breadth first, so that a cap cuts depth and not topics.", []string{"sync/engine TestPagesCountPerSearchAndTheRestPerRun"}},
 	{"A name that equals a set environment variable is an error.", []string{"sync/job TestANameThatEqualsASetEnvironmentVariableIsAnError"}},
 	{
+		"**Lists of a job** (files, SQL, handles) are read for that job alone: a bad line fails the job with all its bad lines, and no other job and no command that only reads.",
+		[]string{"cmd/outlierd/testdata/script/lists.txt", "sync/job TestListsAreCheckedLineByLine"},
+	},
+	{"Known handles run, unknown ones are named (`partial`).", []string{"cmd/outlierd/testdata/script/lists.txt", "outlier TestHandlesAndVideosStandForChannels"}},
+	{
 		"**Lists in a parameter.** `query: [a, b]` is **one** request over both (2 credits a page);",
 		[]string{"sync/engine TestListInAParameterIsOneRequestOverBoth"},
 	},
@@ -142,6 +147,15 @@ var promises = []promise{
 	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", []string{
 		"cmd/outlierd/testdata/script/rest.txt", "sync/engine TestRestOfARunIsBoughtOnce", "sync/engine TestRestIsBoughtOnceDespiteStopsAndEdits", "sync/engine TestRestIsEnrichedAsTheJobSays",
 	}},
+	{"**An empty page while `total` says more** is `partial`: the cursor stays, the rest is offered.", []string{
+		"sync/engine TestSearchStopsWhenNoPagesAreLeft", "sync/engine TestRestBeginsAtAnEmptyPage",
+	}},
+	{"**By hand now.** What a person asks for is asked for at once;", []string{"cmd/outlierd/command TestWhatIsAskedForByHandIsAskedForNow"}},
+	{"back-offs and `reuse_for` of an unreadable answer are for schedules.", []string{"cmd/outlierd/command TestWhatIsAskedForByHandIsAskedForNow"}},
+	{
+		"A command that makes no call says why, until when, and how to call all the same.",
+		[]string{"cmd/outlierd/command TestWhatIsAskedForByHandIsAskedForNow"},
+	},
 	{
 		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
 		[]string{
@@ -262,10 +276,22 @@ var promises = []promise{
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
 	{"only `run` exits 7.", []string{"cmd/outlierd/command TestEveryErrorHasItsExitCode"}},
 	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyManualRunsUseTheReserve"}},
-	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/command TestLargeRunsNeedConfirmationByDefault",
-		"cmd/outlierd/command TestConfirmationNeedsATerminalForInputAndOutput"}},
-	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd/command TestNoTerminalMeansNoConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
-	{"schedules never ask.", []string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{
+		"**Spending unasked.** The same threshold (`confirm_over`) holds at a terminal and elsewhere:",
+		[]string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"},
+	},
+	{"there it asks, elsewhere it ends with exit 2 and names `--yes`;", []string{
+		"cmd/outlierd/command TestConfirmationNeedsATerminalForInputAndOutput",
+		"cmd/outlierd/testdata/script/confirm.txt",
+	}},
+	{"schedules are asked for by the job file.", []string{"cmd/outlierd/command TestExpensiveManualRunsNeedConfirmation", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"`budget.by_hand` caps what no job buys.", []string{"cmd/outlierd/testdata/script/confirm.txt"}},
+	{"Every command that can spend has `--dry-run` and `--max-credits`.", []string{"cmd/outlierd/testdata/script/confirm.txt"}},
+	{
+		"**Clocks.** A day or cycle that only the service's clock has turned, by more than 36 hours beyond the local one, stays closed for paid calls until the local clock agrees or a person confirms it.",
+		[]string{"sync/engine TestServicesClockAloneOpensNoBudget"},
+	},
+	{"Due times, records and cursors in the future count as now and are told.", []string{"sync/engine TestClockThatWasAheadDoesNotStopTheSchedule"}},
 
 	// Commit.
 	{
@@ -327,7 +353,13 @@ var promises = []promise{
 		"watermark hi commits with it, so that none applies twice.",
 		[]string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract", "sinks/duckdb TestKilledWriterLosesNothing"},
 	},
-	{"Bounded by bytes of Arrow (about 8 MB), not only by rows.", []string{"sync/engine TestBatchIsBoundedByItsBytes"}},
+	{"Bounded by bytes (about 8 MB), not only by rows;", []string{"sync/engine TestBatchIsBoundedByItsBytes"}},
+	{"a larger answer goes alone.", []string{"cmd/outlierd/e2e TestLargeAnswersFitIntoMemory"}},
+	{
+		"**Before the first paid call of a process** the state file has the size and header that the last commit left (a small synced record beside it);",
+		[]string{"cmd/outlierd/storage/testdata/script/check.txt"},
+	},
+	{"else nothing is bought and one line says what to do.", []string{"cmd/outlierd/storage/testdata/script/check.txt"}},
 	{
 		"A stop (SIGTERM) ends a call in flight after 20 s as UNKNOWN, keeping what had arrived.",
 		[]string{"outlier TestDoGivesASentCallGraceWhenStopped"},
@@ -394,6 +426,7 @@ var promises = []promise{
 		"Docs mount the folder, never the file, and every example opens read-only.",
 		[]string{"cmd/outlierd/command TestExamplesOpenThePublishedFileReadOnly", "cmd/outlierd/command TestDeploymentsAgreeWithTheProgram"},
 	},
+	{"Reading (page, status, metrics) never causes one.", []string{"sync/engine TestReadingPublishesNothing"}},
 	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestIDsComeFromTheLatestPublication"}},
 
 	// Grammar.
