@@ -15,12 +15,23 @@ import (
 	"outlierd/sync/runs"
 )
 
+// failOne makes all tries of the first call below a path fail.
+func (w *workshop) failOne(path string) {
+	wire, failing, tries := w.wire, "", 0
+	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !strings.HasPrefix(r.URL.Path, path) || tries == plan.Attempts || failing != "" && r.URL.Path != failing {
+			return wire.RoundTrip(r)
+		}
+		failing, tries = r.URL.Path, tries+1
+		connect(r)
+		return page(http.StatusBadGateway, "text/html", "<html>no</html>"), nil
+	})
+}
+
 func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
-		for range plan.Attempts {
-			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
-		}
+		w.failOne("/video/comments/")
 		row := w.mustRun(runs.Partial)
 		if row.Failures != 1 {
 			t.Errorf("%d failures, want 1", row.Failures)

@@ -16,11 +16,9 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/outlier"
-	"outlierd/outlier/simulator"
 	"outlierd/sinks"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/testenv"
 )
@@ -279,17 +277,15 @@ jobs:
 // TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial.
 func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 	t.Parallel()
-	for op, want := range map[outlier.Operation]runs.Status{outlier.OpSearch: runs.Failed, outlier.OpDetails: runs.Partial} {
+	for path, want := range map[string]runs.Status{"/search/": runs.Failed, "/video/": runs.Partial} {
 		bare(t, windowFile, func(w *workshop) {
-			for range plan.Attempts {
-				w.service.FailNext(op, simulator.ServerError)
-			}
+			w.failOne(path)
 			row, _ := w.run() // the error is tested elsewhere
 			if row == nil || row.Status != want {
-				t.Fatalf("with %s failing the run ended as %+v, want %s", op, row, want)
+				t.Fatalf("with %s failing the run ended as %+v, want %s", path, row, want)
 			}
-			if asked := w.calls(outlier.OpDetails); (asked == 0) != (op == outlier.OpSearch) || (row.Pages == 0) != (op == outlier.OpSearch) {
-				t.Errorf("with %s failing there are %d pages and %d details", op, row.Pages, asked)
+			if asked := w.calls(outlier.OpDetails); (asked == 0) != (path == "/search/") || (row.Pages == 0) != (path == "/search/") {
+				t.Errorf("with %s failing there are %d pages and %d details", path, row.Pages, asked)
 			}
 		})
 	}

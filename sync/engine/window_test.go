@@ -65,9 +65,7 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 func TestWatermarkMovesWithoutTheEnrichment(t *testing.T) {
 	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
-		for range plan.Attempts {
-			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
-		}
+		w.failOne("/video/")
 		w.mustRun(runs.Partial)
 		time.Sleep(10 * day)
 		if got := w.from(w.mustRun(runs.OK)); got != days(-3) {

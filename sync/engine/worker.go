@@ -242,17 +242,24 @@ func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// nextTask returns the next data call of the queue that waits for no retry.
+// nextTask returns the next data call of the queue. While one call waits for its retry, others are made. While two
+// wait, none is, as the service may be away.
 func (w *worker) nextTask(of queue.Filter) (*queue.Task, error) {
-	var waiting []queue.Task
+	var waiting []callKey
 	now := time.Now()
 	for call, tried := range w.tried {
 		if call.step == 0 && tried.retryAt.After(now) {
 			w.noteWait(tried.retryAt)
-			waiting = append(waiting, queue.Task{Op: call.op, Entity: call.entity})
+			waiting = append(waiting, call)
 		}
 	}
-	return w.engine.Store.Queue.NextTask(now, of, waiting...)
+	switch len(waiting) {
+	case 0:
+		return w.engine.Store.Queue.NextTask(now, of)
+	case 1:
+		return w.engine.Store.Queue.NextTaskBut(now, of, waiting[0].op, waiting[0].entity)
+	}
+	return nil, nil
 }
 
 // noteWait notes that a call cannot leave before a time.

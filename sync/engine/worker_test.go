@@ -8,7 +8,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
@@ -339,9 +338,7 @@ jobs:
 `
 	single(t, file, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
-		for range plan.Attempts {
-			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
-		}
+		w.failOne("/video/")
 		e, stop := w.open()
 		defer stop()
 		agenda, err := e.Agenda(time.Now())

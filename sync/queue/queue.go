@@ -172,22 +172,19 @@ func (f Filter) parts() (ready, backOff []string) {
 }
 
 // NextTask returns the task with the highest rank that may be tried now, or nil. It
-// stays queued until [Done]. except are calls of which only operation and entity matter.
-func (q *Queue) NextTask(now time.Time, f Filter, except ...Task) (*Task, error) {
-	skipped := make([]string, len(except))
-	for i := range except {
-		skipped[i] = string(except[i].Op) + " " + except[i].Entity
-	}
-	without, err := json.Marshal(skipped)
-	if err != nil {
-		return nil, err
-	}
+// stays queued until [Done].
+func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
+	return q.NextTaskBut(now, f, "", "")
+}
+
+// NextTaskBut is [Queue.NextTask] without the call about an entity.
+func (q *Queue) NextTaskBut(now time.Time, f Filter, op outlier.Operation, entity string) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
 	var others string
-	err = q.db.View(func(tx *store.Tx) (err error) {
+	err := q.db.View(func(tx *store.Tx) (err error) {
 		for _, query := range []string{f.queries().usual, f.queries().next} {
-			err = tx.Row(query, f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now), string(without)).
+			err = tx.Row(query, f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now), string(op), entity).
 				Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
 					&notBefore, &task.Mark, &others)
 			if !errors.Is(err, sql.ErrNoRows) {
@@ -229,8 +226,8 @@ func (f Filter) queries() queries {
 	return ofOne
 }
 
-// due returns the parts of the queue with the tasks that may be tried at ?3, without those in the JSON array
-// ?4. The first one has those without back-off whose first requester is selected.
+// due returns the parts of the queue with the tasks that may be tried at ?3, without that of operation ?4
+// about entity ?5. The first one has those without back-off whose first requester is selected.
 func (f Filter) due() []string {
 	ready, backOff := f.parts()
 	for i := range backOff {
@@ -238,7 +235,7 @@ func (f Filter) due() []string {
 	}
 	due := slices.Concat(ready, backOff)
 	for i := range due {
-		due[i] += ` AND (o.op || ' ' || o.entity) NOT IN (SELECT value FROM json_each(?4))`
+		due[i] += ` AND (o.op <> ?4 OR o.entity <> ?5)`
 	}
 	return due
 }
@@ -281,7 +278,7 @@ func first(part, limit string) string {
 func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		return tx.Row(f.queries().pending, f.Job, store.Micros(now.Add(-keepQueued)),
-			store.Micros(now), "[]").Scan(&pending)
+			store.Micros(now), "", "").Scan(&pending)
 	})
 	if err != nil {
 		return false, fmt.Errorf("look for a queued call: %w", err)
