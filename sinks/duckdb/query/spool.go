@@ -62,10 +62,12 @@ func readSpooled(ctx context.Context, conn driver.Conn, fields []Field, rows int
 // # Values that the driver cannot read
 //
 // The driver does not know all types of DuckDB, and returns dates, times and ids within lists and structs like other
-// values. DuckDB itself converts those: to text, or to JSON if they consist of several values.
+// values. It returns infinite dates and times, and the time 24:00, as others. DuckDB itself converts those: to text, or
+// to JSON if they consist of several values.
 
 var (
 	composed = lazyregexp.New(`^(?:STRUCT|MAP)\(|\]$`)
+	dated    = lazyregexp.New(`^(?:DATE|TIME|TIMETZ|TIME WITH TIME ZONE|TIMESTAMP(?:_S|_MS|_NS)?)$`)
 	unknown  = lazyregexp.New(`\b(?:TIME_NS|VARIANT|GEOMETRY|BIT|TYPE)\b`)
 	within   = lazyregexp.New(`\b(?:DATE|TIME|TIMESTAMP|TIMESTAMP_\w+|UUID|JSON)\b|\bMAP\(|\bSTRUCT\([A-Z]+[,)]`)
 )
@@ -83,7 +85,7 @@ func readable(text string, fields []Field) string {
 		switch name := database.Name(f.Name); {
 		case f.asJSON():
 			columns = append(columns, fmt.Sprintf("to_json(%s)::VARCHAR AS %[1]s", name))
-		case unknown().MatchString(f.Kind), strings.HasPrefix(f.Kind, "UNION(") && within().MatchString(f.Kind):
+		case unknown().MatchString(f.Kind), dated().MatchString(f.Kind), strings.HasPrefix(f.Kind, "UNION(") && within().MatchString(f.Kind):
 			columns = append(columns, fmt.Sprintf("%s::VARCHAR AS %[1]s", name))
 		}
 	}

@@ -48,18 +48,24 @@ func convert(v any, kind string) any {
 }
 
 // convertTime returns a TIMESTAMP WITH TIME ZONE unchanged, and other times as texts without a zone. Times
-// after the year 9999, such as DuckDB's infinity, become texts too, because they cannot be marshalled
-// to JSON.
+// before the year 1 and after the year 9999, and infinite ones, become texts too, because they cannot be
+// marshalled to JSON.
 func convertTime(at time.Time, kind string) any {
 	const date, clock = "2006-01-02", "15:04:05.999999999"
 	switch {
+	case kind == "TIMESTAMPTZ" && at.UnixMicro() == math.MaxInt64:
+		return "infinity"
+	case kind == "TIMESTAMPTZ" && at.UnixMicro() == -math.MaxInt64:
+		return "-infinity"
+	case kind == "TIMESTAMPTZ" && at.UTC().Year() < 1:
+		return fmt.Sprintf("%04d-%s", 1-at.UTC().Year(), at.UTC().Format("01-02 (BC) "+clock))
 	case kind == "DATE":
 		return at.Format(date)
 	case kind == "TIME":
 		return at.Format(clock)
 	case strings.HasPrefix(kind, "TIME WITH"), kind == "TIMETZ":
 		return at.Format(clock + "Z07:00")
-	case kind != "TIMESTAMPTZ" && strings.HasPrefix(kind, "TIMESTAMP") || at.Year() > 9999 || at.Year() < 0:
+	case kind != "TIMESTAMPTZ" && strings.HasPrefix(kind, "TIMESTAMP") || at.Year() > 9999:
 		return at.UTC().Format(date + " " + clock)
 	}
 	return at
