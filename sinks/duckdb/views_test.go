@@ -4,9 +4,11 @@ package duckdb
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -372,5 +374,71 @@ func TestFileOfAnOldStorageVersionGainsWhatItLacks(t *testing.T) {
 		WHERE table_name = 'transcripts' AND column_name = 'transcript') AS columns FROM ops.runs`)
 	if diff := cmp.Diff([]sinktest.Row{{"job": "coffee", "columns": int64(1)}}, rows); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestViewsAreReadDespiteExtremeNumbers in any column: the service counts, and one count of its would else break a view
+// for every reader.
+func TestViewsAreReadDespiteExtremeNumbers(t *testing.T) {
+	dir := t.TempDir()
+	s := openWhole(t, dir)
+	b := sinktest.Warehouse(0, 40)
+	defer sinktest.Release(b)
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "extreme.duckdb")
+	if err := copyFile(s.options.Published, path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse; USE warehouse"); err != nil {
+		t.Fatal(err)
+	}
+	// Few videos of one channel, so that the views compare and add up their numbers.
+	numbers, err := db.Query(t.Context(), `SELECT c.table_name, c.column_name, c.data_type
+		FROM duckdb_columns() c JOIN duckdb_tables() t USING (database_name, schema_name, table_name)
+		WHERE c.database_name = 'warehouse' AND c.schema_name = 'main' AND c.column_name <> '_response_id'
+		AND (data_type IN ('BIGINT', 'DOUBLE', 'TIMESTAMP WITH TIME ZONE') OR c.column_name IN ('video_id', 'channel_id'))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, extremes := range map[string]map[string]string{
+		"large": {"BIGINT": "9223372036854775807", "DOUBLE": "1.7976931348623157e308"},
+		"mixed": {
+			"BIGINT": "CASE (rowid + hash(%[2]s)) %% 2 WHEN 0 THEN 9223372036854775807 ELSE -9223372036854775808 END",
+			"DOUBLE": "CASE (rowid + hash(%[2]s)) %% 2 WHEN 0 THEN 1.7976931348623157e308 ELSE 0 END",
+			"TIMESTAMP WITH TIME ZONE": "CASE (rowid + hash(%[2]s)) %% 2 WHEN 0 THEN '9999-12-31 23:59:59+00'::TIMESTAMPTZ " +
+				"ELSE '0001-01-01 00:00:00+00'::TIMESTAMPTZ END",
+		},
+	} {
+		for _, c := range numbers {
+			value := extremes[c[2].(string)]
+			switch of := strings.HasPrefix(c[0].(string), "outliers"); {
+			case of && c[1] == "video_id":
+				value = "'video ' || rowid %% 3"
+			case of && c[1] == "channel_id":
+				value = "'channel'"
+			}
+			if value == "" {
+				continue
+			}
+			change := fmt.Sprintf("UPDATE main.%[1]s SET %[3]s = "+value, c[0], database.Text(c[1].(string)), database.Name(c[1].(string)))
+			if _, err := db.Exec(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, v := range database.Views() {
+			if _, err := db.Query(t.Context(), "SELECT sum(hash(v)) FROM "+v.Name+" AS v"); err != nil {
+				t.Errorf("%s, %s numbers: %v", v.Name, pattern, err)
+			}
+		}
 	}
 }

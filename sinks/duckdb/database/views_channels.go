@@ -60,7 +60,7 @@ var leaderboard = View{
 			count(*) FILTER (average_views_ratio >= 3 AND average_views_ratio < 5) AS tier_3x,
 			count(*) FILTER (` + days("first_seen_at", "n.at") + ` < 7) AS new_this_week,
 			max(average_views_ratio) AS best_ratio, arg_max(title, average_views_ratio) AS best_title,
-			round(avg(z_score), 2) AS average_z_score, sum(view_count)::BIGINT AS views,
+			round(avg(z_score), 2) AS average_z_score, TRY_CAST(sum(view_count) AS BIGINT) AS views,
 			round(median(view_count / nullif(channel_subscribers, 0)), 3) AS views_per_subscriber,
 			max(published_at) AS last_published_at
 		FROM main.outliers JOIN (SELECT max(last_seen_at) AS at FROM main.outliers) AS n ON true

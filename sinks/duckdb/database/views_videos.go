@@ -53,7 +53,7 @@ var growth = View{
 			round(24 * gained / nullif(hours, 0), 1) AS views_per_day,
 			round(24 * gained / nullif(hours, 0) / nullif(s.views_before, 0), 4) AS growth_per_day
 		FROM (
-			SELECT *, 24 * ` + days("s.from_at", "s.to_at") + ` AS hours, s.view_count - s.views_before AS gained
+			SELECT *, 24 * ` + days("s.from_at", "s.to_at") + ` AS hours, ` + gained("s.views_before", "s.view_count") + ` AS gained
 			FROM one
 		)`,
 }
@@ -82,7 +82,7 @@ var growthCurve = View{
 				arg_max(view_count, observed_at) AS view_count
 			FROM seen WHERE view_count IS NOT NULL GROUP BY ALL
 		), steps AS (
-			SELECT *, view_count - lag(view_count) OVER seen_before AS gained,
+			SELECT *, ` + gained("lag(view_count) OVER seen_before", "view_count") + ` AS gained,
 				24 * ` + days("lag(seen_at) OVER seen_before", "seen_at") + ` AS hours
 			FROM by_day WINDOW seen_before AS (PARTITION BY video_id ORDER BY day)
 		)
@@ -292,3 +292,9 @@ func day(of string) string {
 
 // link returns the SQL for the URL of a video, in the form that outlierd prints everywhere.
 func link(id string) string { return `'https://youtu.be/' || ` + id }
+
+// gained returns the SQL of the difference of two counts; NULL if it is out of range, because the service may send any
+// number, and an error would break the view for all rows.
+func gained(from, to string) string {
+	return fmt.Sprintf("TRY_CAST((%s)::HUGEINT - (%s) AS BIGINT)", to, from)
+}
