@@ -1,6 +1,10 @@
 package forecast
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -114,6 +118,7 @@ type SinkStatus struct {
 	Sink   string    `json:"sink"`
 	Bucket string    `json:"bucket,omitempty"`      // where its files are copied before they count as published
 	Known  bool      `json:"known"`                 // it has been published since this is recorded
+	Lost   bool      `json:"lost,omitempty"`        // what was published is not there any more
 	Behind int64     `json:"behind"`                // answers that it has not published
 	Since  time.Time `json:"behind_since,omitzero"` // when the first of these answers was received
 	runs.SinkState
@@ -145,6 +150,11 @@ func (r *Reader) addBudget(s *Status) (err error) {
 	return err
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 func (r *Reader) addSinks(s *Status) error {
 	for _, sink := range r.Facts.Config.Sinks {
 		state, err := r.Facts.Store.Runs.Sink(sink.Kind)
@@ -157,9 +167,10 @@ func (r *Reader) addSinks(s *Status) error {
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
 			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers,
-			Since: tail.Since, SinkState: state,
+			Since: tail.Since, SinkState: state, Lost: !state.Published.IsZero() && sink.Lake == nil &&
+				!exists(filepath.Join(r.Facts.Config.Data, sink.Path)),
 		})
-		if tail.Last.After(s.Newest) {
+		if tail.Last.After(s.Newest) && !s.Sinks[len(s.Sinks)-1].Lost {
 			s.Newest = tail.Last
 		}
 	}

@@ -390,6 +390,8 @@ func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	}
 	text := name + " up to date"
 	switch {
+	case s.Lost:
+		text = name + " is not there; the next run writes it again from the journal"
 	case !s.Known && s.Behind == 0:
 		text = name + " has nothing to publish yet"
 	case !s.Known:
@@ -397,7 +399,7 @@ func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 	case s.Behind > 0:
 		text = fmt.Sprintf("%s %s behind, since %s", name, term.Count(s.Behind, "answer"), p.short(s.Since, at))
 	}
-	if s.Known && s.Error == "" {
+	if s.Known && s.Error == "" && !s.Lost {
 		text += ", published " + p.short(s.Published, at)
 	}
 	if s.Error != "" {
