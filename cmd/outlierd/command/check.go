@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -448,13 +447,27 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 	return buffer[:n], err
 }
 
+// openStill returns the published tables of a sink at path that no process publishes. The rows of a lake are copied to the
+// returned folder, which the caller closes; it is nil for other sinks.
+func (o *options) openStill(ctx context.Context, reader *compare.Reader, config *job.Config,
+	s job.Sink, path string) (check.Sink, *temporary, error) {
+	if s.Lake == nil {
+		return openTables(ctx, reader, s.Kind, path, "", false), nil, nil
+	}
+	temp, err := newTemporary(config, lakeFolders)
+	if err != nil {
+		return check.Sink{}, nil, err
+	}
+	return o.copyLake(ctx, config, s, filepath.Join(temp.path, s.Kind)), temp, nil
+}
+
 // openPublished returns the published tables of a sink at path. The rows of a lake are copied to the folder
-// keep, or to a temporary one if that is empty. See [openTables] for other sinks.
+// keep. See [openTables] for other sinks.
 func (o *options) openPublished(
 	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, path, keep string, verify bool,
 ) check.Sink {
 	if s.Lake != nil {
-		return o.copyLake(ctx, config, s, cmp.Or(keep, filepath.Join(temporaryFolder(config), s.Kind)))
+		return o.copyLake(ctx, config, s, keep)
 	}
 	return openTables(ctx, reader, s.Kind, path, keep, verify)
 }

@@ -73,7 +73,9 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		}
 		return now, err
 	}
-	tables := publishedTables{path: published(p.Engine.Config), zone: zone}
+	tables := publishedTables{path: published(p.Engine.Config), zone: zone, temporary: func() (*temporary, error) {
+		return newTemporary(p.inUse.Load(), downloadFolders)
+	}}
 	sources := page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video,
 		Channel: tables.channel, Tables: catalog(),

@@ -93,16 +93,16 @@ func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.Re
 	if err := t.exists(); err != nil {
 		return nil, err
 	}
-	temp, err := systemTemporary("outlierd-download-*")
+	temp, err := t.temporary()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	file, err := os.CreateTemp(temp, "result-*")
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	file, err := os.CreateTemp(temp.path, "result-*")
 	if err != nil {
 		return nil, err
 	}
-	process := downloader(ctx, t.path, format, temp)
+	process := downloader(ctx, t.path, format, temp.path)
 	var said bytes.Buffer
 	process.Stdin, process.Stdout, process.Stderr = strings.NewReader(sql), file, &said
 	err = process.Run()

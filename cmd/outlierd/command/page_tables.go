@@ -17,6 +17,10 @@ import (
 type publishedTables struct {
 	path string // of the DuckDB file; "" if the job file has no such sink
 	zone *time.Location
+
+	// temporary creates a folder for the result of a download, on the disk of the data: that of the system is small in
+	// many containers.
+	temporary func() (*temporary, error)
 }
 
 // Limits of the page of one video or channel.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -253,7 +254,10 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 func TestQuestionsOfThePage(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 1)
-	tables := publishedTables{path: w.file, zone: time.FixedZone("", 2*60*60)}
+	config := &job.Config{Data: t.TempDir()}
+	tables := publishedTables{path: w.file, zone: time.FixedZone("", 2*60*60), temporary: func() (*temporary, error) {
+		return newTemporary(config, downloadFolders)
+	}}
 	for _, q := range questions(&job.Config{}) {
 		got, err := tables.first(t.Context(), q.SQL)
 		if err != nil || len(got.Columns) == 0 {
@@ -303,6 +307,9 @@ func TestQuestionsOfThePage(t *testing.T) {
 		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
 			t.Errorf("download of %s: got %v, want a refusal with %q", sql, err, says)
 		}
+	}
+	if left, err := os.ReadDir(temporaryFolder(config)); err != nil || len(left) > 0 {
+		t.Errorf("left on the disk of the data: %v, %v", left, err)
 	}
 	for _, tables := range []publishedTables{{}, {path: w.file + ".away"}} {
 		_, asked := tables.first(t.Context(), "select 1")

@@ -21,6 +21,7 @@ type older struct {
 	from   *job.Sink // nil omits the rows
 	reader *compare.Reader
 	source compare.Source
+	temp   *temporary // has the rows of a lake; nil for other sinks
 
 	erase *compare.Eraser // what is not copied; nil for nothing
 }
@@ -29,7 +30,7 @@ func (r *older) Close() error {
 	if r == nil || r.reader == nil {
 		return nil
 	}
-	return r.reader.Close()
+	return errors.Join(r.reader.Close(), r.temp.Close())
 }
 
 func (r *older) copying() compare.CopyOptions {
@@ -106,7 +107,10 @@ func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned 
 	}
 	config := p.Engine.Config
 	r := &older{upTo: pruned, lacks: known.Lacks, from: &s, reader: compare.Open(temporaryFolder(config))}
-	place := o.openPublished(ctx, r.reader, config, s, sinkPath(config, s), "", false)
+	place, temp, err := o.openStill(ctx, r.reader, config, s, sinkPath(config, s))
+	if r.temp = temp; err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	if len(place.Problems) > 0 {
 		return nil, errors.Join(errors.New(place.Problems[0]), r.Close())
 	}

@@ -231,7 +231,7 @@ func (p *program) rebuildLake(ctx context.Context, o *options, s job.Sink, fill 
 	if err != nil {
 		return err
 	}
-	temp, err := newTemporary(p.Engine.Config, "lake-")
+	temp, err := newTemporary(p.Engine.Config, lakeFolders)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,11 @@ func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink,
 	path string) (_ map[string]int64, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	place := o.openPublished(ctx, reader, config, s, path, "", false)
+	place, temp, err := o.openStill(ctx, reader, config, s, path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, temp.Close()) }()
 	if len(place.Problems) > 0 {
 		return nil, fmt.Errorf("read %s again: %s", path, place.Problems[0])
 	}

@@ -11,10 +11,13 @@ import (
 	"outlierd/sync/job"
 )
 
-// Names of the folders in which check builds tables, and in which a backup to a bucket makes its copy.
+// Names of the folders in which check builds tables, a backup to a bucket makes its copy, a lake is written or read, and
+// the results of downloads are kept until they are sent.
 const (
-	checkFolders  = "check-*"
-	backupFolders = "backup-*"
+	checkFolders    = "check-*"
+	backupFolders   = "backup-*"
+	lakeFolders     = "lake-*"
+	downloadFolders = "download-*"
 )
 
 // temporary is a folder on the disk of the data. Its process holds a lock on it, so that other
@@ -38,8 +41,10 @@ func newTemporary(config *job.Config, pattern string) (t *temporary, err error) 
 	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // until the new folder is locked
 		return nil, fmt.Errorf("lock %s: %w", above, err)
 	}
-	if err := errors.Join(removeLeft(above, checkFolders), removeLeft(above, backupFolders)); err != nil {
-		return nil, err
+	for _, left := range []string{checkFolders, backupFolders, lakeFolders, downloadFolders} {
+		if err := removeLeft(above, left); err != nil {
+			return nil, err
+		}
 	}
 	t = &temporary{}
 	if t.path, err = os.MkdirTemp(above, pattern); err != nil {
@@ -56,6 +61,9 @@ func newTemporary(config *job.Config, pattern string) (t *temporary, err error) 
 
 // Close removes the folder.
 func (t *temporary) Close() error {
+	if t == nil {
+		return nil
+	}
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
