@@ -201,5 +201,5 @@ func overlay(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(os.MkdirAll(dir, 0o755), os.Mkdir(layers+"/upper", 0o755), os.Mkdir(layers+"/work", 0o755)))
 	how := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
 	ts.Check(exec.Command("mount", "-t", "overlay", "-o", how, "overlay", dir).Run())
-	ts.Defer(func() { ts.Check(exec.Command("umount", dir).Run()) })
+	ts.Defer(func() { ts.Check(exec.Command("umount", "-l", dir).Run()) })
 }
