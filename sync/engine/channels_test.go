@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/sync/runs"
+)
+
+// A video in a list of channels stands for its channel, which its details tell for free, however long the rate
+// limit delays them. What nothing tells is named and does not stop the others. None is asked for twice.
+func TestVideosStandForTheirChannels(t *testing.T) {
+	t.Parallel()
+	const file = `{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {%s}}}`
+	single(t, fmt.Sprintf(file, "search: {query: espresso}"), func(w *workshop) {
+		w.mustRun(runs.OK)
+		videos := w.rows("select any_value(video_id) from outliers group by channel_id limit 12")
+		w.dir = t.TempDir()
+		w.use(fmt.Sprintf(file, `channels: {id: ["`+strings.Join(videos, `", "`)+
+			`", AAAAAAAAAAA, nowhere.at.all], fetch: channel_videos}`))
+		for range 2 {
+			row := w.mustRun(runs.Partial)
+			if !strings.HasPrefix(row.Error, "AAAAAAAAAAA, @nowhere.at.all are not in the published tables") {
+				t.Errorf("the run says %s", row.Error)
+			}
+		}
+		details, uploads := w.count("select count(distinct entity) from ops.requests where operation = 'details'"), w.calls(outlier.OpChannelVideos)
+		// A new folder does not know what the service has counted, so that one call may be refused first.
+		if again := w.calls(outlier.OpDetails) - details; again > 1 || details != len(videos)+1 || uploads != 2*len(videos) || w.spent() != 2 {
+			t.Errorf("%d calls about videos, %d about channels and %d credits, want %d, %d and 2", details, uploads,
+				w.spent(), len(videos)+1, 2*len(videos))
+		}
+		if n := w.count("select count(distinct channel_id) from channels"); n != len(videos) {
+			t.Errorf("the tables have %d channels, want %d", n, len(videos))
+		}
+	})
+}
