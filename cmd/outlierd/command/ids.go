@@ -96,9 +96,10 @@ func channelCommand(o *options) *cobra.Command {
 	uploads := false
 	d := &dataCommand{
 		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
-		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
-statistics for both, or with --uploads the videos and shorts. The service knows channels only
-by id: the id for a handle comes from your tables, or from a search after confirmation.`,
+		long: `Fetch a channel's sampled videos and shorts, by id, address, handle or one of its videos,
+and print its statistics for both, or with --uploads the videos and shorts. The service knows
+channels only by id: the id comes from your tables, from the details of the video, which are
+free, or for a handle from a search after confirmation.`,
 		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts},
 		fresh: "7d", parse: outlier.ParseChannel,
 		show: func() view {
