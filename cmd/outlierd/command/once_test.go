@@ -238,7 +238,7 @@ jobs:
 		contains(p, stderr, "outlierd: job lost: ", "\ninterrupted; everything that was paid for is stored. "+
 			"To continue:\n  outlierd -c ", " run milk --use-reserve --pages 1\n")
 
-		stderr, code = stopAt("✓ coffee  ok", "run", "--all", "--yes")
+		stderr, _ = stopAt("✓ coffee  ok", "run", "--all", "--yes")
 		contains(p, stderr, " run milk --yes\n")
 		if stderr, code = stopAt("✓ milk  ok", "run", "capped", "milk", "--again"); code != exitBudget || strings.Contains(stderr, "continue") {
 			t.Errorf("after a stop behind the last job: exit code %d, want that of the capped job, %d\n%s", code, exitBudget, stderr)

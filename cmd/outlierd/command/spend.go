@@ -138,6 +138,9 @@ func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, e
 	switch {
 	case j.rest != nil:
 		cost = j.rest.Cost
+		if most := spec.Budget.MaxCredits; most != nil {
+			cost.Credits, cost.Lost = min(cost.Credits, *most), min(cost.Lost, *most)
+		}
 	case j.old != nil:
 		next, cost, err = r.Facts.Left(j.old, spec.Budget)
 	default:
