@@ -12,12 +12,8 @@ WORKDIR /src
 # would fetch those of all five.
 COPY . .
 ARG VERSION=dev
-# The linker takes libstdc++ from a folder that has the static one alone.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    mkdir -p /static /out/data && ln -s "$(g++ -print-file-name=libstdc++.a)" /static/ \
-    && CGO_ENABLED=1 go build -trimpath -tags duckdb_arrow -buildvcs=false \
-    -ldflags "-s -w -X outlierd/cmd/outlierd/command.release=${VERSION} -extldflags '-L/static -static-libgcc -Wl,--gc-sections'" \
-    -o /out/outlierd ./cmd/outlierd
+    mkdir -p /out/data && VERSION=${VERSION} .ci/build /out/outlierd
 
 FROM ${RUNTIME}
 # What a registry and a scanner show. The build passes what it knows; see .github/workflows/image.yml.
@@ -27,6 +23,7 @@ ARG REVISION=
 ARG CREATED=
 ARG SOURCE=
 LABEL org.opencontainers.image.title="outlierd" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.description="Buys outlier-video data on a schedule, within a budget, into DuckDB and Parquet" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -36,6 +33,7 @@ LABEL org.opencontainers.image.title="outlierd" \
       org.opencontainers.image.documentation="${SOURCE:+${SOURCE}/blob/main/docs/README.md}" \
       org.opencontainers.image.base.name="${RUNTIME}"
 COPY --from=build /out/outlierd /usr/local/bin/outlierd
+COPY LICENSE NOTICE THIRD_PARTY.md /usr/share/doc/outlierd/
 # The job file is mounted at /data/jobs.yaml; everything is written beside it, and nothing
 # anywhere else: the root file system may be read-only.
 COPY --from=build --chown=65532:65532 /out/data /data
