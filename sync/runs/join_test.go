@@ -91,7 +91,7 @@ func TestScanPastItsDeadlineMakesRoom(t *testing.T) {
 	scan := statetest.Niche(step)
 	statetest.Lead(t, s, step, statetest.Intend(t, s, scan), runs.ScanRunning)
 	statetest.Update(t, s, func(tx *store.Tx) error {
-		return runs.SaveScan(tx, runs.Scan{Intent: 1, State: runs.ScanRunning, ScanID: statetest.ScanA, Deadline: time.Now().Add(-time.Second)})
+		return runs.SaveScan(tx, runs.Scan{Intent: 1, State: runs.ScanRunning, ScanID: statetest.ScanA, Deadline: time.Now().Add(-time.Minute)})
 	})
 	other := statetest.Niche(statetest.BeginRun(t, s, "run-2"))
 	if live, err := s.Runs.LiveScan(other); live != nil || err != nil {
