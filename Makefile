@@ -18,13 +18,13 @@ demo: ready ## run a job against the built-in simulator, and write to ./demo
 first-test: ready ## run the tests of the service's interface and of the job file: half a minute
 	go test -short -tags $(TAGS) ./outlier ./sync/job
 
-test: ready ## run all tests: a quarter of an hour
+test: ready ## run all tests: some five minutes on 2 cores
 	go test -tags $(TAGS) ./...
 
 build: ready ## build the official program, with all its parts, as ./outlierd
 	.ci/build outlierd
 
-check: ready ## run all that must pass before a change lands: over an hour
+check: ready ## run all that must pass before a change lands: a quarter of an hour
 	.ci/run
 
 dist: ready ## build archives and packages into ./dist
