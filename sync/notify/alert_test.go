@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -99,6 +100,7 @@ func TestNumbersArriveAsTheyWere(t *testing.T) {
 		a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
 			return rows, nil
 		}}
+		var mu sync.Mutex // targets are delivered to side by side
 		got := map[string]string{}
 		deliver := func(id string) {
 			rows = []string{`{"video_id":"` + id + `","title":"A hit","channel_title":"Rival","view_count":2434094,
@@ -110,6 +112,8 @@ func TestNumbersArriveAsTheyWere(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				got[r.URL.Hostname()] = string(body)
 			}).Flush(t.Context())
 		}

@@ -409,16 +409,17 @@ func TestStatusThatCannotBeRead(t *testing.T) {
 // TestPageAfterAnActionShowsItsResult, also if the state was being read while the action was carried out.
 func TestPageAfterAnActionShowsItsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := "before"
+		var state atomic.Value
+		state.Store("before")
 		s := siteOf(t, Sources{
 			Now: func(context.Context) (*Now, error) {
-				now := &Now{At: state}
+				now := &Now{At: state.Load().(string)}
 				time.Sleep(patience / 4)
 				return now, nil
 			},
 			Offer: func(context.Context, Action) (*Offer, error) { return &Offer{}, nil },
 			Do: func(context.Context, Action) (*Done, error) {
-				state = "after"
+				state.Store("after")
 				return &Done{To: "/"}, nil
 			},
 		})
