@@ -46,7 +46,7 @@ type Options struct {
 }
 
 func (o Options) store() store.Options {
-	return store.Options{Migrations: migrations, Latest: latest, MinFree: o.MinFree, FreeSpace: o.FreeSpace,
+	return store.Options{Migrations: migrations, MinFree: o.MinFree, FreeSpace: o.FreeSpace,
 		BootID: o.BootID, Log: o.Log}
 }
 

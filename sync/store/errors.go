@@ -67,6 +67,15 @@ func (e *NewerError) Error() string {
 	return text
 }
 
+// UnreleasedError is the error of a state written by a development version before the first release.
+type UnreleasedError struct{ Path string }
+
+func (e *UnreleasedError) Error() string {
+	return fmt.Sprintf("%s was written by a development version before 0.1.0, which this program cannot read; "+
+		"use another data folder, and record what was spent in this cycle with 'outlierd budget adjust'; "+
+		"the published tables of the old folder stay readable", e.Path)
+}
+
 // CorruptError is the error of a damaged state. Nothing is bought with such a state, because there
 // is no other record of what was spent.
 type CorruptError struct {

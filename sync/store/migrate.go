@@ -22,28 +22,32 @@ func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
 	if have == len(steps) {
 		return nil
 	}
-	missing := steps[have:]
-	if have == 0 && o.Latest != "" {
-		missing = []string{o.Latest}
-	}
-	if err := advance(ctx, db, missing, len(steps)); err != nil {
+	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
 		return fmt.Errorf("upgrade %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
 }
 
+// applicationID marks the files of this program in SQLite's header. Versions count from the first release:
+// files of development versions before it have higher ones, and no mark.
+const applicationID = 0x6f75746c // "outl"
+
 // version returns the schema version of the file: 0 if it is empty. A file with tables but no
 // version belongs to another program.
-func version(ctx context.Context, db *sql.DB, path string) (int, error) {
-	var have, tables int
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&have); err != nil {
-		return 0, err
+func version(ctx context.Context, db *sql.DB, path string) (have int, err error) {
+	var id, tables int
+	for pragma, value := range map[string]*int{
+		`PRAGMA user_version`: &have, `PRAGMA application_id`: &id, `SELECT count(*) FROM sqlite_schema`: &tables,
+	} {
+		if err := db.QueryRowContext(ctx, pragma).Scan(value); err != nil {
+			return 0, err
+		}
 	}
-	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
-		return 0, err
-	}
-	if have == 0 && tables > 0 {
+	switch {
+	case have == 0 && tables > 0:
 		return 0, &CorruptError{Path: path, Detail: "it is a database of another program"}
+	case have > 0 && id != applicationID:
+		return 0, &UnreleasedError{Path: path}
 	}
 	return have, nil
 }
@@ -76,7 +80,8 @@ func advance(ctx context.Context, db *sql.DB, steps []string, to int) error {
 			return errors.Join(fmt.Errorf("step to %d: %w", to-len(steps)+i+1, err), tx.Rollback())
 		}
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, to)); err != nil {
+	mark := fmt.Sprintf(`PRAGMA user_version = %d; PRAGMA application_id = %d`, to, applicationID)
+	if _, err := tx.ExecContext(ctx, mark); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -22,10 +22,6 @@ type Options struct {
 	// migrations applied to it. The first one creates the table meta.
 	Migrations []string
 
-	// Latest creates in an empty file what all migrations together lead to, in a fraction of their time;
-	// "" performs the migrations.
-	Latest string
-
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
 

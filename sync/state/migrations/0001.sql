@@ -1,5 +1,6 @@
--- Times are microseconds since 1970 in UTC, 0 for none. Durations are microseconds.
--- reserved_at is the service's time, by which periods turn; all others are this machine's.
+-- The tables of all packages that share the state. Times are microseconds since 1970 in UTC, 0 for none.
+-- Durations are microseconds. reserved_at is the service's time, by which periods turn; all others are this
+-- machine's.
 
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
@@ -27,7 +28,16 @@ CREATE TABLE runs (
 	refunded  INTEGER NOT NULL,
 	waited    INTEGER NOT NULL,
 	row_counts TEXT NOT NULL,
-	error     TEXT NOT NULL
+	error     TEXT NOT NULL,
+	-- Which runs may still change: one that is under way, and a paused or failed one until the
+	-- job's runs do not go on with it any more. It is said and not inferred from which run is the
+	-- newest, since several of a job may be unfinished: those that hold a paid scan, the job's own,
+	-- and one that a person has run in another way.
+	unfinished INTEGER NOT NULL DEFAULT 0 CHECK (unfinished IN (0, 1)),
+	-- A run that a person has changed by flags says nothing about what the job has covered.
+	overridden INTEGER NOT NULL DEFAULT 0 CHECK (overridden IN (0, 1)),
+	-- The run whose searches this one completes.
+	rest_of TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- A due instant is performed once, whoever tries to begin it again.
@@ -49,7 +59,21 @@ CREATE TABLE steps (
 	new_hits INTEGER NOT NULL,
 	total    INTEGER NOT NULL,
 	stop     TEXT NOT NULL,
-	credits  INTEGER NOT NULL,
+	-- A step knows what it covers, when its first page was asked for, and what it left.
+	watermark TEXT NOT NULL DEFAULT '',
+	began INTEGER NOT NULL DEFAULT 0,
+	reused INTEGER NOT NULL DEFAULT 0,
+	scan TEXT NOT NULL DEFAULT '',
+	left_pages INTEGER NOT NULL DEFAULT -1,
+	-- A step may wait for a scan that another step has started.
+	joined INTEGER REFERENCES scans (id),
+	-- A search counts the distinct hits that it has seen, and keeps what its own pages have
+	-- shown of what `from` counts. One that buys what another left refers to the first of them.
+	seen INTEGER NOT NULL DEFAULT 0,
+	reading TEXT NOT NULL DEFAULT '',
+	origin INTEGER REFERENCES steps (id),
+	-- Hits of a search that could not be stored.
+	unread INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (run, ordinal)
 ) STRICT;
 
@@ -65,7 +89,7 @@ CREATE TABLE attempts (
 	params      TEXT NOT NULL,
 	attempt     INTEGER NOT NULL,
 	price       INTEGER NOT NULL CHECK (price >= 0),
-	state       TEXT NOT NULL CHECK (state IN ('reserved', 'sending', 'charged', 'refunded', 'unknown')),
+	state       TEXT NOT NULL CHECK (state = 'reserved' OR state = 'sending' OR state = 'charged' OR state = 'refunded' OR state = 'unknown'),
 	day         TEXT NOT NULL,
 	cycle       TEXT NOT NULL,
 	caps        TEXT NOT NULL,
@@ -79,64 +103,28 @@ CREATE TABLE attempts (
 	response    INTEGER,
 	page_from   INTEGER,
 	page_size   INTEGER,
-	page_total  INTEGER
+	page_total  INTEGER,
+	-- The ledger. Price is what the service asks for; a row that adjusts the books has
+	-- none, and says in adjustment how many credits were spent (or with a minus bought) elsewhere.
+	account TEXT NOT NULL DEFAULT '',
+	intent INTEGER REFERENCES scans (id),
+	hold INTEGER REFERENCES holds (id),
+	adjustment INTEGER,
+	-- What a day or a billing cycle holds follows from its bounds and from the times at which
+	-- credits were reserved. So a change of the calendar, which gives days and cycles other
+	-- bounds, neither forgets what was spent within them nor counts it twice. An attempt keeps
+	-- the day and the cycle that it had; counts_at is the time for which it counts: that of
+	-- its reservation, or of the hold that pays for it.
+	counts_at INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE INDEX attempts_run ON attempts (run, price, state, waited, sent_at);
+
 CREATE INDEX attempts_open ON attempts (id) WHERE state IN ('reserved', 'sending');
-CREATE INDEX attempts_paid ON attempts (reserved_at, state, price, day, cycle, job, run) WHERE price > 0;
-
--- What each period holds, and what it may hold (NULL: as much as it likes).
-CREATE TABLE periods (
-	scope  TEXT NOT NULL,
-	period TEXT NOT NULL,
-	held   INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0),
-	max    INTEGER CHECK (max >= 0),
-	PRIMARY KEY (scope, period)
-) STRICT, WITHOUT ROWID;
-
--- The periods that a paid attempt counts for.
-CREATE VIEW attempt_periods AS
-	SELECT id, price, state, 'day' AS scope, day AS period FROM attempts WHERE price > 0
-	UNION ALL
-	SELECT id, price, state, 'month', cycle FROM attempts WHERE price > 0
-	UNION ALL
-	SELECT id, price, state, 'job_month', job || '/' || cycle FROM attempts WHERE price > 0 AND job <> ''
-	UNION ALL
-	SELECT id, price, state, 'run', run FROM attempts WHERE price > 0 AND run <> '';
-
-CREATE TRIGGER periods_begin BEFORE INSERT ON periods WHEN NEW.held <> 0
-BEGIN
-	SELECT RAISE(ABORT, 'a period begins with nothing held');
-END;
-
-CREATE TRIGGER periods_cap BEFORE UPDATE OF held ON periods WHEN NEW.held > OLD.held AND NEW.held > NEW.max
-BEGIN
-	SELECT RAISE(ABORT, 'cap exceeded');
-END;
-
-CREATE TRIGGER periods_kept BEFORE DELETE ON periods
-BEGIN
-	SELECT RAISE(ABORT, 'what a period holds is kept');
-END;
 
 CREATE TRIGGER attempts_begin BEFORE INSERT ON attempts WHEN NEW.price > 0 AND (NEW.state <> 'reserved' OR NEW.day = '' OR NEW.cycle = '')
 BEGIN
 	SELECT RAISE(ABORT, 'a paid attempt begins as reserved, for a day and a cycle');
-END;
-
-CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0
-BEGIN
-	INSERT INTO periods (scope, period)
-		SELECT scope, period FROM attempt_periods WHERE id = NEW.id
-		ON CONFLICT DO NOTHING;
-	UPDATE periods SET held = held + NEW.price
-		WHERE (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
-END;
-
-CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, price, day, cycle, reserved_at ON attempts
-BEGIN
-	SELECT RAISE(ABORT, 'the terms of an attempt are fixed');
 END;
 
 CREATE TRIGGER attempts_course BEFORE UPDATE OF state ON attempts
@@ -146,24 +134,6 @@ CREATE TRIGGER attempts_course BEFORE UPDATE OF state ON attempts
 		('unknown', 'charged'), ('unknown', 'refunded'))
 BEGIN
 	SELECT RAISE(ABORT, 'an attempt is settled once');
-END;
-
--- Proof is an error answer, or that no byte left.
-CREATE TRIGGER attempts_proof BEFORE UPDATE OF state ON attempts
-	WHEN OLD.state = 'sending' AND NEW.state = 'refunded' AND NEW.http_status < 400 AND NEW.sent_at <> 0
-BEGIN
-	SELECT RAISE(ABORT, 'a refund needs proof');
-END;
-
-CREATE TRIGGER attempts_release AFTER UPDATE OF state ON attempts WHEN NEW.state = 'refunded' AND NEW.price > 0
-BEGIN
-	UPDATE periods SET held = held - NEW.price
-		WHERE (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
-END;
-
-CREATE TRIGGER attempts_kept BEFORE DELETE ON attempts WHEN OLD.price > 0
-BEGIN
-	SELECT RAISE(ABORT, 'a paid attempt is kept');
 END;
 
 -- The journal. It is complete in itself: the sinks' rows follow from it and the
@@ -190,15 +160,14 @@ CREATE TABLE responses (
 	body        BLOB NOT NULL
 ) STRICT;
 
-CREATE TRIGGER responses_fixed BEFORE UPDATE OF id, run, job, op, entity, params, received_at, encoding, sum, body ON responses
-BEGIN
-	SELECT RAISE(ABORT, 'an answer is never changed');
-END;
-
 -- Which videos were ever seen, and in which run first.
 CREATE TABLE seen (
 	video TEXT PRIMARY KEY,
-	run   INTEGER NOT NULL
+	run   INTEGER NOT NULL,
+	-- Whose search covered a video first: the number of its run, -1 while no search has that came
+	-- to its own end as the job's file has it, and 0 in rows of earlier versions, which say no
+	-- more than who saw the video first.
+	covered INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE run_hits (
@@ -209,6 +178,9 @@ CREATE TABLE run_hits (
 	value   REAL,
 	page    INTEGER NOT NULL,
 	rank    INTEGER NOT NULL,
+	comments INTEGER,
+	-- Hits that a job's enrich.where does not admit keep their rows and are not ranked.
+	excluded INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (run, step, video)
 ) STRICT, WITHOUT ROWID;
 
@@ -225,10 +197,15 @@ CREATE TABLE queue (
 	wanted_at  INTEGER NOT NULL,
 	failed_at  INTEGER NOT NULL DEFAULT 0,
 	reason     TEXT NOT NULL DEFAULT '',
+	-- What waits grows more valuable with time, all of it at the same pace: so its order is
+	-- fixed when it is queued. Rank is the value less the days from 1970 to since.
+	since INTEGER NOT NULL DEFAULT 0,
+	rank REAL NOT NULL DEFAULT 0,
+	-- How many there were of what changes only in number, such as a video's comments, when
+	-- it was wanted and when it was answered: the same number needs no other answer.
+	mark INTEGER,
 	PRIMARY KEY (op, entity)
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX queue_order ON queue (value DESC, op, entity);
 
 -- What is known, since when, and of what it is known that it does not exist.
 CREATE TABLE freshness (
@@ -238,6 +215,10 @@ CREATE TABLE freshness (
 	at       INTEGER NOT NULL,
 	missing  INTEGER NOT NULL,
 	retry_at INTEGER NOT NULL,
+	mark INTEGER,
+	-- Earlier versions took an answer for good that had no row of what was asked about: those
+	-- that they knew are judged when somebody relies on them.
+	judged INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (op, entity)
 ) STRICT, WITHOUT ROWID;
 
@@ -250,3 +231,677 @@ CREATE TABLE limits (
 	reset_at         INTEGER,
 	foreign_requests INTEGER
 ) STRICT;
+
+-- What the searches of a job have covered; run is '' for one that was set by hand.
+CREATE TABLE watermarks (
+	job    TEXT NOT NULL,
+	key    TEXT NOT NULL,
+	at     INTEGER NOT NULL,
+	run    TEXT NOT NULL,
+	set_at INTEGER NOT NULL,
+	PRIMARY KEY (job, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER watermarks_forward BEFORE UPDATE OF at ON watermarks WHEN NEW.run <> '' AND NEW.at < OLD.at
+BEGIN
+	SELECT RAISE(ABORT, 'no run moves a watermark back');
+END;
+
+-- What `from` counts at each endpoint, once an answer has shown it.
+CREATE TABLE paging (
+	op         TEXT PRIMARY KEY,
+	reading    TEXT NOT NULL CHECK (reading IN ('page', 'offset')),
+	learned_at INTEGER NOT NULL,
+	evidence TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+-- Answers that may be used again: those to calls without an id, which are the paid ones.
+CREATE INDEX responses_again ON responses (op, params, received_at) WHERE outcome = 'charged' AND entity = '';
+
+-- What the answers have that the interface has not.
+CREATE TABLE drift (
+	op       TEXT NOT NULL,
+	path     TEXT NOT NULL,
+	problem  TEXT NOT NULL,
+	count    INTEGER NOT NULL,
+	first_at INTEGER NOT NULL,
+	last_at  INTEGER NOT NULL,
+	example  TEXT NOT NULL,
+	PRIMARY KEY (op, path, problem)
+) STRICT, WITHOUT ROWID;
+
+-- Renames that were carried out, and what they left to each name: the account under
+-- which its spending adds up, the instant at which it was last due under another name,
+-- and the last run that the name saw under another bearer.
+CREATE TABLE renames (
+	id  INTEGER PRIMARY KEY AUTOINCREMENT,
+	old TEXT NOT NULL,
+	new TEXT NOT NULL,
+	at  INTEGER NOT NULL,
+	UNIQUE (old, new)
+) STRICT;
+
+CREATE TABLE jobs (
+	job       TEXT PRIMARY KEY,
+	account   TEXT NOT NULL UNIQUE,
+	last_due  INTEGER NOT NULL,
+	after_run INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Refusals of the service that stand until something changes, by the key they met.
+CREATE TABLE latches (
+	latch     TEXT NOT NULL,
+	key       TEXT NOT NULL,
+	reason    TEXT NOT NULL,
+	since     INTEGER NOT NULL,
+	until     INTEGER NOT NULL,
+	PRIMARY KEY (latch, key)
+) STRICT, WITHOUT ROWID;
+
+-- The wish to start a scan, on record before anything is sent, and what became of it.
+CREATE TABLE scans (
+	id        INTEGER PRIMARY KEY AUTOINCREMENT,
+	run       TEXT NOT NULL,
+	job       TEXT NOT NULL,
+	due       INTEGER NOT NULL,
+	step      INTEGER NOT NULL,
+	find_by   TEXT NOT NULL,
+	mode      TEXT NOT NULL,
+	queries   TEXT NOT NULL,
+	wanted    TEXT NOT NULL, -- the queries in order of their text, by which two scans are compared
+	price     INTEGER NOT NULL CHECK (price >= 0),
+	state     TEXT NOT NULL CHECK (state IN
+		('intended', 'unknown', 'running', 'ended', 'expired', 'failed', 'refused', 'not_created')),
+	scan      TEXT NOT NULL,
+	status    TEXT NOT NULL,
+	intended  INTEGER NOT NULL,
+	created   INTEGER NOT NULL,
+	polled    INTEGER NOT NULL,
+	next_poll INTEGER NOT NULL,
+	deadline  INTEGER NOT NULL,
+	polls     INTEGER NOT NULL,
+	-- A scan is what it looks for: find_by, mode, and the queries in the order of their text.
+	-- At most one start of the same is live, whatever started it; job, run and due instant
+	-- make it no other scan. A person may buy another beside one that runs: again is 0, or
+	-- counts those.
+	again INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE UNIQUE INDEX scans_due ON scans (job, due, find_by, mode, wanted) WHERE due <> 0 AND state NOT IN ('refused', 'not_created');
+
+CREATE UNIQUE INDEX scans_id ON scans (scan) WHERE scan <> '';
+
+CREATE INDEX scans_step ON scans (step);
+
+CREATE UNIQUE INDEX attempts_intent ON attempts (intent) WHERE intent IS NOT NULL AND state <> 'refunded';
+
+CREATE INDEX attempts_drawn ON attempts (hold) WHERE hold IS NOT NULL;
+
+-- Credits set aside by one attempt for those that must follow it. What they draw is
+-- not taken off the row: it is the sum of their prices. A refund of theirs goes back to
+-- the hold while that is open.
+CREATE TABLE holds (
+	id      INTEGER PRIMARY KEY AUTOINCREMENT,
+	attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
+	run     TEXT NOT NULL,
+	step    INTEGER NOT NULL CHECK (step > 0),
+	account TEXT NOT NULL,
+	day     TEXT NOT NULL,
+	cycle   TEXT NOT NULL,
+	amount  INTEGER NOT NULL CHECK (amount > 0),
+	made_at INTEGER NOT NULL,
+	open    INTEGER NOT NULL CHECK (open IN (0, 1))
+) STRICT;
+
+CREATE UNIQUE INDEX holds_open ON holds (step) WHERE open = 1;
+
+CREATE INDEX holds_run ON holds (run) WHERE open = 1;
+
+CREATE TRIGGER attempts_draw BEFORE INSERT ON attempts WHEN NEW.hold IS NOT NULL AND NOT EXISTS (
+	SELECT 1 FROM hold_rests h WHERE h.id = NEW.hold AND h.rest >= NEW.price
+		AND (h.run, h.account, h.day, h.cycle) = (NEW.run, NEW.account, NEW.day, NEW.cycle))
+BEGIN
+	SELECT RAISE(ABORT, 'the hold does not cover the price');
+END;
+
+CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, account, price, day, cycle, reserved_at, intent, hold, adjustment ON attempts
+BEGIN
+	SELECT RAISE(ABORT, 'the terms of an attempt are fixed');
+END;
+
+CREATE TRIGGER attempts_release AFTER UPDATE OF state ON attempts WHEN NEW.state = 'refunded' AND NEW.price > 0
+BEGIN
+	UPDATE periods SET held = held - NEW.price
+		WHERE (NEW.hold IS NULL OR (SELECT open FROM holds WHERE id = NEW.hold) = 0)
+		AND (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
+	UPDATE holds SET open = 0 WHERE attempt = NEW.id AND open = 1;
+END;
+
+CREATE TRIGGER attempts_kept BEFORE DELETE ON attempts WHEN OLD.price > 0 OR OLD.adjustment IS NOT NULL
+BEGIN
+	SELECT RAISE(ABORT, 'a paid attempt is kept');
+END;
+
+CREATE TRIGGER holds_begin BEFORE INSERT ON holds WHEN NEW.open <> 1 OR NOT EXISTS (
+	SELECT 1 FROM attempts a WHERE a.id = NEW.attempt AND a.state = 'reserved'
+		AND (a.run, a.step, a.account, a.day, a.cycle) = (NEW.run, NEW.step, NEW.account, NEW.day, NEW.cycle))
+BEGIN
+	SELECT RAISE(ABORT, 'a hold is made together with a reservation, for the same periods');
+END;
+
+CREATE TRIGGER holds_hold AFTER INSERT ON holds
+BEGIN
+	UPDATE periods SET held = held + NEW.amount
+		WHERE (scope, period) IN (SELECT scope, period FROM hold_periods WHERE id = NEW.id);
+END;
+
+CREATE TRIGGER holds_fixed BEFORE UPDATE OF id, attempt, run, step, account, day, cycle, amount, made_at ON holds
+BEGIN
+	SELECT RAISE(ABORT, 'the terms of a hold are fixed');
+END;
+
+-- The rest is read before the row closes, and nothing can be drawn from it after.
+CREATE TRIGGER holds_release BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
+BEGIN
+	UPDATE periods SET held = held - (SELECT rest FROM hold_rests WHERE id = OLD.id)
+		WHERE (scope, period) IN (SELECT scope, period FROM hold_periods WHERE id = OLD.id);
+END;
+
+CREATE TRIGGER holds_closed BEFORE UPDATE OF open ON holds WHEN OLD.open = 0 AND NEW.open = 1
+BEGIN
+	SELECT RAISE(ABORT, 'a hold that was released stays so');
+END;
+
+CREATE TRIGGER holds_kept BEFORE DELETE ON holds
+BEGIN
+	SELECT RAISE(ABORT, 'a hold is kept');
+END;
+
+-- No scan is started without an intent, which is carried out by one attempt; by
+-- another only after a refund. From the mark on nobody knows whether the scan exists,
+-- until its answer has been read.
+CREATE TRIGGER attempts_intended BEFORE INSERT ON attempts
+	WHEN (NEW.op = 'start_scan' OR NEW.intent IS NOT NULL)
+		AND (SELECT state FROM scans WHERE id = NEW.intent) IS NOT 'intended'
+BEGIN
+	SELECT RAISE(ABORT, 'the scan is not waiting to be started');
+END;
+
+CREATE TRIGGER attempts_scan_sent AFTER UPDATE OF state ON attempts WHEN NEW.intent IS NOT NULL AND NEW.state = 'sending'
+BEGIN
+	UPDATE scans SET state = 'unknown' WHERE id = NEW.intent;
+END;
+
+CREATE TRIGGER attempts_scan_refunded AFTER UPDATE OF state ON attempts
+	WHEN NEW.intent IS NOT NULL AND OLD.state = 'sending' AND NEW.state = 'refunded'
+BEGIN
+	UPDATE scans SET state = 'intended' WHERE id = NEW.intent AND state = 'unknown';
+END;
+
+CREATE TRIGGER scans_begin BEFORE INSERT ON scans WHEN NEW.state <> 'intended' OR NEW.scan <> ''
+BEGIN
+	SELECT RAISE(ABORT, 'a scan begins as intended, without an id');
+END;
+
+CREATE TRIGGER scans_named BEFORE UPDATE OF scan ON scans WHEN OLD.scan <> '' AND NEW.scan <> OLD.scan
+BEGIN
+	SELECT RAISE(ABORT, 'the id of a scan is fixed');
+END;
+
+CREATE TRIGGER scans_course BEFORE UPDATE OF state ON scans
+	WHEN OLD.state <> NEW.state AND (OLD.state, NEW.state) NOT IN (VALUES
+		('intended', 'unknown'), ('intended', 'refused'),
+		('unknown', 'intended'), ('unknown', 'refused'), ('unknown', 'not_created'),
+		('unknown', 'running'), ('unknown', 'ended'), ('unknown', 'expired'), ('unknown', 'failed'),
+		('running', 'ended'), ('running', 'expired'), ('running', 'failed'),
+		('expired', 'ended'), ('expired', 'failed'))
+BEGIN
+	SELECT RAISE(ABORT, 'a scan does not go back');
+END;
+
+CREATE TRIGGER scans_found BEFORE UPDATE OF state ON scans
+	WHEN NEW.scan = '' AND NEW.state IN ('running', 'ended', 'expired', 'failed')
+BEGIN
+	SELECT RAISE(ABORT, 'a scan that exists has an id');
+END;
+
+-- That nothing was started is told by the ledger.
+CREATE TRIGGER scans_proof BEFORE UPDATE OF state ON scans
+	WHEN NEW.state IN ('intended', 'refused') AND OLD.state <> NEW.state
+		AND EXISTS (SELECT 1 FROM attempts WHERE intent = NEW.id AND state <> 'refunded')
+	OR NEW.state = 'not_created' AND OLD.state <> NEW.state
+		AND EXISTS (SELECT 1 FROM attempts WHERE intent = NEW.id AND state IN ('reserved', 'sending', 'unknown'))
+BEGIN
+	SELECT RAISE(ABORT, 'the ledger does not prove that no scan was started');
+END;
+
+CREATE INDEX attempts_step ON attempts (step) WHERE price > 0;
+
+-- A call that waits belongs to the job that asked first. These are the others that want
+-- it: it is theirs when the first does not want it any more.
+CREATE TABLE queue_others (
+	op        TEXT NOT NULL,
+	entity    TEXT NOT NULL,
+	job       TEXT NOT NULL,
+	run       TEXT NOT NULL,
+	wanted_at INTEGER NOT NULL,
+	rank      REAL NOT NULL,
+	not_before INTEGER NOT NULL DEFAULT 0, -- that of the call, so that a job's next one is found at once
+	PRIMARY KEY (op, entity, job),
+	FOREIGN KEY (op, entity) REFERENCES queue (op, entity) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The credits for reading a scan of which nobody knows whether it exists outlive its run:
+-- whoever finds the scan wants to read it.
+CREATE TRIGGER holds_unknown BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
+	AND EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
+		WHERE a.id = OLD.attempt AND a.state <> 'refunded' AND s.state = 'unknown')
+BEGIN
+	SELECT RAISE(ABORT, 'nobody knows yet whether the scan of this hold exists');
+END;
+
+CREATE INDEX attempts_of_intent ON attempts (intent) WHERE intent IS NOT NULL;
+
+CREATE TRIGGER scans_kept BEFORE DELETE ON scans
+	WHEN OLD.state <> 'refused' OR EXISTS (SELECT 1 FROM attempts WHERE intent = OLD.id)
+BEGIN
+	SELECT RAISE(ABORT, 'a scan is kept');
+END;
+
+CREATE VIEW queue_wants AS
+	SELECT job, op, entity, 1 AS first FROM queue
+	UNION ALL
+	SELECT job, op, entity, 0 FROM queue_others;
+
+-- Nobody is both the first who asked and another: neither who inherits a call, nor who
+-- is given the name of another job that wants it.
+CREATE TRIGGER queue_heir AFTER UPDATE OF job ON queue
+BEGIN
+	DELETE FROM queue_others WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job;
+END;
+
+CREATE TRIGGER queue_others_renamed AFTER UPDATE OF job ON queue_others
+	WHEN EXISTS (SELECT 1 FROM queue WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job)
+BEGIN
+	DELETE FROM queue_others WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job;
+END;
+
+CREATE INDEX attempts_newest ON attempts (reserved_at) WHERE price > 0;
+
+CREATE INDEX attempts_counted ON attempts (counts_at, account, state, price) WHERE price > 0;
+
+CREATE INDEX attempts_adjusted ON attempts (counts_at, adjustment) WHERE adjustment IS NOT NULL;
+
+-- What each period holds, and what it may hold (NULL: as much as it likes). A day or a
+-- cycle has bounds, and an account if it is a job's; a run has neither. All rows have the
+-- bounds of one calendar. What they hold can be counted anew at any time, so a row
+-- may be deleted.
+CREATE TABLE periods (
+	scope    TEXT NOT NULL,
+	period   TEXT NOT NULL,
+	account  TEXT NOT NULL DEFAULT '',
+	begins   INTEGER NOT NULL DEFAULT 0,
+	ends     INTEGER NOT NULL DEFAULT 0 CHECK (ends >= begins),
+	held     INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0),
+	adjusted INTEGER NOT NULL DEFAULT 0,
+	max      INTEGER CHECK (max >= 0),
+	PRIMARY KEY (scope, period)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW hold_rests AS
+	SELECT *, made_at AS counts_at, amount - (SELECT coalesce(sum(price), 0) FROM attempts WHERE hold = holds.id AND state <> 'refunded') AS rest
+	FROM holds WHERE open = 1;
+
+CREATE TRIGGER periods_begin BEFORE INSERT ON periods WHEN NEW.held <> 0 OR NEW.adjusted <> 0 OR NEW.max IS NOT NULL
+BEGIN
+	SELECT RAISE(ABORT, 'what a period holds is counted, and its cap is set after that');
+END;
+
+CREATE TRIGGER periods_count AFTER INSERT ON periods
+BEGIN
+	UPDATE periods SET (held, adjusted) = (SELECT held, adjusted FROM period_sums WHERE (scope, period) = (NEW.scope, NEW.period))
+		WHERE (scope, period) = (NEW.scope, NEW.period);
+END;
+
+CREATE TRIGGER periods_cap BEFORE UPDATE OF held ON periods
+	WHEN NEW.held > OLD.held AND NEW.held + NEW.adjusted > NEW.max
+BEGIN
+	SELECT RAISE(ABORT, 'cap exceeded');
+END;
+
+CREATE TRIGGER periods_fixed BEFORE UPDATE OF scope, period, account, begins, ends ON periods
+BEGIN
+	SELECT RAISE(ABORT, 'the bounds of a period are fixed');
+END;
+
+-- What pays for an attempt with a hold has been counted together with the hold.
+CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0
+BEGIN
+	UPDATE attempts SET counts_at = coalesce((SELECT made_at FROM holds WHERE id = NEW.hold), NEW.reserved_at) WHERE id = NEW.id;
+	UPDATE periods SET held = held + NEW.price
+		WHERE NEW.hold IS NULL AND (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
+END;
+
+CREATE TRIGGER attempts_adjust AFTER INSERT ON attempts WHEN NEW.adjustment IS NOT NULL
+BEGIN
+	UPDATE attempts SET counts_at = NEW.reserved_at WHERE id = NEW.id;
+	UPDATE periods SET adjusted = adjusted + NEW.adjustment
+		WHERE scope = 'month' AND ends > NEW.reserved_at AND begins <= NEW.reserved_at;
+END;
+
+CREATE TRIGGER attempts_placed BEFORE UPDATE OF counts_at ON attempts WHEN OLD.counts_at <> 0
+BEGIN
+	SELECT RAISE(ABORT, 'the time for which an attempt counts is fixed');
+END;
+
+CREATE INDEX runs_unfinished ON runs (job, id) WHERE unfinished = 1;
+
+-- Runs of jobs with `after` that are due because their parent's searches have ended, until they
+-- have begun.
+CREATE TABLE owed (
+	job   TEXT NOT NULL,
+	due   INTEGER NOT NULL, -- that of the parent's run
+	noted INTEGER NOT NULL,
+	PRIMARY KEY (job, due)
+) STRICT, WITHOUT ROWID;
+
+-- What is looked up with every paid call, and at every start, without reading whole tables.
+CREATE INDEX attempts_lost ON attempts (op, params) WHERE price > 0 AND state = 'unknown' AND response IS NULL;
+
+CREATE INDEX attempts_explained ON attempts (response) WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL;
+
+-- What a job's month must hold is summed over that job's attempts alone.
+CREATE INDEX attempts_of_account ON attempts (account, counts_at, state, price) WHERE price > 0;
+
+-- What each period must hold.
+CREATE VIEW period_sums AS
+	SELECT p.scope, p.period,
+		iif(p.account = '',
+			(SELECT coalesce(sum(price), 0) FROM attempts
+				WHERE price > 0 AND state <> 'refunded' AND counts_at >= p.begins AND counts_at < p.ends),
+			(SELECT coalesce(sum(price), 0) FROM attempts
+				WHERE price > 0 AND state <> 'refunded' AND account = p.account AND counts_at >= p.begins AND counts_at < p.ends))
+		+ (SELECT coalesce(sum(rest), 0) FROM hold_rests
+			WHERE counts_at >= p.begins AND counts_at < p.ends AND p.account IN ('', account)) AS held,
+		iif(p.scope = 'month', (SELECT coalesce(sum(adjustment), 0) FROM attempts
+			WHERE adjustment IS NOT NULL AND counts_at >= p.begins AND counts_at < p.ends), 0) AS adjusted
+	FROM periods p WHERE p.scope <> 'run'
+	UNION ALL
+	SELECT 'run', p.period,
+		(SELECT coalesce(sum(price), 0) FROM attempts WHERE run = p.period AND price > 0 AND state <> 'refunded')
+		+ (SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = p.period), 0
+	FROM periods p WHERE p.scope = 'run';
+
+-- Answers that an earlier process received while the database was locked, and kept in a
+-- file. They are in the journal and settled; the search or the queued call that they
+-- belong to has not followed yet.
+CREATE TABLE recovered (
+	response INTEGER PRIMARY KEY REFERENCES responses (id),
+	attempt  INTEGER NOT NULL,
+	kind     TEXT NOT NULL, -- of the error that the answer is, '' for none
+	message  TEXT NOT NULL
+) STRICT;
+
+-- What has changed of the rows that readers find in the tables ops.*, in the order of the
+-- changes: a row is here once, as of its last change. A sink keeps the version that it
+-- has been told, and what all sinks have been told is removed; see Store.OpsNews.
+CREATE TABLE ops_changes (
+	version INTEGER PRIMARY KEY AUTOINCREMENT,
+	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits'),
+	id      INTEGER NOT NULL,
+	UNIQUE (source, id)
+) STRICT;
+
+-- A change is removed and entered anew, since the statement that made it may say what
+-- is to become of conflicts.
+CREATE TRIGGER ops_run_begins AFTER INSERT ON runs
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('runs', NEW.id);
+END;
+
+CREATE TRIGGER ops_run_changes AFTER UPDATE ON runs
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'runs' AND id = NEW.id;
+	INSERT INTO ops_changes (source, id) VALUES ('runs', NEW.id);
+END;
+
+CREATE TRIGGER ops_run_renamed AFTER UPDATE OF job ON runs WHEN NEW.job <> OLD.job
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'steps' AND id IN (SELECT id FROM steps WHERE run = NEW.run);
+	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE run = NEW.run;
+END;
+
+CREATE TRIGGER ops_step_begins AFTER INSERT ON steps
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('steps', NEW.id);
+END;
+
+CREATE TRIGGER ops_step_changes AFTER UPDATE ON steps
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.id;
+	INSERT INTO ops_changes (source, id) VALUES ('steps', NEW.id);
+END;
+
+CREATE TRIGGER ops_attempt_begins AFTER INSERT ON attempts
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('attempts', NEW.id);
+END;
+
+CREATE TRIGGER ops_attempt_changes AFTER UPDATE ON attempts
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'attempts' AND id = NEW.id;
+	INSERT INTO ops_changes (source, id) VALUES ('attempts', NEW.id);
+END;
+
+-- What a step costs follows from its attempts.
+CREATE TRIGGER ops_step_reserves AFTER INSERT ON attempts WHEN NEW.price > 0 AND NEW.step <> 0
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.step;
+	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE id = NEW.step;
+END;
+
+CREATE TRIGGER ops_step_settles AFTER UPDATE OF state ON attempts WHEN NEW.price > 0 AND NEW.step <> 0 AND NEW.state = 'refunded'
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.step;
+	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE id = NEW.step;
+END;
+
+CREATE TRIGGER ops_limit_learned AFTER INSERT ON limits
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('limits', NEW.id);
+END;
+
+CREATE INDEX queue_ready ON queue (rank DESC, op, entity) WHERE not_before = 0;
+
+CREATE INDEX queue_ready_of ON queue (job, rank DESC, op, entity) WHERE not_before = 0;
+
+CREATE INDEX queue_back_off ON queue (not_before, rank, wanted_at) WHERE not_before > 0;
+
+CREATE INDEX queue_back_off_of ON queue (job, not_before, rank, wanted_at) WHERE not_before > 0;
+
+CREATE INDEX queue_others_ready ON queue_others (job, rank DESC, op, entity) WHERE not_before = 0;
+
+CREATE INDEX queue_others_back_off ON queue_others (job, not_before) WHERE not_before > 0;
+
+CREATE INDEX queue_wanted ON queue (wanted_at);
+
+CREATE TRIGGER queue_moved AFTER UPDATE OF rank, not_before ON queue WHEN NEW.rank <> OLD.rank OR NEW.not_before <> OLD.not_before
+BEGIN
+	UPDATE queue_others SET rank = NEW.rank, not_before = NEW.not_before WHERE op = NEW.op AND entity = NEW.entity;
+END;
+
+-- How many calls of a kind a job has in the queue: those that it asked for first, and those
+-- that it wants as well.
+CREATE TABLE queue_counts (
+	job    TEXT NOT NULL,
+	op     TEXT NOT NULL,
+	asked  INTEGER NOT NULL DEFAULT 0 CHECK (asked >= 0),
+	shared INTEGER NOT NULL DEFAULT 0 CHECK (shared >= 0),
+	PRIMARY KEY (job, op)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER queue_counts_asked AFTER INSERT ON queue
+BEGIN
+	INSERT INTO queue_counts (job, op, asked) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET asked = asked + 1;
+END;
+
+CREATE TRIGGER queue_counts_gone AFTER DELETE ON queue
+BEGIN
+	UPDATE queue_counts SET asked = asked - 1 WHERE job = OLD.job AND op = OLD.op;
+END;
+
+CREATE TRIGGER queue_counts_passed AFTER UPDATE OF job ON queue WHEN NEW.job <> OLD.job
+BEGIN
+	UPDATE queue_counts SET asked = asked - 1 WHERE job = OLD.job AND op = OLD.op;
+	INSERT INTO queue_counts (job, op, asked) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET asked = asked + 1;
+END;
+
+CREATE TRIGGER queue_counts_shared AFTER INSERT ON queue_others
+BEGIN
+	INSERT INTO queue_counts (job, op, shared) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET shared = shared + 1;
+END;
+
+CREATE TRIGGER queue_counts_unshared AFTER DELETE ON queue_others
+BEGIN
+	UPDATE queue_counts SET shared = shared - 1 WHERE job = OLD.job AND op = OLD.op;
+END;
+
+CREATE TRIGGER queue_counts_renamed AFTER UPDATE OF job ON queue_others WHEN NEW.job <> OLD.job
+BEGIN
+	UPDATE queue_counts SET shared = shared - 1 WHERE job = OLD.job AND op = OLD.op;
+	INSERT INTO queue_counts (job, op, shared) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET shared = shared + 1;
+END;
+
+-- Which searches brought a video, which calls asked about it, and when a job last searched
+-- for something.
+CREATE INDEX run_hits_video ON run_hits (video);
+
+CREATE INDEX attempts_entity ON attempts (entity) WHERE entity <> '';
+
+CREATE INDEX attempts_page ON attempts (step) WHERE step > 0;
+
+CREATE INDEX steps_searched ON steps (watermark, began) WHERE pages > 0;
+
+CREATE INDEX periods_ends ON periods (ends);
+
+-- The periods that a paid attempt, and a hold, counts for.
+CREATE VIEW attempt_periods AS
+	SELECT a.id, p.scope, p.period FROM attempts a CROSS JOIN periods p
+		WHERE a.price > 0 AND p.ends > a.counts_at AND p.begins <= a.counts_at AND p.account IN ('', a.account)
+	UNION ALL
+	SELECT id, 'run', run FROM attempts WHERE price > 0 AND run <> '';
+
+CREATE VIEW hold_periods AS
+	SELECT h.id, p.scope, p.period FROM holds h CROSS JOIN periods p
+		WHERE p.ends > h.made_at AND p.begins <= h.made_at AND p.account IN ('', h.account)
+	UNION ALL
+	SELECT id, 'run', run FROM holds WHERE run <> '';
+
+-- A scan that may be under way is not started a second time, and a due instant starts
+-- it once, even if it has ended long since.
+CREATE UNIQUE INDEX scans_live ON scans (find_by, mode, wanted, again) WHERE state IN ('intended', 'unknown', 'running');
+
+CREATE INDEX scans_same ON scans (find_by, mode, wanted);
+
+-- While it is not known whether the same was started, nothing is bought beside it.
+CREATE TRIGGER scans_alone BEFORE INSERT ON scans WHEN EXISTS (
+	SELECT 1 FROM scans s WHERE (s.find_by, s.mode, s.wanted) = (NEW.find_by, NEW.mode, NEW.wanted)
+		AND (s.state IN ('intended', 'unknown') OR s.state = 'running' AND NEW.again = 0))
+BEGIN
+	SELECT RAISE(ABORT, 'the same scan is live');
+END;
+
+CREATE TRIGGER scans_fixed BEFORE UPDATE OF id, run, due, step, find_by, mode, queries, wanted, price, intended, again ON scans
+BEGIN
+	SELECT RAISE(ABORT, 'the terms of a scan are fixed');
+END;
+
+CREATE INDEX steps_scan ON steps (scan) WHERE scan <> '';
+
+CREATE TRIGGER steps_joined BEFORE UPDATE OF joined ON steps
+	WHEN OLD.joined IS NOT NULL OR NOT EXISTS (SELECT 1 FROM scans WHERE id = NEW.joined AND scan <> '')
+BEGIN
+	SELECT RAISE(ABORT, 'a step joins one scan, which the service has');
+END;
+
+-- Of the calls whose back-off is over, the best ones are found as those of all others are.
+CREATE INDEX queue_back_off_ranked ON queue (rank DESC, op, entity, not_before) WHERE not_before > 0;
+
+-- Proof is an error answer, or that no byte left. Once the moment has passed without
+-- either, only an operator who looked at the service can tell.
+CREATE TRIGGER attempts_proof BEFORE UPDATE OF state ON attempts
+	WHEN NEW.state = 'refunded' AND (
+		OLD.state = 'sending' AND NEW.sent_at <> 0 AND NEW.http_status < 400 AND (NEW.http_status NOT BETWEEN 200 AND 299 OR NEW.response IS NULL)
+		OR OLD.state = 'unknown' AND (NEW.intent IS NULL OR NEW.error NOT LIKE 'operator: %'))
+BEGIN
+	SELECT RAISE(ABORT, 'a refund needs proof');
+END;
+
+CREATE INDEX steps_origin ON steps (origin) WHERE origin IS NOT NULL;
+
+CREATE INDEX runs_rest_of ON runs (rest_of) WHERE rest_of <> '';
+
+-- What is to be told, to each target, until it was accepted or is too old.
+CREATE TABLE notify_outbox (
+	id        INTEGER PRIMARY KEY,
+	event     TEXT NOT NULL, -- stable: an event is put in once for each target
+	kind      TEXT NOT NULL,
+	target    TEXT NOT NULL,
+	payload   TEXT NOT NULL, -- JSON
+	created   INTEGER NOT NULL,
+	next_try  INTEGER NOT NULL,
+	tries     INTEGER NOT NULL DEFAULT 0,
+	delivered INTEGER NOT NULL DEFAULT 0,
+	UNIQUE (event, target)
+) STRICT;
+
+CREATE INDEX notify_waiting ON notify_outbox (target, id) WHERE delivered = 0;
+
+-- What was told last of each subject, so that it is told once.
+CREATE TABLE notify_episodes (
+	subject TEXT PRIMARY KEY,
+	state   TEXT NOT NULL,
+	since   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The rows of alerts that were seen, by the hash of their key.
+CREATE TABLE alert_rows (
+	alert TEXT NOT NULL,
+	key   TEXT NOT NULL,
+	seen  INTEGER NOT NULL,
+	PRIMARY KEY (alert, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX runs_job ON runs (job, id, status, overridden);
+
+CREATE INDEX runs_status ON runs (status, id);
+
+-- Jobs whose schedule a person has paused. until is 0 for a pause that only a person ends.
+CREATE TABLE pauses (
+	job   TEXT PRIMARY KEY,
+	since INTEGER NOT NULL,
+	until INTEGER NOT NULL,
+	why   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Ids whose data was erased, as keyed hashes: see package forgotten. erased is 0 until the data is
+-- gone from the journal and from all sinks.
+CREATE TABLE forgotten (
+	hash   BLOB PRIMARY KEY,
+	kind   TEXT NOT NULL,
+	at     INTEGER NOT NULL,
+	erased INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX forgotten_unfinished ON forgotten (erased) WHERE erased = 0;
+
+CREATE TRIGGER responses_fixed BEFORE UPDATE OF id, run, job, op, entity, params, received_at, encoding, sum, body ON responses
+	WHEN (NEW.id, NEW.run, NEW.job, NEW.op, NEW.received_at) IS NOT (OLD.id, OLD.run, OLD.job, OLD.op, OLD.received_at)
+		OR NOT EXISTS (SELECT 1 FROM forgotten WHERE erased = 0)
+			AND ((NEW.entity, NEW.params) IS NOT (OLD.entity, OLD.params) OR length(NEW.body) > 0
+				OR NEW.id > coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'journal pruned up to'), 0))
+BEGIN
+	SELECT RAISE(ABORT, 'an answer is never changed');
+END;
+
+INSERT INTO sqlite_sequence VALUES ('ops_changes', 1);

@@ -65,7 +65,7 @@ func OpenWith(t testing.TB, dir string, o state.Options) *state.Store {
 }
 
 // Blank is the file of a state in which nothing has happened. To copy it is much faster than
-// to make it by all migrations.
+// to make it.
 var Blank = sync.OnceValues(func() (content []byte, err error) {
 	dir, err := os.MkdirTemp("", "blank")
 	if err != nil {
