@@ -399,31 +399,3 @@ func TestUnreadableHitsAreReportedByTheContinuedRun(t *testing.T) {
 		}
 	})
 }
-
-// TestAnswersOfEarlierVersionsAreJudgedAgain: they accepted an answer without a row of its entity, and
-// a transcript is fetched only once.
-func TestAnswersOfEarlierVersionsAreJudgedAgain(t *testing.T) {
-	t.Parallel()
-	bare(t, strings.Replace(oneCall(outlier.OpTranscript), "top: 1", "top: 2", 1), func(w *workshop) {
-		well := w.wire
-		answers := 0
-		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
-			if !strings.HasPrefix(r.URL.Path, "/search/") {
-				if answers++; answers == 1 {
-					return answering(well, `{"items":[{"id":"ID","transcript":"words"}]}`).RoundTrip(r)
-				}
-			}
-			return answering(well, `{"items":[{"id":"ID"}]}`).RoundTrip(r)
-		})
-		w.mustRun(runs.Partial)
-		w.alter(`INSERT INTO freshness (op, entity, response, at, missing, retry_at) SELECT op, entity, id, received_at, 0, 0 FROM responses WHERE entity <> ''
-			ON CONFLICT DO UPDATE SET judged = 0`)
-		w.alter(`DELETE FROM queue`)
-		w.wire = well
-		for _, want := range []int{1, 1} {
-			if w.mustRun(runs.OK); w.calls(outlier.OpTranscript) != want {
-				t.Errorf("%d transcripts were fetched, want the one that was lost", w.calls(outlier.OpTranscript))
-			}
-		}
-	})
-}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
@@ -262,18 +260,6 @@ func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
 		ID: kept.Response, Run: task.Run, Job: task.Job, Op: task.Op, Entity: task.Entity,
 		ReceivedAt: store.Instant(store.Micros(kept.Answer.ReceivedAt)),
 		Status:     kept.Answer.Status, Outcome: kept.Outcome, Body: body,
-	}
-}
-
-// Judge returns a [state.Options.Judge] function for one store.
-func Judge() func(*journal.Entry) bool {
-	var decoder *schema.Decoder // created on first use, as most commands do not need it
-	return func(e *journal.Entry) bool {
-		if decoder == nil {
-			decoder = schema.NewDecoder(memory.DefaultAllocator)
-		}
-		_, err := decoder.Check(schema.Source{Op: e.Op, Entity: e.Entity}, e.Body)
-		return err == nil
 	}
 }
 

@@ -109,7 +109,7 @@ func (w *workshop) open() (*Engine, func()) {
 		w.Fatal(err)
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
-		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: Judge(),
+		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews,
 		MinFree: littleRoom, FreeSpace: w.free,
 	})
 	if err != nil {

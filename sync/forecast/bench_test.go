@@ -36,7 +36,7 @@ func BenchmarkForecast(b *testing.B) {
 			}
 			folder := filepath.Join(dir, "state")
 			store, err := state.Open(b.Context(), folder, state.Options{
-				Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Judge: engine.Judge(),
+				Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,
 			})
 			if err != nil {
 				b.Fatal(err)

@@ -107,7 +107,7 @@ func (w *workshop) open() (*engine.Engine, func()) {
 	w.Helper()
 	folder := filepath.Join(w.data(), "state")
 	store, err := state.Open(w.ctx, folder, state.Options{
-		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: engine.Judge(),
+		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -16,12 +16,11 @@ import (
 // fresh reports whether the last answer about the task's entity is recent enough, and when it was
 // received. An answer dated in the future comes from a wrong clock and is never recent enough.
 func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, err error) {
-	var at, missing, retry, response int64
-	var judged bool
+	var at, missing, retry int64
 	var mark *int64
-	err = tx.Row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ?
+	err = tx.Row(`SELECT at, missing, retry_at, mark FROM freshness WHERE op = ?
 		AND entity = ?`, string(task.Op), task.Entity).
-		Scan(&at, &missing, &retry, &mark, &response, &judged)
+		Scan(&at, &missing, &retry, &mark)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
 	}
@@ -34,23 +33,7 @@ func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, e
 		return learned, known && (!task.Once || tx.Now().Before(learned.Add(task.MaxAge))), nil
 	}
 	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
-	fresh = unmoved || tx.Now().Before(learned.Add(task.MaxAge))
-	if fresh && !judged && q.judgeAnswer != nil {
-		fresh, err = q.judge(tx, task, response)
-	}
-	return learned, fresh, err
-}
-
-// judge reports whether an answer that an earlier version accepted has a row about the requested
-// entity, and if so, records it. An answer that is no longer kept is accepted.
-func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err error) {
-	entry, err := q.journal.Answer(tx, response)
-	if err != nil || entry != nil && !q.judgeAnswer(entry) {
-		return false, err
-	}
-	_, err = tx.Exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`,
-		string(task.Op), task.Entity)
-	return true, err
+	return learned, unmoved || tx.Now().Before(learned.Add(task.MaxAge)), nil
 }
 
 // Fresh returns how many entities would not be requested from op at the given time, which may be in

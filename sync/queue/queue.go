@@ -23,22 +23,15 @@ import (
 
 // Queue is the queue of one state folder.
 type Queue struct {
-	db      *store.Store
-	journal *journal.Journal
-	ledger  *ledger.Ledger
+	db     *store.Store
+	ledger *ledger.Ledger
 
 	// Forgotten holds erased ids, for which no calls are queued.
 	Forgotten *forgotten.Set
-
-	judgeAnswer func(*journal.Entry) bool
 }
 
-// New returns the queue of a database whose schema is up to date. judge reports whether an answer
-// has a row about the requested entity. It is called for answers that an earlier version accepted;
-// if it is nil, they remain accepted.
-func New(db *store.Store, j *journal.Journal, l *ledger.Ledger, judge func(*journal.Entry) bool) *Queue {
-	return &Queue{db: db, journal: j, ledger: l, judgeAnswer: judge}
-}
+// New returns the queue of a database whose schema is up to date.
+func New(db *store.Store, l *ledger.Ledger) *Queue { return &Queue{db: db, ledger: l} }
 
 // keepQueued is how long a call stays queued after a job last requested it.
 const keepQueued = 7 * 24 * time.Hour
@@ -331,11 +324,10 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 	if missing {
 		gone = 1
 	}
-	_, err := tx.Exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark, judged)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 1)
+	_, err := tx.Exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at,
-		missing = excluded.missing, retry_at = excluded.retry_at,
-			mark = excluded.mark, judged = 1`,
+		missing = excluded.missing, retry_at = excluded.retry_at, mark = excluded.mark`,
 		string(task.Op), task.Entity, response, store.Micros(tx.Now()), gone, store.Micros(retryAt),
 		task.Mark)
 	if err == nil && missing && response != 0 {

@@ -33,10 +33,6 @@ type Options struct {
 	// After an unclean end in an earlier boot the whole state is checked.
 	BootID func() string
 
-	// Judge reports whether an answer contains a row of what was asked about. It is called for
-	// answers that an earlier version accepted. nil accepts them all.
-	Judge func(*journal.Entry) bool
-
 	// Began and Ended are called in the unit of work that records the beginning or the state of a
 	// run; superseded says that it will not be continued. nil calls nothing.
 	Began func(tx *store.Tx, r runs.Run) error
@@ -77,7 +73,7 @@ func over(db *store.Store, o Options) (*Store, error) {
 		o.Ended = func(*store.Tx, runs.Run, bool) error { return nil }
 	}
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, j, l, o.Judge), Runs: runs.New(db, l, o.Began),
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Runs: runs.New(db, l, o.Began),
 		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }

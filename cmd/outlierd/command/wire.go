@@ -604,6 +604,6 @@ func (p *program) formerly() (now map[string]string, err error) {
 func stateOptions(config *job.Config) state.Options {
 	return state.Options{
 		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,
-		Version: version(), Judge: engine.Judge(),
+		Version: version(),
 	}
 }

@@ -216,9 +216,6 @@ CREATE TABLE freshness (
 	missing  INTEGER NOT NULL,
 	retry_at INTEGER NOT NULL,
 	mark INTEGER,
-	-- Earlier versions took an answer for good that had no row of what was asked about: those
-	-- that they knew are judged when somebody relies on them.
-	judged INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (op, entity)
 ) STRICT, WITHOUT ROWID;
 
