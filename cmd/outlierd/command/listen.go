@@ -44,7 +44,7 @@ func stuckFor(began, beat time.Time) time.Duration {
 }
 
 // Request limits: for requests with the token, or all requests where none is needed, and for requests
-// without it. Probes are not limited, because whoever restarts a container would take a refusal for a failure.
+// without it. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
 const (
 	perSecond = 10
 	atOnce    = 20
