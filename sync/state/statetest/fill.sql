@@ -70,8 +70,8 @@ INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments)
 
 INSERT INTO seen (video, run) SELECT video, min(run) FROM run_hits GROUP BY video;
 
-INSERT INTO freshness (op, entity, response, at, missing, retry_at, judged)
-	SELECT op, entity, id, at + 400000, status = 404, iif(status = 404, at + 2592000000000, 0), 1 FROM calls WHERE place >= 10;
+INSERT INTO freshness (op, entity, response, at, missing, retry_at)
+	SELECT op, entity, id, at + 400000, status = 404, iif(status = 404, at + 2592000000000, 0) FROM calls WHERE place >= 10;
 
 INSERT INTO meta (key, value) VALUES ('drift counted up to', ?1) ON CONFLICT DO UPDATE SET value = excluded.value;
 
