@@ -45,7 +45,7 @@ func (b *Block) Stands(now time.Time) bool {
 // SetBlock blocks calls for a key until the given time, or until it is lifted if that is zero. A block
 // already in force keeps its start time.
 func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {
-	_, err := tx.Exec(`INSERT INTO latches (latch, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
+	_, err := tx.Exec(`INSERT INTO blocks (kind, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`,
 		string(kind), key, store.Bounded(reason), store.Micros(tx.Now()), store.Micros(until))
 	if err != nil {
@@ -56,7 +56,7 @@ func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time)
 
 // LiftBlock lifts a block of a key; nothing happens if there is none.
 func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
-	if _, err := tx.Exec(`DELETE FROM latches WHERE latch = ? AND key = ?`, string(kind), key); err != nil {
+	if _, err := tx.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, string(kind), key); err != nil {
 		return fmt.Errorf("lift block %s: %w", kind, err)
 	}
 	return nil
@@ -68,7 +68,7 @@ func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
 	block := Block{Kind: kind, Key: key}
 	var since, until int64
 	err := l.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT reason, since, until FROM latches WHERE latch = ?1 AND (key = ?2 OR ?2 = '')
+		return tx.Row(`SELECT reason, since, until FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '')
 			ORDER BY since DESC LIMIT 1`, string(kind), key).Scan(&block.Reason, &since, &until)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -100,10 +100,10 @@ func (l *Ledger) Liftable(key string) (all []Block, err error) {
 
 // Lift lifts the blocks of a key, and ends that of the clock.
 func Lift(tx *store.Tx, key string) error {
-	_, err := tx.Exec(`DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`,
+	_, err := tx.Exec(`DELETE FROM blocks WHERE key = ? AND kind IN (?, ?)`,
 		key, string(BlockCredits), string(BlockKey))
 	if err == nil {
-		_, err = tx.Exec(`UPDATE latches SET until = ? WHERE latch = ? AND until = 0`,
+		_, err = tx.Exec(`UPDATE blocks SET until = ? WHERE kind = ? AND until = 0`,
 			store.Micros(time.Now()), string(BlockClock))
 	}
 	return err

@@ -13,7 +13,7 @@ import (
 func Forget(tx *store.Tx, ids [][]byte) error {
 	return errors.Join(
 		store.Erase(tx, "attempts", ids, "entity", "params", "error"),
-		store.Erase(tx, "latches", ids, "reason"),
+		store.Erase(tx, "blocks", ids, "reason"),
 	)
 }
 

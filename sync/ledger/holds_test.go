@@ -215,7 +215,7 @@ func TestDatabaseItselfKeepsTheHoldOfAnUnconfirmedScan(t *testing.T) {
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)
 	statetest.Lead(t, s, step, intent, runs.ScanUnknown)
-	statetest.WantText(t, statetest.Shell(t, s, `UPDATE holds SET open = 0`), "nobody knows yet")
+	statetest.WantText(t, statetest.Shell(t, s, `UPDATE holds SET open = 0`), "is not confirmed")
 	statetest.CheckHold(t, s, step.ID, 10)
 }
 

@@ -18,7 +18,7 @@ type FollowUp struct {
 // NoteFollowUps records pending follow-up runs, except those that have already been started.
 func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
-		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
+		_, err := tx.Exec(`INSERT INTO follow_ups (job, due, noted) SELECT ?1, ?2, ?3
 			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
 			ON CONFLICT DO NOTHING`,
 			f.Job, store.Micros(f.Due), store.Micros(tx.Now()))
@@ -32,7 +32,7 @@ func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
 // DropFollowUps removes pending follow-up runs.
 func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 	for _, f := range all {
-		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
+		if _, err := tx.Exec(`DELETE FROM follow_ups WHERE job = ? AND due = ?`,
 			f.Job, store.Micros(f.Due)); err != nil {
 			return fmt.Errorf("drop the run of job %s due at %s: %w", f.Job, f.Due, err)
 		}
@@ -48,7 +48,7 @@ func (rs *Runs) FollowUps() (all []FollowUp, err error) {
 	}
 	err = rs.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.job, &r.due, &r.noted} },
-			`SELECT job, due, noted FROM owed ORDER BY due, job`)
+			`SELECT job, due, noted FROM follow_ups ORDER BY due, job`)
 		for _, r := range rows {
 			all = append(all, FollowUp{r.job, store.Instant(r.due), store.Instant(r.noted)})
 		}

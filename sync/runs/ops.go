@@ -14,7 +14,7 @@ var Ops = []ops.Table{
 			ops.Col("id", `id`, ops.Plain),
 			ops.Col("run_id", `run`, ops.Text),
 			ops.Col("job", `job`, ops.Text),
-			ops.Col("trigger", `cause`, ops.Text),
+			ops.Col("trigger", `trigger`, ops.Text),
 			ops.Col("due_at", `due`, ops.Moment),
 			ops.Col("started_at", `started`, ops.Moment),
 			ops.Col("ended_at", `ended`, ops.Moment),

@@ -1,6 +1,6 @@
 // Package runs records what jobs have done: their runs with steps and hits, the scans that they
 // started, the dates that their searches have covered, and the follow-up runs that are still due.
-// It owns the tables runs, steps, seen, run_hits, scans, watermarks, owed, renames and pauses.
+// It owns the tables runs, steps, seen, run_hits, scans, watermarks, follow_ups, renames and pauses.
 //
 // # A scan is started once
 //
@@ -90,7 +90,7 @@ type Run struct {
 // Manual is the trigger of a run that was started by hand.
 const Manual = "manual"
 
-const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages,
+const runColumns = `run, job, trigger, due, started, ended, status, plan, config, rest_of, overridden, pages,
 	hits, new_hits,
 	requests, missing, failures, credits, refunded, waited, row_counts, error`
 
@@ -133,7 +133,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
+		if _, err := tx.Exec(`DELETE FROM follow_ups WHERE job = ? AND due = ?`,
 			r.Job, store.Micros(r.Due)); err != nil {
 			return err
 		}

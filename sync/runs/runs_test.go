@@ -249,7 +249,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 			got[i].Noted = time.Time{}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("owed (-want +got), error %v:\n%s", err, diff)
+			t.Errorf("follow_ups (-want +got), error %v:\n%s", err, diff)
 		}
 	}
 	owe(second, first, first)

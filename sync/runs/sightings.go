@@ -49,7 +49,7 @@ func (r *sightingRow) columns() []any {
 		&r.params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
 }
 
-const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries,
+const sightings = `SELECT r.run, r.job, r.trigger, r.due, r.started, r.id, s.id, s.op, s.item, s.queries,
 	s.seeds,
 	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
 	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step

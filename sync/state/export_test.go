@@ -47,7 +47,7 @@ func (s *Store) GivenAway() (n int, err error) {
 }
 
 // Migrations are those of all packages.
-var Migrations = migrations
+var Migrations = migrations()
 
 // ForStore are the options of the file.
 func (o Options) ForStore() store.Options { return o.store() }

@@ -1,13 +1,26 @@
 package state
 
-import _ "embed"
+import (
+	"embed"
+	"fmt"
+)
 
-//go:embed migrations/0001.sql
-var migration1 string
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
 
-// migrations lead from one schema version to the next. The version of a file is the number of
-// migrations applied to it, so once a release has one, the list is only appended to.
-//
-// All packages that own tables share one list, since a step may change tables of several packages, and
-// a file of any version must take the steps in this order.
-var migrations = []string{migration1}
+// migrations returns the steps that lead from one schema version to the next, in the order of their
+// files. The version of a state is the number of steps applied to it, so once a release has a step, it
+// never changes. All packages that own tables share one list, as a step may change tables of several.
+func migrations() (steps []string) {
+	files, err := migrationFiles.ReadDir("migrations")
+	for _, file := range files {
+		text, failed := migrationFiles.ReadFile("migrations/" + file.Name())
+		if steps = append(steps, string(text)); failed != nil {
+			err = failed
+		}
+	}
+	if err != nil {
+		panic(fmt.Sprintf("embedded migrations: %v", err))
+	}
+	return steps
+}

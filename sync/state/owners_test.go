@@ -16,9 +16,9 @@ var owned = map[string][]string{
 	"store":   {"meta", "sqlite_schema", "pragma_quick_check"},
 	"ops":     {"ops_changes", "sqlite_sequence"},
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
-	"ledger":  {"attempts", "periods", "holds", "latches", "recovered", "jobs", "hold_rests", "period_sums"},
+	"ledger":  {"attempts", "periods", "holds", "blocks", "recovered", "jobs", "hold_rests", "period_sums"},
 	"queue":   {"queue", "queue_others", "queue_counts", "queue_wants", "freshness", "ops"},
-	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "owed", "renames", "pauses"},
+	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "follow_ups", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
 	"state":   {},
 

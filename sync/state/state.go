@@ -42,7 +42,7 @@ type Options struct {
 }
 
 func (o Options) store() store.Options {
-	return store.Options{Migrations: migrations, MinFree: o.MinFree, FreeSpace: o.FreeSpace,
+	return store.Options{Migrations: migrations(), MinFree: o.MinFree, FreeSpace: o.FreeSpace,
 		BootID: o.BootID, Log: o.Log}
 }
 

@@ -42,8 +42,7 @@ func EraseMeta(tx *Tx, ids [][]byte) error { return Erase(tx, "meta", ids, "valu
 const inMemory = 256 << 20
 
 // Compact rewrites the file, so that neither it nor its log contains deleted or replaced data that
-// a program could read from the raw bytes. Afterwards [Store.GiveBack] works, also for a file
-// created by an earlier version.
+// a program could read from the raw bytes.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err
@@ -57,7 +56,7 @@ func (s *Store) Compact(ctx context.Context) error {
 		kind = "file"
 	}
 	for _, statement := range []string{
-		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`, `PRAGMA temp_store = memory`,
+		`PRAGMA temp_store = ` + kind, `VACUUM`, `PRAGMA temp_store = memory`,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))

@@ -14,18 +14,14 @@ const givenBack = 256
 
 // Inside describes the free space within the file.
 type Inside struct {
-	Bytes   int64 // of the file
-	Free    int64 // of these, unused
-	Shrinks bool  // [Store.GiveBack] works; not so on a file that an earlier version made, until [Store.Compact]
+	Bytes int64 // of the file
+	Free  int64 // of these, unused
 }
 
 // toGiveBack reports whether enough is free for some of it to be returned to the disk.
 func (i Inside) toGiveBack() bool {
-	return i.Shrinks && i.Free > littleFree && i.Free > i.Bytes/keptFree
+	return i.Free > littleFree && i.Free > i.Bytes/keptFree
 }
-
-// incremental is SQLite's auto_vacuum mode of a file that can be truncated in steps.
-const incremental = 2
 
 // Inside returns the free space within the file.
 func (s *Store) Inside() (i Inside, err error) {
@@ -37,15 +33,15 @@ func (s *Store) Inside() (i Inside, err error) {
 }
 
 func inside(tx *Tx) (Inside, error) {
-	var size, pages, free, mode int64
+	var size, pages, free int64
 	for query, to := range map[string]*int64{
-		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free, `PRAGMA auto_vacuum`: &mode,
+		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free,
 	} {
 		if err := tx.Row(query).Scan(to); err != nil {
 			return Inside{}, fmt.Errorf("read the free space in the state: %w", err)
 		}
 	}
-	return Inside{Bytes: pages * size, Free: free * size, Shrinks: mode == incremental}, nil
+	return Inside{Bytes: pages * size, Free: free * size}, nil
 }
 
 // GiveBack returns some of the free space within the file to the disk, if there is much of it, in

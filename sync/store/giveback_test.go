@@ -87,38 +87,6 @@ func TestRoomOfPrunedAnswersGoesBackToTheDisk(t *testing.T) {
 	}
 }
 
-// TestRoomInAFileOfAnEarlierVersion stays in it for later answers, until the file is written anew.
-func TestRoomInAFileOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := statetest.Open(t, dir)
-	if err := statetest.Shell(t, s, `PRAGMA auto_vacuum = none; VACUUM`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = statetest.Hasty(t, statetest.Open(t, dir))
-	bulky(t, s, 100)
-	pruneTo(t, s, 100)
-	before := sizeOf(t, s)
-	if steps := giveBack(t, s); steps != 1 || sizeOf(t, s) != before {
-		t.Errorf("%d steps gave back %d bytes", steps, before-sizeOf(t, s))
-	}
-	bulky(t, s, 90)
-	if after := sizeOf(t, s); after > before+1<<20 {
-		t.Errorf("the file has %d bytes after %d: later answers did not take the free room", after, before)
-	}
-	pruneTo(t, s, 190)
-	if err := s.DB.Compact(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	room, err := s.DB.Inside()
-	if err != nil || !room.Shrinks || room.Free != 0 || sizeOf(t, s) > before/4 {
-		t.Errorf("after it was written anew: %+v (%v), %d bytes", room, err, sizeOf(t, s))
-	}
-}
-
 // TestGivingBackIsKilled: whatever the last step was, the next process finds a sound file and goes on.
 func TestGivingBackIsKilled(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,7 @@ func (c *checkup) disk() {
 		copied = uint64(info.Size())
 	}
 	switch {
-	case err != nil || wrong != nil:
+	case err != nil:
 		c.fail("disk", remedy, "read the free space of %s: %v", there, cmp.Or(err, wrong))
 	case room < leastFree:
 		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
@@ -157,21 +157,17 @@ const overdue = 2 * 24 * time.Hour
 // journal reports what is pruned, and whether pruning keeps up with the retention.
 func (c *checkup) journal(seen *state.Store) {
 	kept, err := seen.Journal.Kept()
-	room, wrong := seen.DB.Inside()
 	keep := c.config.Retention
 	late := keep.Age > 0 && !kept.Since.IsZero() && time.Since(kept.Since) > max(keep.Age, c.config.Least())+overdue
 	switch {
-	case err != nil || wrong != nil:
-		c.fail("journal", "", "%v", errors.Join(err, wrong))
+	case err != nil:
+		c.fail("journal", "", "%v", err)
 	case !keep.Any() && kept.Pruned == 0:
 		return
 	case late:
 		c.warn("journal", "'outlierd status' shows which sink is behind; without 'outlierd up', run 'outlierd prune'",
 			"retention is %s, and answers since %s are not pruned: a sink has not published them, "+
 				"an unfinished run needs them, or pruning is not running", keep, c.at(kept.Since))
-	case !room.Shrinks && room.Free > room.Bytes/4:
-		c.warn("journal", "'outlierd prune --compact' returns it to the disk; otherwise later answers use it",
-			"%s of the %s of the state are free", megabytes(room.Free), megabytes(room.Bytes))
 	default:
 		c.ok("journal", "pruned up to answer %d (retention: %s)", kept.Pruned, keep)
 	}

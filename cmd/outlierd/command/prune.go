@@ -87,10 +87,6 @@ func (o *options) printPruned(p *program, now prunedNow) error {
 	now.Bytes, now.Free = room.Bytes, room.Free
 	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n",
 		term.Count(now.Answers, "answer"), now.UpTo, megabytes(now.Bytes), megabytes(now.Free))
-	if !room.Shrinks && room.Free > 0 {
-		text += "an earlier version created the file, so its free space is kept for later answers; " +
-			"--compact returns it to the disk\n"
-	}
 	return o.done(now, "%s", text)
 }
 

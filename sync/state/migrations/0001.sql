@@ -11,7 +11,7 @@ CREATE TABLE runs (
 	id        INTEGER PRIMARY KEY AUTOINCREMENT,
 	run       TEXT NOT NULL UNIQUE,
 	job       TEXT NOT NULL,
-	cause     TEXT NOT NULL,
+	trigger   TEXT NOT NULL,
 	due       INTEGER NOT NULL,
 	started   INTEGER NOT NULL,
 	ended     INTEGER NOT NULL,
@@ -29,18 +29,17 @@ CREATE TABLE runs (
 	waited    INTEGER NOT NULL,
 	row_counts TEXT NOT NULL,
 	error     TEXT NOT NULL,
-	-- Which runs may still change: one that is under way, and a paused or failed one until the
-	-- job's runs do not go on with it any more. It is said and not inferred from which run is the
-	-- newest, since several of a job may be unfinished: those that hold a paid scan, the job's own,
-	-- and one that a person has run in another way.
+	-- Runs that may still change: those in progress, and paused or failed ones until they are superseded.
+	-- Several of a job may be unfinished: those with a paid scan, the newest as the file has the job, and
+	-- the newest with overrides.
 	unfinished INTEGER NOT NULL DEFAULT 0 CHECK (unfinished IN (0, 1)),
-	-- A run that a person has changed by flags says nothing about what the job has covered.
+	-- A run with flags that override the job does not count for what the job has covered.
 	overridden INTEGER NOT NULL DEFAULT 0 CHECK (overridden IN (0, 1)),
-	-- The run whose searches this one completes.
+	-- The run whose searches this one completes; '' for all others.
 	rest_of TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
--- A due instant is performed once, whoever tries to begin it again.
+-- A due time has one run.
 CREATE UNIQUE INDEX runs_due ON runs (job, due) WHERE due <> 0;
 
 CREATE TABLE steps (
@@ -160,14 +159,13 @@ CREATE TABLE responses (
 	body        BLOB NOT NULL
 ) STRICT;
 
--- Which videos were ever seen, and in which run first.
+-- The videos that any run has seen, and the first run that did.
 CREATE TABLE seen (
 	video TEXT PRIMARY KEY,
 	run   INTEGER NOT NULL,
-	-- Whose search covered a video first: the number of its run, -1 while no search has that came
-	-- to its own end as the job's file has it, and 0 in rows of earlier versions, which say no
-	-- more than who saw the video first.
-	covered INTEGER NOT NULL DEFAULT 0
+	-- The number of the run whose search covered the video first; -1 while no search that ended by
+	-- itself, without flags that override the job, has returned it.
+	covered INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE run_hits (
@@ -207,7 +205,7 @@ CREATE TABLE queue (
 	PRIMARY KEY (op, entity)
 ) STRICT, WITHOUT ROWID;
 
--- What is known, since when, and of what it is known that it does not exist.
+-- The last answer about each entity, or that the service does not have it.
 CREATE TABLE freshness (
 	op       TEXT NOT NULL,
 	entity   TEXT NOT NULL,
@@ -229,7 +227,7 @@ CREATE TABLE limits (
 	foreign_requests INTEGER
 ) STRICT;
 
--- What the searches of a job have covered; run is '' for one that was set by hand.
+-- The time up to which searches of a job are covered; run is '' if it was set by hand.
 CREATE TABLE watermarks (
 	job    TEXT NOT NULL,
 	key    TEXT NOT NULL,
@@ -244,7 +242,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'no run moves a watermark back');
 END;
 
--- What `from` counts at each endpoint, once an answer has shown it.
+-- What `from` counts at each endpoint, as learned from answers.
 CREATE TABLE paging (
 	op         TEXT PRIMARY KEY,
 	reading    TEXT NOT NULL CHECK (reading IN ('page', 'offset')),
@@ -255,7 +253,7 @@ CREATE TABLE paging (
 -- Answers that may be used again: those to calls without an id, which are the paid ones.
 CREATE INDEX responses_again ON responses (op, params, received_at) WHERE outcome = 'charged' AND entity = '';
 
--- What the answers have that the interface has not.
+-- Differences between answers and the interface.
 CREATE TABLE drift (
 	op       TEXT NOT NULL,
 	path     TEXT NOT NULL,
@@ -285,17 +283,17 @@ CREATE TABLE jobs (
 	after_run INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Refusals of the service that stand until something changes, by the key they met.
-CREATE TABLE latches (
-	latch     TEXT NOT NULL,
+-- Refusals of the service, by the key that was refused. Until one ends, no call of its kind is made.
+CREATE TABLE blocks (
+	kind      TEXT NOT NULL,
 	key       TEXT NOT NULL,
 	reason    TEXT NOT NULL,
 	since     INTEGER NOT NULL,
 	until     INTEGER NOT NULL,
-	PRIMARY KEY (latch, key)
+	PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
 
--- The wish to start a scan, on record before anything is sent, and what became of it.
+-- Intents to start a scan, recorded before anything is sent, and their outcome.
 CREATE TABLE scans (
 	id        INTEGER PRIMARY KEY AUTOINCREMENT,
 	run       TEXT NOT NULL,
@@ -332,11 +330,10 @@ CREATE INDEX scans_step ON scans (step);
 
 CREATE UNIQUE INDEX attempts_intent ON attempts (intent) WHERE intent IS NOT NULL AND state <> 'refunded';
 
-CREATE INDEX attempts_drawn ON attempts (hold) WHERE hold IS NOT NULL;
+CREATE INDEX attempts_of_hold ON attempts (hold) WHERE hold IS NOT NULL;
 
--- Credits set aside by one attempt for those that must follow it. What they draw is
--- not taken off the row: it is the sum of their prices. A refund of theirs goes back to
--- the hold while that is open.
+-- Credits that one attempt sets aside for those that must follow it. The row does not change when these are
+-- paid: the rest is the amount minus the sum of their prices. Their refunds go back to an open hold.
 CREATE TABLE holds (
 	id      INTEGER PRIMARY KEY AUTOINCREMENT,
 	attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
@@ -354,7 +351,7 @@ CREATE UNIQUE INDEX holds_open ON holds (step) WHERE open = 1;
 
 CREATE INDEX holds_run ON holds (run) WHERE open = 1;
 
-CREATE TRIGGER attempts_draw BEFORE INSERT ON attempts WHEN NEW.hold IS NOT NULL AND NOT EXISTS (
+CREATE TRIGGER attempts_covered BEFORE INSERT ON attempts WHEN NEW.hold IS NOT NULL AND NOT EXISTS (
 	SELECT 1 FROM hold_rests h WHERE h.id = NEW.hold AND h.rest >= NEW.price
 		AND (h.run, h.account, h.day, h.cycle) = (NEW.run, NEW.account, NEW.day, NEW.cycle))
 BEGIN
@@ -397,7 +394,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'the terms of a hold are fixed');
 END;
 
--- The rest is read before the row closes, and nothing can be drawn from it after.
+-- The rest is read before the row closes; afterwards the hold pays for nothing.
 CREATE TRIGGER holds_release BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
 BEGIN
 	UPDATE periods SET held = held - (SELECT rest FROM hold_rests WHERE id = OLD.id)
@@ -415,8 +412,8 @@ BEGIN
 END;
 
 -- No scan is started without an intent, which is carried out by one attempt; by
--- another only after a refund. From the mark on nobody knows whether the scan exists,
--- until its answer has been read.
+-- another only after a refund. Once the attempt is marked as sent, it is unknown whether the scan
+-- exists, until its answer is read.
 CREATE TRIGGER attempts_intended BEFORE INSERT ON attempts
 	WHEN (NEW.op = 'start_scan' OR NEW.intent IS NOT NULL)
 		AND (SELECT state FROM scans WHERE id = NEW.intent) IS NOT 'intended'
@@ -462,7 +459,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'a scan that exists has an id');
 END;
 
--- That nothing was started is told by the ledger.
+-- The ledger proves that nothing was started.
 CREATE TRIGGER scans_proof BEFORE UPDATE OF state ON scans
 	WHEN NEW.state IN ('intended', 'refused') AND OLD.state <> NEW.state
 		AND EXISTS (SELECT 1 FROM attempts WHERE intent = NEW.id AND state <> 'refunded')
@@ -488,13 +485,13 @@ CREATE TABLE queue_others (
 	FOREIGN KEY (op, entity) REFERENCES queue (op, entity) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The credits for reading a scan of which nobody knows whether it exists outlive its run:
--- whoever finds the scan wants to read it.
+-- The credits for reading a scan whose start is not confirmed outlive its run: a person who finds the
+-- scan wants to read it.
 CREATE TRIGGER holds_unknown BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
 	AND EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
 		WHERE a.id = OLD.attempt AND a.state <> 'refunded' AND s.state = 'unknown')
 BEGIN
-	SELECT RAISE(ABORT, 'nobody knows yet whether the scan of this hold exists');
+	SELECT RAISE(ABORT, 'the start of the scan of this hold is not confirmed');
 END;
 
 CREATE INDEX attempts_of_intent ON attempts (intent) WHERE intent IS NOT NULL;
@@ -571,7 +568,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'the bounds of a period are fixed');
 END;
 
--- What pays for an attempt with a hold has been counted together with the hold.
+-- The price of an attempt that a hold pays for was counted together with the hold.
 CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0
 BEGIN
 	UPDATE attempts SET counts_at = coalesce((SELECT made_at FROM holds WHERE id = NEW.hold), NEW.reserved_at) WHERE id = NEW.id;
@@ -595,7 +592,7 @@ CREATE INDEX runs_unfinished ON runs (job, id) WHERE unfinished = 1;
 
 -- Runs of jobs with `after` that are due because their parent's searches have ended, until they
 -- have begun.
-CREATE TABLE owed (
+CREATE TABLE follow_ups (
 	job   TEXT NOT NULL,
 	due   INTEGER NOT NULL, -- that of the parent's run
 	noted INTEGER NOT NULL,
@@ -610,7 +607,7 @@ CREATE INDEX attempts_explained ON attempts (response) WHERE price > 0 AND state
 -- What a job's month must hold is summed over that job's attempts alone.
 CREATE INDEX attempts_of_account ON attempts (account, counts_at, state, price) WHERE price > 0;
 
--- What each period must hold.
+-- The credits that each period must hold, counted.
 CREATE VIEW period_sums AS
 	SELECT p.scope, p.period,
 		iif(p.account = '',
@@ -639,9 +636,8 @@ CREATE TABLE recovered (
 	message  TEXT NOT NULL
 ) STRICT;
 
--- What has changed of the rows that readers find in the tables ops.*, in the order of the
--- changes: a row is here once, as of its last change. A sink keeps the version that it
--- has been told, and what all sinks have been told is removed; see Store.OpsNews.
+-- Changed rows of the sources of the tables ops.*, in the order of their last changes. A sink keeps the
+-- version up to which it has them, and changes that all sinks have are removed.
 CREATE TABLE ops_changes (
 	version INTEGER PRIMARY KEY AUTOINCREMENT,
 	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits'),
@@ -649,8 +645,8 @@ CREATE TABLE ops_changes (
 	UNIQUE (source, id)
 ) STRICT;
 
--- A change is removed and entered anew, since the statement that made it may say what
--- is to become of conflicts.
+-- A change is deleted and inserted instead of replaced, because a trigger uses the conflict resolution of
+-- the statement that fired it.
 CREATE TRIGGER ops_run_begins AFTER INSERT ON runs
 BEGIN
 	INSERT INTO ops_changes (source, id) VALUES ('runs', NEW.id);
@@ -781,7 +777,7 @@ CREATE INDEX steps_searched ON steps (watermark, began) WHERE pages > 0;
 
 CREATE INDEX periods_ends ON periods (ends);
 
--- The periods that a paid attempt, and a hold, counts for.
+-- The periods that a paid attempt or a hold counts for.
 CREATE VIEW attempt_periods AS
 	SELECT a.id, p.scope, p.period FROM attempts a CROSS JOIN periods p
 		WHERE a.price > 0 AND p.ends > a.counts_at AND p.begins <= a.counts_at AND p.account IN ('', a.account)
@@ -838,10 +834,10 @@ CREATE INDEX steps_origin ON steps (origin) WHERE origin IS NOT NULL;
 
 CREATE INDEX runs_rest_of ON runs (rest_of) WHERE rest_of <> '';
 
--- What is to be told, to each target, until it was accepted or is too old.
+-- Notifications for each target, until they are delivered or too old.
 CREATE TABLE notify_outbox (
 	id        INTEGER PRIMARY KEY,
-	event     TEXT NOT NULL, -- stable: an event is put in once for each target
+	event     TEXT NOT NULL, -- its id: an event has one row for each target
 	kind      TEXT NOT NULL,
 	target    TEXT NOT NULL,
 	payload   TEXT NOT NULL, -- JSON
@@ -854,7 +850,7 @@ CREATE TABLE notify_outbox (
 
 CREATE INDEX notify_waiting ON notify_outbox (target, id) WHERE delivered = 0;
 
--- What was told last of each subject, so that it is told once.
+-- The last notified state of each subject, so that a state is notified once.
 CREATE TABLE notify_episodes (
 	subject TEXT PRIMARY KEY,
 	state   TEXT NOT NULL,

@@ -17,7 +17,7 @@ CREATE TEMP TABLE calls AS SELECT id, run, at, place,
 	iif(place >= 10 AND id % 50 = 0, 404, 200) AS status
 FROM n;
 
-INSERT INTO runs (id, run, job, cause, due, started, ended, status, plan, config, pages, hits, new_hits,
+INSERT INTO runs (id, run, job, trigger, due, started, ended, status, plan, config, pages, hits, new_hits,
 		requests, missing, failures, credits, refunded, waited, row_counts, error)
 	SELECT run + 1, run_id, job, 'schedule', min(at), min(at), max(at) + 1000000, 'ok', CAST('{"pages":10,"cap":60}' AS BLOB), 'config',
 		sum(place < 10), 5 * sum(place < 10), 4 * sum(place < 10), count(*), sum(status = 404), 0, 2 * sum(place < 10), 0, 0, '{}', ''
@@ -68,7 +68,7 @@ INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments)
 	SELECT run + 1, run + 1, printf('v%010d', run * 50 + place * 5 + hit), printf('UC%022d', run), hit + 0.5, place, place * 5 + hit + 1, 10
 	FROM calls, (SELECT value AS hit FROM json_each('[0,1,2,3,4]')) WHERE place < 10;
 
-INSERT INTO seen (video, run) SELECT video, min(run) FROM run_hits GROUP BY video;
+INSERT INTO seen (video, run, covered) SELECT video, min(run), min(run) FROM run_hits GROUP BY video;
 
 INSERT INTO freshness (op, entity, response, at, missing, retry_at)
 	SELECT op, entity, id, at + 400000, status = 404, iif(status = 404, at + 2592000000000, 0) FROM calls WHERE place >= 10;
