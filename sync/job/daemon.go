@@ -2,6 +2,7 @@ package job
 
 import (
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,10 @@ type Daemon struct {
 	Token  Secret // required of requests; empty for none
 	Reload string // ReloadAuto or ReloadSignal
 	UI     string // UIFull, UIView or UIOff
+
+	Thumbnails      string   // ThumbnailsProxy, ThumbnailsDirect or ThumbnailsOff
+	ThumbnailsCache int64    // maximum size of the cache of the daemon, in bytes
+	ThumbnailsProxy *url.URL // through which it fetches them; nil for none
 }
 
 // The values of daemon.ui: whether `up` serves a page for browsers.
@@ -24,6 +29,16 @@ const (
 	UIView = "view" // shows everything, and changes nothing
 	UIOff  = "off"
 )
+
+// The values of daemon.thumbnails: who fetches the pictures of videos on the page.
+const (
+	ThumbnailsProxy  = "proxy"  // the daemon, once
+	ThumbnailsDirect = "direct" // each browser, from the platform
+	ThumbnailsOff    = "off"    // nobody
+)
+
+// defaultThumbnailsCache has room for about 20,000 pictures.
+const defaultThumbnailsCache = 256e6
 
 // The values of daemon.reload: when `up` reads the job file again.
 const (
@@ -80,6 +95,8 @@ func (b *builder) daemon(n *yamltree.Node) {
 	d.Reload = n.Get("reload").TextOr(ReloadAuto)
 	d.UI = n.Get("ui").TextOr(UIFull)
 	d.Token = b.token(n.Get("token"))
+	d.Thumbnails = n.Get("thumbnails").TextOr(ThumbnailsProxy)
+	b.thumbnails(n)
 	listen := n.Get("listen")
 	if !listen.Has(yamltree.Text) || listen.Text == "" {
 		return
@@ -93,6 +110,28 @@ func (b *builder) daemon(n *yamltree.Node) {
 	if token := n.Get("token"); d.Token.Reveal() == "" && !d.Private() && (token == nil || !token.Wrong) {
 		listen.RefuseWithHint(`use 127.0.0.1, or add token: "${OUTLIERD_TOKEN}"`,
 			"other machines can reach %s, which needs daemon.token", listen.Shown())
+	}
+}
+
+// thumbnails reads how the daemon fetches and keeps pictures.
+func (b *builder) thumbnails(n *yamltree.Node) {
+	d := &b.cfg.Daemon
+	d.ThumbnailsCache = defaultThumbnailsCache
+	if size := n.Get("thumbnails_cache"); size.Has(yamltree.Text) {
+		bytes, err := parseSize(size.Text)
+		if err != nil {
+			size.RefuseQuoting(err.Error())
+		}
+		d.ThumbnailsCache = bytes
+	}
+	if proxy := n.Get("thumbnails_proxy"); proxy.Has(yamltree.Text) && proxy.Text != "" {
+		u, err := url.Parse(proxy.Text)
+		if err != nil || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) || u.Hostname() == "" ||
+			u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+			proxy.Refuse("must be the address of a proxy without a password, such as http://proxy.example:3128")
+			return
+		}
+		d.ThumbnailsProxy = u
 	}
 }
 

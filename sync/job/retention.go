@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"outlierd/sync/yamltree"
@@ -59,31 +60,36 @@ func (b *builder) retention(n *yamltree.Node) {
 	b.cfg.Retention = r
 }
 
-// sizes are the units of retention.journal, in bytes.
+// sizes are the units of sizes, in bytes.
 var sizes = map[string]int64{"MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 func parseRetention(text string) (r Retention, err error) {
-	unit := text[max(0, len(text)-2):]
-	size, ok := sizes[unit]
-	if !ok {
-		age, err := ParseDuration(text)
-		switch {
-		case err != nil:
-			return r, fmt.Errorf("%q is neither an age in days or weeks, such as 400d, nor a size, "+
-				"such as 500MB, 20GB or 1TB", text)
-		case time.Duration(age) < leastKept:
-			return r, fmt.Errorf("%q is shorter than a day", text)
-		}
-		return Retention{Age: time.Duration(age)}, nil
+	if _, isSize := sizes[text[max(0, len(text)-2):]]; isSize {
+		r.Bytes, err = parseSize(text)
+		return r, err
 	}
-	n, err := strconv.ParseUint(text[:len(text)-len(unit)], 10, 31)
-	if err != nil || n == 0 {
-		return r, fmt.Errorf("%q is not a size, such as 500MB, 20GB or 1TB", text)
+	age, err := ParseDuration(text)
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("%q is neither an age in days or weeks, such as 400d, nor a size, "+
+			"such as 500MB, 20GB or 1TB", text)
+	case time.Duration(age) < leastKept:
+		return r, fmt.Errorf("%q is shorter than a day", text)
+	}
+	return Retention{Age: time.Duration(age)}, nil
+}
+
+func parseSize(text string) (int64, error) {
+	unit := text[max(0, len(text)-2):]
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, unit), 10, 31)
+	size, ok := sizes[unit]
+	if !ok || err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is not a size, such as 500MB, 20GB or 1TB", text)
 	}
 	if int64(n) > 1e15/size {
-		return r, fmt.Errorf("%q is larger than 1000TB", text)
+		return 0, fmt.Errorf("%q is larger than 1000TB", text)
 	}
-	return Retention{Bytes: int64(n) * size}, nil
+	return int64(n) * size, nil
 }
 
 // retained warns if rows could be lost together with a sink, and of a job that reuses answers for longer

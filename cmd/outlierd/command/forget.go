@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sinks/bucket"
@@ -40,8 +41,8 @@ func forgetCommand(o *options) *cobra.Command {
 again. A channel is erased with its videos and the comments that it wrote. An author is named
 by the id of the author's channel, and only comments are erased.
 
-The answers in the journal are rewritten without the data of these ids, and all sinks are
-rebuilt from it. Later answers are stripped of it as they arrive, and no call about the ids is
+The answers in the journal are rewritten without the data of these ids, all sinks are
+rebuilt from it, and pictures of the videos are removed. Later answers are stripped of it as they arrive, and no call about the ids is
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
 Tables in the data folder that no sink of the job file writes, such as those of a sink that
@@ -191,7 +192,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 // may contain the data to erase, and if the sink returns to the file, it would publish that again.
 func refuseUnlisted(config *job.Config) error {
 	const rebuilding = ".rebuild" // left by a killed rebuild, and removed by the next one
-	own := []string{filepath.Base(stateFolder(config))}
+	own := []string{filepath.Base(stateFolder(config)), filepath.FromSlash(thumbnails.Folder)}
 	for _, s := range config.Sinks {
 		switch s.Kind {
 		case job.SinkParquet:
@@ -283,6 +284,15 @@ func leftElsewhere(p *program) ([]string, error) {
 // erase erases everywhere, and reports it when nothing is left.
 func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
+	var videos []string
+	for _, id := range e.IDs {
+		if id.Kind == forgotten.Video {
+			videos = append(videos, id.ID)
+		}
+	}
+	if err := thumbnails.Forget(p.Engine.Config.Data, videos); err != nil {
+		return err
+	}
 	if err := notify.Forget(store, e.Texts()); err != nil { // before the file is rewritten
 		return err
 	}

@@ -57,11 +57,12 @@ var mayImport = map[string][]string{
 	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page":        {},
 	"cmd/outlierd/term":        {},
+	"cmd/outlierd/thumbnails":  {},
 	"cmd/outlierd":             {"cmd/outlierd/command"},
 	"cmd/outlierd/e2e":         {},
 	"cmd/outlierd/storage":     {},
 	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
-	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
+	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 

@@ -82,6 +82,10 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first,
 		Download: tables.whole,
 	}
+	if pictures := newThumbnails(p.Engine.Config, tables, p.Engine.Log); pictures != nil {
+		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()
+		sources.ThumbnailTrouble = pictures.Trouble
+	}
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do := actions{p}
 		sources.Offer, sources.Do = do.offer, do.do

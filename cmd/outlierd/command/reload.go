@@ -216,6 +216,9 @@ var startSettings = []setting{
 	{"privacy.comment_authors", func(c *job.Config) any { return c.CommentAuthors }},
 	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
 	{"daemon.ui", func(c *job.Config) any { return c.Daemon.UI }},
+	{"daemon.thumbnails", func(c *job.Config) any { return c.Daemon.Thumbnails }},
+	{"daemon.thumbnails_cache", func(c *job.Config) any { return c.Daemon.ThumbnailsCache }},
+	{"daemon.thumbnails_proxy", func(c *job.Config) any { return c.Daemon.ThumbnailsProxy }},
 	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
 }
 

@@ -35,6 +35,11 @@ type Sources struct {
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 
+	// The pictures of videos, at /thumbnails/{video}?s=320|480; nil if none are shown.
+	Thumbnails       http.HandlerFunc
+	ImageSources     string       // where browsers may load images from: the value of img-src
+	ThumbnailTrouble func() error // why none are fetched at the moment, or nil
+
 	// The actions of logged-in users, or nil. A [RefusedError] explains why an action
 	// was refused.
 	Offer func(context.Context, Action) (*Offer, error)
@@ -125,6 +130,9 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /channels/{channel}":  guarded(s.channel),
 		"GET /ask":                 guarded(s.askSQL),
 		"GET /ask/result/{format}": guarded(s.download),
+	}
+	if s.from.Thumbnails != nil {
+		routes["GET /thumbnails/{video}"] = guarded(s.from.Thumbnails)
 	}
 	if s.from.Do != nil {
 		routes["GET /do/{verb}"] = guarded(s.offer)
@@ -255,6 +263,9 @@ func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
 			http.StatusInternalServerError)
 		return
+	}
+	if s.from.Thumbnails != nil {
+		w.Header().Set("Content-Security-Policy", policy+"; img-src "+s.from.ImageSources)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

@@ -33,7 +33,7 @@ func (l *Library) ChannelAnswer(id string, k Kind, now time.Time) any {
 }
 
 func (c *channel) snippet() channelSnippet {
-	base := "https://thumbs.simulator.invalid/ch/" + c.ID
+	base := "https://" + PictureHost + "/ch/" + c.ID
 	return channelSnippet{
 		Handle: c.handle, Title: c.title, Description: c.description, Keywords: c.keywords,
 		Thumbnails: thumbnails{
@@ -65,7 +65,7 @@ func (s *Sample) shorts() []shortEntry {
 		id := e.ID()
 		entries[i] = shortEntry{
 			ID: id, Title: e.title(), ViewCount: e.Views, Statistics: e.statistics(),
-			Thumbnails: []thumbnail{{frame(id, "portrait"), 405, 720}, {frame(id, "portrait-high"), 1080, 1920}},
+			Thumbnails: []thumbnail{frame(id, "portrait"), frame(id, "portrait-high")},
 		}
 	}
 	return entries
@@ -118,16 +118,28 @@ func count(yes bool) int {
 	return 0
 }
 
-func frame(id, size string) string {
-	return "https://thumbs.simulator.invalid/vi/" + id + "/" + size + ".jpg"
+// PictureHost is the host in the addresses of pictures.
+const PictureHost = "thumbs.simulator.invalid"
+
+// pictureSizes are the width and height of pictures, by the names in their addresses.
+var pictureSizes = map[string][2]int{
+	"default": {120, 90}, "mqdefault": {320, 180}, "hqdefault": {480, 360},
+	"portrait": {405, 720}, "portrait-high": {1080, 1920},
+}
+
+// PictureSize returns the width and height of pictures with a name; 0 if there are none.
+func PictureSize(name string) (width, height int) {
+	size := pictureSizes[name]
+	return size[0], size[1]
+}
+
+func frame(id, name string) thumbnail {
+	width, height := PictureSize(name)
+	return thumbnail{"https://" + PictureHost + "/vi/" + id + "/" + name + ".jpg", width, height}
 }
 
 func keyed(id string) thumbnails {
-	return thumbnails{
-		Default: thumbnail{frame(id, "default"), 120, 90},
-		Medium:  thumbnail{frame(id, "mqdefault"), 320, 180},
-		High:    thumbnail{frame(id, "hqdefault"), 480, 360},
-	}
+	return thumbnails{Default: frame(id, "default"), Medium: frame(id, "mqdefault"), High: frame(id, "hqdefault")}
 }
 
 func (u *Upload) isLive() bool { return u.Kind == Video && Hash(u.address())%50 == 0 }
@@ -224,7 +236,7 @@ func (u *Upload) comment(n int64, at time.Time) comment {
 	if Chance(d, 0.02) {
 		c.AuthorIsChannelOwner, c.AuthorChannelID, c.AuthorText = true, u.Channel.ID, u.Channel.handle
 	}
-	face := "https://thumbs.simulator.invalid/ch/" + c.AuthorChannelID
+	face := "https://" + PictureHost + "/ch/" + c.AuthorChannelID
 	c.AuthorThumbnail = []thumbnail{{face + "=s48", 48, 48}, {face + "=s88", 88, 88}, {face + "=s176", 176, 176}}
 	return c
 }

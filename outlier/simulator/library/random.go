@@ -25,6 +25,7 @@ const (
 	forThumbnails
 	forDiscovery
 	ForScan
+	ForPicture
 )
 
 // Random returns a source that depends only on the seed, the purpose and the numbers of a thing.

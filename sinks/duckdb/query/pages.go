@@ -58,6 +58,24 @@ func Curve(id string, most int) string {
 		"ORDER BY observed_at", seen(database.Text(id)), most)
 }
 
+// Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.
+func Thumbnails(ids []string) string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, database.Text(id))
+	}
+	of := func(images, table string) string {
+		return fmt.Sprintf("SELECT video_id, last_seen_at, %s AS images FROM %s WHERE video_id IN (%s)",
+			images, table, strings.Join(list, ", "))
+	}
+	const named = `[thumbnails."default", thumbnails.medium, thumbnails.high]`
+	return "SELECT video_id, image.url, image.width FROM (SELECT video_id, unnest(images) AS image FROM (" +
+		of(named, "outliers") + " UNION ALL " + of(named, "videos") + " UNION ALL " +
+		of("[{url: t.url, width: t.width, height: t.height} FOR t IN thumbnails]", "channel_uploads") +
+		") WHERE images IS NOT NULL QUALIFY rank() OVER (PARTITION BY video_id ORDER BY last_seen_at DESC) = 1) " +
+		"WHERE image.url IS NOT NULL"
+}
+
 // Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,
 // language, duration in seconds, published_at, view_count, like_count, comment_count,
 // average_views_ratio, z_score, first_seen_at, last_seen_at and description. The result is empty if the

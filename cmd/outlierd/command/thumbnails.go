@@ -1,0 +1,41 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+
+	"outlierd/cmd/outlierd/thumbnails"
+	"outlierd/outlier/simulator"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+// newThumbnails returns the pictures of the page; nil with `daemon.thumbnails: off`. Nothing is fetched
+// before somebody looks at a page. Browsers cannot reach the simulator's pictures, so these are always
+// proxied.
+func newThumbnails(config *job.Config, tables publishedTables, log *slog.Logger) *thumbnails.Thumbnails {
+	d := config.Daemon
+	with := thumbnails.Options{Find: tables.images, Hosts: thumbnails.Hosts, Data: config.Data,
+		MaxCache: d.ThumbnailsCache, Log: log}
+	switch {
+	case d.Thumbnails == job.ThumbnailsOff:
+		return nil
+	case config.Service.Simulated():
+		with.Hosts, with.Transport = []string{simulator.PictureHost}, simulator.Pictures{}
+	case d.Thumbnails == job.ThumbnailsProxy:
+		with.Transport = thumbnails.NewTransport(d.ThumbnailsProxy)
+	}
+	return thumbnails.New(with)
+}
+
+// images returns the pictures of videos.
+func (t publishedTables) images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
+	found := map[string][]thumbnails.Image{}
+	return found, t.ask(ctx, t.each(query.Thumbnails(ids), func(row cells) {
+		image := thumbnails.Image{URL: row.text(1)}
+		if width := row.whole(2); width != nil {
+			image.Width = *width
+		}
+		found[row.text(0)] = append(found[row.text(0)], image)
+	}))
+}

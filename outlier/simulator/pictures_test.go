@@ -1,0 +1,56 @@
+package simulator
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"io"
+	"net/http"
+	"testing"
+)
+
+func TestPicturesAreDrawnFromIDs(t *testing.T) {
+	t.Parallel()
+	get := func(id, size string) (int, []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+PictureHost+"/vi/"+id+"/"+size+".jpg", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := Pictures{}.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, data
+	}
+	seen, missing := map[string]bool{}, 0
+	for i := range 150 {
+		id := fmt.Sprintf("video%06d", i)
+		status, data := get(id, "mqdefault")
+		again, same := get(id, "mqdefault")
+		if status != again || !bytes.Equal(data, same) {
+			t.Fatalf("%s is drawn differently the second time", id)
+		}
+		config, kind, err := image.DecodeConfig(bytes.NewReader(data))
+		if err != nil || kind != "jpeg" {
+			t.Fatalf("%s is a %s: %v", id, kind, err)
+		}
+		if status == http.StatusNotFound {
+			missing++
+			continue
+		}
+		if config.Width != 320 || config.Height != 180 || len(data) > 20<<10 {
+			t.Errorf("%s has %d × %d pixels and %d bytes", id, config.Width, config.Height, len(data))
+		}
+		seen[string(data)] = true
+	}
+	if missing == 0 || missing > 8 || len(seen) != 150-missing {
+		t.Errorf("%d of 150 videos have no picture, the others %d different ones", missing, len(seen))
+	}
+	if status, _ := get("video000001", "largest"); status != http.StatusNotFound {
+		t.Errorf("an unknown size is answered %d", status)
+	}
+}
