@@ -326,8 +326,8 @@ func (o *options) aboutSheet(sheet *term.Sheet) {
 
 // cell returns a text for CSV. With --escape-formulas, spreadsheets do not run it as a formula.
 func (e *export) cell(text string) string {
-	if e.escape && text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
-		return "'" + text
+	if e.escape {
+		return term.Defuse(text)
 	}
 	return text
 }

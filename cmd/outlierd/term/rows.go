@@ -172,6 +172,8 @@ func Raw(v any) string {
 		return ""
 	case string:
 		return v
+	case Link:
+		return v.Text
 	case time.Time:
 		return v.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	case []byte:

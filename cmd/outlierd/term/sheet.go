@@ -22,6 +22,7 @@ const (
 	MaxSheetRows    = 1<<20 - 1 // below the names of the columns
 	MaxSheetColumns = 1 << 14
 	MaxSheetText    = 1<<15 - 1 // UTF-16 units in a cell
+	maxLinks        = 65_530    // the links after them are texts
 )
 
 // exact is the largest whole number that Excel stores exactly: 15 digits.
@@ -34,17 +35,28 @@ var (
 	firstDay = time.Date(1900, time.March, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// A Sheet is an Excel workbook of one sheet, of up to [MaxSheetRows] rows, none of which are kept in
-// memory. Text is always text, never a formula.
+// measured is the number of rows whose texts determine the widths of columns, and widestColumn a limit.
+const (
+	measured     = 200
+	widestColumn = 60
+)
+
+// A Sheet is an Excel workbook of one sheet, of up to [MaxSheetRows] rows, of which it keeps only the first ones and
+// the addresses of links in memory. Text is always text, never a formula. The first row stays in view, and has filters.
+// A [Link] is a hyperlink, and so is an address in a column that is named link or url.
 //
 // It writes the few parts of a workbook itself (ECMA-376): libraries for workbooks made the program 5
 // MB larger.
 type Sheet struct {
-	book  *zip.Writer
-	rows  *bufio.Writer
-	zone  *time.Location
-	dates map[int]bool
-	row   int // the last one written, from 1
+	book    *zip.Writer
+	rows    *bufio.Writer
+	zone    *time.Location
+	columns []string
+	dates   map[int]bool
+	first   [][]cell // rows that are not written yet, because the widths come before them
+	begun   bool
+	row     int         // the last one written, from 1
+	links   [][2]string // cells and their addresses
 
 	Cut int // cells whose text was too long
 }
@@ -54,11 +66,14 @@ const (
 	bold = 1 + iota
 	clock
 	day
+	whole
+	fraction
+	linked
 )
 
 const office = `"http://schemas.openxmlformats.org/officeDocument/2006/relationships`
 
-// parts are all files of a workbook except its rows.
+// parts are the files of a workbook that are always the same.
 var parts = [][2]string{
 	{"[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
 <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
@@ -70,23 +85,24 @@ var parts = [][2]string{
 	{"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
 <Relationship Id="rId1" Type=` + office + `/officeDocument" Target="xl/workbook.xml"/>
 </Relationships>`},
-	{"xl/workbook.xml", `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r=` + office + `">
-<sheets><sheet name="Sheet1" sheetId="1" r:id="rId1"/></sheets>
-</workbook>`},
 	{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
 <Relationship Id="rId1" Type=` + office + `/worksheet" Target="worksheets/sheet1.xml"/>
 <Relationship Id="rId2" Type=` + office + `/styles" Target="styles.xml"/>
 </Relationships>`},
 	{"xl/styles.xml", `<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">
-<numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy-mm-dd hh:mm:ss"/><numFmt numFmtId="165" formatCode="yyyy-mm-dd"/></numFmts>
-<fonts count="2"><font><sz val="11"/><name val="Calibri"/></font><font><b/><sz val="11"/><name val="Calibri"/></font></fonts>
+<numFmts count="3"><numFmt numFmtId="164" formatCode="yyyy-mm-dd hh:mm:ss"/><numFmt numFmtId="165" formatCode="yyyy-mm-dd"/><numFmt numFmtId="166" formatCode="#,##0.0##"/></numFmts>
+<fonts count="3"><font><sz val="11"/><name val="Calibri"/></font><font><b/><sz val="11"/><name val="Calibri"/></font>
+<font><u/><sz val="11"/><color rgb="FF0563C1"/><name val="Calibri"/></font></fonts>
 <fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>
 <borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>
 <cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>
-<cellXfs count="4"><xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>
+<cellXfs count="7"><xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>
 <xf numFmtId="0" fontId="1" fillId="0" borderId="0" xfId="0" applyFont="1"/>
 <xf numFmtId="164" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>
-<xf numFmtId="165" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/></cellXfs>
+<xf numFmtId="165" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>
+<xf numFmtId="3" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>
+<xf numFmtId="166" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>
+<xf numFmtId="0" fontId="2" fillId="0" borderId="0" xfId="0" applyFont="1"/></cellXfs>
 <cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>
 </styleSheet>`},
 }
@@ -94,16 +110,12 @@ var parts = [][2]string{
 // NewSheet starts a workbook in w, which [Sheet.Close] completes. Times are written in the zone. The
 // columns with the indexes in dates contain dates in the form "2006-01-02".
 func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (*Sheet, error) {
-	s := &Sheet{book: zip.NewWriter(w), zone: zone, dates: map[int]bool{}}
+	s := &Sheet{book: zip.NewWriter(w), zone: zone, columns: columns, dates: map[int]bool{}}
 	for _, i := range dates {
 		s.dates[i] = true
 	}
 	for _, part := range parts {
-		file, err := s.book.Create(part[0])
-		if err == nil {
-			_, err = io.WriteString(file, xml.Header+part[1])
-		}
-		if err != nil {
+		if err := s.add(part[0], part[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -112,36 +124,95 @@ func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (
 		return nil, err
 	}
 	s.rows = bufio.NewWriter(file)
-	s.rows.WriteString(xml.Header + `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">
-<sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>
-`)
-	if len(columns) > 0 {
-		fmt.Fprintf(s.rows, `<cols><col min="1" max="%d" width="20" customWidth="1"/></cols>`+"\n", len(columns))
-	}
-	s.rows.WriteString("<sheetData>\n")
-	return s, s.write(len(columns), func(i int) cell { return cell{bold, s.text(columns[i])} })
+	return s, nil
 }
 
-// Row adds a row; values are as a query returns them.
+// Row adds a row; values are as a query returns them, or a [Link].
 func (s *Sheet) Row(values []any) error {
-	return s.write(len(values), func(i int) cell { return s.cell(values[i], s.dates[i]) })
+	row := make([]cell, len(values))
+	for i, v := range values {
+		row[i] = s.cell(i, v)
+	}
+	if s.begun {
+		return s.write(row)
+	}
+	if s.first = append(s.first, row); len(s.first) < measured {
+		return nil
+	}
+	return s.begin()
+}
+
+// begin writes what comes before the rows, and those that came so far.
+func (s *Sheet) begin() error {
+	s.begun = true
+	header := make([]cell, len(s.columns))
+	for i, name := range s.columns {
+		header[i] = cell{style: bold, value: s.text(name)}
+	}
+	s.rows.WriteString(xml.Header + `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r=` + office + `">
+<sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>
+`)
+	if len(header) > 0 {
+		s.rows.WriteString("<cols>")
+		for i := range header {
+			width := header[i].width() + 3 // with the button of the filter
+			for _, row := range s.first {
+				width = max(width, row[i].width())
+			}
+			fmt.Fprintf(s.rows, `<col min="%[1]d" max="%[1]d" width="%[2]d" customWidth="1"/>`, i+1, min(width+2, widestColumn))
+		}
+		s.rows.WriteString("</cols>\n")
+	}
+	s.rows.WriteString("<sheetData>\n")
+	err := s.write(header)
+	for _, row := range s.first {
+		err = errors.Join(err, s.write(row))
+	}
+	s.first = nil
+	return err
 }
 
 // cell has a nil, a bool, a float64 or a string.
 type cell struct {
-	style int
-	value any
+	style   int
+	value   any
+	address string // that it leads to
 }
 
-func (s *Sheet) write(count int, at func(i int) cell) error {
+// width returns the width of a cell in letters, about.
+func (c cell) width() int {
+	switch v := c.value.(type) {
+	case string:
+		line, _, _ := strings.Cut(v, "\n")
+		return Width(line)
+	case float64:
+		switch digits := len(strconv.FormatFloat(v, 'f', 0, 64)); c.style {
+		case clock:
+			return len("2006-01-02 15:04:05")
+		case day:
+			return len("2006-01-02")
+		case fraction:
+			return digits + digits/3 + len(".000")
+		default:
+			return digits + digits/3
+		}
+	}
+	return len("false")
+}
+
+func (s *Sheet) write(row []cell) error {
 	s.row++
 	fmt.Fprintf(s.rows, `<row r="%d">`, s.row)
-	for i := range count {
-		c := at(i)
+	for i, c := range row {
 		if c.value == nil {
 			continue
 		}
-		fmt.Fprintf(s.rows, `<c r="%s%d"`, column(i), s.row)
+		place := fmt.Sprintf("%s%d", column(i), s.row)
+		if c.address != "" && len(s.links) < maxLinks {
+			s.links = append(s.links, [2]string{place, c.address})
+			c.style = linked
+		}
+		fmt.Fprintf(s.rows, `<c r="%s"`, place)
 		if c.style > 0 {
 			fmt.Fprintf(s.rows, ` s="%d"`, c.style)
 		}
@@ -180,11 +251,13 @@ func escape(text string) string {
 	return text
 }
 
-// cell converts a value to the form that Excel stores.
-func (s *Sheet) cell(v any, date bool) cell {
+// cell converts a value of a column to the form that Excel stores.
+func (s *Sheet) cell(i int, v any) cell {
 	switch v := v.(type) {
 	case nil, bool:
 		return cell{value: v}
+	case Link:
+		return cell{value: s.text(v.Text), address: webAddress(v.Address)}
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, *big.Int, json.Number:
 		text := Raw(v)
 		f, err := strconv.ParseFloat(text, 64)
@@ -192,7 +265,7 @@ func (s *Sheet) cell(v any, date bool) cell {
 		_, single := v.(float32)
 		finite := err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 		if finite && (double || single || f >= -exact && f <= exact) {
-			return cell{value: f}
+			return cell{value: f, style: numberStyle(f)}
 		}
 		return cell{value: text} // a number would lose its last digits
 	case time.Time:
@@ -206,13 +279,27 @@ func (s *Sheet) cell(v any, date bool) cell {
 		if wall.Before(firstDay) {
 			return cell{value: s.text(Raw(v))}
 		}
-		return cell{clock, days(wall)}
+		return cell{style: clock, value: days(wall)}
 	case string:
-		if at, err := time.Parse(time.DateOnly, v); date && err == nil && !at.Before(firstDay) {
-			return cell{day, days(at)}
+		if at, err := time.Parse(time.DateOnly, v); s.dates[i] && err == nil && !at.Before(firstDay) {
+			return cell{style: day, value: days(at)}
+		}
+		if name := s.columns[i]; name == "link" || name == "url" || strings.HasSuffix(name, "_url") {
+			return cell{value: s.text(v), address: webAddress(v)}
 		}
 	}
 	return cell{value: s.text(Raw(v))}
+}
+
+// numberStyle returns the style of a number: large ones have separators, which years do not need.
+func numberStyle(f float64) int {
+	switch size := math.Abs(f); {
+	case f == math.Trunc(f) && size >= 10_000:
+		return whole
+	case f != math.Trunc(f) && size >= 0.001:
+		return fraction
+	}
+	return 0
 }
 
 func days(t time.Time) float64 {
@@ -236,8 +323,61 @@ func (s *Sheet) text(text string) string {
 
 // Close writes the end of the workbook.
 func (s *Sheet) Close() error {
-	_, err := s.rows.WriteString("</sheetData>\n</worksheet>\n")
-	return errors.Join(err, s.rows.Flush(), s.book.Close())
+	var err error
+	if !s.begun {
+		err = s.begin()
+	}
+	s.rows.WriteString("</sheetData>\n")
+	filter := ""
+	if last := len(s.columns) - 1; last >= 0 {
+		fmt.Fprintf(s.rows, `<autoFilter ref="A1:%s%d"/>`+"\n", column(last), s.row)
+		filter = fmt.Sprintf(`<definedNames><definedName name="_xlnm._FilterDatabase" localSheetId="0" hidden="1">`+
+			"Sheet1!$A$1:$%s$%d</definedName></definedNames>\n", column(last), s.row)
+	}
+	if len(s.links) > 0 {
+		s.rows.WriteString("<hyperlinks>")
+		for i, link := range s.links {
+			fmt.Fprintf(s.rows, `<hyperlink ref="%s" r:id="rId%d"/>`, link[0], i+1)
+		}
+		s.rows.WriteString("</hyperlinks>\n")
+	}
+	s.rows.WriteString("</worksheet>\n")
+	if err := errors.Join(err, s.rows.Flush()); err != nil {
+		return err
+	}
+	workbook := `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r=` + office + `">
+<sheets><sheet name="Sheet1" sheetId="1" r:id="rId1"/></sheets>
+` + filter + `</workbook>`
+	return errors.Join(s.writeAddresses(), s.add("xl/workbook.xml", workbook), s.book.Close())
+}
+
+// add adds a file to the workbook.
+func (s *Sheet) add(name, content string) error {
+	file, err := s.book.Create(name)
+	if err == nil {
+		_, err = io.WriteString(file, xml.Header+content)
+	}
+	return err
+}
+
+// writeAddresses writes the addresses of links, which are in a file of their own.
+func (s *Sheet) writeAddresses() error {
+	if len(s.links) == 0 {
+		return nil
+	}
+	file, err := s.book.Create("xl/worksheets/_rels/sheet1.xml.rels")
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(file)
+	out.WriteString(xml.Header + `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">` + "\n")
+	for i, link := range s.links {
+		fmt.Fprintf(out, `<Relationship Id="rId%d" Type=%s/hyperlink" TargetMode="External" Target="`, i+1, office)
+		xml.EscapeText(out, []byte(link[1])) // an error stays with the writer
+		out.WriteString(`"/>` + "\n")
+	}
+	out.WriteString("</Relationships>\n")
+	return out.Flush()
 }
 
 // CheckSheet refuses a result that does not fit into a sheet.

@@ -231,6 +231,9 @@ func (p *markdownPrinter) Row(values []any) error {
 		if v != nil {
 			cell = inMarkdown(show(v, p.zone))
 		}
+		if link, ok := v.(Link); ok && webAddress(link.Address) != "" {
+			cell = fmt.Sprintf("[%s](<%s>)", cell, link.Address)
+		}
 		row = append(row, cell)
 	}
 	p.table.AppendRow(row)
