@@ -145,8 +145,23 @@ var OpsLimits = define(Table{
 	},
 }, nil)
 
+// OpsMarks holds what people think of videos. The view marks has the marks in force.
+var OpsMarks = define(Table{
+	Name: "ops.marks", Kind: Log, Key: []string{"id"},
+	Comment: "One row per video that was ever marked, also after the mark was cleared.",
+	Columns: []Column{
+		opsID,
+		{Name: "video_id", Type: varchar, Comment: "the video; NULL if it was erased by `outlierd forget`"},
+		{Name: "starred", Type: boolean, Comment: "whether the video is starred"},
+		{Name: "hidden", Type: boolean, Comment: "whether lists of the page leave it out"},
+		{Name: "tags", Type: texts, Comment: "its tags, sorted; empty if it has none"},
+		{Name: "note", Type: varchar, Comment: "the note about it; NULL if there is none"},
+		{Name: "marked_at", Type: timestamp, Comment: "when the mark last changed, UTC"},
+	},
+}, nil)
+
 // OpsTables lists the operations tables. The first column of each is "id", the
 // state's row number.
 func OpsTables() []*Table {
-	return []*Table{OpsRuns, OpsSearches, OpsRequests, OpsCredits, OpsLimits}
+	return []*Table{OpsRuns, OpsSearches, OpsRequests, OpsCredits, OpsLimits, OpsMarks}
 }

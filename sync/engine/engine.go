@@ -49,6 +49,7 @@ type Engine struct {
 
 	current  atomic.Pointer[progressView] // of the run in progress, preferably an urgent one, or of the last run
 	waits    waits                        // see [Engine.Waited]
+	marked   atomic.Bool                  // see [Engine.PublishSoon]
 	requests requests                     // from other goroutines, while this one runs the schedule
 }
 

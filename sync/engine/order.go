@@ -169,6 +169,13 @@ func (e *Engine) Read(ctx context.Context, f func(context.Context) error) error 
 	return e.requests.serve(&request{ctx: ctx, f: f, reads: true, done: make(chan struct{})})
 }
 
+// PublishSoon has the schedule publish within seconds what people have marked. Without a schedule it does
+// nothing: the next process publishes when it starts.
+func (e *Engine) PublishSoon() {
+	e.marked.Store(true)
+	_ = e.requests.put(func() {}) // wakes it
+}
+
 // serve hands a request to the scheduler and returns the error of its function.
 func (q *requests) serve(r *request) error {
 	if err := q.put(func() { q.between = append(q.between, r) }); err != nil {

@@ -167,7 +167,11 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 		e.noteBeat()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		s.serveRequests(ctx)
-		if err := s.prepare(ctx); err != nil {
+		err := s.prepare(ctx)
+		if err == nil {
+			err = s.publishMarked(ctx)
+		}
+		if err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			s.refuseOrders(err)
 			s.sleep(ctx, maxSleep)
@@ -681,6 +685,18 @@ func (s *scheduler) publishIdle(ctx context.Context) error {
 	return s.worker.publish(ctx)
 }
 
+// publishMarked publishes what people have marked, if a publication is due. It does not wait for the service.
+func (s *scheduler) publishMarked(ctx context.Context) error {
+	l := s.worker.loader
+	if s.engine.marked.Swap(false) {
+		l.Marked = true
+	}
+	if !l.Marked || !l.PublishDue() {
+		return nil
+	}
+	return s.worker.publish(ctx)
+}
+
 // nextWake returns the time when there may be something to do, at most maxSleep from now.
 func (s *scheduler) nextWake() (time.Time, error) {
 	until := time.Now().Add(maxSleep)
@@ -711,7 +727,7 @@ func (s *scheduler) nextWake() (time.Time, error) {
 		sooner(again)
 	}
 	sooner(s.worker.loader.NextRetry())
-	if s.worker.loader.PagesIn {
+	if l := s.worker.loader; l.PagesIn || l.Marked {
 		sooner(s.worker.loader.PublishAt())
 	}
 	if s.worker.pausedUntil.After(time.Now()) {

@@ -37,13 +37,14 @@ const (
 const publishEvery = time.Minute
 
 // publishSoon is the interval once all pages of a run are received, to show its hits while the calls
-// about them are made.
+// about them are made, and once people have marked videos.
 const publishSoon = 10 * time.Second
 
 // Loader brings the sinks up to the end of the journal. Sinks with the same watermark, normally all of
 // them, share one decoding.
 type Loader struct {
 	PagesIn bool // all pages of a run are received and not yet published
+	Marked  bool // people have marked videos, which is not yet published
 
 	strict  bool // a sink that fails is an error; see [Fill]
 	store   *state.Store
@@ -373,7 +374,7 @@ func (l *Loader) PublishDue() bool { return !time.Now().Before(l.PublishAt()) }
 // data, so it takes at most about a twentieth of the time.
 func (l *Loader) PublishAt() time.Time {
 	every := publishEvery
-	if l.PagesIn {
+	if l.PagesIn || l.Marked {
 		every = publishSoon
 	}
 	return l.published.Add(max(every, 20*l.copying))
@@ -401,7 +402,7 @@ func (l *Loader) Publish(ctx context.Context) error {
 			return err
 		}
 	}
-	l.shown, l.published, l.copying, l.PagesIn = l.hi, time.Now(), time.Since(began), false
+	l.shown, l.published, l.copying, l.PagesIn, l.Marked = l.hi, time.Now(), time.Since(began), false, false
 	return l.forgetOps()
 }
 

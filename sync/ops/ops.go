@@ -134,7 +134,7 @@ func Forget(db *store.Store, version int64) error {
 }
 
 // Rows yields the changed rows of a table in order of id, most rows at a time; the last time it may be
-// fewer. Values are nil, int64, float64, string, time.Time, []string or map[string]int64. An error comes
+// fewer. Values are nil, bool, int64, float64, string, time.Time, []string or map[string]int64. An error comes
 // last.
 func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
@@ -216,6 +216,9 @@ func Text(v any) (any, error) {
 	}
 	return v, nil
 }
+
+// Bool converts 0 and 1.
+func Bool(v any) (any, error) { return v != int64(0), nil }
 
 // Moment converts microseconds to a time; NULL for 0.
 func Moment(v any) (any, error) {

@@ -11,6 +11,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/ops"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -78,6 +79,16 @@ func history(t *testing.T, s *state.Store) {
 	if err := s.Journal.LearnLimit(journal.Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
 		t.Fatal(err)
 	}
+	if err := star(s, "video-00001"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func star(s *state.Store, video string) error {
+	return s.DB.Update(func(tx *store.Tx) error {
+		_, err := marks.Apply(tx, marks.Edit{Videos: []string{video}, Star: new(true), Tag: []string{"b", "a"}})
+		return err
+	})
 }
 
 func TestOperationsTablesTellWhatHappened(t *testing.T) {
@@ -113,6 +124,9 @@ func TestOperationsTablesTellWhatHappened(t *testing.T) {
 		{"ops.limits", "max_requests", []any{int64(10)}},
 		{"ops.limits", "remaining", []any{nil}},
 		{"ops.limits", "window_s", []any{60.0}},
+		{"ops.marks", "starred", []any{true}},
+		{"ops.marks", "tags", []any{[]string{"a", "b"}}},
+		{"ops.marks", "note", []any{nil}},
 	} {
 		got := statetest.Column(t, s, c.table, c.column, 0)
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -149,6 +163,8 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 			return nil
 		}, map[string][]any{"ops.requests": {int64(7)}, "ops.credits": {int64(7)}, "ops.searches": {int64(1)}}},
 		{"an adjustment", func() error { return s.Ledger.Adjust(3, "a test") }, map[string][]any{"ops.credits": {int64(8)}}},
+		{"a mark", func() error { return star(s, "video-00002") }, map[string][]any{"ops.marks": {int64(2)}}},
+		{"the same mark", func() error { return star(s, "video-00002") }, nil},
 		{"a limit", func() error { return s.Journal.LearnLimit(journal.Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
 	} {
 		before := version()

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,8 +10,10 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
+	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -270,4 +273,42 @@ type Refunded struct {
 func (c ResolveScan) Do(_ context.Context, e *engine.Engine) (r Refunded, err error) {
 	r.Credits, err = e.Store.Runs.SettleScan(c.Intent, runs.Scan{State: runs.ScanNotCreated})
 	return r, err
+}
+
+// EditMarks changes the marks of videos. Unlike other changes it needs no turn of the schedule: several
+// goroutines may call Do, also while a call is in progress.
+type EditMarks struct {
+	marks.Edit
+}
+
+func (EditMarks) path() string { return "/marks/edit" }
+
+// Marked has the marks of the videos of an edit as they are now, in the same order.
+type Marked struct {
+	Marks []marks.Mark `json:"marks"`
+}
+
+// Do implements [Change].
+func (c EditMarks) Do(_ context.Context, e *engine.Engine) (m Marked, err error) {
+	for _, video := range c.Videos {
+		switch id, err := outlier.ParseVideoID(video); {
+		case err != nil:
+			return m, mistake("mark a video: %w", err)
+		case id != video:
+			return m, mistake("mark a video: %s is an address, not an id", video)
+		case e.Store.Forgotten.Has(forgotten.ID{Kind: forgotten.Video, ID: video}):
+			return m, mistake("video %s was erased ('outlierd forget'), so it cannot be marked", video)
+		}
+	}
+	err = e.Store.DB.Update(func(tx *store.Tx) (err error) {
+		m.Marks, err = marks.Apply(tx, c.Edit)
+		return err
+	})
+	if invalid, is := errors.AsType[*marks.InvalidError](err); is {
+		return m, mistakeError{invalid}
+	}
+	if err == nil {
+		e.PublishSoon()
+	}
+	return m, err
 }

@@ -102,6 +102,7 @@ func (s *Server) routes() *http.ServeMux {
 	change[PollScan](s, mux)
 	change[AdoptScan](s, mux)
 	change[ResolveScan](s, mux)
+	change[EditMarks](s, mux)
 	mux.HandleFunc("/", s.unknown)
 	return mux
 }

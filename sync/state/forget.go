@@ -10,6 +10,7 @@ import (
 	"outlierd/sync/forgotten"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -135,7 +136,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	}
 	err = s.DB.Update(func(tx *store.Tx) error {
 		for _, erase := range []func(*store.Tx, [][]byte) error{
-			journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget, store.EraseMeta,
+			journal.ForgetDrift, ledger.Forget, queue.Forget, runs.Forget, marks.Forget, store.EraseMeta,
 		} {
 			if err := erase(tx, e.Texts()); err != nil {
 				return err

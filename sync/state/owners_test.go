@@ -20,6 +20,7 @@ var owned = map[string][]string{
 	"queue":   {"queue", "queue_others", "queue_counts", "queue_wants", "freshness", "ops"},
 	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "follow_ups", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
+	"marks":   {"marks", "views"},
 	"state":   {},
 
 	"forgotten": {"forgotten"},

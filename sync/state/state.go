@@ -13,6 +13,7 @@ import (
 	"outlierd/sync/forgotten"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/ops"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -340,7 +341,7 @@ func (s *Store) Jobs() ([]string, error) {
 }
 
 // opsTables are the operations tables of all packages.
-var opsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops)
+var opsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops, marks.Ops)
 
 func opsTable(name string) *ops.Table {
 	i := slices.IndexFunc(opsTables, func(t ops.Table) bool { return t.Name == name })

@@ -98,7 +98,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
-			doctorCommand(o), healthCommand(o), openCommand(o), notifyCommand(o)}},
+			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), notifyCommand(o)}},
 		{"Maintenance:", []*cobra.Command{
 			backupCommand(o), restoreCommand(o), rebuildCommand(o), replayCommand(o), pruneCommand(o), forgetCommand(o),
 		}},

@@ -37,9 +37,10 @@ var mayImport = map[string][]string{
 	"sync/journal":              {"outlier", "sync/ops", "sync/store"},
 	"sync/forgotten":            {"sync/store"},
 	"sync/ledger":               {"outlier", "sync/journal", "sync/ops", "sync/store"},
+	"sync/marks":                {"sync/ops", "sync/store"},
 	"sync/queue":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/store"},
 	"sync/runs":                 {"outlier", "sync/ledger", "sync/ops", "sync/store"},
-	"sync/state":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
+	"sync/state":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/marks", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
 	"sync/state/statetest": {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs",
 		"sync/state", "sync/store"},
 	"sync/facts": {"outlier", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue", "sync/runs",
@@ -51,7 +52,7 @@ var mayImport = map[string][]string{
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
 	"sync/backup":              {"sync/state"},
 	"sync/check":               {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
-	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/load", "sync/runs", "sync/store"},
+	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/runs", "sync/store"},
 	"sync/notify":              {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
@@ -63,7 +64,7 @@ var mayImport = map[string][]string{
 	"cmd/outlierd/storage":     {},
 	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
 	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
-		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
+		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

@@ -45,6 +45,9 @@ func TestViewsPageIsUpToDate(t *testing.T) {
 			p.must("run", "rivals")
 			time.Sleep(36 * time.Hour)
 		}
+		starred := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 3"))
+		p.must(append([]string{"mark", "--star", "--tag", "hook", "--note", "opens with the result"}, starred[1:]...)...)
+		p.must("mark", "--unstar", starred[1])
 		const page = "../../../docs/views.md"
 		text, err := os.ReadFile(page)
 		if err != nil {

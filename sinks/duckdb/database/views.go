@@ -20,13 +20,13 @@ type View struct {
 type ViewColumn struct{ Name, Comment string }
 
 // Views returns all views: those of the data, and those of the operations tables, which show what
-// credits were spent on and what searches found.
+// credits were spent on, what searches found and what people marked.
 func Views() []View {
 	return []View{
 		growth, growthCurve, newThisWeek, weeklyTop, scores, recurrence, titleChanges,
 		leaderboard, oneHitChannels, followed, gone,
 		commentSearch, commentsSeen, transcriptSearch, freshness(),
-		coverage, saturation, queryYield, spendByDay,
+		coverage, saturation, queryYield, spendByDay, markedVideos,
 	}
 }
 

@@ -196,3 +196,21 @@ func countTables() string {
 	}
 	return strings.Join(counts, " UNION ALL ")
 }
+
+// markedVideos has no schema before its name, because people join it with the data.
+var markedVideos = View{
+	Name: "main.marks",
+	Comment: "The videos that people have starred, hidden, tagged or written a note about, " +
+		"on the page or by `outlierd mark`.",
+	Columns: []ViewColumn{
+		{"video_id", "the video's id, 11 characters"},
+		{"starred", "whether the video is starred"},
+		{"hidden", "whether lists of the page leave it out"},
+		{"tags", "its tags, sorted; empty if it has none"},
+		{"note", "the note about it; NULL if there is none"},
+		{"marked_at", "when the mark last changed, UTC"},
+	},
+	reads: []*schema.Table{schema.OpsMarks},
+	SQL: `SELECT video_id, starred, hidden, tags, note, marked_at FROM ops.marks
+		WHERE starred OR hidden OR len(tags) > 0 OR note IS NOT NULL`,
+}

@@ -640,7 +640,7 @@ CREATE TABLE recovered (
 -- version up to which it has them, and changes that all sinks have are removed.
 CREATE TABLE ops_changes (
 	version INTEGER PRIMARY KEY AUTOINCREMENT,
-	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits'),
+	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits' OR source = 'marks'),
 	id      INTEGER NOT NULL,
 	UNIQUE (source, id)
 ) STRICT;
@@ -896,5 +896,36 @@ CREATE TRIGGER responses_fixed BEFORE UPDATE OF id, run, job, op, entity, params
 BEGIN
 	SELECT RAISE(ABORT, 'an answer is never changed');
 END;
+
+-- What people think of videos: see package marks. Rows stay, so that sinks learn of a mark that was cleared;
+-- video is NULL once it was forgotten. tags is a sorted JSON list.
+CREATE TABLE marks (
+	id      INTEGER PRIMARY KEY AUTOINCREMENT,
+	video   TEXT UNIQUE,
+	starred INTEGER NOT NULL DEFAULT 0 CHECK (starred IN (0, 1)),
+	hidden  INTEGER NOT NULL DEFAULT 0 CHECK (hidden IN (0, 1)),
+	tags    TEXT NOT NULL DEFAULT '[]',
+	note    TEXT NOT NULL DEFAULT '',
+	marked  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER ops_mark_made AFTER INSERT ON marks
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('marks', NEW.id);
+END;
+
+CREATE TRIGGER ops_mark_changes AFTER UPDATE ON marks
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'marks' AND id = NEW.id;
+	INSERT INTO ops_changes (source, id) VALUES ('marks', NEW.id);
+END;
+
+-- The saved views of the page: names of its addresses.
+CREATE TABLE views (
+	id      INTEGER PRIMARY KEY AUTOINCREMENT,
+	name    TEXT NOT NULL UNIQUE,
+	address TEXT NOT NULL,
+	saved   INTEGER NOT NULL
+) STRICT;
 
 INSERT INTO sqlite_sequence VALUES ('ops_changes', 1);

@@ -1,0 +1,125 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/marks"
+	"outlierd/sync/serve"
+	"outlierd/sync/store"
+)
+
+func markCommand(o *options) *cobra.Command {
+	var star, unstar, hide, unhide bool
+	var note string
+	var edit marks.Edit
+	c := &cobra.Command{
+		Use: "mark [VIDEO…]", Short: "Star, hide, tag or annotate videos; list marks",
+		Long: `Star, hide or tag videos, or write a note about them, as on the page of 'outlierd up'.
+Without a flag, list the marks of these videos, or all marks.
+
+A VIDEO is an id or an address. Marks are in the view "marks" of the published tables, so
+SQL, exports and jobs can use them: "select video_id from marks where starred".`,
+		Example: `  outlierd mark dQw4w9WgXcQ --star --tag hook --note "opens with the result"
+  outlierd mark
+  outlierd sql "select title, note from outliers join marks using (video_id) where starred"`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, videos []string) error {
+			if err := o.anyOutput(); err != nil {
+				return err
+			}
+			for _, given := range videos {
+				id, err := outlier.ParseVideoID(given)
+				if err != nil {
+					return usageError{err}
+				}
+				if !slices.Contains(edit.Videos, id) {
+					edit.Videos = append(edit.Videos, id)
+				}
+			}
+			changed := c.Flags().Changed
+			if star || unstar {
+				edit.Star = &star
+			}
+			if hide || unhide {
+				edit.Hide = &hide
+			}
+			if changed("note") {
+				edit.Note = &note
+			}
+			isEdit := edit.Star != nil || edit.Hide != nil || edit.Note != nil || len(edit.Tag)+len(edit.Untag) > 0
+			if isEdit && len(videos) == 0 {
+				return usageError{errors.New("name the videos to mark")}
+			}
+			return o.mark(c.Context(), edit, isEdit)
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&star, "star", false, "star the videos")
+	flags.BoolVar(&unstar, "unstar", false, "remove the stars")
+	flags.BoolVar(&hide, "hide", false, "leave the videos out of the lists of the page")
+	flags.BoolVar(&unhide, "unhide", false, "show hidden videos again")
+	flags.StringSliceVar(&edit.Tag, "tag", nil, "add a tag; may be repeated")
+	flags.StringSliceVar(&edit.Untag, "untag", nil, "remove a tag; may be repeated")
+	flags.StringVar(&note, "note", "", `replace the note; "" removes it`)
+	c.MarkFlagsMutuallyExclusive("star", "unstar")
+	c.MarkFlagsMutuallyExclusive("hide", "unhide")
+	return c
+}
+
+// mark makes an edit, or lists marks.
+func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error {
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	return o.books(ctx, config, func(p *program) error {
+		if !isEdit {
+			return o.listMarks(p, edit.Videos)
+		}
+		marked, err := change(ctx, p, serve.EditMarks{Edit: edit})
+		if err != nil {
+			return err
+		}
+		if p.daemon == nil {
+			if err := o.publishMarks(ctx, p); err != nil {
+				return err
+			}
+		}
+		return o.done(marked, "%s marked\n", term.Count(len(marked.Marks), "video"))
+	})
+}
+
+// publishMarks publishes marks without a daemon. A sink that does not work gets them when it does.
+func (o *options) publishMarks(ctx context.Context, p *program) error {
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return err
+	}
+	p.addSinks(ctx, o, stateFolder(p.Engine.Config), memory)
+	return p.Engine.Publish(ctx)
+}
+
+func (o *options) listMarks(p *program, of []string) error {
+	var all []marks.Mark
+	err := p.Engine.Store.DB.View(func(tx *store.Tx) (err error) {
+		all, err = marks.List(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, m := range all {
+		if len(of) == 0 || slices.Contains(of, m.Video) {
+			rows = append(rows, []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)})
+		}
+	}
+	return o.rows([]string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, rows)
+}

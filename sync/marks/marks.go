@@ -1,0 +1,368 @@
+// Package marks keeps what people think of videos, so that all of them see it, and SQL does: stars,
+// hidden videos, tags and notes. It also keeps the saved views of the page, which are names of its
+// addresses. It owns the tables marks and views.
+package marks
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"outlierd/sync/ops"
+	"outlierd/sync/store"
+)
+
+// Mark is what people have marked a video with.
+type Mark struct {
+	Video   string    `json:"video_id"`
+	Starred bool      `json:"starred"`
+	Hidden  bool      `json:"hidden"`
+	Tags    []string  `json:"tags"` // sorted, without duplicates
+	Note    string    `json:"note,omitempty"`
+	Marked  time.Time `json:"marked_at"` // when the mark last changed
+}
+
+// Blank reports whether a mark says nothing, because everything was cleared.
+func (m *Mark) Blank() bool { return !m.Starred && !m.Hidden && len(m.Tags) == 0 && m.Note == "" }
+
+// Edit is a change of the marks of videos. What is nil or empty stays as it is, so that edits of two
+// people add up.
+type Edit struct {
+	Videos []string `json:"video_ids"`
+	Star   *bool    `json:"star,omitempty"`
+	Hide   *bool    `json:"hide,omitempty"`
+	Tag    []string `json:"tag,omitempty"`   // tags to add
+	Untag  []string `json:"untag,omitempty"` // tags to remove
+	Note   *string  `json:"note,omitempty"`  // replaces the note; "" removes it
+}
+
+// Limits of what people enter, in characters, and for each video.
+const (
+	maxVideos = 1000 // of an edit
+	maxTags   = 30
+	maxTag    = 60
+	maxNote   = 5000
+)
+
+// InvalidError is the error of an edit or a view that is not accepted, in words for people.
+type InvalidError struct{ Why string }
+
+func (e *InvalidError) Error() string { return e.Why }
+
+func invalid(format string, values ...any) error {
+	return &InvalidError{fmt.Sprintf(format, values...)}
+}
+
+// check returns an [InvalidError] for an edit that is not accepted, and trims its texts.
+func (e *Edit) check() error {
+	switch {
+	case len(e.Videos) == 0:
+		return invalid("name the videos to mark")
+	case len(e.Videos) > maxVideos:
+		return invalid("mark at most %d videos at once, got %d", maxVideos, len(e.Videos))
+	}
+	for _, tags := range []*[]string{&e.Tag, &e.Untag} {
+		trimmed := make([]string, len(*tags))
+		for i, tag := range *tags {
+			trimmed[i] = strings.TrimSpace(tag)
+			if err := checkName("tag", trimmed[i], maxTag); err != nil {
+				return err
+			}
+			if strings.Contains(trimmed[i], ",") {
+				return invalid("tag %q: a comma separates tags", trimmed[i])
+			}
+		}
+		*tags = trimmed
+	}
+	if e.Note == nil {
+		return nil
+	}
+	note := strings.TrimSpace(strings.ReplaceAll(*e.Note, "\r\n", "\n"))
+	e.Note = &note
+	strange := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	switch {
+	case !utf8.ValidString(note) || strings.ContainsFunc(note, strange):
+		return invalid("the note is not plain text")
+	case utf8.RuneCountInString(note) > maxNote:
+		return invalid("a note has at most %d characters", maxNote)
+	}
+	return nil
+}
+
+// checkName returns an [InvalidError] unless text can name a thing of that kind.
+func checkName(kind, text string, most int) error {
+	switch {
+	case text == "":
+		return invalid("a %s needs a name", kind)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return invalid("%s %q is not plain text", kind, text)
+	case utf8.RuneCountInString(text) > most:
+		return invalid("a %s has at most %d characters", kind, most)
+	}
+	return nil
+}
+
+// apply returns the mark as it is after the edit.
+func (e *Edit) apply(m Mark) (Mark, error) {
+	if e.Star != nil {
+		m.Starred = *e.Star
+	}
+	if e.Hide != nil {
+		m.Hidden = *e.Hide
+	}
+	if e.Note != nil {
+		m.Note = *e.Note
+	}
+	tags := append(append([]string{}, m.Tags...), e.Tag...) // never nil, which JSON has as null
+	slices.Sort(tags)
+	m.Tags = slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return slices.Contains(e.Untag, tag) })
+	if len(m.Tags) > maxTags {
+		return m, invalid("a video has at most %d tags", maxTags)
+	}
+	return m, nil
+}
+
+// same reports whether two marks say the same.
+func same(a, b *Mark) bool {
+	return a.Starred == b.Starred && a.Hidden == b.Hidden && a.Note == b.Note && slices.Equal(a.Tags, b.Tags)
+}
+
+// Apply makes an edit, and returns the marks of its videos as they are now, in the same order. An edit
+// that changes nothing writes nothing. It fails with an [InvalidError] if the edit is not accepted. The
+// caller has checked that the videos have ids that were not forgotten.
+func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	before, err := Of(tx, e.Videos)
+	if err != nil {
+		return nil, err
+	}
+	marks := make([]Mark, 0, len(e.Videos))
+	for _, video := range e.Videos {
+		was := before[video]
+		was.Video = video
+		m, err := e.apply(was)
+		if err != nil {
+			return nil, err
+		}
+		if !same(&was, &m) {
+			m.Marked = store.Instant(store.Micros(tx.Now()))
+			if err := put(tx, &m); err != nil {
+				return nil, err
+			}
+		}
+		before[video], marks = m, append(marks, m)
+	}
+	return marks, nil
+}
+
+func put(tx *store.Tx, m *Mark) error {
+	tags, err := json.Marshal(m.Tags)
+	if err == nil {
+		_, err = tx.Exec(`INSERT INTO marks (video, starred, hidden, tags, note, marked) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (video) DO UPDATE SET starred = excluded.starred, hidden = excluded.hidden,
+				tags = excluded.tags, note = excluded.note, marked = excluded.marked`,
+			m.Video, m.Starred, m.Hidden, string(tags), m.Note, store.Micros(m.Marked))
+	}
+	if err != nil {
+		return fmt.Errorf("mark video %s: %w", m.Video, err)
+	}
+	return nil
+}
+
+// Of returns the marks of those of the videos that were ever marked.
+func Of(tx *store.Tx, videos []string) (map[string]Mark, error) {
+	ids, err := json.Marshal(videos)
+	if err != nil {
+		return nil, err
+	}
+	some, err := list(tx, `WHERE video IN (SELECT value FROM json_each(?))`, string(ids))
+	marks := make(map[string]Mark, len(some))
+	for _, m := range some {
+		marks[m.Video] = m
+	}
+	return marks, err
+}
+
+// List returns the marks that say something, the last changed first.
+func List(tx *store.Tx) ([]Mark, error) {
+	return list(tx, `WHERE starred OR hidden OR tags <> '[]' OR note <> '' ORDER BY marked DESC, id DESC`)
+}
+
+func list(tx *store.Tx, which string, values ...any) ([]Mark, error) {
+	type row struct {
+		Mark
+		tags   string
+		marked int64
+	}
+	rows, err := store.List(tx, func(r *row) []any {
+		return []any{&r.Video, &r.Starred, &r.Hidden, &r.tags, &r.Note, &r.marked}
+	}, `SELECT video, starred, hidden, tags, note, marked FROM marks `+which, values...)
+	marks := make([]Mark, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		err = errors.Join(err, json.Unmarshal([]byte(r.tags), &r.Tags))
+		r.Marked = store.Instant(r.marked)
+		marks[i] = r.Mark
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the marks of videos: %w", err)
+	}
+	return marks, nil
+}
+
+// Forget erases the marks of videos, given by their ids or those of their channels, and the ids from all
+// texts.
+func Forget(tx *store.Tx, ids [][]byte) error {
+	for _, id := range ids {
+		_, err := tx.Exec(`UPDATE marks SET video = NULL, starred = 0, hidden = 0, tags = '[]', note = '', marked = ?
+			WHERE video = ?`, store.Micros(tx.Now()), string(id))
+		if err != nil {
+			return fmt.Errorf("erase marks: %w", err)
+		}
+	}
+	if err := store.Erase(tx, "marks", ids, "tags", "note"); err != nil {
+		return err
+	}
+	for _, id := range ids { // two views may become one
+		_, err := tx.Exec(`DELETE FROM views WHERE instr(name, ?1) > 0 OR instr(address, ?1) > 0`, string(id))
+		if err != nil {
+			return fmt.Errorf("erase saved views: %w", err)
+		}
+	}
+	return nil
+}
+
+// Ops is the operations table of marks.
+var Ops = []ops.Table{{
+	Name:   "ops.marks",
+	Source: "marks", From: `marks`, ID: `id`,
+	Columns: []ops.Column{
+		ops.Col("id", `id`, ops.Plain),
+		ops.Col("video_id", `video`, ops.Text),
+		ops.Col("starred", `starred`, ops.Bool),
+		ops.Col("hidden", `hidden`, ops.Bool),
+		ops.Col("tags", `tags`, ops.Texts),
+		ops.Col("note", `note`, ops.Text),
+		ops.Col("marked_at", `marked`, ops.Moment),
+	},
+}}
+
+// View is an address of the page that a person has saved under a name.
+type View struct {
+	Name    string    `json:"name"`
+	Address string    `json:"address"` // path and query on the page: "/?topic=coffee&min=10"
+	Saved   time.Time `json:"saved_at"`
+}
+
+// Limits of saved views.
+const (
+	maxViews   = 200
+	maxName    = 60
+	maxAddress = 2000
+)
+
+// check returns an [InvalidError] for a view that is not accepted, and trims its name. An address stays on
+// the page: a link to another host would be a trap.
+func (v *View) check() error {
+	v.Name = strings.TrimSpace(v.Name)
+	if err := checkName("view", v.Name, maxName); err != nil {
+		return err
+	}
+	a := v.Address
+	strange := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == ' ' }
+	if len(a) > maxAddress || !strings.HasPrefix(a, "/") || strings.HasPrefix(a, "//") ||
+		!utf8.ValidString(a) || strings.ContainsFunc(a, strange) {
+		return invalid("the address of view %q must be a path on the page, such as /?min=10, "+
+			"of at most %d characters", v.Name, maxAddress)
+	}
+	return nil
+}
+
+// SaveView saves a view. A view of that name gets the new address.
+func SaveView(tx *store.Tx, v View) error {
+	if err := v.check(); err != nil {
+		return err
+	}
+	var others int
+	err := tx.Row(`SELECT count(*) FROM views WHERE name <> ?`, v.Name).Scan(&others)
+	if err == nil && others >= maxViews {
+		return invalid("%d views are saved, which is the maximum: delete one first", others)
+	}
+	if err == nil {
+		_, err = tx.Exec(`INSERT INTO views (name, address, saved) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET address = excluded.address, saved = excluded.saved`,
+			v.Name, v.Address, store.Micros(tx.Now()))
+	}
+	if err != nil {
+		return fmt.Errorf("save view %q: %w", v.Name, err)
+	}
+	return nil
+}
+
+// RenameView gives a view another name. Renaming a view to its own name does nothing.
+func RenameView(tx *store.Tx, old, new string) error {
+	new = strings.TrimSpace(new)
+	if err := checkName("view", new, maxName); err != nil {
+		return err
+	}
+	if new == old {
+		return nil
+	}
+	var taken int
+	err := tx.Row(`SELECT 1 FROM views WHERE name = ?`, new).Scan(&taken)
+	switch {
+	case err == nil:
+		return invalid("there is a view %q already", new)
+	case errors.Is(err, sql.ErrNoRows):
+		err = changeView(tx, old, `UPDATE views SET name = ?2 WHERE name = ?1`, old, new)
+	}
+	return err
+}
+
+// DeleteView deletes a view.
+func DeleteView(tx *store.Tx, name string) error {
+	return changeView(tx, name, `DELETE FROM views WHERE name = ?1`, name)
+}
+
+// changeView performs a statement that must change the view of that name.
+func changeView(tx *store.Tx, name, statement string, values ...any) error {
+	done, err := tx.Exec(statement, values...)
+	var changed int64
+	if err == nil {
+		changed, err = done.RowsAffected()
+	}
+	if err != nil {
+		return fmt.Errorf("change view %q: %w", name, err)
+	}
+	if changed == 0 {
+		return invalid("there is no view %q", name)
+	}
+	return nil
+}
+
+// Views returns the saved views, in the order in which they were first saved.
+func Views(tx *store.Tx) ([]View, error) {
+	type row struct {
+		View
+		saved int64
+	}
+	rows, err := store.List(tx, func(r *row) []any { return []any{&r.Name, &r.Address, &r.saved} },
+		`SELECT name, address, saved FROM views ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("read the saved views: %w", err)
+	}
+	views := make([]View, len(rows))
+	for i := range rows {
+		rows[i].Saved = store.Instant(rows[i].saved)
+		views[i] = rows[i].View
+	}
+	return views, nil
+}
