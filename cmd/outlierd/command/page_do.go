@@ -39,6 +39,12 @@ var acts = map[string]act{
 	page.Lift:      {actions.offerLift, inTurn(actions.lift)},
 	page.Adopt:     {actions.offerAdopt, inTurn(actions.adopt)},
 	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
+
+	page.LookAlikes: {actions.offerOnce, actions.once},
+	page.SearchOnce: {actions.offerOnce, actions.once},
+	page.Transcript: {actions.offerOnce, actions.once},
+	page.BuyRest:    {actions.offerRest, actions.rest},
+	page.Follow:     {actions.offerFollow, actions.follow},
 }
 
 // doing carries out an action.
@@ -162,11 +168,7 @@ func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error)
 	if err != nil {
 		return nil, err
 	}
-	ordered, err := a.p.Engine.Order(ctx, order)
-	if err != nil {
-		return nil, err
-	}
-	return &page.Done{To: "/runs/" + ordered.Run()}, nil
+	return a.start(ctx, order)
 }
 
 func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer, error) {

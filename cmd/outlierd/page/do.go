@@ -20,6 +20,12 @@ const (
 	Lift      = "lift"    // lift the blocks of calls
 	Adopt     = "adopt"   // a scan
 	Resolve   = "resolve" // the start of a scan that was not confirmed: there is no such scan
+
+	LookAlikes = "look-alikes" // of a video, By its thumbnail, title or topic
+	SearchOnce = "search"
+	Transcript = "transcript"
+	BuyRest    = "rest"   // what the searches of a run left
+	Follow     = "follow" // the channel of a video
 )
 
 // Action is something that a user asks the daemon to do.
@@ -31,6 +37,10 @@ type Action struct {
 	Intent int64  // of an unconfirmed start
 	Until  string // when a pause ends; "" for no end
 	Why    string // reason of a pause
+	Video  string // id
+	By     string // of look-alikes: thumbnail_video_id, title or video_id
+	Title  string // of the video, for look-alikes by title
+	Query  string // of a search
 	Seen   string // [Offer.Seen] of the confirmed offer
 }
 
@@ -58,7 +68,8 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"),
-		Why: text("why"), Seen: text("seen")}
+		Why: text("why"), Video: text("video"), By: text("by"), Title: text("title"), Query: text("query"),
+		Seen: text("seen")}
 	if intent := text("intent"); intent != "" {
 		if a.Intent, err = strconv.ParseInt(intent, 10, 64); err != nil {
 			return a, errors.New("the intent of a scan must be a number")

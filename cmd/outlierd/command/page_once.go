@@ -1,0 +1,251 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/marks"
+	"outlierd/sync/serve"
+)
+
+// # One-off requests from the page
+//
+// They are the requests of the commands related, search and transcript, and `run --rest`: with their
+// prices, caps and reuse of stored pages.
+
+// lookAlikes has the parameters by which a video's look-alikes are searched, and what they resemble.
+var lookAlikes = map[string]string{
+	"thumbnail_video_id": "a thumbnail like that of video %s",
+	"title":              "a title like %q",
+	"video_id":           "the topic of video %s",
+}
+
+// onceOf returns the title of a one-off request and its job.
+func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err error) {
+	r := request{}
+	switch asked.Verb {
+	case page.LookAlikes:
+		like := lookAlikes[asked.By]
+		if like == "" {
+			return "", nil, fmt.Errorf("look-alikes by %q: %w", asked.By, page.ErrUnknown)
+		}
+		of := asked.Video
+		if asked.By == "title" {
+			of = asked.Title
+		} else if of, err = outlier.ParseVideoID(of); err != nil {
+			return "", nil, err
+		}
+		title = "Find videos with " + fmt.Sprintf(like, term.Clip(of, 100))
+		body := wishes{}
+		if asked.By == "thumbnail_video_id" {
+			body.set(asked.By, of)
+		} else {
+			body.list(asked.By, []string{of})
+		}
+		r = request{verb: job.VerbRelated, job: wishes{string(job.VerbRelated): body}}
+	case page.SearchOnce:
+		if asked.Query == "" {
+			return "", nil, errors.New("enter what to search for")
+		}
+		title = fmt.Sprintf("Search once for %q", term.Clip(asked.Query, 100))
+		r = request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): wishes{"query": []string{asked.Query}}}}
+	default:
+		id, err := outlier.ParseVideoID(asked.Video)
+		if err != nil {
+			return "", nil, err
+		}
+		title = "Fetch the transcript of video " + id
+		r = request{verb: job.VerbVideos, job: wishes{string(job.VerbVideos): wishes{
+			"id": []string{id}, "fetch": []outlier.Operation{outlier.OpTranscript},
+		}}}
+	}
+	spec, err = r.spec(a.p.Engine.Config)
+	return title, spec, err
+}
+
+// offerOnce describes a one-off request, its maximum cost and what the budget leaves.
+func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
+	title, spec, err := a.onceOf(asked)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := a.p.forecasts().WorstCase(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	offer := &page.Offer{Title: title, Button: "Fetch it: free", Seen: seenOnce(spec, cost.Credits)}
+	if asked.Verb != page.Transcript {
+		offer.Says = append(offer.Says, "The first page of hits, at most 40. A page that was bought within the "+
+			"last six hours is reused and costs nothing.")
+		offer.Button = "Search: at most " + term.Count(cost.Credits, "credit")
+		if cost.Credits == 0 {
+			offer.Button = "Search: free"
+		}
+	}
+	return a.withLeft(offer, cost.Credits)
+}
+
+// seenOnce identifies a one-off request and its price.
+func seenOnce(spec *job.Spec, price outlier.Credits) string {
+	return fmt.Sprintf("%s-%d", spec.Version(), price)
+}
+
+// withLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
+// be bought.
+func (a actions) withLeft(offer *page.Offer, price outlier.Credits) (*page.Offer, error) {
+	status, err := a.p.forecasts().Status()
+	if err != nil {
+		return nil, err
+	}
+	left := status.Budget[0].Left
+	switch {
+	case left == nil:
+		offer.Says = append(offer.Says, "The job file sets no cap for the cycle.")
+	case *left < min(price, a.p.Engine.Config.Service.Prices.Of(outlier.OpSearch, "")):
+		return nil, fmt.Errorf("this costs at most %s, and the budget of this cycle leaves %d", term.Count(price, "credit"), *left)
+	case *left < price:
+		offer.Says = append(offer.Says, fmt.Sprintf("Left in this cycle: %s, so it ends there.", term.Count(*left, "credit")))
+	default:
+		offer.Says = append(offer.Says, fmt.Sprintf("Left in this cycle: %s.", term.Count(*left, "credit")))
+	}
+	return offer, nil
+}
+
+// once starts the offered request.
+func (a actions) once(ctx context.Context, asked page.Action) (*page.Done, error) {
+	order := engine.Order{Trigger: engine.Manual, Afresh: true}
+	err := a.p.Engine.Read(ctx, func(ctx context.Context) error {
+		_, spec, err := a.onceOf(asked)
+		if err != nil {
+			return err
+		}
+		cost, err := a.p.forecasts().WorstCase(ctx, spec)
+		if err == nil && seenOnce(spec, cost.Credits) != asked.Seen {
+			err = errChanged
+		}
+		order.Spec = spec
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.start(ctx, order)
+}
+
+// start orders a run and returns once it is recorded.
+func (a actions) start(ctx context.Context, order engine.Order) (*page.Done, error) {
+	ordered, err := a.p.Engine.Order(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return &page.Done{To: "/runs/" + ordered.Run()}, nil
+}
+
+// restOf returns the order that buys what the searches of a run left.
+func (a actions) restOf(id string) (order engine.Order, err error) {
+	e := a.p.Engine
+	row, err := e.Store.Runs.Get(id)
+	if err != nil {
+		return order, err
+	}
+	if row == nil {
+		return order, fmt.Errorf("run %s: %w", id, page.ErrUnknown)
+	}
+	order = engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
+	if order.Spec == nil {
+		return order, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", shown(row.Job))
+	}
+	if order.Rest, err = e.Rest(order.Spec, row); err == nil && order.Rest.Nothing() {
+		err = errors.New("the searches of this run left nothing to buy")
+	}
+	return order, err
+}
+
+func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, error) {
+	order, err := a.restOf(asked.Run)
+	if err != nil {
+		return nil, err
+	}
+	price := order.Rest.Cost.Credits
+	offer := &page.Offer{Title: "Buy the rest of the searches of " + shown(order.Spec.Name),
+		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(order.Spec, price)}
+	for line := range strings.Lines(beforeRest(a.p.forecasts(), order.Spec, order.Rest)) {
+		offer.Says = append(offer.Says, strings.TrimSpace(line))
+	}
+	return a.withLeft(offer, price)
+}
+
+func (a actions) rest(ctx context.Context, asked page.Action) (*page.Done, error) {
+	var order engine.Order
+	err := a.p.Engine.Read(ctx, func(context.Context) (err error) {
+		order, err = a.restOf(asked.Run)
+		if err == nil && seenOnce(order.Spec, order.Rest.Cost.Credits) != asked.Seen {
+			err = errChanged
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.start(ctx, order)
+}
+
+// # Following a channel
+//
+// A followed channel is one of whose videos a person has tagged "follow". So following is data like other
+// marks: it is undone in the same place, is backed up and erased with them, and no file of the user is
+// rewritten. A channels job decides by its SQL what it costs.
+
+const (
+	followTag = "follow"
+	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
+)
+
+func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, error) {
+	id, err := outlier.ParseVideoID(asked.Video)
+	if err != nil {
+		return nil, err
+	}
+	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
+		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
+	}}
+	if jobs := a.following(); len(jobs) > 0 {
+		offer.Says = append(offer.Says, strings.Join(jobs, ", ")+" fetches the uploads of followed channels, "+
+			"from the next run on.")
+	} else {
+		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
+			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
+	}
+	return offer, nil
+}
+
+// following returns the channels jobs whose SQL reads the tag.
+func (a actions) following() (names []string) {
+	for i := range a.p.Engine.Config.Jobs {
+		spec := &a.p.Engine.Config.Jobs[i]
+		reads := slices.ContainsFunc(spec.SQL(), func(q job.Query) bool {
+			return strings.Contains(q.SQL, "marks") && strings.Contains(q.SQL, "'"+followTag+"'")
+		})
+		if spec.Verb == job.VerbChannels && reads {
+			names = append(names, shown(spec.Name))
+		}
+	}
+	return names
+}
+
+func (a actions) follow(ctx context.Context, asked page.Action) (*page.Done, error) {
+	id, err := outlier.ParseVideoID(asked.Video)
+	if err != nil {
+		return nil, err
+	}
+	_, err = serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
+	return &page.Done{To: "/videos/" + id}, err
+}

@@ -1,0 +1,149 @@
+package command
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/sync/marks"
+	"outlierd/sync/store"
+)
+
+const onceJobs = `
+version: 1
+service: {url: "sim://"}
+sinks: [{duckdb: outliers.duckdb}]
+budget: {per_month: 26}
+jobs:
+  coffee: {search: {query: moka pot, sort: z_score desc, pages: 1}}
+`
+
+// serving runs work beside the schedule of the program.
+func (p *person) serving(work func(context.Context, actions)) {
+	p.Helper()
+	p.opened(func(prog *program) error {
+		ctx, stop := context.WithCancel(p.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			prog.Engine.Serve(ctx, nil)
+		}()
+		<-prog.Engine.Keeping()
+		work(ctx, actions{prog})
+		stop()
+		<-ended
+		return nil
+	})
+}
+
+// TestPageMakesOneOffRequests: each in two steps, within the budget of the cycle.
+func TestPageMakesOneOffRequests(t *testing.T) {
+	t.Parallel()
+	bubble(t, onceJobs, func(p *person) {
+		p.must("run", "coffee")
+		video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
+		run := strings.Fields(p.must("sql", "-o", "csv", "select run_id from ops.runs"))[1]
+		p.serving(func(ctx context.Context, a actions) {
+			for _, c := range []struct {
+				asked   page.Action
+				button  string // "" if it is refused
+				refusal string
+			}{
+				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", ""},
+				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", ""}, // reused
+				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", ""},
+				{page.Action{Verb: page.Transcript, Video: video}, "Fetch it: free", ""},
+				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", ""},
+				{page.Action{Verb: page.SearchOnce, Query: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
+				{page.Action{Verb: page.BuyRest, Run: run}, "", "left nothing to buy"},
+				{page.Action{Verb: page.BuyRest, Run: "no-run"}, "", "not found"},
+				{page.Action{Verb: page.LookAlikes, By: "colour", Video: video}, "", "look-alikes by"},
+				{page.Action{Verb: page.LookAlikes, By: "video_id", Video: "no id"}, "", "neither a video id"},
+				{page.Action{Verb: page.SearchOnce}, "", "enter what to search for"},
+			} {
+				offer, err := a.offer(ctx, c.asked)
+				if c.button == "" {
+					if err == nil || !strings.Contains(err.Error(), c.refusal) {
+						t.Errorf("%+v: offered %+v, %v; want a refusal with %q", c.asked, offer, err, c.refusal)
+					}
+					continue
+				}
+				if err != nil || offer.Button != c.button {
+					t.Errorf("%+v: offered %+v, %v; want %q", c.asked, offer, err, c.button)
+					continue
+				}
+				if _, err := a.do(ctx, c.asked); err == nil || !strings.Contains(err.Error(), "changed") {
+					t.Errorf("%+v: done without the price that was seen: %v", c.asked, err)
+				}
+				c.asked.Seen = offer.Seen
+				done, err := a.do(ctx, c.asked)
+				if err != nil {
+					t.Errorf("%+v: %v", c.asked, err)
+					continue
+				}
+				p.awaitEnd(a, strings.TrimPrefix(done.To, "/runs/"))
+			}
+		})
+		if got := p.must("sql", "-o", "csv", "select distinct video_id from transcript_events"); !strings.Contains(got, video) {
+			t.Errorf("transcripts of %q, want that of %s", got, video)
+		}
+	})
+}
+
+// awaitEnd waits until a run has ended well.
+func (p *person) awaitEnd(a actions, id string) {
+	p.Helper()
+	for {
+		row, err := a.p.Engine.Store.Runs.Get(id)
+		if err != nil || row == nil {
+			p.Fatalf("run %s: %v, %v", id, row, err)
+		}
+		if !row.Ended.IsZero() {
+			if row.Status != "ok" && row.Status != "ok_empty" {
+				p.Errorf("run %s of %s: %s, %s", id, row.Job, row.Status, row.Error)
+			}
+			return
+		}
+		time.Sleep(time.Second) // of the bubble
+	}
+}
+
+// TestFollowedChannelsAreReadByJobs: the offer says which job reads them, or what to write.
+func TestFollowedChannelsAreReadByJobs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ job, says string }{
+		{"", "No job of the job file fetches the uploads of followed channels yet"},
+		{`
+  rivals: {channels: {id: {sql: "` + followSQL + `"}}}`, "rivals fetches the uploads of followed channels"},
+	} {
+		bubble(t, onceJobs+c.job, func(p *person) {
+			p.must("run", "coffee")
+			video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
+			p.serving(func(ctx context.Context, a actions) {
+				asked := page.Action{Verb: page.Follow, Video: video}
+				offer, err := a.offer(ctx, asked)
+				if err != nil || !strings.Contains(strings.Join(offer.Says, " "), c.says) {
+					t.Errorf("offered %+v, %v; want %q", offer, err, c.says)
+				}
+				if _, err := a.do(ctx, asked); err != nil {
+					t.Error(err)
+				}
+				_ = a.p.Engine.Store.DB.View(func(tx *store.Tx) error {
+					if all, err := marks.List(tx); err != nil || len(all) != 1 || all[0].Video != video || all[0].Tags[0] != followTag {
+						t.Errorf("marks %v, %v; want the tag of %s", all, err, video)
+					}
+					return nil
+				})
+			})
+			if c.job == "" {
+				return
+			}
+			p.must("run", "rivals")
+			if got := p.must("sql", "-o", "csv", "select count(*) from followed"); !strings.HasSuffix(strings.TrimSpace(got), "1") {
+				t.Errorf("followed channels: %q, want one", got)
+			}
+		})
+	}
+}
