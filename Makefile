@@ -1,8 +1,5 @@
 # Each target is a line or two that you can also type. `make help` lists them.
 
-# With the second tag Arrow needs no JSON library of its own, and the first build is shorter.
-TAGS := duckdb_arrow,arrow_json_stdlib
-
 .DEFAULT_GOAL := help
 .PHONY: help ready demo test first-test build check dist licences clean
 
@@ -10,16 +7,16 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 ready: ## say what a build lacks on this machine
-	@.ci/ready $(TAGS)
+	@.ci/ready
 
 demo: ready ## run a job against the built-in simulator, and write to ./demo
-	go run -tags $(TAGS) ./cmd/outlierd demo
+	go run ./cmd/outlierd demo
 
 first-test: ready ## run the tests of the service's interface and of the job file: half a minute
-	go test -short -tags $(TAGS) ./outlier ./sync/job
+	go test -short ./outlier ./sync/job
 
 test: ready ## run all tests: some five minutes on 2 cores
-	go test -tags $(TAGS) ./...
+	go test ./...
 
 build: ready ## build the official program, with all its parts, as ./outlierd
 	.ci/build outlierd

@@ -1,6 +1,6 @@
 package schema
 
-import "slices"
+import "strings"
 
 // lineage is on every row of the data tables except those of comments and transcript events. These
 // are many and have only the answer's number, by which ops.requests has the rest.
@@ -35,12 +35,54 @@ func (t *Table) Previous() string {
 	return "previous_" + t.Grows
 }
 
-// carried returns the columns that a Current table has in addition to those of its rows.
-func (t *Table) carried() []Column {
-	if t.Grows == "" {
-		return seen
+// FirstResponseID and OpsVersion name columns that the warehouse computes, see [Table.Placing].
+const (
+	FirstResponseID = "_first_response_id"
+	OpsVersion      = "_version"
+)
+
+var (
+	firstResponse = Column{Name: FirstResponseID, Type: bigint,
+		Comment: "number of the first answer about the key, or about the parent of the rows"}
+	opsVersion = Column{Name: OpsVersion, Type: bigint,
+		Comment: "number of the change of the state with which the row was written"}
+)
+
+// Placing returns the column by whose number the rows of a table are divided into parts. It never changes
+// for a key.
+func (t *Table) Placing() string {
+	switch {
+	case t.isOps():
+		return t.Columns[0].Name
+	case t.Identity() != nil:
+		return FirstResponseID
 	}
-	return append(slices.Clone(seen),
+	return response.Name
+}
+
+// Version returns the column whose number is higher in a row that was written later.
+func (t *Table) Version() string {
+	if t.isOps() {
+		return OpsVersion
+	}
+	return response.Name
+}
+
+func (t *Table) isOps() bool { return strings.HasPrefix(t.Name, "ops.") }
+
+// carried returns the columns that a table has in addition to those of its decoded rows.
+func (t *Table) carried() []Column {
+	switch {
+	case t.isOps():
+		return []Column{opsVersion}
+	case t.Identity() == nil:
+		return nil
+	case t.Kind != Current:
+		return []Column{firstResponse}
+	case t.Grows == "":
+		return append([]Column{firstResponse}, seen...)
+	}
+	return append(append([]Column{firstResponse}, seen...),
 		Column{Name: PreviousSeenAt, Type: timestamp,
 			Comment: "last observed_at of the key before the day of last_seen_at, UTC; " +
 				"NULL if it was seen on that day only"},

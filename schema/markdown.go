@@ -101,9 +101,5 @@ func (t *Table) describe(b *strings.Builder) {
 
 // All returns the columns of a table as stored, including those that every table of its kind has.
 func (t *Table) All() []Column {
-	columns := slices.Concat(t.Columns, t.lineage)
-	if t.Kind == Current {
-		columns = append(columns, t.carried()...)
-	}
-	return columns
+	return slices.Concat(t.Columns, t.lineage, t.carried())
 }

@@ -6,33 +6,30 @@ import (
 	"fmt"
 )
 
-// Reopening returns a sink that is opened on first use. After a failed call it is closed, and the next
-// call opens it again, because the cause may have been removed, and the cached state may be wrong.
-// explain, unless it is nil, adds to an error what to do about it.
-func Reopening(name string, open func(context.Context) (Sink, error), explain func(error) error) Sink {
-	if explain == nil {
-		explain = func(err error) error { return err }
-	}
+// Reopening returns a copy that is opened on first use. After a failed call it is closed, and the next
+// call opens it again, because the cause may have been removed. explain adds to an error what to do about
+// it.
+func Reopening(name string, open func(context.Context) (Copy, error), explain func(error) error) Copy {
 	return &reopening{name: name, open: open, explain: explain}
 }
 
 type reopening struct {
 	name    string
-	open    func(context.Context) (Sink, error)
+	open    func(context.Context) (Copy, error)
 	explain func(error) error
-	sink    Sink // nil while it is closed
+	copy    Copy // nil while it is closed
 }
 
-// use opens the sink, unless it is open, and calls it. It closes the sink if the call fails.
-func (r *reopening) use(ctx context.Context, call func(Sink) error) error {
-	if r.sink == nil {
-		sink, err := r.open(ctx)
+// use opens the copy, unless it is open, and calls it. It closes the copy if the call fails.
+func (r *reopening) use(ctx context.Context, call func(Copy) error) error {
+	if r.copy == nil {
+		c, err := r.open(ctx)
 		if err != nil {
 			return r.explain(fmt.Errorf("open sink %s: %w", r.name, err))
 		}
-		r.sink = sink
+		r.copy = c
 	}
-	if err := call(r.sink); err != nil {
+	if err := call(r.copy); err != nil {
 		return errors.Join(r.explain(err), r.Close())
 	}
 	return nil
@@ -40,29 +37,20 @@ func (r *reopening) use(ctx context.Context, call func(Sink) error) error {
 
 func (r *reopening) Name() string { return r.name }
 
-func (r *reopening) Watermark(ctx context.Context) (mark int64, err error) {
-	err = r.use(ctx, func(s Sink) (err error) { mark, err = s.Watermark(ctx); return err })
-	return mark, err
+func (r *reopening) Shows(ctx context.Context) (shows Marks, err error) {
+	err = r.use(ctx, func(c Copy) (err error) { shows, err = c.Shows(ctx); return err })
+	return shows, err
 }
 
-func (r *reopening) Write(ctx context.Context, b Batch) error {
-	return r.use(ctx, func(s Sink) error { return s.Write(ctx, b) })
-}
-
-func (r *reopening) OpsVersion(ctx context.Context) (version int64, err error) {
-	err = r.use(ctx, func(s Sink) (err error) { version, err = s.OpsVersion(ctx); return err })
-	return version, err
-}
-
-func (r *reopening) Publish(ctx context.Context, ops *Ops) error {
-	return r.use(ctx, func(s Sink) error { return s.Publish(ctx, ops) })
+func (r *reopening) Publish(ctx context.Context) error {
+	return r.use(ctx, func(c Copy) error { return c.Publish(ctx) })
 }
 
 func (r *reopening) Close() error {
-	if r.sink == nil {
+	if r.copy == nil {
 		return nil
 	}
-	err := r.sink.Close()
-	r.sink = nil
+	err := r.copy.Close()
+	r.copy = nil
 	return err
 }

@@ -1,18 +1,26 @@
-// Package sinks defines the interface of sinks, which store the tables.
+// Package sinks defines what stores the tables: the warehouse, which computes them, and its copies, which
+// people read.
 //
-// A sink is a projection of the journal: its content is derived from the journal's answers and the
-// decoder alone. Its watermark, the id of the last answer it contains, is committed atomically with
-// the rows. So a sink that was locked, full, killed or is new catches up by itself, and no answer
-// is applied twice.
+// The warehouse is a projection of the journal: its content is derived from the journal's answers and the
+// decoder alone. Its watermark, the id of the last answer it contains, is committed atomically with the
+// rows. So a warehouse that was locked, full, killed or is new catches up by itself, and no answer is
+// applied twice. A copy is derived from the warehouse alone.
 package sinks
 
 import (
 	"context"
 	"iter"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"outlierd/schema"
+)
+
+// Columns by which the warehouse decides which rows to keep.
+const (
+	ResponseID  = "_response_id"
+	ObservedAt  = "observed_at"
+	FirstSeenAt = "first_seen_at"
+	LastSeenAt  = "last_seen_at"
+	TimesSeen   = "times_seen"
 )
 
 // Batch contains the rows of the answers (Lo, Hi] of the journal.
@@ -22,16 +30,18 @@ type Batch struct {
 }
 
 // Ops are the changes of the operations tables, which are derived from the state and not from the
-// journal. Their rows are numbered by their first column, and any row may change at any time. The
-// state numbers the changes: the number of the last one is the version of all tables.
+// journal. Their rows are numbered by their first column. The state numbers the changes: the number of
+// the last one is the version of all tables. Of each changed table a tail is replaced.
 type Ops struct {
-	Since   int64 // the version that the sink has
+	Since   int64 // the version that the warehouse has
 	Version int64 // the version after the changes
-	All     bool  // the changes are all existing rows; other rows of the sink are deleted
 
-	// Batches are the changed rows, each of which replaces the row with its number. The ids of a
-	// table ascend, also from one batch to the next. A batch is valid until the next one; a sink
-	// may iterate more than once.
+	// From has the first number of the rows of each changed table that Batches replace, by the table's
+	// name; 0 replaces all rows.
+	From map[string]int64
+
+	// Batches are the new rows. The ids of a table ascend, also from one batch to the next. A batch is
+	// valid until the next one; a warehouse may iterate more than once.
 	Batches iter.Seq2[OpsBatch, error]
 }
 
@@ -41,39 +51,46 @@ type OpsBatch struct {
 	Last  bool          // no other batch follows
 }
 
-// Sink stores tables. It is used by one goroutine at a time.
-type Sink interface {
-	// Name is the sink's name in jobs.yaml, in messages and in commands: "duckdb".
-	Name() string
+// Marks say what a warehouse or a copy holds.
+type Marks struct {
+	Warehouse string // random id of the warehouse; a rebuilt one has another; "" if nothing is held
+	Answers   int64  // the last answer of which all rows are held
+	Ops       int64  // version of the operations tables
+}
 
-	// Watermark returns the id of the last answer of which the sink contains all rows; 0 for a new
-	// sink. It is read from the sink itself.
-	Watermark(ctx context.Context) (int64, error)
+// Warehouse is the one place that computes the tables: it folds the rows of answers, replaces rows and
+// continues histories. It is used by one goroutine at a time.
+type Warehouse interface {
+	// Marks are read from the warehouse itself. A new one has an id and no answers.
+	Marks(ctx context.Context) (Marks, error)
 
-	// Write stores b durably and atomically before it returns nil. It refuses a batch whose Lo is
-	// not the sink's watermark. After an error the sink contains all of b or nothing; the caller
-	// must call Watermark before it tries again. Write does not release b's parts.
+	// Write stores b durably, in one transaction with the watermark. It refuses a batch whose Lo is not
+	// the watermark. After an error the warehouse has all of b or nothing; the caller must read the marks
+	// before it tries again. Write does not release b's parts.
 	Write(ctx context.Context, b Batch) error
 
-	// OpsVersion returns the version of the operations tables in the sink; 0 for a new sink.
-	OpsVersion(ctx context.Context) (int64, error)
+	// WriteOps replaces the tails of the operations tables. Changes that are not all rows and do not
+	// follow the warehouse's version are refused. After an error it may have some of the rows, but not
+	// their version, so that they are sent again.
+	WriteOps(ctx context.Context, ops *Ops) error
 
-	// Publish makes everything written so far visible to readers, together with ops; nil means no
-	// changes. Changes that are not all rows and do not follow the sink's version are refused.
-	// After an error the sink may have some of the changes, but not their version, so that they are
-	// sent again.
-	Publish(ctx context.Context, ops *Ops) error
+	// Bytes returns the size on disk, by which publications are limited.
+	Bytes() int64
 
-	// Close releases all resources. Unpublished rows stay durable.
 	Close() error
 }
 
-// Adopter is a sink whose current tables can be replaced, such as by rows of another sink.
-type Adopter interface {
-	Sink
+// Copy is made from the warehouse and computes nothing. It may be deleted at any time, and is made again
+// by the next publication.
+type Copy interface {
+	// Name is the name in jobs.yaml, in messages and in commands: "duckdb".
+	Name() string
 
-	// Adopt replaces all rows of a Current or Children table, in the columns of
-	// [schema.Table.Stored], and leaves the watermark unchanged. The table must have no unpublished
-	// rows. each yields the rows.
-	Adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error
+	// Shows returns what readers find, as the copy itself says; zero marks if there is no copy yet.
+	Shows(ctx context.Context) (Marks, error)
+
+	// Publish makes the copy equal to the warehouse. It costs little if nothing has changed.
+	Publish(ctx context.Context) error
+
+	Close() error
 }

@@ -384,7 +384,7 @@ def older(revision: str | None = None) -> None:
         return subprocess.run(["git", *args], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
     def build(source: pathlib.Path, name: str, *flags: str) -> pathlib.Path:
-        subprocess.run(["go", "build", "-tags", "duckdb_arrow,iceberg", *flags, "-o", WORK / name, "./cmd/outlierd"], cwd=source, check=True,
+        subprocess.run(["go", "build", "-tags", "iceberg", *flags, "-o", WORK / name, "./cmd/outlierd"], cwd=source, check=True,
                        env=os.environ | {"HOME": pwd.getpwuid(os.getuid()).pw_dir})
         return WORK / name
 

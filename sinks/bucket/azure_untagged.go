@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-var errUntagged = errors.New("this program was built without Azure: build it with -tags duckdb_arrow,azure")
+var errUntagged = errors.New("this program was built without Azure: build it with -tags azure")
 
 func openAzure(string, func(string) (string, bool), http.RoundTripper, string) (client, error) {
 	return nil, errUntagged

@@ -24,17 +24,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/apache/arrow-go/v18/parquet/file"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
-
 	"outlierd/schema"
-	"outlierd/sinks"
 	"outlierd/sinks/bucket/buckettest"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 	"outlierd/testenv"
 )
 
@@ -71,32 +66,46 @@ func eachStore(t *testing.T, test func(t *testing.T, blank func() *buckettest.Se
 	}
 }
 
-func openSink(t testing.TB, dir string, server *buckettest.Server) *Sink {
+// line is a warehouse with a folder and a bucket.
+type line struct {
+	*Copy
+	warehouse *warehouse.Warehouse
+}
+
+func (l *line) Close() error { return errors.Join(l.Copy.Close(), l.warehouse.Close()) }
+
+func openLine(t testing.TB, dir string, server *buckettest.Server) *line {
+	t.Helper()
+	w := warehouse.New(sinktest.Options(dir))
+	return &line{openCopy(t, dir, w, server), w}
+}
+
+func openCopy(t testing.TB, dir string, w *warehouse.Warehouse, server *buckettest.Server) *Copy {
 	t.Helper()
 	folder := filepath.Join(dir, "parquet")
-	local, err := parquet.Open(parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
+	local, err := parquet.Open(w, parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Open(local, folder, optionsOf(dir, server))
 }
 
-// later moves the clock of a sink forward.
-func later(s *Sink, d time.Duration) {
-	now := s.copy.now
-	s.copy.now = func() time.Time { return now().Add(d) }
+// later moves the clock of a line forward.
+func later(l *line, d time.Duration) {
+	now := l.bucket.now
+	l.bucket.now = func() time.Time { return now().Add(d) }
 }
 
 // found returns the manifest and the content of its objects, like a reader. It checks their checksums.
 func found(t testing.TB, server *buckettest.Server) (manifest, map[string][]byte) {
 	t.Helper()
 	objects := server.Objects()
-	m, err := parseManifest(objects["a/b/"+manifestName])
+	m, err := parseManifest(objects["a/b/"+parquet.ManifestName])
 	if err != nil {
 		t.Fatal(err)
 	}
 	content := map[string][]byte{}
-	for name, o := range m.names() {
+	for name, o := range m.All() {
 		sum := sha256.Sum256(objects["a/b/"+name])
 		if hex.EncodeToString(sum[:]) != o.SHA256 {
 			t.Fatalf("%s has %d bytes and not the checksum of the manifest", name, len(objects["a/b/"+name]))
@@ -106,58 +115,36 @@ func found(t testing.TB, server *buckettest.Server) (manifest, map[string][]byte
 	return m, content
 }
 
-func suite(blank func() *buckettest.Server) sinktest.Sink {
+// suite returns a [sinktest.Open] whose copies are read from the bucket.
+func suite(blank func() *buckettest.Server) sinktest.Open {
 	var servers sync.Map // folder of the suite → store
-	return sinktest.Sink{
-		Open: func(t testing.TB, dir string) sinks.Sink {
-			server, _ := servers.LoadOrStore(dir, blank())
-			return openSink(t, dir, server.(*buckettest.Server))
-		},
-		Read: func(t testing.TB, dir string, table *schema.Table) (rows []arrow.RecordBatch) {
-			server, _ := servers.Load(dir)
-			if _, ok := server.(*buckettest.Server).Objects()["a/b/"+manifestName]; !ok {
+	return func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
+		made, _ := servers.LoadOrStore(dir, blank())
+		server := made.(*buckettest.Server)
+		return sinktest.Copy{Copy: openCopy(t, dir, w, server), Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
+			if server.Objects()["a/b/"+parquet.ManifestName] == nil {
 				return nil
 			}
-			m, content := found(t, server.(*buckettest.Server))
-			objects := slices.SortedFunc(slices.Values(m.Tables[table.FileName()]), func(a, b object) int { return int(a.Lo - b.Lo) })
-			for _, o := range objects {
-				rows = append(rows, decode(t, table, content[o.Name])...)
+			m, content := found(t, server)
+			var paths []string
+			for i, o := range m.Tables[table.FileName()] {
+				path := filepath.Join(t.TempDir(), fmt.Sprint(i))
+				if err := os.WriteFile(path, content[o.Name], 0o600); err != nil {
+					t.Fatal(err)
+				}
+				paths = append(paths, database.Text(path))
 			}
-			return rows
-		},
+			if paths == nil {
+				return nil
+			}
+			return sinktest.Query(t, table, "read_parquet(["+strings.Join(paths, ", ")+"])")
+		}}
 	}
 }
 
-// decode reads a Parquet file with the columns of a table.
-func decode(t testing.TB, table *schema.Table, content []byte) (rows []arrow.RecordBatch) {
-	t.Helper()
-	in, err := file.NewParquetReader(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := pqarrow.NewFileReader(in, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := reader.ReadTable(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	batches := array.NewTableReader(all, 0)
-	for batches.Next() {
-		batch := batches.RecordBatch()
-		columns := make([]arrow.Array, 0, batch.NumCols())
-		for _, f := range table.Stored().Fields() {
-			columns = append(columns, batch.Column(batch.Schema().FieldIndices(f.Name)[0]))
-		}
-		rows = append(rows, array.NewRecordBatch(table.Stored(), columns, batch.NumRows()))
-	}
-	return rows
-}
-
-// TestSinkContract runs the suite of sinks with one kind of store, at random. What differs between the kinds has
-// tests of its own.
-func TestSinkContract(t *testing.T) {
+// TestCopyFulfilsTheContract runs the suite with one kind of store, at random. What differs between the kinds
+// has tests of its own.
+func TestCopyFulfilsTheContract(t *testing.T) {
 	t.Parallel()
 	blank := stores[mathrand.IntN(len(stores))]
 	t.Run(blank("").Scheme, func(t *testing.T) {
@@ -166,24 +153,21 @@ func TestSinkContract(t *testing.T) {
 }
 
 // write writes the journal from the watermark to hi, and publishes.
-func write(t testing.TB, s *Sink, j sinktest.Journal, hi int64) error {
+func write(t testing.TB, l *line, j sinktest.Journal, hi int64) error {
 	t.Helper()
-	lo, err := s.Watermark(t.Context())
+	marks, err := l.warehouse.Marks(t.Context())
 	if err != nil {
 		return err
 	}
-	if lo < hi {
-		b := j.Batch(lo, hi)
+	if marks.Answers < hi {
+		b := j.Batch(marks.Answers, hi)
 		defer sinktest.Release(b)
-		if err := s.Write(t.Context(), b); err != nil {
+		err := errors.Join(l.warehouse.Write(t.Context(), b), l.warehouse.WriteOps(t.Context(), sinktest.Runs(marks.Ops, hi)))
+		if err != nil {
 			return err
 		}
 	}
-	version, err := s.OpsVersion(t.Context())
-	if err != nil {
-		return err
-	}
-	return s.Publish(t.Context(), sinktest.Runs(version, hi))
+	return l.Publish(t.Context())
 }
 
 // checkCopy compares a bucket with the folder that was copied to it.
@@ -194,9 +178,9 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 		t.Fatal(err)
 	}
 	m, _ := found(t, server)
-	want := manifest{Version: manifestVersion, Watermark: folder.Watermark, Tables: objectsOf(folder)}
-	if !m.same(want) {
-		t.Fatalf("the bucket has %v, want %v", slices.Sorted(maps.Keys(m.names())), slices.Sorted(maps.Keys(want.names())))
+	want := inBucket(folder)
+	if !same(m.Manifest, want) {
+		t.Fatalf("the bucket has %v, want %v", slices.Sorted(maps.Keys(m.All())), slices.Sorted(maps.Keys(want.All())))
 	}
 	return m
 }
@@ -221,7 +205,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 	for last := mathrand.Int64N(step); ; last += step {
 		dir, server := t.TempDir(), blank()
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
-		first := openSink(t, dir, server)
+		first := openLine(t, dir, server)
 		if err := errors.Join(write(t, first, j, 4), write(t, first, j, 6)); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +224,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 		}
 		server.SetFault(nil)
 		found(t, server)
-		again := openSink(t, dir, server)
+		again := openLine(t, dir, server)
 		if err := write(t, again, j, 12); err != nil {
 			t.Fatalf("after %d requests: %v", last, err)
 		}
@@ -250,8 +234,8 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 			t.Fatal(err)
 		}
 		m := checkCopy(t, dir, server)
-		if n := len(server.Objects()); n != len(m.names())+2 {
-			t.Fatalf("after %d requests: the bucket has %d objects, and the manifest names %d", last, n, len(m.names()))
+		if n := len(server.Objects()); n != len(m.All())+2 {
+			t.Fatalf("after %d requests: the bucket has %d objects, and the manifest names %d", last, n, len(m.All()))
 		}
 		if err == nil {
 			return
@@ -265,7 +249,7 @@ func TestObjectsStayForReadersWhoBeganBefore(t *testing.T) {
 
 func testObjectsStayForReadersWhoBeganBefore(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
-	s := openSink(t, dir, server)
+	s := openLine(t, dir, server)
 	defer s.Close()
 	if err := write(t, s, j, 4); err != nil {
 		t.Fatal(err)
@@ -275,23 +259,23 @@ func testObjectsStayForReadersWhoBeganBefore(t *testing.T, blank func() *buckett
 		t.Fatal(err)
 	}
 	later(s, Grace-time.Second)
-	if err := s.Publish(t.Context(), nil); err != nil {
+	if err := s.Publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for name := range before.names() {
+	for name := range before.All() {
 		if server.Objects()["a/b/"+name] == nil {
 			t.Errorf("%s is gone too early", name)
 		}
 	}
 	later(s, time.Second)
-	if err := s.Publish(t.Context(), nil); err != nil {
+	if err := s.Publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if m := checkCopy(t, dir, server); len(server.Objects()) != len(m.names())+1 {
+	if m := checkCopy(t, dir, server); len(server.Objects()) != len(m.All())+1 {
 		t.Errorf("objects stay: %v", slices.Sorted(maps.Keys(server.Objects())))
 	}
 	server.Asked()
-	if err := s.Publish(t.Context(), nil); err != nil {
+	if err := s.Publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if asked := server.Asked(); len(asked) > 0 {
@@ -304,20 +288,20 @@ func TestLostObjectsAreUploadedAgain(t *testing.T) { eachStore(t, testLostObject
 
 func testLostObjectsAreUploadedAgain(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
-	s := openSink(t, dir, server)
+	s := openLine(t, dir, server)
 	if err := errors.Join(write(t, s, j, 4), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	m, _ := found(t, server)
-	for i, name := range slices.Sorted(maps.Keys(m.names())) {
+	for i, name := range slices.Sorted(maps.Keys(m.All())) {
 		if i%2 == 0 {
 			server.Put("a/b/"+name, nil)
 		} else {
 			server.Put("a/b/"+name, []byte("cut"))
 		}
 	}
-	s = openSink(t, dir, server)
-	if err := errors.Join(s.Publish(t.Context(), nil), s.Close()); err != nil {
+	s = openLine(t, dir, server)
+	if err := errors.Join(s.Publish(t.Context()), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	checkCopy(t, dir, server)
@@ -331,7 +315,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	server, j := blank(), sinktest.Sample(8)
 	dir, other := t.TempDir(), t.TempDir()
 	for _, of := range []string{dir, other} {
-		s := openSink(t, of, server)
+		s := openLine(t, of, server)
 		defer s.Close()
 		err := write(t, s, j, 4)
 		if of == dir && err != nil || of == other && (err == nil || !strings.Contains(err.Error(), "another data folder")) {
@@ -343,7 +327,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	s, old := openSink(t, dir, server), openSink(t, copied, server)
+	s, old := openLine(t, dir, server), openLine(t, copied, server)
 	defer s.Close()
 	defer old.Close()
 	if err := write(t, old, j, 4); err != nil { // nothing is new, so nothing is written
@@ -383,7 +367,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 	testenv.RacesLittle(t)
 	for _, c := range refusals {
 		dir, server, j := t.TempDir(), c.blank("outliers"), sinktest.Sample(8)
-		s := openSink(t, dir, server)
+		s := openLine(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			buckettest.Refuse(w, c.status, c.code)
 			return true
@@ -393,8 +377,8 @@ func TestRefusalsAreNamed(t *testing.T) {
 			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", c.code, err)
 		}
-		if mark, err := s.Watermark(t.Context()); mark != 4 || err != nil {
-			t.Errorf("%s: watermark %d, %v", c.code, mark, err)
+		if shows, err := s.Shows(t.Context()); shows.Answers != 4 || err != nil {
+			t.Errorf("%s: the folder shows %v, %v", c.code, shows, err)
 		}
 		later(s, 24*time.Hour)
 		server.SetFault(nil)
@@ -420,7 +404,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+	o := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.Loses = func(part int) bool { return part == 2 }
 	if err := s.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
 		t.Errorf("a part was lost: %v", err)
@@ -475,7 +459,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
+		made := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
 		if err := s.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
@@ -530,8 +514,8 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 		content := make([]byte, max(size, 100))
 		rand.Read(content)
 		sum := sha256.Sum256(content)
-		made := object{Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
-		made.Name = nameOf("outliers", parquet.File{Name: fmt.Sprintf("part-%012d-%012d.parquet", i, i), SHA256: made.SHA256})
+		made := parquet.File{Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+		made.Name = nameOf(parquet.File{Name: fmt.Sprintf("outliers/part-%012d.parquet", i), SHA256: made.SHA256})
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -562,7 +546,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	}
 
 	replace := func(commit int, etag string) (string, error) {
-		return s.replaceManifest(ctx, fmt.Appendf(nil, `{"version": 1, "commit": %d}`, commit), etag)
+		return s.replaceManifest(ctx, fmt.Appendf(nil, `{"version": %d, "commit": %d}`, parquet.ManifestVersion, commit), etag)
 	}
 	first, err := replace(1, "")
 	if err != nil {
@@ -584,12 +568,12 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	}
 }
 
-// TestDamagedFileStays: a damaged file of the folder is not uploaded.
+// TestDamagedFileStays: a damaged file of the folder is not uploaded. It is written again once it is removed.
 func TestDamagedFileStays(t *testing.T) { eachStore(t, testDamagedFileStays) }
 
 func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
-	s := openSink(t, dir, server)
+	s := openLine(t, dir, server)
 	defer s.Close()
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 		buckettest.Refuse(w, http.StatusForbidden, "AccessDenied")
@@ -604,8 +588,8 @@ func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 		t.Fatal(err)
 	}
 	var damaged string
-	for table, files := range folder.Tables {
-		damaged = filepath.Join(dir, "parquet", table, files[0].Name)
+	for name := range folder.All() {
+		damaged = filepath.Join(dir, "parquet", name)
 	}
 	content, err := os.ReadFile(damaged)
 	if err == nil {
@@ -615,13 +599,17 @@ func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Publish(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "rebuild parquet") {
+	err = s.Publish(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "is damaged: remove it") {
 		t.Errorf("damaged file: %v", err)
 	}
-	if server.Objects()["a/b/"+manifestName] != nil {
+	if server.Objects()["a/b/"+parquet.ManifestName] != nil {
 		t.Error("the manifest names a damaged object")
 	}
+	if err := errors.Join(os.Remove(damaged), s.Publish(t.Context())); err != nil {
+		t.Errorf("after the file was removed: %v", err)
+	}
+	checkCopy(t, dir, server)
 }
 
 // TestHangingStore: a request to a store that never responds fails, and is not retried.
@@ -674,7 +662,7 @@ func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 	} {
 		var requests atomic.Int64
 		dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
-		s := openSink(t, dir, server)
+		s := openLine(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 			if requests.Add(1) <= c.from {
 				return false

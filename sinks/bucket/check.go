@@ -9,7 +9,7 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// Report is the result of [Copy.Check].
+// Report is the result of [Bucket.Check].
 type Report struct {
 	Address  string   `json:"address"`
 	Answers  int64    `json:"answers"`   // id of the last answer in the bucket
@@ -22,21 +22,21 @@ type Report struct {
 
 // Check checks that the bucket has all objects of its manifest, with the right sizes. With readData it
 // also downloads them and compares their checksums. It changes nothing.
-func (c *Copy) Check(ctx context.Context, readData bool) (Report, error) {
-	r, err := c.check(ctx, readData)
+func (b *Bucket) Check(ctx context.Context, readData bool) (Report, error) {
+	r, err := b.check(ctx, readData)
 	if err != nil {
-		err = fmt.Errorf("check %s: %w", c.options.Address, err)
+		err = fmt.Errorf("check %s: %w", b.options.Address, err)
 	}
 	return r, err
 }
 
-func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
-	r := Report{Address: c.options.Address, ReadData: readData, Problems: []string{}}
-	own, err := readRecord(c.options.Record)
+func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
+	r := Report{Address: b.options.Address, ReadData: readData, Problems: []string{}}
+	own, err := readRecord(b.options.Record)
 	if err != nil {
 		return r, err
 	}
-	store, err := openStore(c.options, triedAgain)
+	store, err := openStore(b.options, triedAgain)
 	if err != nil {
 		return r, err
 	}
@@ -44,20 +44,20 @@ func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := c.owned(root, own); err != nil {
+	if err := b.owned(root, own); err != nil {
 		return r, err
 	}
 	sizes, err := store.list(ctx)
 	if err != nil {
 		return r, err
 	}
-	folder, err := parquet.ReadPublished(c.dir)
+	folder, err := parquet.ReadPublished(b.dir)
 	if err != nil {
 		return r, err
 	}
-	named := root.names()
-	r.Answers, r.Objects, r.Copied = root.Watermark, len(named), root.Copied
-	r.Behind = !root.same(manifest{Version: manifestVersion, Watermark: folder.Watermark, Tables: objectsOf(folder)})
+	named := root.All()
+	r.Answers, r.Objects, r.Copied = root.Answers, len(named), root.Copied
+	r.Behind = !same(root.Manifest, inBucket(folder))
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		problem, err := store.problem(ctx, named[name], sizes, readData)
 		if err != nil {
@@ -71,7 +71,7 @@ func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
 }
 
 // problem describes what is wrong with an object; "" if it is intact.
-func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, readData bool) (string, error) {
+func (s *store) problem(ctx context.Context, o parquet.File, sizes map[string]int64, readData bool) (string, error) {
 	size, there := sizes[o.Name]
 	switch {
 	case !there:

@@ -24,8 +24,8 @@ const atOnce = 4
 // triedAgain is the end of messages about transient errors of a copy.
 const triedAgain = "it will be retried"
 
-// Copy keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
-type Copy struct {
+// Bucket keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
+type Bucket struct {
 	dir     string
 	options Options
 	remote  *remote // cached; nil before the first update and after a failed one
@@ -42,64 +42,63 @@ type remote struct {
 	sizes  map[string]int64 // object → bytes, of objects of this package
 }
 
-// NewCopy returns the copy of the folder dir. It does not use the network.
-func NewCopy(dir string, o Options) *Copy { return &Copy{dir: dir, options: o, now: time.Now} }
+// New returns the bucket of the folder dir. It does not use the network.
+func New(dir string, o Options) *Bucket { return &Bucket{dir: dir, options: o, now: time.Now} }
 
 // Update copies what the folder has published to the bucket. Objects that are no longer published are
 // deleted after grace.
-func (c *Copy) Update(ctx context.Context, grace time.Duration) error {
-	err := c.update(ctx, grace)
+func (b *Bucket) Update(ctx context.Context, grace time.Duration) error {
+	err := b.update(ctx, grace)
 	if err != nil {
-		c.remote = nil
-		return fmt.Errorf("copy to %s: %w", c.options.Address, err)
+		b.remote = nil
+		return fmt.Errorf("copy to %s: %w", b.options.Address, err)
 	}
 	return nil
 }
 
-func (c *Copy) update(ctx context.Context, grace time.Duration) error {
-	folder, err := parquet.ReadPublished(c.dir)
+func (b *Bucket) update(ctx context.Context, grace time.Duration) error {
+	folder, err := parquet.ReadPublished(b.dir)
 	if err != nil {
 		return err
 	}
-	if c.remote == nil {
-		if c.remote, err = c.readRemote(ctx); err != nil {
+	if b.remote == nil {
+		if b.remote, err = b.readRemote(ctx); err != nil {
 			return err
 		}
 	}
-	r, now := c.remote, c.now().UTC()
+	r, now := b.remote, b.now().UTC()
 	next := manifest{
-		Version: manifestVersion, Owner: r.record.Owner, Commit: r.root.Commit + 1, Instance: folder.Instance,
-		Watermark: folder.Watermark, Copied: now.Format(time.RFC3339), Tables: objectsOf(folder),
+		Manifest: inBucket(folder), Owner: r.record.Owner, Commit: r.root.Commit + 1, Copied: now.Format(time.RFC3339),
 	}
 	next.Superseded = r.superseded(next, now, grace)
 	missing, surplus := r.missing(next), r.surplus(next)
-	if len(missing)+len(surplus) == 0 && r.root.same(next) {
+	if len(missing)+len(surplus) == 0 && same(r.root.Manifest, next.Manifest) {
 		return nil
 	}
-	if err := c.upload(ctx, missing); err != nil {
+	if err := b.upload(ctx, missing); err != nil {
 		return err
 	}
-	if !r.root.same(next) {
-		if err := c.commit(ctx, next); err != nil {
+	if !same(r.root.Manifest, next.Manifest) {
+		if err := b.commit(ctx, next); err != nil {
 			return err
 		}
 	}
-	return c.remove(ctx, surplus)
+	return b.remove(ctx, surplus)
 }
 
 // readRemote reads the content of the bucket. It returns an error if another data folder writes to it.
-func (c *Copy) readRemote(ctx context.Context) (r *remote, err error) {
+func (b *Bucket) readRemote(ctx context.Context) (r *remote, err error) {
 	r = &remote{}
-	if r.record, err = readRecord(c.options.Record); err != nil {
+	if r.record, err = readRecord(b.options.Record); err != nil {
 		return nil, err
 	}
-	if r.store, err = openStore(c.options, triedAgain); err != nil {
+	if r.store, err = openStore(b.options, triedAgain); err != nil {
 		return nil, err
 	}
 	if r.root, r.etag, err = r.store.readManifest(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.owned(r.root, r.record); err != nil {
+	if err := b.owned(r.root, r.record); err != nil {
 		return nil, err
 	}
 	if r.sizes, err = r.store.list(ctx); err != nil {
@@ -109,16 +108,16 @@ func (c *Copy) readRemote(ctx context.Context) (r *remote, err error) {
 }
 
 // owned returns an error if another data folder, or a copy of this one, has written the manifest.
-func (c *Copy) owned(root manifest, r record) error {
+func (b *Bucket) owned(root manifest, r record) error {
 	const remedy = "use another prefix, or, if no other outlierd writes there, delete %s there and run again"
 	switch {
 	case root.Version == 0:
 		return nil
 	case root.Owner != r.Owner:
-		return fmt.Errorf("another data folder writes there: "+remedy, manifestName)
-	case root.Commit > r.Commits[c.options.Address]:
+		return fmt.Errorf("another data folder writes there: "+remedy, parquet.ManifestName)
+	case root.Commit > r.Commits[b.options.Address]:
 		return fmt.Errorf("it has commits that this data folder has not made: a copy of the folder writes there, "+
-			"or this folder is an old copy; "+remedy, manifestName)
+			"or this folder is an old copy; "+remedy, parquet.ManifestName)
 	}
 	return nil
 }
@@ -126,8 +125,8 @@ func (c *Copy) owned(root manifest, r record) error {
 // superseded returns the objects that are not in the manifest next, but are kept because grace has not
 // passed.
 func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (all []superseded) {
-	wanted, since := next.names(), map[string]time.Time{}
-	for name := range r.root.names() {
+	wanted, since := next.All(), map[string]time.Time{}
+	for name := range r.root.All() {
 		since[name] = now
 	}
 	for _, old := range r.root.Superseded {
@@ -144,8 +143,8 @@ func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (
 }
 
 // missing returns the objects of a manifest that the bucket lacks or has with another size.
-func (r *remote) missing(next manifest) (all []object) {
-	wanted := next.names()
+func (r *remote) missing(next manifest) (all []parquet.File) {
+	wanted := next.All()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if size, ok := r.sizes[name]; !ok || size != wanted[name].Bytes {
 			all = append(all, wanted[name])
@@ -158,7 +157,7 @@ func (r *remote) missing(next manifest) (all []object) {
 // superseded.
 func (r *remote) surplus(next manifest) (names []string) {
 	stay := map[string]bool{}
-	for name := range next.names() {
+	for name := range next.All() {
 		stay[name] = true
 	}
 	for _, s := range next.Superseded {
@@ -172,20 +171,12 @@ func (r *remote) surplus(next manifest) (names []string) {
 	return names
 }
 
-// same reports whether two manifests have the same objects and watermark. Comparing names suffices,
-// because they contain checksums.
-func (m *manifest) same(other manifest) bool {
-	same := func(a, b object) bool { return a.Name == b.Name }
-	return m.Version == other.Version && m.Watermark == other.Watermark &&
-		maps.EqualFunc(m.names(), other.names(), same)
-}
-
-func (c *Copy) upload(ctx context.Context, objects []object) error {
+func (b *Bucket) upload(ctx context.Context, objects []parquet.File) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
 	for _, o := range objects {
 		work.Go(func() error {
-			if err := c.remote.store.upload(ctx, filepath.Join(c.dir, filepath.FromSlash(o.file)), o); err != nil {
+			if err := b.remote.store.upload(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o); err != nil {
 				return fmt.Errorf("upload %s: %w", o.Name, err)
 			}
 			return nil
@@ -195,36 +186,36 @@ func (c *Copy) upload(ctx context.Context, objects []object) error {
 		return err
 	}
 	for _, o := range objects {
-		c.remote.sizes[o.Name] = o.Bytes
+		b.remote.sizes[o.Name] = o.Bytes
 	}
 	return nil
 }
 
 // commit replaces the manifest. It writes the commit number to the record first, so that the record is
 // never behind the bucket, even after a kill.
-func (c *Copy) commit(ctx context.Context, next manifest) error {
+func (b *Bucket) commit(ctx context.Context, next manifest) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err
 	}
-	c.remote.record.Commits[c.options.Address] = next.Commit
-	if err := c.remote.record.write(c.options.Record); err != nil {
+	b.remote.record.Commits[b.options.Address] = next.Commit
+	if err := b.remote.record.write(b.options.Record); err != nil {
 		return err
 	}
-	etag, err := c.remote.store.replaceManifest(ctx, text, c.remote.etag)
+	etag, err := b.remote.store.replaceManifest(ctx, text, b.remote.etag)
 	if err != nil {
-		return fmt.Errorf("replace %s: %w", manifestName, err)
+		return fmt.Errorf("replace %s: %w", parquet.ManifestName, err)
 	}
-	c.remote.root, c.remote.etag = next, etag
+	b.remote.root, b.remote.etag = next, etag
 	return nil
 }
 
-func (c *Copy) remove(ctx context.Context, names []string) error {
+func (b *Bucket) remove(ctx context.Context, names []string) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
 	for _, name := range names {
 		work.Go(func() error {
-			if err := c.remote.store.remove(ctx, name); err != nil {
+			if err := b.remote.store.remove(ctx, name); err != nil {
 				return fmt.Errorf("delete %s, which is out of date: %w", name, err)
 			}
 			return nil
@@ -234,7 +225,7 @@ func (c *Copy) remove(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		delete(c.remote.sizes, name)
+		delete(b.remote.sizes, name)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Package bucket copies the files of a Parquet sink to a bucket of an S3-compatible store, or to a
+// Package bucket copies a folder of Parquet files to a bucket of an S3-compatible store, or to a
 // container of Azure Blob Storage, which is called a bucket here as well.
 //
-//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>-<sum>.parquet   a file of the folder
-//	<table>/current-<sum>.parquet                          the same; <sum> begins the SHA-256 of its content
-//	_manifest/latest.json                                  the objects of each table at the last publication
+//	<table>/part-<lo>-<sum>.parquet                    a file of the folder; <sum> begins the SHA-256 of its content
+//	<table>/date=YYYY-MM-DD/part-<lo>-<sum>.parquet    the same of a table with a folder for each day
+//	_manifest/latest.json                              the objects of each table at the last publication
 //
 // Objects cannot be renamed, and a reader fetches an object in several requests. So an object is
 // never overwritten with other content: its name contains its checksum. The manifest is the commit

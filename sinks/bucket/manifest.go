@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,30 +11,15 @@ import (
 	"outlierd/sinks/parquet"
 )
 
-// manifest is the content of _manifest/latest.json: the objects that readers should read.
+// manifest is the content of _manifest/latest.json: what readers should read, in the folder's format. The
+// names of its files are those of objects.
 type manifest struct {
-	Version   int    `json:"version"`
-	Owner     string `json:"owner"`     // id of the data folder that writes to the bucket
-	Commit    int64  `json:"commit"`    // number of the commit, ascending
-	Instance  string `json:"instance"`  // of the Parquet folder; also in each file
-	Watermark int64  `json:"watermark"` // id of the last answer
-	Copied    string `json:"copied_at"` // RFC 3339
+	parquet.Manifest
 
-	Tables map[string][]object `json:"tables"`
-
+	Owner      string       `json:"owner"`      // id of the data folder that writes to the bucket
+	Commit     int64        `json:"commit"`     // number of the commit, ascending
+	Copied     string       `json:"copied_at"`  // RFC 3339
 	Superseded []superseded `json:"superseded"` // objects of earlier manifests that are kept
-}
-
-// object is a file of a table in the bucket.
-type object struct {
-	Name   string `json:"name"` // below the prefix
-	Rows   int64  `json:"rows"`
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
-	Lo     int64  `json:"lo"` // see [parquet.File]
-	Hi     int64  `json:"hi"`
-
-	file string // path in the Parquet folder, with slashes
 }
 
 // superseded is an object that was removed from the manifest at the time Since.
@@ -45,50 +28,44 @@ type superseded struct {
 	Since time.Time `json:"since"`
 }
 
-const (
-	manifestVersion = 1
-	manifestName    = "_manifest/latest.json"
-)
-
 // objectName matches the objects that this package writes and deletes. It never touches others.
-var objectName = lazyregexp.New(
-	`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?(part-\d{12,}-\d{12,}|current|open)-[0-9a-f]{16}\.parquet$`)
+var objectName = lazyregexp.New(`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?part-\d{12,}-[0-9a-f]{16}\.parquet$`)
 
 // nameOf returns the name of the object for a file.
-func nameOf(table string, f parquet.File) string {
-	return path.Join(table, strings.TrimSuffix(f.Name, ".parquet")+"-"+f.SHA256[:16]+".parquet")
+func nameOf(f parquet.File) string {
+	return strings.TrimSuffix(f.Name, ".parquet") + "-" + f.SHA256[:16] + ".parquet"
 }
 
-// objectsOf returns the objects for the files of a folder, by table.
-func objectsOf(folder *parquet.Published) map[string][]object {
-	tables := map[string][]object{}
+// fileOf returns the path in the folder of the file that was uploaded as an object.
+func fileOf(object string) string { return object[:strings.LastIndexByte(object, '-')] + ".parquet" }
+
+// inBucket returns the manifest of a folder with the names of the objects.
+func inBucket(folder parquet.Manifest) parquet.Manifest {
+	tables := map[string][]parquet.File{}
 	for table, files := range folder.Tables {
 		for _, f := range files {
-			tables[table] = append(tables[table],
-				object{nameOf(table, f), f.Rows, f.Bytes, f.SHA256, f.Lo, f.Hi, path.Join(table, f.Name)})
+			f.Name = nameOf(f)
+			tables[table] = append(tables[table], f)
 		}
 	}
-	return tables
+	folder.Tables = tables
+	return folder
 }
 
 func parseManifest(text []byte) (m manifest, err error) {
-	if err = json.Unmarshal(text, &m); err == nil && m.Version != manifestVersion {
-		err = fmt.Errorf("it has version %d, and this outlierd reads version %d: use a newer outlierd",
-			m.Version, manifestVersion)
+	if err = json.Unmarshal(text, &m); err == nil && m.Version != parquet.ManifestVersion {
+		err = fmt.Errorf("it has version %d, and this outlierd reads version %d: use another prefix, or delete it",
+			m.Version, parquet.ManifestVersion)
 	}
 	if err != nil {
-		return m, fmt.Errorf("%s: %w", manifestName, err)
+		return m, fmt.Errorf("%s: %w", parquet.ManifestName, err)
 	}
 	return m, nil
 }
 
-// names returns the objects of all tables, by name.
-func (m *manifest) names() map[string]object {
-	all := map[string]object{}
-	for _, table := range slices.Sorted(maps.Keys(m.Tables)) {
-		for _, o := range m.Tables[table] {
-			all[o.Name] = o
-		}
-	}
-	return all
+// same reports whether two manifests have the same objects and marks. Comparing names suffices, because
+// they contain checksums.
+func same(a, b parquet.Manifest) bool {
+	sameName := func(a, b parquet.File) bool { return a.Name == b.Name }
+	return a.Version == b.Version && a.Marks() == b.Marks() && maps.EqualFunc(a.All(), b.All(), sameName)
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"outlierd/sinks/parquet"
 )
 
 // client is a bucket of one kind of store. Keys include the prefix. An error response of the store is a
@@ -118,7 +120,7 @@ const mostOfManifest = 256 << 20
 
 // readManifest returns the manifest and its etag. They are the zero values if there is none.
 func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err error) {
-	from, etag, err := s.client.get(ctx, s.key(manifestName))
+	from, etag, err := s.client.get(ctx, s.key(parquet.ManifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, "", nil
 	}
@@ -128,7 +130,7 @@ func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err 
 		err = errors.Join(err, from.Close())
 	}
 	if err != nil {
-		return m, "", fmt.Errorf("read %s: %w", manifestName, err)
+		return m, "", fmt.Errorf("read %s: %w", parquet.ManifestName, err)
 	}
 	m, err = parseManifest(text)
 	return m, etag, err
@@ -151,7 +153,7 @@ func (s *store) sum(ctx context.Context, name string) (string, error) {
 // replaceManifest replaces the manifest with the given etag; "" means that there is none. The error is
 // [fs.ErrExist] if it has another etag. It returns the new etag.
 func (s *store) replaceManifest(ctx context.Context, text []byte, etag string) (string, error) {
-	return s.client.replace(ctx, s.key(manifestName), text, etag)
+	return s.client.replace(ctx, s.key(parquet.ManifestName), text, etag)
 }
 
 // list returns the sizes, in bytes, of the objects of this package, by name.
@@ -187,7 +189,7 @@ func (s *store) removeIncomplete(ctx context.Context) error {
 
 // upload uploads a file as the object o. It returns an error if the file does not have the checksum of
 // o.
-func (s *store) upload(ctx context.Context, file string, o object) error {
+func (s *store) upload(ctx context.Context, file string, o parquet.File) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -198,7 +200,7 @@ func (s *store) upload(ctx context.Context, file string, o object) error {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != o.SHA256 {
-		return fmt.Errorf("%s is damaged: 'outlierd rebuild parquet' rebuilds it from the journal", file)
+		return fmt.Errorf("%s is damaged: remove it, and it is written again", file)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

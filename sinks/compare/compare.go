@@ -1,6 +1,5 @@
-// Package compare compares the tables of a sink with one another, and with tables rebuilt from the
-// journal. DuckDB reads both. It also copies rows of pruned answers from one sink to another; see
-// [Reader.Copy].
+// Package compare compares the tables of the warehouse or of a copy with one another, and with tables
+// rebuilt from the journal. DuckDB reads both.
 //
 // Tables are compared by ranges of answers. DuckDB counts the rows of each range and adds up their
 // hashes; only the rows of ranges that differ are compared one by one. So memory does not grow with
@@ -17,17 +16,15 @@ import (
 	"strings"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
 
-// Source is the location of the tables of a sink: a DuckDB file or Parquet files.
+// Source is the location of tables: a DuckDB file or Parquet files.
 type Source struct {
 	Name    string                         // in messages
 	File    string                         // path of the DuckDB file; "" for Parquet files
 	Parquet func(t *schema.Table) []string // returns the paths of the files of a table
-
-	// Within returns those files that may have rows of the answers (lo, hi]. nil means all files.
-	Within func(t *schema.Table, lo, hi int64) []string
 }
 
 // from returns the SQL of a table in FROM; "" if it has no files.
@@ -38,23 +35,12 @@ func (s Source) from(t *schema.Table) string {
 	return parquetFrom(s.Parquet(t))
 }
 
-// within is from, restricted to files that may have rows of the answers (lo, hi].
-func (s Source) within(t *schema.Table, lo, hi int64) string {
-	if s.File != "" || s.Within == nil {
-		return s.from(t)
-	}
-	return parquetFrom(s.Within(t, lo, hi))
-}
-
 func parquetFrom(paths []string) string {
 	if len(paths) == 0 {
 		return ""
 	}
 	return "read_parquet(" + filesOf(paths) + ", union_by_name = true, hive_partitioning = false)"
 }
-
-// files returns the SQL list of the Parquet files of a table.
-func (s Source) files(t *schema.Table) string { return filesOf(s.Parquet(t)) }
 
 func filesOf(paths []string) string {
 	var files []string
@@ -125,28 +111,25 @@ func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 	return nil
 }
 
-// Watermark returns the id of the last answer in a DuckDB file.
-func (r *Reader) Watermark(ctx context.Context, s Source) (int64, error) {
-	return r.mark(ctx, s, database.Journal)
-}
-
-// OpsVersion returns the version of the operations tables in a DuckDB file.
-func (r *Reader) OpsVersion(ctx context.Context, s Source) (int64, error) {
-	return r.mark(ctx, s, database.Operations)
-}
-
-func (r *Reader) mark(ctx context.Context, s Source, name string) (int64, error) {
-	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+
-		database.Text(name), s)
+// Marks returns what a DuckDB file holds. The warehouse is named by its path.
+func (r *Reader) Marks(ctx context.Context, s Source) (has sinks.Marks, err error) {
+	rows, err := r.query(ctx, "SELECT name, id FROM "+database.Name(s.File)+".outlierd.marks", s)
 	if err != nil {
-		return 0, err
+		return has, err
 	}
-	if len(rows) == 1 {
-		if mark, ok := rows[0][0].(int64); ok {
-			return mark, nil
+	for _, row := range rows {
+		id, _ := row[1].(int64)
+		switch row[0] {
+		case database.Journal:
+			has.Answers, has.Warehouse = id, s.File
+		case database.Operations:
+			has.Ops = id
 		}
 	}
-	return 0, fmt.Errorf("%s does not record its watermark", s.Name)
+	if has.Warehouse == "" {
+		return has, fmt.Errorf("%s does not record its watermark", s.Name)
+	}
+	return has, nil
 }
 
 // Rows has the number of rows of a table, and the ids of the first and last answer that they come from.
@@ -245,10 +228,6 @@ type Difference struct {
 	Changed  int64    // rows with other values than expected
 	Examples []string // the first differences: their kind and key
 
-	// Added are columns that were added after the sink had stored rows, and that lack values in these
-	// rows. This is not counted as a difference.
-	Added []string
-
 	of string // where the expected rows come from, for messages: "journal" or "state"
 }
 
@@ -329,8 +308,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 		d.Surplus, err = r.count(ctx, have, t, where)
 		return d, err
 	}
-	added, err := r.columns(ctx, want, have, t)
-	if err != nil {
+	if err := r.compareColumns(ctx, want, have, t); err != nil {
 		return d, err
 	}
 	if d.Rows == 0 { // both are often empty, which is cheap to check
@@ -338,7 +316,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 			return d, err
 		}
 	}
-	columns, number := columnsOf(t, added), rangeColumn(t)
+	columns, number := columnsOf(t), rangeColumn(t)
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s "+
 			"FROM %s WHERE %s) GROUP BY ALL",
@@ -362,8 +340,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 		}
 		d.add(one)
 	}
-	d.Added, err = r.empty(ctx, want, t, added)
-	return d, err
+	return d, nil
 }
 
 func (d *Difference) add(o Difference) {
@@ -378,30 +355,36 @@ func (d *Difference) add(o Difference) {
 // mostExamples is the maximum number of examples per table.
 const mostExamples = 3
 
-// columns returns the columns that were added later. It returns an error if the table lacks another
-// column, or has a column of another type.
-func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) (addedColumns, error) {
-	wanted, err := r.describe(ctx, want, t)
+// compareColumns returns an error if the table lacks a column, or has one of another type: another version
+// of the program has written it.
+func (r *Reader) compareColumns(ctx context.Context, want, have Source, t *schema.Table) error {
+	wanted, err := r.types(ctx, want, t)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	is, err := r.describe(ctx, have, t)
+	found, err := r.types(ctx, have, t)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	added, err := r.addedTo(ctx, have, t, is)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range t.All() {
-		_, old := added[c.Name]
-		if kind := is.types[c.Name]; kind == "" && !old {
-			return nil, fmt.Errorf("column %s is missing", c.Name)
-		} else if kind != "" && kind != wanted.types[c.Name] {
-			return nil, fmt.Errorf("column %s has type %s instead of %s", c.Name, kind, wanted.types[c.Name])
+	for _, name := range columnNames(t) {
+		if kind := found[name]; kind == "" {
+			return fmt.Errorf("column %s is missing", name)
+		} else if kind != wanted[name] {
+			return fmt.Errorf("column %s has type %s instead of %s", name, kind, wanted[name])
 		}
 	}
-	return added, nil
+	return nil
+}
+
+// types returns DuckDB's types of the columns of a table, with VARCHAR for JSON.
+func (r *Reader) types(ctx context.Context, s Source, t *schema.Table) (map[string]string, error) {
+	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') "+
+		"FROM (DESCRIBE SELECT * FROM "+s.from(t)+")", s)
+	types := map[string]string{}
+	for _, row := range rows {
+		types[row[0].(string)] = row[1].(string)
+	}
+	return types, err
 }
 
 // differ compares the rows of one range.

@@ -3,8 +3,8 @@ package compare
 import (
 	"database/sql/driver"
 	"fmt"
-	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"outlierd/schema"
@@ -27,34 +27,30 @@ func same(a, b string, columns []string) string {
 	return strings.Join(equal, " AND ")
 }
 
-// columnsOf returns the SQL of the columns of a table, with the same types in every sink: JSON is cast
-// to text, as in Parquet. Columns that were added later are NULL before their first value.
-func columnsOf(t *schema.Table, added addedColumns) string {
+// columnsOf returns the SQL of the columns of a table that are compared, with the same types in every copy:
+// JSON is cast to text, as in Parquet.
+func columnsOf(t *schema.Table) string {
 	var list []string
-	for _, c := range t.All() {
+	for _, c := range compared(t) {
 		name := database.Name(c.Name)
-		value := name
 		if c.JSON {
-			value = "CAST(" + name + " AS VARCHAR)"
+			name = "CAST(" + name + " AS VARCHAR) AS " + name
 		}
-		if first, ok := added[c.Name]; ok && first == math.MaxInt64 {
-			value = "NULL"
-		} else if ok {
-			value = fmt.Sprintf("CASE WHEN _response_id >= %d THEN %s END", first, value)
-		}
-		if value != name {
-			value += " AS " + name
-		}
-		list = append(list, value)
+		list = append(list, name)
 	}
 	return strings.Join(list, ", ")
 }
 
 func columnNames(t *schema.Table) (names []string) {
-	for _, c := range t.All() {
+	for _, c := range compared(t) {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// compared returns the columns of a table without the version of the state with which a row was written.
+func compared(t *schema.Table) []schema.Column {
+	return slices.DeleteFunc(t.All(), func(c schema.Column) bool { return c.Name == schema.OpsVersion })
 }
 
 // keyText returns the SQL of a text with the key of a row: "video_id=abc, _response_id=17".

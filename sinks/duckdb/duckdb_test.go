@@ -1,82 +1,61 @@
-//go:build duckdb_arrow
-
-package duckdb
+package duckdb_test
 
 import (
-	"context"
+	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"outlierd/schema"
-	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 )
 
-var suite = sinktest.Sink{
-	Open: func(t testing.TB, dir string) sinks.Sink { return open(t, dir) },
-	Read: func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
-		var rows []arrow.RecordBatch
-		in := reader()
-		attach := "ATTACH " + database.Text(filepath.Join(dir, "outliers.duckdb")) + " AS warehouse (READ_ONLY)"
-		if _, err := in.Exec(t.Context(), attach); err != nil {
-			t.Fatal(err)
-		}
-		err := in.Records(t.Context(), "SELECT * FROM "+database.TableName(table), func(rec arrow.RecordBatch) {
-			rec.Retain()
-			rows = append(rows, rec)
-		})
-		if _, late := in.Exec(t.Context(), "DETACH warehouse"); err != nil || late != nil {
-			t.Fatal(err, late)
-		}
-		return rows
-	},
-}
-
-// reader reads the tables of the suite. Starting DuckDB takes longer than reading one.
-var reader = sync.OnceValue(func() *database.DB {
-	db, err := database.Open(context.Background(), database.Options{})
-	if err != nil {
-		panic(err)
-	}
-	return db
-})
-
-func options(dir string) Options {
-	return Options{
-		Private:   filepath.Join(dir, "state", "warehouse.duckdb"),
-		Published: filepath.Join(dir, "outliers.duckdb"),
-		Temp:      filepath.Join(dir, "state", "tmp"),
-		Tables:    sinktest.Tables(),
-		Ops:       sinktest.Ops(),
-		blank:     blankOfSuite,
+// openCopy is a [sinktest.Open].
+func openCopy(_ testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
+	return sinktest.Copy{
+		Copy: duckdb.New(w, published(dir), filepath.Join(dir, "state", "tmp")),
+		Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
+			return sinktest.QueryFile(t, table, published(dir))
+		},
 	}
 }
 
-func open(t testing.TB, dir string) *Sink {
+func published(dir string) string { return filepath.Join(dir, "outliers.duckdb") }
+func private(dir string) string   { return sinktest.Options(dir).Path }
+
+// open opens a line that begins with the published file if it has lost its own.
+func open(t testing.TB, dir string) *sinktest.Line {
 	t.Helper()
-	s, err := Open(t.Context(), options(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	o := sinktest.Options(dir)
+	o.Published = published(dir)
+	l := sinktest.Open(openCopy).With(t, dir, o)
+	t.Cleanup(func() { l.Close(t) })
+	return l
 }
 
 // readOnly opens a published file as a reader does.
 func readOnly(t testing.TB, path string) *database.DB {
 	t.Helper()
-	in, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
+	db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
-		in.Close()
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
 		t.Fatal(err)
 	}
-	return in
+	return db
 }
 
-func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }
+func content(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCopyFulfilsTheContract(t *testing.T) { sinktest.Run(t, openCopy) }

@@ -1,9 +1,9 @@
-//go:build duckdb_arrow
-
-package duckdb
+package duckdb_test
 
 import (
 	"errors"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,239 +11,175 @@ import (
 	"testing"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
-func TestOpenRefusesWhatIsInTheWay(t *testing.T) {
-	file := func(text string) func(string) error {
-		return func(path string) error { return os.WriteFile(path, []byte(text), 0o644) }
+func wantError(t *testing.T, err error, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
 	}
-	folder := func(path string) error { return os.Mkdir(path, 0o755) }
-	link := func(path string) error { return os.Symlink("elsewhere.duckdb", path) }
+}
+
+// TestNothingOfOthersIsReplaced: what somebody put in the place of the published file stays there, and the copy works
+// again once it is moved away.
+func TestNothingOfOthersIsReplaced(t *testing.T) {
+	duck := func(ddl string) func(string) error {
+		return func(path string) error {
+			db, err := database.Open(t.Context(), database.Options{})
+			if err != nil {
+				return err
+			}
+			_, err = db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS theirs; "+ddl+"; DETACH theirs")
+			return errors.Join(err, db.Close())
+		}
+	}
 	for name, c := range map[string]struct {
-		path  func(Options) string
-		put   func(path string) error
-		wants []string
+		put  func(path string) error
+		want string
 	}{
-		"private file that is none":   {private, file("id,title\n1,x\n"), []string{"not a DuckDB file", rebuild}},
-		"private file that is short":  {private, file("x"), []string{"not a DuckDB file", rebuild}},
-		"private folder":              {private, folder, []string{"folder", rebuild}},
-		"published file that is none": {published, file("id,title\n1,x\n"), []string{"not a DuckDB file", "another path"}},
-		"published folder":            {published, folder, []string{"folder", "another path"}},
-		"published link":              {published, link, []string{"symbolic link", "another path"}},
+		"folder":             {func(path string) error { return os.MkdirAll(filepath.Join(path, "notes"), 0o755) }, "folder"},
+		"link":               {func(path string) error { return os.Symlink("elsewhere.duckdb", path) }, "symbolic link"},
+		"text":               {func(path string) error { return os.WriteFile(path, []byte("notes of somebody"), 0o644) }, "not a DuckDB file"},
+		"DuckDB of another":  {duck("CREATE TABLE theirs.mine AS SELECT 42 AS answer"), "another program"},
+		"without our marks":  {duck("CREATE SCHEMA theirs.outlierd; CREATE TABLE theirs.outlierd.marks (name VARCHAR, id BIGINT)"), "another program"},
+		"marks of no number": {duck("CREATE SCHEMA theirs.outlierd; CREATE TABLE theirs.outlierd.marks AS SELECT 'warehouse' AS name, 'x' AS id"), "another program"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(t.TempDir())
-			path := c.path(o)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.put(path); err != nil {
+			dir, j := t.TempDir(), sinktest.Sample(6)
+			l := open(t, dir)
+			l.Write(t, j, 0, 2)
+			l.Publish(t)
+			path, away := published(dir), filepath.Join(dir, "away")
+			if err := errors.Join(os.Rename(path, away), c.put(path)); err != nil {
 				t.Fatal(err)
 			}
 			before, err := os.Lstat(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkError(t, o, append(c.wants, path))
-			if after, err := os.Lstat(path); err != nil || after.ModTime() != before.ModTime() || after.Size() != before.Size() {
-				t.Errorf("%s was touched: %v", path, err)
-			}
-		})
-	}
-}
-
-// TestNumbersArePacked: DuckDB packs numbers of 8 bytes only into blocks that are large enough.
-func TestNumbersArePacked(t *testing.T) {
-	db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	_, err = db.Exec(t.Context(), "ATTACH "+database.Text(filepath.Join(t.TempDir(), "numbers.duckdb"))+" AS warehouse ("+newFile+`);
-		CREATE TABLE warehouse.numbers AS SELECT hash(i) % 1000 AS n, TIMESTAMP '2026-01-01' + to_seconds(i) AS at FROM range(5000) AS r(i);
-		CHECKPOINT warehouse`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := db.Query(t.Context(), `SELECT column_name, compression FROM pragma_storage_info('warehouse.numbers')
-		WHERE segment_type <> 'VALIDITY' AND compression <> 'BitPacking'`)
-	if err != nil || len(rows) > 0 {
-		t.Errorf("columns that are not packed: %v, %v", rows, err)
-	}
-}
-
-// TestFileThatWasBeingMadeIsMadeAnew: a kill in the midst of it leaves half of one, under
-// another name than that of the file.
-func TestFileThatWasBeingMadeIsMadeAnew(t *testing.T) {
-	o := options(t.TempDir())
-	if err := os.MkdirAll(filepath.Dir(o.Private), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	half := []string{o.Private + ".new", o.Private + ".new.wal"}
-	for _, path := range half {
-		if err := os.WriteFile(path, []byte("half of it"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	for _, path := range half {
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is left (%v)", path, err)
-		}
-	}
-}
-
-func private(o Options) string   { return o.Private }
-func published(o Options) string { return o.Published }
-
-func checkError(t *testing.T, o Options, wants []string) {
-	t.Helper()
-	s, err := Open(t.Context(), o)
-	if err == nil {
-		s.Close()
-		t.Fatal("opened without an error")
-	}
-	for _, want := range wants {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
-		}
-	}
-}
-
-func TestOpenRefusesAFileOfANewerVersion(t *testing.T) {
-	o := options(t.TempDir())
-	open(t, filepath.Dir(o.Published)).Close()
-	text, err := os.ReadFile(o.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[12]++ // the version follows the magic bytes
-	if err := os.WriteFile(o.Private, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	checkError(t, o, []string{o.Private, "newer version", rebuild})
-	if after, err := os.ReadFile(o.Private); err != nil || string(after) != string(text) {
-		t.Errorf("%s was touched: %v", o.Private, err)
-	}
-}
-
-func TestOpenRefusesAFolderThatCannotBeMade(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	o := options(dir)
-	o.Published = filepath.Join(dir, "file", "outliers.duckdb")
-	checkError(t, o, []string{filepath.Join(dir, "file")})
-}
-
-func TestOpenRefusesAFolderThatMayNotBeWritten(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
-	dir := t.TempDir()
-	o := options(dir)
-	o.Published = filepath.Join(dir, "public", "outliers.duckdb")
-	if err := os.Mkdir(filepath.Dir(o.Published), 0o555); err != nil {
-		t.Fatal(err)
-	}
-	checkError(t, o, []string{filepath.Dir(o.Published), "permission denied"})
-}
-
-func TestPublishingRemovesAForeignLog(t *testing.T) {
-	dir, j := t.TempDir(), sinktest.Sample(4)
-	s := open(t, dir)
-	defer s.Close()
-	wal := filepath.Join(dir, "outliers.duckdb.wal")
-	if err := os.WriteFile(wal, []byte("of a program that was killed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	write(t, s, j, 0, 4)
-	if err := s.Publish(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(wal); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", wal, err)
-	}
-	suite.Check(t, dir, j, 4)
-}
-
-// TestPublishingReplacesNothingOfOthers: what somebody put in the place of the published file while the sink
-// is open stays there, and the sink works again once it is moved away.
-func TestPublishingReplacesNothingOfOthers(t *testing.T) {
-	for name, put := range map[string]func(path string) error{
-		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "notes"), 0o755) },
-		"text":   func(path string) error { return os.WriteFile(path, []byte("notes of somebody"), 0o644) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, j := t.TempDir(), sinktest.Sample(6)
-			s := open(t, dir)
-			defer s.Close()
-			write(t, s, j, 0, 2)
-			if err := s.Publish(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			path, away := s.options.Published, filepath.Join(dir, "away")
-			if err := errors.Join(os.Rename(path, away), put(path)); err != nil {
-				t.Fatal(err)
-			}
-			before, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, s, j, 2, 4)
-			if err := s.Publish(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "is not a DuckDB file") {
-				t.Errorf("published over a %s: %v", name, err)
-			}
-			if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-				t.Fatalf("the %s is gone: %v, %v", name, after, err)
+			l.Write(t, j, 2, 4)
+			_, err = l.Copy.Shows(t.Context())
+			wantError(t, err, path, c.want, "move it away")
+			wantError(t, l.Copy.Publish(t.Context()), path, c.want, "move it away")
+			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || after.ModTime() != before.ModTime() {
+				t.Fatalf("it was touched: %v, %v", after, err)
 			}
 			if err := errors.Join(os.RemoveAll(path), os.Rename(away, path)); err != nil {
 				t.Fatal(err)
 			}
-			write(t, s, j, 4, 6)
-			if err := s.Publish(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			suite.Check(t, dir, j, 6)
+			l.Write(t, j, 4, 6)
+			l.Publish(t)
+			l.Check(t, j, 6)
 		})
 	}
 }
 
-func TestPublishedFileIsReadOnlyAndAlone(t *testing.T) {
-	dir, j := t.TempDir(), sinktest.Sample(4)
-	s := open(t, dir)
-	defer s.Close()
-	write(t, s, j, 0, 4)
-	if err := s.Publish(t.Context(), nil); err != nil {
+func TestFolderThatCannotBeWrittenIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, "outliers.duckdb"))
+	l := sinktest.Open(openCopy).With(t, filepath.Join(dir, "file"), sinktest.Options(dir))
+	defer l.Close(t)
+	wantError(t, l.Copy.Publish(t.Context()), filepath.Join(dir, "file"))
+	if os.Getuid() == 0 {
+		return // root may write everywhere
+	}
+	locked := filepath.Join(dir, "locked")
+	if err := os.Mkdir(locked, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	l = sinktest.Open(openCopy).With(t, locked, sinktest.Options(dir))
+	wantError(t, l.Copy.Publish(t.Context()), locked, "permission denied")
+}
+
+func TestPublishingRemovesAForeignLog(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := open(t, dir)
+	wal := published(dir) + ".wal"
+	if err := os.WriteFile(wal, []byte("of a program that was killed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	if _, err := os.Stat(wal); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", wal, err)
+	}
+	l.Check(t, j, 4)
+}
+
+func TestPublishedFileIsReadOnlyAndAlone(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := open(t, dir)
+	if err := os.WriteFile(published(dir)+".new", []byte("of a publication that was killed"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	info, err := os.Stat(published(dir))
 	if err != nil || info.Mode() != 0o444 {
 		t.Errorf("mode is %v, %v", info.Mode(), err)
 	}
-	if others, err := filepath.Glob(filepath.Join(dir, "outliers*")); err != nil || len(others) != 1 {
+	if others, err := filepath.Glob(published(dir) + "*"); err != nil || len(others) != 1 {
 		t.Errorf("published are %v, %v", others, err)
+	}
+	if content(t, private(dir)) != content(t, published(dir)) {
+		t.Error("the published file is not the warehouse's")
 	}
 }
 
-func TestFileHoldsWhatIsDeclaredAloneAndSaysWhatItIs(t *testing.T) {
+// TestUnchangedWarehouseIsNotCopied, also by a new process; a new version of the program publishes its views.
+func TestUnchangedWarehouseIsNotCopied(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
-	s := openWhole(t, dir)
-	write(t, s, j, 0, 4)
-	if err := s.Publish(t.Context(), nil); err != nil {
+	l := open(t, dir)
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	before, err := os.Stat(published(dir))
+	if err != nil {
 		t.Fatal(err)
 	}
-	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
-	defer in.Close()
+	for _, l := range []*sinktest.Line{l, open(t, dir)} {
+		l.Publish(t)
+		if after, err := os.Stat(published(dir)); err != nil || !os.SameFile(before, after) {
+			t.Errorf("it was published again: %v", err)
+		}
+		l.Close(t)
+	}
+	alter(t, l, "SELECT 1")
+	if err := database.Copy(private(dir), published(dir), 0o444); err != nil { // that of another version
+		t.Fatal(err)
+	}
+	l.Publish(t)
+	if content(t, private(dir)) != content(t, published(dir)) {
+		t.Error("what was declared is not published")
+	}
+}
+
+// TestOpenFileStaysAsItWas: a reader keeps the copy that it has opened, and blocks nothing.
+func TestOpenFileStaysAsItWas(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	l := open(t, dir)
+	l.Write(t, j, 0, 3)
+	l.Publish(t)
+	db := readOnly(t, published(dir))
+	l.Write(t, j, 3, 6)
+	l.Publish(t)
+	got := sinktest.Select(t, db, schema.OutliersHistory, "warehouse.outliers_history")
+	if diff := sinktest.Diff(j.Want(schema.OutliersHistory, 3), got); diff != "" {
+		t.Errorf("what was open has changed (-want +got):\n%s", diff)
+	}
+	l.Check(t, j, 6)
+}
+
+func TestFileHoldsWhatIsDeclaredAlone(t *testing.T) {
+	dir := t.TempDir()
+	openWhole(t, dir).Publish(t)
+	in := readOnly(t, published(dir))
 	var views []string
 	for _, v := range database.Views() {
 		views = append(views, v.Name)
@@ -263,108 +199,173 @@ func TestFileHoldsWhatIsDeclaredAloneAndSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// shrunk makes a file as an earlier version would have: without what ddl takes away.
-func shrunk(t *testing.T, dir, ddl string) {
-	t.Helper()
-	s := open(t, dir)
-	defer s.Close()
-	in, err := s.instance(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.db.Exec(t.Context(), ddl); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestOpenAddsWhatTheDeclarationGained(t *testing.T) {
-	dir, j := t.TempDir(), sinktest.Sample(6)
-	shrunk(t, dir, `ALTER TABLE warehouse.main.outliers DROP COLUMN thumbnails; DROP TABLE warehouse.main.comments`)
-	s := open(t, dir)
-	defer s.Close()
-	write(t, s, j, 0, 6)
-	if err := s.Publish(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	suite.Check(t, dir, j, 6)
-}
-
-func TestOpenRefusesAColumnOfAnotherType(t *testing.T) {
-	dir := t.TempDir()
-	shrunk(t, dir, `ALTER TABLE warehouse.main.outliers ALTER COLUMN view_count TYPE VARCHAR`)
-	checkError(t, options(dir), []string{"outliers", "view_count", "VARCHAR", "BIGINT", rebuild})
-}
-
-func TestAFailedBatchLeavesNothingAndTheSinkUsable(t *testing.T) {
-	dir, j := t.TempDir(), sinktest.Sample(6)
-	s := open(t, dir)
-	defer s.Close()
-	write(t, s, j, 0, 3)
-	spoiled := j.Batch(3, 6)
-	defer sinktest.Release(spoiled)
-	in, err := s.instance(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.db.Exec(t.Context(), "DROP TABLE warehouse.main.transcript_events"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Write(t.Context(), spoiled); err == nil {
-		t.Fatal("a batch was written to a table that is not there")
-	}
-	if mark, err := s.Watermark(t.Context()); err != nil || mark != 3 {
-		t.Errorf("watermark = %d, %v; want 3", mark, err)
-	}
-	rows, err := s.in.db.Query(t.Context(), "SELECT count(*) FROM warehouse.main.outliers_history")
-	if want := int64(count(j, schema.OutliersHistory, 3)); err != nil || rows[0][0] != want {
-		t.Errorf("%v rows, %v; want %d", rows, err, want)
-	}
-}
-
-// TestFailedBatchIsForgotten: rows that were rolled back count neither as kept last nor
-// as a parent's older ones.
-func TestFailedBatchIsForgotten(t *testing.T) {
+// TestOlderWarehouseCatchesUpWithCopy: the state was put back from an older copy, and what readers see is ahead.
+func TestOlderWarehouseCatchesUpWithCopy(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(8)
-	s := open(t, dir)
-	defer s.Close()
-	write(t, s, j, 0, 3)
-	again := j.Batch(3, 8)
-	defer sinktest.Release(again)
-	rename(t, s, "transcript_events", "away")
-	if err := s.Write(t.Context(), again); err == nil {
-		t.Fatal("a batch was written to a table that is not there")
-	}
-	rename(t, s, "away", "transcript_events")
-	if err := s.Write(t.Context(), again); err != nil {
+	l := open(t, dir)
+	l.Write(t, j, 0, 3)
+	if err := os.CopyFS(filepath.Join(dir, "older"), os.DirFS(filepath.Join(dir, "state"))); err != nil { // with a log
 		t.Fatal(err)
 	}
-	if err := s.Publish(t.Context(), nil); err != nil {
+	l.Write(t, j, 3, 6)
+	l.Publish(t)
+	l.Close(t)
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "state")), os.Rename(filepath.Join(dir, "older"), filepath.Join(dir, "state"))); err != nil {
 		t.Fatal(err)
 	}
-	suite.Check(t, dir, j, 8)
+	l = open(t, dir)
+	shown, err := l.Copy.Shows(t.Context())
+	if have := l.Marks(t); err != nil || shown.Answers != 6 || have.Answers != 3 || shown.Warehouse != have.Warehouse {
+		t.Errorf("the copy shows %+v, %v; the warehouse has %+v", shown, err, have)
+	}
+	l.Write(t, j, 3, 8)
+	l.Publish(t)
+	l.Check(t, j, 8)
 }
 
-func rename(t *testing.T, s *Sink, from, to string) {
-	t.Helper()
-	in, err := s.instance(t.Context())
+// beBorrower has the published file open for writing until its input ends.
+func beBorrower(dir string) (err error) {
+	db, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "borrower")})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if _, err := in.db.Exec(t.Context(), "ALTER TABLE warehouse.main."+from+" RENAME TO "+to); err != nil {
-		t.Fatal(err)
+	_, err = db.Exec(ctx, "ATTACH "+database.Text(published(dir))+" AS theirs; CREATE TABLE theirs.scratch AS SELECT 1")
+	if err == nil {
+		say("borrowing")
+		io.Copy(io.Discard, os.Stdin)
 	}
+	return errors.Join(err, db.Close())
 }
 
-func TestQuotingKeepsHostileNamesApart(t *testing.T) {
-	in, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	for _, hostile := range []string{"plain", "select", `a"b`, "it's", `"; DROP TABLE x; --`, "two words", "🎬"} {
-		rows, err := in.Query(t.Context(), "SELECT * FROM (SELECT "+database.Text(hostile)+" AS "+database.Name(hostile)+") WHERE "+database.Name(hostile)+" = "+database.Text(hostile))
-		if err != nil || len(rows) != 1 || rows[0][0] != hostile {
-			t.Errorf("%q came back as %v, %v", hostile, rows, err)
+// TestMarksAreReadDespiteOtherPrograms: one has the file open for writing, and another one was killed while it had.
+func TestMarksAreReadDespiteOtherPrograms(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	l := open(t, dir)
+	l.Write(t, j, 0, 3)
+	l.Publish(t)
+	l.Close(t)
+	shows := func() {
+		t.Helper()
+		l := open(t, dir)
+		if shown, err := l.Copy.Shows(t.Context()); err != nil || shown.Answers != 3 {
+			t.Errorf("the copy shows %+v, %v", shown, err)
 		}
+		l.Close(t)
+	}
+	if err := os.WriteFile(published(dir)+".wal", []byte("of a program that was killed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	shows()
+	if err := errors.Join(os.Remove(published(dir)+".wal"), os.Chmod(published(dir), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	p := spawn(t, "borrower", dir)
+	p.says(t)
+	if _, err := database.ReadMarks(t.Context(), published(dir)); err == nil {
+		t.Error("the file is not locked")
+	}
+	shows()
+	l = open(t, dir)
+	l.Write(t, j, 3, 6)
+	l.Publish(t)
+	l.Check(t, j, 6)
+	p.in.Close()
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v %s", err, p.errors)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "state", "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestUnreadableFileStopsAnEmptyWarehouse alone: beside it, the file may be the only copy of paid data.
+func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
+	for name, damage := range map[string]func(text []byte) []byte{
+		"newer version": func(text []byte) []byte { text[12]++; return text },
+		"cut off":       func(text []byte) []byte { return text[:len(text)/3] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(6)
+			l := open(t, dir)
+			l.Write(t, j, 0, 3)
+			l.Publish(t)
+			l.Close(t)
+			path := published(dir)
+			damaged := damage([]byte(content(t, path)))
+			if err := errors.Join(os.Remove(path), os.WriteFile(path, damaged, 0o444)); err != nil {
+				t.Fatal(err)
+			}
+			state, kept := filepath.Join(dir, "state"), filepath.Join(dir, "kept")
+			if err := os.Rename(state, kept); err != nil {
+				t.Fatal(err)
+			}
+			l = open(t, dir)
+			wantError(t, l.Copy.Publish(t.Context()), path, "cannot be read", "move it away")
+			l.Close(t)
+			if content(t, path) != string(damaged) {
+				t.Error("it was touched")
+			}
+			if err := errors.Join(os.RemoveAll(state), os.Rename(kept, state)); err != nil {
+				t.Fatal(err)
+			}
+			l = open(t, dir)
+			l.Write(t, j, 3, 6)
+			l.Publish(t)
+			l.Check(t, j, 6)
+		})
+	}
+}
+
+// TestDamagedWarehouseIsMadeAnew from the published file and the journal, whichever of its blocks is damaged: by a
+// kill, or by the disk. It is never published.
+func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
+	blocks := []int64{rand.Int64N(14), rand.Int64N(14)}
+	if *everyBlock {
+		blocks = nil
+		for block := range int64(15) {
+			blocks = append(blocks, block)
+		}
+	}
+	for _, block := range blocks {
+		dir, j := t.TempDir(), sinktest.Sample(8)
+		l := open(t, dir)
+		l.Write(t, j, 0, 3)
+		l.Publish(t)
+		l.Write(t, j, 3, 5) // is not published
+		l.Close(t)
+		f, err := os.OpenFile(private(dir), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noise := make([]byte, 60<<10)
+		rand.NewChaCha8([32]byte{1}).Read(noise)
+		_, err = f.WriteAt(noise, 3*4096+block*64<<10)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var errs []error
+		for shown := int64(0); shown < 8; {
+			marks, err := l.Warehouse.Marks(t.Context())
+			if err == nil && marks.Answers < 8 {
+				b := j.Batch(marks.Answers, marks.Answers+1)
+				err = l.Warehouse.Write(t.Context(), b)
+				sinktest.Release(b)
+			}
+			if err == nil {
+				err = l.Copy.Publish(t.Context())
+			}
+			var now sinks.Marks
+			if err == nil {
+				now, err = l.Copy.Shows(t.Context())
+				shown = now.Answers
+			}
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if len(errs) > 1 {
+				t.Fatalf("block %d: %v", block, errs)
+			}
+		}
+		l.Check(t, j, 8)
 	}
 }

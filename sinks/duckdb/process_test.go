@@ -1,11 +1,8 @@
-//go:build duckdb_arrow
-
-package duckdb
+package duckdb_test
 
 import (
 	"bufio"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -16,19 +13,21 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"outlierd/schema"
-	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 	"outlierd/testenv"
 )
 
 // The tests of this file need another process: the test binary itself, told by a
 // variable what to be.
 const role = "OUTLIERD_SINKTEST_ROLE"
+
+// ctx is that of the other processes.
+var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower}
@@ -42,6 +41,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// say tells the test something.
+func say(what any) { fmt.Println(what) }
 
 // process is another process and what it says, a line at a time.
 type process struct {
@@ -79,68 +81,6 @@ func (p *process) says(t *testing.T) string {
 	return p.out.Text()
 }
 
-// journalLength is long enough that no writer reaches its end before it is killed.
-const journalLength = 400
-
-// beWriter writes and publishes single answers to both sinks, and says each watermark after Write has
-// returned. By its clock a month passes now and then, so that it vacuums, too; to Parquet all days of
-// the journal are over, so that each publication compacts.
-func beWriter(dir string) error {
-	ctx, o := context.TODO(), options(dir)
-	now := time.Now()
-	o.now = func() time.Time { now = now.AddDate(0, rand.IntN(6)/5, 0); return now }
-	one, err := Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	other, err := parquet.Open(parquetOptions(dir))
-	if err != nil {
-		return errors.Join(err, one.Close())
-	}
-	both, j := []sinks.Sink{one, other}, sinktest.Sample(journalLength)
-	for id := range int64(journalLength) {
-		if err = writeBoth(ctx, both, j, id); err != nil {
-			break
-		}
-	}
-	return errors.Join(err, one.Close(), other.Close())
-}
-
-// writeBoth writes and publishes the answer after id where it is lacking.
-func writeBoth(ctx context.Context, both []sinks.Sink, j sinktest.Journal, id int64) error {
-	wrote := false
-	for _, s := range both {
-		mark, err := s.Watermark(ctx)
-		if err != nil {
-			return err
-		}
-		if mark > id {
-			continue
-		}
-		b := j.Batch(id, id+1)
-		err = s.Write(ctx, b)
-		sinktest.Release(b)
-		if err != nil {
-			return err
-		}
-		wrote = true
-	}
-	if !wrote {
-		return nil
-	}
-	fmt.Println(id + 1)
-	for _, i := range rand.Perm(len(both)) {
-		if err := both[i].Publish(ctx, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func parquetOptions(dir string) parquet.Options {
-	return parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
-}
-
 func (p *process) watermark(t *testing.T) int64 {
 	t.Helper()
 	return parseMark(t, p.says(t))
@@ -153,6 +93,66 @@ func parseMark(t *testing.T, line string) int64 {
 		t.Fatal(err)
 	}
 	return mark
+}
+
+// journalLength is long enough that no writer reaches its end before it is killed.
+const journalLength = 400
+
+// lineOf is the line of the other processes.
+func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) {
+	o := sinktest.Options(dir)
+	o.Published = published(dir)
+	w := warehouse.New(o)
+	return w, duckdb.New(w, published(dir), o.Temp), o
+}
+
+// beWriter writes and publishes single answers, and says each watermark after Write has returned. Now and then it vacuums
+// or rebuilds.
+func beWriter(dir string) error {
+	w, c, o := lineOf(dir)
+	j := sinktest.Sample(journalLength)
+	for {
+		marks, err := w.Marks(ctx)
+		if err != nil || marks.Answers == journalLength {
+			return errors.Join(err, w.Close())
+		}
+		if err := writeNext(w, j, marks.Answers, marks.Answers+1); err != nil {
+			return err
+		}
+		say(marks.Answers + 1)
+		switch rand.IntN(8) {
+		case 0: // the last vacuum was long ago
+			err = w.Read(ctx, func(db *database.DB) error {
+				_, err := db.Exec(ctx, "UPDATE warehouse.outlierd.marks SET id = 1 WHERE name = 'vacuum'")
+				return err
+			})
+		case 1:
+			if err := w.Close(); err != nil {
+				return err
+			}
+			err = warehouse.Rebuild(ctx, o, func(w *warehouse.Warehouse) error {
+				if err := writeNext(w, j, 0, marks.Answers/2); err != nil || marks.Answers/2 == marks.Answers+1 {
+					return err
+				}
+				return writeNext(w, j, marks.Answers/2, marks.Answers+1)
+			})
+		}
+		if err == nil {
+			err = w.WriteOps(ctx, sinktest.Runs(0, marks.Answers+1))
+		}
+		if err == nil {
+			err = c.Publish(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func writeNext(w *warehouse.Warehouse, j sinktest.Journal, lo, hi int64) error {
+	b := j.Batch(lo, hi)
+	defer sinktest.Release(b)
+	return w.Write(ctx, b)
 }
 
 // beReader opens the published file again and again until its input ends, checks
@@ -173,11 +173,8 @@ func beReader(dir string) error {
 		if mark < last {
 			return fmt.Errorf("look %d: watermark %d after %d", looks, mark, last)
 		}
-		if err := lookAtFiles(dir, j, last); err != nil {
-			return fmt.Errorf("look %d: %w", looks, err)
-		}
 		last = mark
-		fmt.Println(mark)
+		say(mark)
 		select {
 		case <-ended:
 			return nil
@@ -187,13 +184,12 @@ func beReader(dir string) error {
 }
 
 func look(dir string, j sinktest.Journal) (mark int64, err error) {
-	ctx := context.TODO()
 	in, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "reader")})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	if _, err := in.Exec(ctx, "ATTACH "+database.Text(filepath.Join(dir, "outliers.duckdb"))+" AS warehouse (READ_ONLY)"); err != nil {
+	if _, err := in.Exec(ctx, "ATTACH "+database.Text(published(dir))+" AS warehouse (READ_ONLY)"); err != nil {
 		return 0, err
 	}
 	rows, err := in.Query(ctx, `SELECT (SELECT id FROM warehouse.outlierd.marks WHERE name = 'journal'),
@@ -211,47 +207,6 @@ func look(dir string, j sinktest.Journal) (mark int64, err error) {
 	return mark, nil
 }
 
-// lookAtFiles reads the Parquet files of a history, as a glob finds them, and checks that each of the
-// answers before one that was published is there once and whole. In the moment in which the files of a
-// day become one, those that were listed are gone, and DuckDB's glob may pass over the day; that is
-// read again, as docs/querying.md says.
-func lookAtFiles(dir string, j sinktest.Journal, published int64) error {
-	files := filepath.Join(dir, "parquet", schema.OutliersHistory.FileName(), "*", "*.parquet")
-	if some, err := filepath.Glob(files); err != nil || len(some) == 0 {
-		return err
-	}
-	ctx := context.TODO()
-	in, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "reader")})
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for range 20 {
-		var rows [][]driver.Value
-		rows, err = in.Query(ctx, "SELECT _response_id, count(*) FROM read_parquet("+database.Text(files)+") GROUP BY ALL")
-		if err != nil {
-			continue
-		}
-		found := map[int64]int64{}
-		for _, row := range rows {
-			found[row[0].(int64)] = row[1].(int64)
-		}
-		for _, a := range j {
-			want, n := int64(len(a.Rows[schema.OutliersHistory])), found[a.ID]
-			switch {
-			case n == 0 && want > 0 && a.ID < published:
-				err = fmt.Errorf("answer %d has no rows in Parquet", a.ID)
-			case n != 0 && n != want:
-				return fmt.Errorf("answer %d has %d rows in Parquet, want %d", a.ID, n, want)
-			}
-		}
-		if err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
 // count counts observations.
 func count(j sinktest.Journal, table *schema.Table, hi int64) (n int) {
 	for _, a := range j[:hi] {
@@ -260,17 +215,15 @@ func count(j sinktest.Journal, table *schema.Table, hi int64) (n int) {
 	return n
 }
 
-func TestReaderInAnotherProcessSeesWholeBatches(t *testing.T) {
+func TestReaderSeesWholeBatches(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	defer s.Close()
+	l := open(t, dir)
+	l.Publish(t)
 	p := spawn(t, "reader", dir)
 	j := sinktest.Sample(journalLength)
 	for lo := int64(0); lo < 24; lo += 2 {
-		write(t, s, j, lo, lo+2)
-		if err := s.Publish(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		l.Write(t, j, lo, lo+2)
+		l.Publish(t)
 		p.says(t)
 	}
 	p.in.Close()
@@ -284,41 +237,27 @@ func TestReaderInAnotherProcessSeesWholeBatches(t *testing.T) {
 	t.Logf("%d looks, the last at watermark %s", looks, last)
 }
 
-func write(t *testing.T, s sinks.Sink, j sinktest.Journal, lo, hi int64) {
-	t.Helper()
-	b := j.Batch(lo, hi)
-	defer sinktest.Release(b)
-	if err := s.Write(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// beHolder keeps the private file open until its input ends.
+// beHolder keeps the warehouse open until its input ends.
 func beHolder(dir string) error {
-	s, err := Open(context.TODO(), options(dir))
-	if err != nil {
+	w, _, _ := lineOf(dir)
+	if _, err := w.Marks(ctx); err != nil {
 		return err
 	}
-	if _, err := s.Watermark(context.TODO()); err != nil {
-		return err
-	}
-	fmt.Println("holding")
+	say("holding")
 	io.Copy(io.Discard, os.Stdin)
-	return s.Close()
+	return w.Close()
 }
 
-func TestPrivateFileInUseNamesItsHolder(t *testing.T) {
+func TestWarehouseInUseNamesItsHolder(t *testing.T) {
 	dir := t.TempDir()
 	p := spawn(t, "holder", dir)
 	p.says(t)
-	_, err := Open(t.Context(), options(dir))
-	want := fmt.Sprintf("PID %d", p.Process.Pid)
-	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "warehouse.duckdb") {
-		t.Errorf("error %v does not say %q", err, want)
-	}
+	l := open(t, dir)
+	_, err := l.Warehouse.Marks(t.Context())
+	wantError(t, err, fmt.Sprintf("PID %d", p.Process.Pid), warehouse.Name)
 	p.in.Close()
 	if err := p.Wait(); err != nil {
 		t.Fatalf("%v %s", err, p.errors)
 	}
-	open(t, dir).Close()
+	l.Marks(t)
 }

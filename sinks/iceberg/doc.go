@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 )
 
 // ErrRebuild is in the error of a table that only a rebuild can repair. Without it, the cause passes or is
@@ -73,21 +74,16 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Copy is the data of one writer in a lake, as copied by [Export].
-type Copy struct {
-	Watermark, OpsVersion int64
-
-	// Waiting has the names of tables that contain rows of a batch which is not yet in all tables. The
-	// next writer completes the batch.
-	Waiting map[string]bool
-
+// Rows are the rows of one writer in a lake, as copied by [Read].
+type Rows struct {
+	Has   sinks.Marks
 	files map[string]string // table name → path of the copy of its rows
 }
 
 // Paths returns the Parquet files with the copy of a table's rows: one, or nil if the table has no
 // rows.
-func (f *Copy) Paths(t *schema.Table) []string {
-	if path := f.files[t.Name]; path != "" {
+func (r *Rows) Paths(t *schema.Table) []string {
+	if path := r.files[t.Name]; path != "" {
 		return []string{path}
 	}
 	return nil

@@ -6,52 +6,20 @@ import (
 	"context"
 	"errors"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
-	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/warehouse"
 )
 
-var _ sinks.Adopter = (*Sink)(nil)
+// Copy cannot be used without the build tag iceberg. [Open] never returns one.
+type Copy struct{ sinks.Copy }
 
-// Sink cannot be used without the build tag iceberg. [Open] never returns one.
-type Sink struct{}
-
-var errUntagged = errors.New("this program cannot write or check Iceberg tables: build with -tags duckdb_arrow,iceberg")
+var errUntagged = errors.New("this program cannot write or check Iceberg tables: build with -tags iceberg")
 
 // Open returns an error that names the missing build tag.
-func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
+func Open(context.Context, *warehouse.Warehouse, Options) (*Copy, error) { return nil, errUntagged }
 
-// Export returns an error that names the missing build tag.
-func Export(context.Context, Options, string) (*Copy, error) { return nil, errUntagged }
+// Read returns an error that names the missing build tag.
+func Read(context.Context, Options, string) (*Rows, error) { return nil, errUntagged }
 
 // Probe returns an error that names the missing build tag.
 func Probe(context.Context, Options) error { return errUntagged }
-
-// Rebuild returns an error that names the missing build tag.
-func Rebuild(context.Context, Options, string, func(sinks.Sink, string) error) error {
-	return errUntagged
-}
-
-// Name implements [sinks.Sink].
-func (*Sink) Name() string { return "iceberg" }
-
-// Watermark implements [sinks.Sink].
-func (*Sink) Watermark(context.Context) (int64, error) { return 0, errUntagged }
-
-// Write implements [sinks.Sink].
-func (*Sink) Write(context.Context, sinks.Batch) error { return errUntagged }
-
-// OpsVersion implements [sinks.Sink].
-func (*Sink) OpsVersion(context.Context) (int64, error) { return 0, errUntagged }
-
-// Publish implements [sinks.Sink].
-func (*Sink) Publish(context.Context, *sinks.Ops) error { return errUntagged }
-
-// Adopt implements [sinks.Adopter].
-func (*Sink) Adopt(context.Context, *schema.Table, func(func(arrow.RecordBatch) error) error) error {
-	return errUntagged
-}
-
-// Close implements [sinks.Sink].
-func (*Sink) Close() error { return nil }

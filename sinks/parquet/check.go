@@ -2,56 +2,48 @@ package parquet
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 )
 
 // Folder is a snapshot of a folder of tables.
 type Folder struct {
-	Watermark, OpsVersion int64
+	sinks.Marks
 
-	Dir   string              // where the files of the snapshot are
-	Files map[string][]string // published files by the table's folder, relative to Dir
+	Problems []string // parts that differ from the manifest
 
-	// Waiting has the folders of tables with rows that are not published yet.
-	Waiting map[string]bool
-
-	Problems []string // files that differ from the manifest
-
-	// Foreign has the Parquet files of other programs in the folders of tables, relative to the sink's folder.
+	// Foreign has the Parquet files of other programs in the folders of tables, relative to the copy's folder.
 	// Readers that use a glob find their rows among those of the table.
 	Foreign []string
 
-	listed map[string]File // by name relative to Dir; empty for a manifest of the first version
+	manifest Manifest
+	paths    map[string]string // by the name in the manifest
 }
 
 // Paths returns the files of a table.
 func (f *Folder) Paths(t *schema.Table) (paths []string) {
-	for _, name := range f.Files[t.FileName()] {
-		paths = append(paths, filepath.Join(f.Dir, name))
-	}
-	return paths
+	return f.pathsOf(t, func(File) bool { return true })
 }
 
 // Within returns the files of a table that may contain rows of the answers (lo, hi].
 func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
-	for _, name := range f.Files[t.FileName()] {
-		if file, listed := f.listed[name]; !listed || file.Hi > lo && file.Lo < hi {
-			paths = append(paths, filepath.Join(f.Dir, name))
+	return f.pathsOf(t, func(file File) bool { return file.Answers > lo && file.Lo <= hi })
+}
+
+func (f *Folder) pathsOf(t *schema.Table, is func(File) bool) (paths []string) {
+	for _, file := range f.manifest.Tables[t.FileName()] {
+		if path, ok := f.paths[file.Name]; ok && is(file) {
+			paths = append(paths, path)
 		}
 	}
 	return paths
@@ -61,30 +53,26 @@ func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
 const looks = 20
 
 // Look reads the manifest of a folder and finds the files that it lists, even while another process
-// writes there. It does not change the folder. If keep is set and on the same disk, the files are
+// publishes there. It does not change the folder. If keep is set and on the same disk, the files are
 // hard-linked into that empty folder, where they do not change.
 func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folder, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := openFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	s := &Sink{options: Options{Dir: dir, Tables: tables}, root: root}
+	defer root.root.Close()
 	for range looks {
-		before, err := s.manifestText()
+		before, err := root.state()
 		if err != nil {
 			return nil, err
 		}
-		folder, err := s.look(before, keep)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a file that was removed meanwhile
+		f, err := root.look(before, keep, tables)
+		after, again := root.state()
+		if err := errors.Join(err, again); err != nil {
 			return nil, err
 		}
-		after, again := s.manifestText()
-		if again != nil {
-			return nil, again
-		}
-		if string(before) == string(after) {
-			return folder, err
+		if before == after {
+			return f, nil
 		}
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -93,182 +81,155 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 	return nil, fmt.Errorf("%s changes faster than it can be read: try again", dir)
 }
 
-func (s *Sink) manifestText() ([]byte, error) { return s.read(manifestName) }
+// state is the manifest of the last publication that was committed.
+type state struct {
+	text     string
+	renaming bool // its parts may still have their temporary names
+}
 
-// look finds the files that a manifest lists.
-func (s *Sink) look(text []byte, keep string) (*Folder, error) {
-	m, err := parseManifest(text)
+func (f *folder) state() (s state, err error) {
+	text, err := f.read(nextName)
+	if s.renaming = err == nil; errors.Is(err, fs.ErrNotExist) {
+		text, err = f.read(ManifestName)
+	}
+	s.text = string(text)
+	return s, err
+}
+
+// look finds the files of a state.
+func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, error) {
+	m, err := parseManifest([]byte(s.text))
 	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", s.options.Dir, manifestName, err)
+		return nil, fmt.Errorf("%s %w", filepath.Join(f.dir, ManifestName), err)
 	}
-	if m.Version > manifestVersion {
-		return nil, fmt.Errorf("%s/%s is of version %d, this program knows %d",
-			s.options.Dir, manifestName, m.Version, manifestVersion)
+	found := &Folder{Marks: m.Marks(), manifest: m, paths: map[string]string{}}
+	if keep != "" {
+		if err := os.RemoveAll(keep); err != nil { // of an earlier look
+			return nil, err
+		}
 	}
-	f := &Folder{Watermark: m.Watermark, OpsVersion: m.OpsVersion, Dir: s.options.Dir,
-		Files: map[string][]string{}, Waiting: map[string]bool{}}
-	if f.listed, err = s.listed(m); err != nil {
+	all := m.All()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		place, problem := f.place(s, all[name])
+		if problem != "" {
+			found.Problems = append(found.Problems, problem)
+		}
+		if place == "" {
+			continue
+		}
+		if found.paths[name], err = keepFile(filepath.Join(f.dir, place), keep, name); ignoreMissing(err) != nil {
+			return nil, err
+		}
+	}
+	entries, err := f.list(tables)
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.listed)) {
-		if problem := s.lacks(m, name, f.listed[name].Bytes); problem != "" {
-			f.Problems = append(f.Problems, problem)
+	for _, e := range entries {
+		if _, listed := all[e.name]; !listed && partName().MatchString(e.name) {
+			found.Problems = append(found.Problems, e.name+" is not of this copy: readers find its rows beside the others")
 		}
 	}
-	for _, t := range s.options.Tables {
-		names, err := s.list(t, func(name string) bool {
-			return isPart(name) || isPending(name) || name == currentName || name == openName
-		})
-		if err != nil {
-			return nil, err
-		}
-		f.Waiting[t.FileName()] = slices.ContainsFunc(names,
-			func(name string) bool { return isPending(path.Base(name)) })
-		f.Files[t.FileName()] = slices.DeleteFunc(names, func(name string) bool { return isPending(path.Base(name)) })
-		foreign, err := s.foreign(t, f.Files[t.FileName()])
-		if err != nil {
-			return nil, err
-		}
-		f.Foreign = append(f.Foreign, foreign...)
+	found.Foreign = foreign(entries)
+	return found, nil
+}
+
+// place returns where a file is, or "", and what is wrong with it, or "".
+func (f *folder) place(s state, file File) (place, problem string) {
+	place = file.Name + temporary
+	info, err := f.root.Lstat(place)
+	if !s.renaming || err != nil {
+		place = file.Name
+		info, err = f.root.Lstat(place)
 	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", file.Name + " is missing"
+	case err != nil:
+		return "", f.named(err).Error()
+	case !info.Mode().IsRegular():
+		return "", file.Name + " is not a regular file"
+	case info.Size() != file.Bytes:
+		return place, fmt.Sprintf("%s has %d bytes in place of %d", file.Name, info.Size(), file.Bytes)
+	}
+	return place, ""
+}
+
+// keepFile links a file into the folder keep, and returns its path there. It returns the file's own path if
+// it cannot be linked.
+func keepFile(path, keep, name string) (string, error) {
 	if keep == "" {
-		return f, nil
+		return path, nil
 	}
-	f.Dir = keep
-	err = f.link(s.options.Dir)
+	to := filepath.Join(keep, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	err := os.Link(path, to)
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) {
-		// The files cannot be linked there.
-		f.Dir, err = s.options.Dir, nil
+		return path, nil
 	}
-	return f, err
-}
-
-// Foreign returns the Parquet files of other programs in the folders of tables, relative to dir.
-func Foreign(dir string, tables []*schema.Table) (names []string, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	defer root.Close()
-	s := &Sink{options: Options{Dir: dir}, root: root}
-	for _, t := range tables {
-		own, err := s.list(t, isOurs)
-		if err != nil {
-			return nil, err
-		}
-		some, err := s.foreign(t, own)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, some...)
-	}
-	return names, nil
-}
-
-// foreign returns the Parquet files below a table's folder other than the table's own.
-func (s *Sink) foreign(t *schema.Table, own []string) (names []string, err error) {
-	known := map[string]bool{}
-	for _, name := range own {
-		known[name] = true
-	}
-	err = fs.WalkDir(s.root.FS(), t.FileName(), func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".parquet") && !known[name] {
-			names = append(names, name)
-		}
-		return ignoreMissing(err)
-	})
-	return names, s.named(err)
-}
-
-// listed returns the files that a manifest lists, by name relative to the sink's folder.
-func (s *Sink) listed(m manifest) (map[string]File, error) {
-	all := map[string]File{}
-	for table, l := range m.Tables {
-		closed, err := s.readClosed(table, l)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range slices.Concat(l.Files, closed) {
-			all[path.Join(table, f.Name)] = f
-		}
-	}
-	return all, nil
-}
-
-// lacks returns what is wrong with a file of the given size; "" if nothing is. The last step of the
-// manifest may not be applied to the files yet.
-func (s *Sink) lacks(m manifest, name string, size int64) string {
-	for _, place := range []string{name, temporary(name, m.Step), path.Join(compactedFolder, name)} {
-		info, err := s.root.Lstat(place)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return err.Error()
-		case !info.Mode().IsRegular():
-			return name + " is not a regular file"
-		case info.Size() == size:
-			return ""
-		case place == name && !slices.Contains(m.Moves, name):
-			return fmt.Sprintf("%s has %d bytes in place of %d", name, info.Size(), size)
-		}
-	}
-	return name + " is missing"
+	return to, err
 }
 
 // Verify reads the files and returns those whose content has changed since they were written.
 func (f *Folder) Verify(ctx context.Context) (problems []string, err error) {
-	for _, names := range f.Files {
-		for _, name := range names {
-			want, ok := f.listed[name]
-			if !ok {
-				if len(f.listed) > 0 {
-					problems = append(problems, name+" is not of this folder: readers find its rows beside the others")
-				}
-				continue
-			}
-			if err := context.Cause(ctx); err != nil {
-				return nil, err
-			}
-			sum, err := checksum(filepath.Join(f.Dir, name))
-			if err != nil {
-				problems = append(problems, err.Error())
-			} else if sum != want.SHA256 {
-				problems = append(problems, name+" is damaged: it does not have the checksum that it was written with")
-			}
+	all := f.manifest.All()
+	for _, name := range slices.Sorted(maps.Keys(f.paths)) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		file, err := os.Open(f.paths[name])
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		sum, _, err := checksum(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			problems = append(problems, err.Error())
+		} else if sum != all[name].SHA256 {
+			problems = append(problems, name+" is damaged (it does not have the checksum of the manifest): remove it, and it is written again")
 		}
 	}
-	slices.Sort(problems)
 	return problems, nil
 }
 
-func checksum(path string) (string, error) {
-	f, err := os.Open(path)
+// Foreign returns the Parquet files of other programs in the folders of tables, relative to dir.
+func Foreign(dir string, tables []*schema.Table) ([]string, error) {
+	f, err := openFolder(dir)
 	if err != nil {
-		return "", err
+		return nil, ignoreMissing(err)
 	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	defer f.root.Close()
+	all, err := f.list(tables)
+	return foreign(all), err
 }
 
-// link creates hard links to the files, which remain when the originals are removed.
-func (f *Folder) link(from string) error {
-	if err := os.RemoveAll(f.Dir); err != nil { // of an earlier look
-		return err
+// ReadPublished reads the manifest of a folder. The error is [fs.ErrNotExist] if it has none.
+func ReadPublished(dir string) (Manifest, error) {
+	f, err := openFolder(dir)
+	if err != nil {
+		return Manifest{}, err
 	}
-	for _, names := range f.Files {
-		for _, name := range names {
-			to := filepath.Join(f.Dir, name)
-			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-				return err
-			}
-			if err := os.Link(filepath.Join(from, name), to); err != nil {
-				return err
-			}
+	defer f.root.Close()
+	m, err := f.readManifest(ManifestName)
+	if err == nil && m.Version == 0 {
+		err = &fs.PathError{Op: "read", Path: filepath.Join(dir, ManifestName), Err: fs.ErrNotExist}
+	}
+	return m, err
+}
+
+// IsFolder reports whether a folder has a copy.
+func IsFolder(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, ManifestName))
+	return err == nil
+}
+
+// Reset makes the next publication write all files again. Until then readers find the old ones.
+func Reset(dir string) error {
+	for _, name := range []string{nextName, ManifestName} {
+		if err := ignoreMissing(os.Remove(filepath.Join(dir, name))); err != nil {
+			return err
 		}
 	}
 	return nil

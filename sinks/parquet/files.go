@@ -5,169 +5,189 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
+	"strings"
 
-	"golang.org/x/sys/unix"
+	"outlierd/schema"
 )
 
-// open opens a file for reading. It refuses everything but regular files: opening a pipe may block
-// forever.
-func (s *Sink) open(name string) (*os.File, error) {
-	info, err := s.root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file: %s", filepath.Join(s.options.Dir, name), rebuild)
-	}
-	if err != nil {
-		return nil, s.named(err)
-	}
-	f, err := s.root.Open(name)
-	return f, s.named(err)
+// folder is the folder of a copy. Names are paths below it, with slashes. Symbolic links that lead out of
+// it are errors.
+type folder struct {
+	dir  string
+	root *os.Root
 }
 
-// named replaces the name in an error of [os.Root], which is relative to the folder of the sink, by the path.
-func (s *Sink) named(err error) error {
-	switch e := err.(type) {
-	case *fs.PathError:
-		return &fs.PathError{Op: e.Op, Path: filepath.Join(s.options.Dir, e.Path), Err: e.Err}
-	case *os.LinkError:
-		return &os.LinkError{Op: e.Op, Old: filepath.Join(s.options.Dir, e.Old),
-			New: filepath.Join(s.options.Dir, e.New), Err: e.Err}
+func openFolder(dir string) (*folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{dir, root}, nil
+}
+
+// inPlace returns an error if the folder is no longer at its path. A moved folder stays open, so all
+// writes would go where no reader looks.
+func (f *folder) inPlace() error {
+	opened, err := f.root.Stat(".")
+	if err != nil {
+		return err
+	}
+	found, err := os.Stat(f.dir)
+	if err == nil && !os.SameFile(opened, found) {
+		err = fmt.Errorf("%s was replaced while it was in use", f.dir)
 	}
 	return err
 }
 
-// read returns the content of a file.
-func (s *Sink) read(name string) ([]byte, error) {
-	f, err := s.open(name)
-	if err != nil {
-		return nil, err
+// named replaces the name in an error of [os.Root], which is relative to the folder, by the path.
+func (f *folder) named(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return &fs.PathError{Op: e.Op, Path: filepath.Join(f.dir, e.Path), Err: e.Err}
+	case *os.LinkError:
+		return &os.LinkError{Op: e.Op, Old: filepath.Join(f.dir, e.Old), New: filepath.Join(f.dir, e.New), Err: e.Err}
 	}
-	text, err := io.ReadAll(f)
-	return text, errors.Join(err, f.Close())
+	return err
+}
+
+// read returns the content of a file. It refuses everything but regular files: opening a pipe may block
+// forever.
+func (f *folder) read(name string) ([]byte, error) {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return nil, f.named(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: remove it", filepath.Join(f.dir, name))
+	}
+	text, err := f.root.ReadFile(name)
+	return text, f.named(err)
+}
+
+// entry is a file in the folder of a table, or something else that has the name of a part.
+type entry struct {
+	name            string
+	regular, folder bool
+	bytes           int64
+}
+
+// list returns what is in the folders of tables.
+func (f *folder) list(tables []*schema.Table) (all []entry, err error) {
+	for _, t := range tables {
+		err := fs.WalkDir(f.root.FS(), t.FileName(), func(name string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() && !partName().MatchString(name) {
+				return nil
+			}
+			var info fs.FileInfo
+			if err == nil {
+				info, err = e.Info()
+			}
+			if err != nil {
+				return ignoreMissing(err)
+			}
+			all = append(all, entry{name, e.Type().IsRegular(), e.IsDir(), info.Size()})
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, f.named(err)
+		}
+	}
+	return all, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// foreign returns the files among entries which a reader's glob finds and which no copy writes.
+func foreign(all []entry) (names []string) {
+	for _, e := range all {
+		if strings.HasSuffix(e.name, ".parquet") && !partName().MatchString(e.name) {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+// checksum returns the SHA-256 of the rest of a file, in hex, and its number of bytes.
+func checksum(f *os.File) (sum string, bytes int64, err error) {
+	hash := sha256.New()
+	bytes, err = io.Copy(hash, f)
+	return hex.EncodeToString(hash.Sum(nil)), bytes, err
 }
 
 // All functions that change the disk, each with its own call of step, so that tests can make it fail.
 
-// create writes a file, and returns its size and checksum.
-func (s *Sink) create(name string, content func(io.Writer) error) (size int64, sum string, err error) {
-	if err := s.step("write " + name); err != nil {
-		return 0, "", err
+// create replaces a file by a new one, for writing and reading.
+func (c *Copy) create(name string) (*os.File, error) {
+	if err := c.step("write " + name); err != nil {
+		return nil, err
 	}
-	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return 0, "", s.named(err)
+	if err := ignoreMissing(c.root.Remove(name)); err != nil {
+		return nil, c.named(err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	written := &summed{to: f, hash: sha256.New()}
-	s.buffer.Reset(written)
-	defer s.buffer.Reset(nil)
-	if err := content(s.buffer); err != nil {
-		return 0, "", fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := s.buffer.Flush(); err != nil {
-		return 0, "", err
-	}
-	return written.size, hex.EncodeToString(written.hash.Sum(nil)), s.syncFile(name, f)
+	f, err := c.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	return f, c.named(err)
 }
 
-// summed is a writer that computes the size and the checksum of what it writes.
-type summed struct {
-	to   io.Writer
-	hash hash.Hash
-	size int64
-}
-
-func (s *summed) Write(some []byte) (int, error) {
-	n, err := s.to.Write(some)
-	s.hash.Write(some[:n])
-	s.size += int64(n)
-	return n, err
-}
-
-// exchange exchanges the names of a folder and of the one that replaces it, atomically.
-func (s *Sink) exchange(made, folder string) error {
-	if err := s.step("exchange " + folder); err != nil {
+func (c *Copy) rename(from, to string) error {
+	if _, err := c.root.Lstat(from); err != nil {
+		return c.named(err)
+	}
+	if err := c.step("rename " + from); err != nil {
 		return err
 	}
-	here, err := s.root.Open(".")
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	fd := int(here.Fd())
-	if err := unix.Renameat2(fd, made, fd, folder, unix.RENAME_EXCHANGE); err != nil {
-		return &os.LinkError{Op: "exchange", Old: filepath.Join(s.options.Dir, made),
-			New: filepath.Join(s.options.Dir, folder), Err: err}
-	}
-	return nil
+	return c.named(c.root.Rename(from, to))
 }
 
-func (s *Sink) rename(from, to string) error {
-	if err := s.step("rename " + from); err != nil {
+func (c *Copy) remove(name string) error {
+	if err := c.step("remove " + name); err != nil {
 		return err
 	}
-	return s.named(s.root.Rename(from, to))
+	return ignoreMissing(c.named(c.root.Remove(name)))
 }
 
-func (s *Sink) remove(name string) error {
-	if err := s.step("remove " + name); err != nil {
-		return err
-	}
-	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return s.named(err)
-	}
-	return nil
-}
-
-// folder creates a folder and those above it, durably.
-func (s *Sink) folder(name string) error {
-	if _, err := s.root.Stat(name); err == nil {
+// makeFolder creates a folder and those above it, durably.
+func (c *Copy) makeFolder(name string) error {
+	if _, err := c.root.Stat(name); err == nil {
 		return nil
 	}
-	if err := s.step("create " + name); err != nil {
+	if err := c.step("create " + name); err != nil {
 		return err
 	}
-	if err := s.root.MkdirAll(name, 0o755); err != nil {
-		return s.named(err)
+	if err := c.root.MkdirAll(name, 0o755); err != nil {
+		return c.named(err)
 	}
 	for above := path.Dir(name); ; above = path.Dir(above) {
-		if err := s.syncFolder(above); err != nil {
+		if err := c.syncFolder(above); err != nil || above == "." {
 			return err
-		}
-		if above == "." {
-			return nil
 		}
 	}
 }
 
-func (s *Sink) syncFolders(names map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if err := s.syncFolder(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Sink) syncFolder(name string) error {
-	folder, err := s.root.Open(name)
+func (c *Copy) syncFolder(name string) error {
+	f, err := c.root.Open(name)
 	if err != nil {
-		return s.named(err)
+		return c.named(err)
 	}
-	return errors.Join(s.syncFile(name, folder), folder.Close())
+	return errors.Join(c.sync(name, f), f.Close())
 }
 
-// syncFile makes the content of a file, or the names in a folder, durable.
-func (s *Sink) syncFile(name string, f *os.File) error {
-	if err := s.step("sync " + name); err != nil {
+// sync makes the content of a file, or the names in a folder, durable.
+func (c *Copy) sync(name string, f *os.File) error {
+	if err := c.step("sync " + name); err != nil {
 		return err
 	}
-	return s.sync(f)
+	return f.Sync()
 }

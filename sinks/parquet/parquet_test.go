@@ -1,84 +1,208 @@
 package parquet
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/google/go-cmp/cmp"
-
 	"outlierd/schema"
-	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 	"outlierd/testenv"
 )
-
-var suite = sinktest.Sink{
-	Open: func(t testing.TB, dir string) sinks.Sink { return openSink(t, dir) },
-	Read: readTable,
-}
 
 func TestMain(m *testing.M) {
 	testenv.Prepare()
 	m.Run()
 }
 
-func options(dir string) Options {
-	return Options{Dir: dir, Tables: sinktest.Tables(), Ops: sinktest.Ops()}
-}
-
-func openSink(t testing.TB, dir string) *Sink {
-	t.Helper()
-	s, err := Open(options(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// readTable reads what a glob for <table>/**/*.parquet finds.
-func readTable(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
-	t.Helper()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	s := &Sink{root: root}
-	names, err := s.list(table, func(name string) bool { return len(name) > 8 && name[len(name)-8:] == ".parquet" })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []arrow.RecordBatch
-	for _, name := range names {
-		err := s.decode(t.Context(), table, name, nil, func(rec arrow.RecordBatch) error {
-			rec.Retain()
-			rows = append(rows, rec)
-			return nil
-		})
+func TestCopyFulfilsTheContract(t *testing.T) {
+	sinktest.Run(t, func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
+		o := Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
+		c, err := Open(w, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	return rows
+		c.limit = small
+		return sinktest.Copy{Copy: c, Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
+			if paths := filesIn(t, o.Dir, table); len(paths) > 0 {
+				return sinktest.Query(t, table, readAll(paths))
+			}
+			return nil
+		}}
+	})
 }
 
-// TestBoundsAreOfColumnsThatCanExcludeRows: keys, numbers, times, and texts that repeat.
-func TestBoundsAreOfColumnsThatCanExcludeRows(t *testing.T) {
-	want := map[string]bool{
-		"video_id": true, "channel_id": true, "_run_id": true, "view_count": true, "observed_at": true, "is_positive_outlier": true,
-		"title": false, "extra": false,
+// world is a warehouse and its folder.
+type world struct {
+	testing.TB
+	warehouse *warehouse.Warehouse
+	dir       string
+	copy      *Copy
+	tables    []*schema.Table
+}
+
+// small is a limit by which a few answers make several parts.
+var small = limit{rows: 4, bytes: 1 << 20}
+
+func newWorld(t testing.TB, tables, ops []*schema.Table) *world {
+	dir := t.TempDir()
+	w := &world{TB: t, dir: filepath.Join(dir, "parquet"), tables: slices.Concat(tables, ops)}
+	w.warehouse = warehouse.New(warehouse.Options{
+		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "temp"), Tables: tables, Ops: ops,
+	})
+	w.open(tables, ops, func(string) error { return nil })
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) open(tables, ops []*schema.Table, step func(string) error) {
+	w.Helper()
+	c, err := open(w.warehouse, Options{Dir: w.dir, Tables: tables, Ops: ops}, step)
+	if err != nil {
+		w.Fatal(err)
 	}
-	properties := encoding(schema.Outliers, rowGroup)
-	got := map[string]bool{}
-	for _, f := range schema.Outliers.Stored().Fields() {
-		if _, asked := want[f.Name]; asked {
-			got[f.Name] = properties.StatisticsEnabledFor(f.Name)
+	c.limit = small
+	w.copy = c
+	w.Cleanup(func() { c.Close() })
+}
+
+// reopen opens the folder again, as the next process does.
+func (w *world) reopen(step func(string) error) {
+	w.Helper()
+	o := w.copy.options
+	if err := w.copy.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.open(o.Tables, o.Ops, step)
+}
+
+func (w *world) close() {
+	if err := w.warehouse.Close(); err != nil {
+		w.Error(err)
+	}
+}
+
+// write writes the answers up to hi, and runs as many as there are answers.
+func (w *world) write(j sinktest.Journal, hi int64) {
+	w.Helper()
+	marks, err := w.warehouse.Marks(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	if marks.Answers < hi {
+		b := j.Batch(marks.Answers, hi)
+		defer sinktest.Release(b)
+		if err := w.warehouse.Write(w.Context(), b); err != nil {
+			w.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if len(w.copy.options.Ops) > 0 && marks.Ops < hi {
+		if err := w.warehouse.WriteOps(w.Context(), sinktest.Runs(marks.Ops, hi)); err != nil {
+			w.Fatal(err)
+		}
 	}
 }
 
-func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }
+func (w *world) publish() {
+	w.Helper()
+	if err := w.copy.Publish(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// check compares what readers find by a glob with the warehouse, and the files with the manifest.
+func (w *world) check() {
+	w.Helper()
+	marks, err := w.warehouse.Marks(w.Context())
+	if shows, again := w.copy.Shows(w.Context()); err != nil || again != nil || shows != marks {
+		w.Errorf("the copy shows %v, %v, and the warehouse has %v, %v", shows, again, marks, err)
+	}
+	w.exec(func(db *database.DB) error {
+		for _, t := range w.tables {
+			files := "(SELECT * FROM " + database.TableName(t) + " LIMIT 0)"
+			if paths := filesIn(w, w.dir, t); len(paths) > 0 {
+				files = readAll(paths)
+			}
+			sums := func(from string) string {
+				return "SELECT count(*), sum(hash(r)) FROM (SELECT " + columnsOf(t) + " FROM " + from + ") AS r"
+			}
+			rows, err := db.Query(w.Context(), sums(database.TableName(t))+" UNION ALL "+sums(files))
+			if err != nil {
+				return err
+			}
+			if fmt.Sprint(rows[0]) != fmt.Sprint(rows[1]) {
+				w.Errorf("table %s: rows and their sum are %v in the warehouse and %v in the files", t.Name, rows[0], rows[1])
+			}
+		}
+		return nil
+	})
+	f, err := Look(w.Context(), w.dir, "", w.tables)
+	if err != nil {
+		w.Fatal(err)
+	}
+	damaged, err := f.Verify(w.Context())
+	if problems := append(damaged, f.Problems...); err != nil || len(problems) > 0 {
+		w.Errorf("problems %q, error %v", problems, err)
+	}
+	for _, name := range namesIn(w, w.dir) {
+		if strings.HasSuffix(name, temporary) || strings.HasPrefix(name, nextName) {
+			w.Errorf("left behind: %s", name)
+		}
+	}
+}
+
+func (w *world) exec(do func(db *database.DB) error) {
+	w.Helper()
+	if err := w.warehouse.Read(w.Context(), do); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) files(t *schema.Table) []string { return filesIn(w, w.dir, t) }
+
+// filesIn returns what a reader's glob finds.
+func filesIn(t testing.TB, dir string, table *schema.Table) (paths []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.parquet", "date=*/*.parquet"} {
+		found, err := filepath.Glob(filepath.Join(dir, table.FileName(), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+func namesIn(t testing.TB, dir string) (names []string) {
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// columnsOf returns the columns of a table; JSON as the text that it is in files.
+func columnsOf(t *schema.Table) string {
+	query, _ := copyFrom(t, "true")
+	columns, _, _ := strings.Cut(strings.TrimPrefix(query, "SELECT "), " FROM ")
+	return columns
+}
+
+func readAll(paths []string) string {
+	var all []string
+	for _, path := range paths {
+		all = append(all, database.Text(path))
+	}
+	return "read_parquet([" + strings.Join(all, ", ") + "], hive_partitioning = false)"
+}

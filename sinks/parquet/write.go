@@ -3,309 +3,194 @@ package parquet
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 )
 
-// Write implements [sinks.Sink]. When it returns, rows of tables that only grow are in their final files;
-// those of Current and Children tables are in pending files.
-func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
-	if err := s.fresh(); err != nil {
-		return err
-	}
-	if b.Lo != s.state.Watermark {
-		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s",
-			b.Lo, b.Hi, s.state.Watermark, s.options.Dir)
-	}
-	return s.change(func() error {
-		step, times := s.begin(), observations(b)
-		for _, part := range b.Parts {
-			if err := s.writePart(ctx, step, b, part, times); err != nil {
-				return fmt.Errorf("table %s: %w", part.Table.Name, err)
-			}
-		}
-		step.next.Watermark = b.Hi
-		return step.commit()
-	})
+// writer writes the parts of a table that are not as the warehouse has them.
+type writer struct {
+	*Copy
+	db     *database.DB
+	table  *schema.Table
+	marks  sinks.Marks
+	listed map[string]File    // by name
+	los    map[string][]int64 // by folder: what the listed parts begin with, ascending
+	shown  int64              // rows of higher versions are not published yet
+	afresh bool               // write all parts again
+
+	staged []string // parts that were written under temporary names
 }
 
-func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part,
-	times map[int64]arrow.Timestamp) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) *writer {
+	w := &writer{Copy: c, db: db, table: t, marks: marks, listed: map[string]File{}, los: map[string][]int64{}}
+	w.shown = old.Answers
+	if slices.Contains(c.options.Ops, t) {
+		w.shown = old.Ops
+		w.afresh = old.Ops > marks.Ops // the state is older than the one that the copy was made from
 	}
-	t := part.Table
-	rows, gone, err := sinks.Fold(ctx, part)
+	w.afresh = w.afresh || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != formOf(t)
+	for _, f := range old.Tables[t.FileName()] {
+		folder := path.Dir(f.Name)
+		w.listed[f.Name], w.los[folder] = f, append(w.los[folder], f.Lo)
+	}
+	for _, los := range w.los {
+		slices.Sort(los)
+	}
+	return w
+}
+
+// write stages the parts that have changed, and returns all files of the table.
+func (w *writer) write(ctx context.Context) (files []File, err error) {
+	changed, err := w.changed(ctx)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("find what has changed: %w", err)
 	}
-	defer rows.Release()
-	if gone != nil {
-		defer gone.Release()
+	folders := maps.Clone(changed)
+	for folder := range w.los {
+		folders[folder] = changed[folder]
 	}
-	switch t.Kind {
-	case schema.Current, schema.Children:
-		return s.writePending(ctx, step, b, t, rows, gone)
-	case schema.Changes:
-		if rows, err = s.changed(ctx, t, rows); err != nil {
-			return err
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		numbers, los := folders[folder], w.los[folder]
+		if len(los) == 0 || w.afresh || len(numbers) > 0 && slices.Max(numbers) >= los[len(los)-1] {
+			if los, err = w.extend(ctx, folder, los); err != nil {
+				return nil, fmt.Errorf("divide %s into parts: %w", folder, err)
+			}
 		}
-		defer rows.Release()
-	case schema.Once:
-		if err := s.replace(ctx, step, t, rows); err != nil {
-			return err
+		hit := map[int]bool{}
+		for _, n := range numbers {
+			hit[partAt(los, n)] = true
+		}
+		for i, p := range partsOf(w.table, folder, los) {
+			f, ok := w.listed[nameOf(folder, p.lo)]
+			if w.afresh || !ok || hit[i] || f.Bytes == lost {
+				if f, err = w.stage(ctx, p); err != nil {
+					return nil, fmt.Errorf("write %s: %w", nameOf(folder, p.lo), err)
+				}
+			}
+			files = append(files, f)
 		}
 	}
-	return writeDates(ctx, step, b, t, split(rows, times), rows)
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
 }
 
-// writePending writes a pending file: the rows of a table that is merged when it is published, after a
-// tombstone for each deleted identity that may have rows.
-func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *schema.Table,
-	rows, gone arrow.RecordBatch) error {
-	all := []arrow.RecordBatch{rows}
-	if gone != nil {
-		memory, err := s.identities(ctx, t)
-		if err != nil {
-			return err
+// changed returns the placing numbers of rows that were written or deleted since the copy was published,
+// by folder. If all are to be written, it has one number of each folder.
+func (w *writer) changed(ctx context.Context) (map[string][]int64, error) {
+	query := fmt.Sprintf("SELECT DISTINCT %s, 0::BIGINT FROM %s", dayOf(w.table), database.TableName(w.table))
+	if !w.afresh {
+		query = fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s WHERE %s > %d", dayOf(w.table), database.Name(w.table.Placing()),
+			database.TableName(w.table), database.Name(w.table.Version()), w.shown)
+		if !isDated(w.table) {
+			query += fmt.Sprintf(" UNION SELECT '', \"placing\" FROM warehouse.outlierd.deleted WHERE table_name = %s AND version > %d",
+				database.Text(w.table.Name), w.shown)
 		}
-		known, err := sinks.Pick(ctx, gone, memory.Known(gone))
-		if err != nil {
-			return err
-		}
-		defer known.Release()
-		tombstones := tombstones(t, known)
-		defer tombstones.Release()
-		all = []arrow.RecordBatch{tombstones, rows}
 	}
-	if memory := s.parents[t]; memory != nil {
-		memory.Add(rows)
+	rows, err := w.db.Query(ctx, query)
+	changed := map[string][]int64{}
+	for _, r := range rows {
+		folder := path.Join(w.table.FileName(), r[0].(string))
+		changed[folder] = append(changed[folder], r[1].(int64))
 	}
-	all = slices.DeleteFunc(all, func(some arrow.RecordBatch) bool { return some.NumRows() == 0 })
-	if len(all) == 0 {
-		return nil
-	}
-	return step.write(t, File{Name: pendingOf(b.Lo, b.Hi), Lo: b.Lo, Hi: b.Hi},
-		func(w io.Writer) (int64, error) { return encodePending(w, all) })
+	return changed, err
 }
 
-// identities returns the identities that have rows in a table that is merged when it is published: in its
-// current file or in a pending one.
-func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
-	if s.parents[t] != nil {
-		return s.parents[t], nil
+// extend adds the parts of a folder for new rows that do not fit into its last part.
+func (w *writer) extend(ctx context.Context, folder string, los []int64) ([]int64, error) {
+	last, published := part{w.table, folder, 0, math.MaxInt64, true}, int64(math.MinInt64)
+	if len(los) > 0 {
+		parts := partsOf(w.table, folder, los)
+		last = parts[len(parts)-1]
+		published = w.published(ctx, last)
 	}
-	memory := sinks.NewParents(t)
-	learn := func(rows arrow.RecordBatch) error { memory.Add(rows); return nil }
-	published, err := s.verify(t, currentName)
-	if err == nil && published {
-		err = s.decode(ctx, t, current(t), t.Identity(), learn)
+	weights, err := weigh(ctx, w.db, last)
+	if err != nil {
+		return nil, err
+	}
+	more := w.limit.cut(weights, published)
+	if len(los) > 0 && len(more) > 0 {
+		more = more[1:]
+	}
+	return slices.Concat(los, more), nil
+}
+
+// unknown is the highest placing number of a part that no manifest lists.
+const unknown = math.MinInt64
+
+// published returns the highest placing number that a reader may have found in a part.
+func (w *writer) published(ctx context.Context, p part) int64 {
+	f := w.listed[nameOf(p.folder, p.lo)]
+	if f.Hi != unknown {
+		return f.Hi
+	}
+	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT max(%s) FROM read_parquet(%s, hive_partitioning = false)",
+		database.Name(w.table.Placing()), database.Text(filepath.Join(w.dir, f.Name))))
+	if err == nil {
+		if hi, ok := rows[0][0].(int64); ok {
+			return hi
+		}
+	}
+	return f.Lo // it is empty, or no reader can open it either
+}
+
+// adopt returns the parts in the folder of a lost manifest that a table may have.
+func adopt(t *schema.Table, sizes map[string]int64) (files []File) {
+	for name := range sizes {
+		folder := t.FileName()
+		if isDated(t) {
+			folder = path.Join(folder, path.Base(path.Dir(name)))
+			if _, err := time.Parse("date="+time.DateOnly, path.Base(folder)); err != nil {
+				continue
+			}
+		}
+		if path.Dir(name) == folder {
+			files = append(files, File{Name: name, Bytes: lost, Lo: loOf(name), Hi: unknown})
+		}
+	}
+	return files
+}
+
+// stage writes a part under its temporary name.
+func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
+	f = File{Name: nameOf(p.folder, p.lo), Lo: p.lo}
+	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT count(*), coalesce(max(%s), %d), coalesce(max(%s), 0), "+
+		"coalesce(sum(%s), 0)::BIGINT FROM %s WHERE %s", database.Name(w.table.Placing()), p.lo,
+		database.Name(w.table.Version()), bytesOf(w.table), database.TableName(w.table), p.where()))
+	if err != nil {
+		return f, err
+	}
+	f.Rows, f.Hi, f.Answers = rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)
+	if err := w.makeFolder(p.folder); err != nil {
+		return f, err
+	}
+	out, err := w.create(f.Name + temporary)
+	if err != nil {
+		return f, err
+	}
+	defer out.Close()
+	// DuckDB would follow a symbolic link in a path.
+	query, settings := copyFrom(w.table, p.where())
+	copied, err := w.db.Exec(ctx, fmt.Sprintf("COPY (%s) TO '/proc/self/fd/%d' (%s, ROW_GROUP_SIZE %d, KV_METADATA {%s: %s, %s: '%d'})",
+		query, out.Fd(), settings, groupRows(f.Rows, rows[0][3].(int64)), database.Text("outlierd.warehouse"),
+		database.Text(w.marks.Warehouse), database.Text("outlierd.lo"), p.lo))
+	if err == nil && copied != f.Rows {
+		err = fmt.Errorf("DuckDB wrote %d rows of %d", copied, f.Rows)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the identities: %w", err)
+		return f, err
 	}
-	for _, name := range s.pending(t) {
-		if err := s.decodePending(t, name, learn); err != nil {
-			return nil, fmt.Errorf("read the identities that are pending: %w", err)
-		}
+	if f.SHA256, f.Bytes, err = checksum(out); err != nil {
+		return f, err
 	}
-	s.parents[t] = memory
-	return memory, nil
-}
-
-// writeDates writes one part for every date of observation.
-func writeDates(
-	ctx context.Context, step *step, b sinks.Batch, t *schema.Table, dates map[string][]int, rows arrow.RecordBatch,
-) error {
-	for _, date := range slices.Sorted(maps.Keys(dates)) {
-		some, err := sinks.Pick(ctx, rows, dates[date])
-		if err != nil {
-			return err
-		}
-		defer some.Release()
-		f := File{Name: path.Join(date, partOf(b.Lo, b.Hi)), Lo: b.Lo, Hi: b.Hi}
-		err = step.write(t, f, func(w io.Writer) (int64, error) {
-			return step.sink.encode(w, t, f, rowGroup,
-				func(put func(arrow.RecordBatch) error) error { return put(some) })
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// split returns the rows of each date. A row without a time has the date of its answer.
-func split(rows arrow.RecordBatch, times map[int64]arrow.Timestamp) map[string][]int {
-	dates := map[string][]int{}
-	observed, answers := observedAt(rows), answers(rows)
-	var answered arrow.Timestamp // time of the row's answer
-	day, date, some := int64(-1), "", []int(nil)
-	for i := range int(rows.NumRows()) {
-		if i == 0 || answers.Value(i) != answers.Value(i-1) {
-			answered = times[answers.Value(i)]
-		}
-		at := answered
-		if observed != nil && observed.IsValid(i) {
-			at = observed.Value(i)
-		}
-		if d := int64(at) / (24 * time.Hour).Microseconds(); d != day {
-			if some != nil {
-				dates[date] = some
-			}
-			day, date = d, dateOf(time.UnixMicro(int64(at)))
-			some = dates[date]
-		}
-		some = append(some, i)
-	}
-	if some != nil {
-		dates[date] = some
-	}
-	return dates
-}
-
-// observations returns when the answers of a batch were observed, as far as one of their rows has a time.
-// An answer without one counts as of 1970, so that the place of its rows depends on the answer alone and
-// not on the others of its batch.
-func observations(b sinks.Batch) map[int64]arrow.Timestamp {
-	times := map[int64]arrow.Timestamp{}
-	for _, part := range b.Parts {
-		observed := observedAt(part.Rows)
-		if observed == nil {
-			continue
-		}
-		answers, last := answers(part.Rows), int64(-1)
-		for i := range observed.Len() {
-			if answer := answers.Value(i); answer != last && observed.IsValid(i) {
-				times[answer], last = observed.Value(i), answer
-			}
-		}
-	}
-	return times
-}
-
-// observedAt returns the column observed_at; nil for tables without it.
-func observedAt(rows arrow.RecordBatch) *array.Timestamp {
-	at := rows.Schema().FieldIndices(sinks.ObservedAt)
-	if len(at) == 0 {
-		return nil
-	}
-	return rows.Column(at[0]).(*array.Timestamp)
-}
-
-// changed returns the rows that differ from the last row of their key.
-func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	memory := s.changes[t]
-	if memory == nil {
-		memory = sinks.NewChanges(t)
-		err := s.eachPart(ctx, t, nil, func(_ string, old arrow.RecordBatch) error { memory.Add(old); return nil })
-		if err != nil {
-			return nil, fmt.Errorf("read the rows kept last: %w", err)
-		}
-		s.changes[t] = memory
-	}
-	return sinks.Pick(ctx, rows, memory.Add(rows))
-}
-
-// replace deletes older rows of parents that were fetched again. It reads all parts of the table, but
-// parents are fetched again only on request.
-func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
-	memory := s.parents[t]
-	if memory == nil {
-		memory = sinks.NewParents(t)
-		err := s.eachPart(ctx, t, t.Key[:1], func(_ string, old arrow.RecordBatch) error { memory.Add(old); return nil })
-		if err != nil {
-			return fmt.Errorf("read the parents: %w", err)
-		}
-		s.parents[t] = memory
-	}
-	again := memory.Add(rows)
-	if len(again) == 0 {
-		return nil
-	}
-	gone := map[string]bool{}
-	parents := sinks.KeysOf(rows, t.Key[:1])
-	for _, i := range again {
-		gone[string(parents.At(i))] = true
-	}
-	return s.takeOut(ctx, step, t, gone)
-}
-
-// takeOut rewrites the parts that contain rows of the given parents, without these rows.
-func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone map[string]bool) error {
-	hit, left := map[string]bool{}, map[string]bool{}
-	err := s.eachPart(ctx, t, t.Key[:1], func(name string, rows arrow.RecordBatch) error {
-		stay := staying(rows, t, gone)
-		left[name] = left[name] || len(stay) > 0
-		hit[name] = hit[name] || int64(len(stay)) < rows.NumRows()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(hit)) {
-		switch {
-		case !hit[name]:
-		case !left[name]:
-			if err := step.remove(name); err != nil {
-				return err
-			}
-		default:
-			lo, hi := rangeOf(name)
-			f := File{Name: strings.TrimPrefix(name, t.FileName()+"/"), Lo: lo, Hi: hi}
-			if _, err := s.verify(t, f.Name); err != nil {
-				return err
-			}
-			err := step.write(t, f, func(w io.Writer) (int64, error) {
-				return s.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error {
-					return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {
-						return putSome(ctx, rows, staying(rows, t, gone), put)
-					})
-				})
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// staying returns the indices of the rows whose identity is not in gone.
-func staying(rows arrow.RecordBatch, t *schema.Table, gone map[string]bool) []int {
-	var stay []int
-	keys := sinks.KeysOf(rows, t.Identity())
-	for i := range int(rows.NumRows()) {
-		if !gone[string(keys.At(i))] {
-			stay = append(stay, i)
-		}
-	}
-	return stay
-}
-
-// eachPart reads all parts of a table in the order of the journal.
-func (s *Sink) eachPart(
-	ctx context.Context, t *schema.Table, columns []string, each func(name string, rows arrow.RecordBatch) error,
-) error {
-	parts, err := s.list(t, isPart)
-	if err != nil {
-		return err
-	}
-	for _, name := range parts {
-		err := s.decode(ctx, t, name, columns, func(rows arrow.RecordBatch) error { return each(name, rows) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	w.staged = append(w.staged, f.Name)
+	return f, w.sync(f.Name+temporary, out)
 }

@@ -2,6 +2,8 @@ package sinktest
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -9,21 +11,25 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 )
 
 // This file has the tests for all kinds of tables: the tables must not depend on the batches.
 
-func newSink(t *testing.T, k Sink) {
-	dir := t.TempDir()
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	if mark := watermark(t, s); mark != 0 {
-		t.Errorf("watermark = %d, want 0", mark)
+func newCopy(t *testing.T, open Open) {
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	if shown, err := l.Copy.Shows(t.Context()); err != nil || shown != (sinks.Marks{}) {
+		t.Errorf("a copy that does not exist shows %+v, %v", shown, err)
 	}
-	k.Check(t, dir, nil, 0)
+	if marks := l.Marks(t); marks.Answers != 0 || marks.Ops != 0 || marks.Warehouse == "" {
+		t.Errorf("marks of a new warehouse: %+v", marks)
+	}
+	l.Publish(t)
+	l.Check(t, nil, 0)
 }
 
-func everyValue(t *testing.T, k Sink) {
+func everyValue(t *testing.T, open Open) {
 	var j Journal
 	for id := range int64(8) {
 		a := Answer{ID: id + 1, At: start, Rows: map[*schema.Table][]Row{}}
@@ -34,55 +40,54 @@ func everyValue(t *testing.T, k Sink) {
 		}
 		j = append(j, a)
 	}
-	dir := t.TempDir()
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	write(t, s, j, 0, 8)
-	publish(t, s)
-	k.Check(t, dir, j, 8)
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	l.Write(t, j, 0, 8)
+	l.Publish(t)
+	l.Check(t, j, 8)
 }
 
-func emptyBatch(t *testing.T, k Sink) {
-	dir, j := t.TempDir(), Sample(4)
+func emptyBatch(t *testing.T, open Open) {
+	j := Sample(4)
 	j[1].Rows = nil
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
 	for hi := range int64(4) {
-		write(t, s, j, hi, hi+1)
-		if mark := watermark(t, s); mark != hi+1 {
+		l.Write(t, j, hi, hi+1)
+		if mark := l.Marks(t).Answers; mark != hi+1 {
 			t.Errorf("watermark = %d, want %d", mark, hi+1)
 		}
 	}
-	publish(t, s)
-	k.Check(t, dir, j, 4)
+	l.Publish(t)
+	l.Check(t, j, 4)
 }
 
-func refusedBatch(t *testing.T, k Sink) {
-	dir, j := t.TempDir(), Sample(6)
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	write(t, s, j, 0, 3)
+func refusedBatch(t *testing.T, open Open) {
+	j := Sample(6)
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	l.Write(t, j, 0, 3)
 	for _, lo := range []int64{0, 2, 4} {
 		b := j.Batch(lo, 6)
-		if err := s.Write(t.Context(), b); err == nil {
+		if err := l.Warehouse.Write(t.Context(), b); err == nil {
 			t.Errorf("batch (%d, 6] was accepted at watermark 3", lo)
 		}
 		Release(b)
 	}
-	write(t, s, j, 3, 6)
-	publish(t, s)
-	k.Check(t, dir, j, 6)
+	l.Write(t, j, 3, 6)
+	l.Publish(t)
+	l.Check(t, j, 6)
 }
 
-// checksAreSet reports whether -rapid.checks is on the command line. It is asked before [fewChecks] sets that flag.
+// checksAreSet reports whether -rapid.checks is on the command line. It is asked before [FewChecks] sets that flag.
 var checksAreSet = sync.OnceValue(func() (set bool) {
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	return set
 })
 
-// fewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
+// FewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
 // opens files many times.
-func fewChecks(t *testing.T) {
+func FewChecks(t *testing.T) {
 	if checksAreSet() {
 		return
 	}
@@ -91,86 +96,104 @@ func fewChecks(t *testing.T) {
 	}
 }
 
-// anyBatches writes random journals in random batches, and publishes and reopens the sink at random
+// anyBatches writes random journals in random batches, and publishes and reopens the line at random
 // times.
-func anyBatches(t *testing.T, k Sink) {
-	fewChecks(t)
+func anyBatches(t *testing.T, open Open) {
+	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
 		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)
 		dir := t.TempDir()
-		s := k.Open(t, dir)
-		defer func() { closeSink(t, s) }()
+		l := open.Line(t, dir)
+		defer func() { l.Close(t) }()
 		for lo := int64(0); lo < int64(len(j)); {
 			hi := rapid.Int64Range(lo+1, int64(len(j))).Draw(r, "hi")
-			write(t, s, j, lo, hi)
+			l.Write(t, j, lo, hi)
 			lo = hi
 			if pick(4) == 0 || hi == int64(len(j)) {
-				publish(t, s)
+				l.Publish(t)
 				for _, table := range Tables() {
-					if diff := k.diff(t, dir, table, j, hi); diff != "" {
+					if diff := l.diff(t, table, j, hi); diff != "" {
 						r.Error(diff) // not t.Error, so that rapid shrinks the journal
 					}
 				}
 			}
 			if pick(6) == 0 {
-				closeSink(t, s)
-				s = k.Open(t, dir)
+				l.Close(t)
+				l = open.Line(t, dir)
 			}
 		}
 	})
 }
 
-func reopening(t *testing.T, k Sink) {
+func reopening(t *testing.T, open Open) {
 	dir, j := t.TempDir(), Sample(6)
 	for lo := range int64(6) {
-		s := k.Open(t, dir)
-		if mark := watermark(t, s); mark != lo {
+		l := open.Line(t, dir)
+		if mark := l.Marks(t).Answers; mark != lo {
 			t.Fatalf("watermark after reopening = %d, want %d", mark, lo)
 		}
-		write(t, s, j, lo, lo+1)
-		publish(t, s)
-		closeSink(t, s)
+		l.Write(t, j, lo, lo+1)
+		l.Publish(t)
+		l.Close(t)
 	}
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	k.Check(t, dir, j, 6)
+	l := open.Line(t, dir)
+	defer l.Close(t)
+	l.Check(t, j, 6)
 }
 
-func unpublished(t *testing.T, k Sink) {
+func unpublished(t *testing.T, open Open) {
 	dir, j := t.TempDir(), Sample(8)
-	s := k.Open(t, dir)
-	write(t, s, j, 0, 3)
-	write(t, s, j, 3, 8)
-	closeSink(t, s)
-	s = k.Open(t, dir)
-	defer closeSink(t, s)
-	publish(t, s)
-	k.Check(t, dir, j, 8)
+	l := open.Line(t, dir)
+	l.Write(t, j, 0, 3)
+	l.Write(t, j, 3, 8)
+	l.Close(t)
+	l = open.Line(t, dir)
+	defer l.Close(t)
+	l.Publish(t)
+	l.Check(t, j, 8)
 }
 
-func publishTwice(t *testing.T, k Sink) {
-	dir, j := t.TempDir(), Sample(8)
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	publish(t, s)
-	k.Check(t, dir, j, 0)
-	write(t, s, j, 0, 8)
-	publish(t, s)
-	publish(t, s)
-	k.Check(t, dir, j, 8)
+func publishTwice(t *testing.T, open Open) {
+	j := Sample(8)
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	l.Publish(t)
+	l.Check(t, nil, 0)
+	l.Write(t, j, 0, 8)
+	l.Publish(t)
+	l.Publish(t)
+	l.Check(t, j, 8)
 }
 
-func partsNotReleased(t *testing.T, k Sink) {
+// anotherWarehouse: a copy takes nothing over from a warehouse that is no longer there.
+func anotherWarehouse(t *testing.T, open Open) {
+	dir := t.TempDir()
+	for _, n := range []int{7, 5} {
+		j := Sample(n)
+		if err := os.RemoveAll(filepath.Dir(Options(dir).Path)); err != nil {
+			t.Fatal(err)
+		}
+		l := open.Line(t, dir)
+		l.Write(t, j, 0, int64(n))
+		l.WriteOps(t, Runs(0, int64(n)))
+		l.Publish(t)
+		l.Check(t, j, int64(n))
+		l.CheckRuns(t, int64(n))
+		l.Close(t)
+	}
+}
+
+func partsNotReleased(t *testing.T, open Open) {
 	j := Sample(6)
 	b := j.Batch(0, 6)
 	defer Release(b)
 	for range 2 {
-		s := k.Open(t, t.TempDir())
-		if err := s.Write(t.Context(), b); err != nil {
+		l := open.Line(t, t.TempDir())
+		if err := l.Warehouse.Write(t.Context(), b); err != nil {
 			t.Error(err)
 		}
-		closeSink(t, s)
+		l.Close(t)
 	}
 	for _, part := range b.Parts {
 		var want []Row

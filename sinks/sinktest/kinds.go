@@ -33,33 +33,32 @@ func journalOf(table *schema.Table, answers ...[]Row) Journal {
 }
 
 // writeAndRead writes a journal in batches that end at his, and returns columns of the published rows, sorted.
-func (k Sink) writeAndRead(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
+func (open Open) writeAndRead(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
 	t.Helper()
-	dir := t.TempDir()
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
 	var lo int64
 	for _, hi := range his {
-		write(t, s, j, lo, hi)
+		l.Write(t, j, lo, hi)
 		lo = hi
 	}
-	publish(t, s)
+	l.Publish(t)
 	var got []string
-	for _, row := range k.rows(t, dir, table) {
+	for _, row := range l.Copy.Read(t, table) {
 		got = append(got, key(row, columns))
 	}
 	slices.Sort(got)
 	return got
 }
 
-func lastObservationWins(t *testing.T, k Sink) {
+func lastObservationWins(t *testing.T, open Open) {
 	video := func(id, title string) Row { return Row{"video_id": id, "title": title} }
 	j := journalOf(schema.Outliers,
 		[]Row{video("a", "first"), video("b", "only"), video("a", "second")},
 		[]Row{video("a", "third")})
 	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
 	for _, batches := range [][]int64{{2}, {1, 2}} {
-		got := k.writeAndRead(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
+		got := open.writeAndRead(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -68,7 +67,7 @@ func lastObservationWins(t *testing.T, k Sink) {
 
 // grows: the previous value is of an earlier day, also if a key is seen twice a day, and whatever the
 // batches.
-func grows(t *testing.T, k Sink) {
+func grows(t *testing.T, open Open) {
 	video := func(id string, views any) Row { return Row{"video_id": id, "view_count": views} }
 	j := journalOf(schema.Outliers,
 		[]Row{video("a", int64(1)), video("b", int64(10)), video("c", nil)},
@@ -84,14 +83,14 @@ func grows(t *testing.T, k Sink) {
 	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
 	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
 	for _, batches := range splits(t, 5) {
-		got := k.writeAndRead(t, j, schema.Outliers, columns, batches...)
+		got := open.writeAndRead(t, j, schema.Outliers, columns, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
 }
 
-func replacedWhole(t *testing.T, k Sink) {
+func replacedWhole(t *testing.T, open Open) {
 	event := func(video string, position int64, text string) Row {
 		return Row{"video_id": video, "position": position, "text": text}
 	}
@@ -101,7 +100,7 @@ func replacedWhole(t *testing.T, k Sink) {
 		[]Row{event("a", 0, "uno"), event("a", 1, "dos")})
 	want := []string{`"a"|0|"uno"|`, `"a"|1|"dos"|`, `"b"|0|"other"|`}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.writeAndRead(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
+		got := open.writeAndRead(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -110,7 +109,7 @@ func replacedWhole(t *testing.T, k Sink) {
 
 // deletedIdentities: comments are deleted when an answer no longer has them, and missing ids when an answer
 // has them.
-func deletedIdentities(t *testing.T, k Sink) {
+func deletedIdentities(t *testing.T, open Open) {
 	comment := func(video, text string) Row { return Row{"video_id": video, "comment_key": text, "text": text} }
 	j := journalOf(schema.Comments,
 		[]Row{comment("a", "one"), comment("a", "two"), comment("b", "other")},
@@ -124,7 +123,7 @@ func deletedIdentities(t *testing.T, k Sink) {
 	j[4].delete(schema.Comments, Row{"video_id": "a"})
 	want := []string{`"b"|"another"|`}
 	for _, batches := range splits(t, 5) {
-		got := k.writeAndRead(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
+		got := open.writeAndRead(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -141,7 +140,7 @@ func deletedIdentities(t *testing.T, k Sink) {
 	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
 	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing again
 	for _, batches := range splits(t, 4) {
-		got := k.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
+		got := open.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
@@ -174,7 +173,7 @@ func everySplit(n int64) (all [][]int64) {
 	return all
 }
 
-func onlyChanges(t *testing.T, k Sink) {
+func onlyChanges(t *testing.T, open Open) {
 	channel := func(id string, title any) Row {
 		row := Row{"channel_id": id}
 		if title != nil {
@@ -188,14 +187,14 @@ func onlyChanges(t *testing.T, k Sink) {
 		[]Row{channel("a", "x"), channel("b", "")})
 	want := []string{`"a"|"x"|1|`, `"a"|"x"|3|`, `"a"|"y"|2|`, `"b"|""|3|`, `"b"|<nil>|1|`}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.writeAndRead(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
+		got := open.writeAndRead(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
 }
 
-func logGrows(t *testing.T, k Sink) {
+func logGrows(t *testing.T, open Open) {
 	format := func(position int64, value string) Row { return Row{"position": position, "value": value} }
 	j := journalOf(schema.TrendingFormats,
 		[]Row{format(0, `{"a":1}`), format(1, `null`), format(1, `null`)},
@@ -203,7 +202,7 @@ func logGrows(t *testing.T, k Sink) {
 		[]Row{format(0, `[]`)})
 	want := []string{"0|\"[]\"|3|", "0|\"{\\\"a\\\":1}\"|1|", "0|\"{\\\"a\\\":1}\"|2|", "1|\"null\"|1|", "1|\"null\"|1|"}
 	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := k.writeAndRead(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
+		got := open.writeAndRead(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}

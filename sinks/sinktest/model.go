@@ -22,10 +22,13 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 		}
 		var replaced bool
 		for _, row := range a.Rows[table] {
+			if table.Identity() != nil {
+				row = maps.Clone(row)
+				row[schema.FirstResponseID] = placing(kept, row, table)
+			}
 			same := func(old Row) bool { return key(old, table.Key) == key(row, table.Key) }
 			switch table.Kind {
 			case schema.Current:
-				row = maps.Clone(row)
 				row[sinks.FirstSeenAt], row[sinks.LastSeenAt], row[sinks.TimesSeen] = a.At, a.At, int64(1)
 				if i := slices.IndexFunc(kept, same); i >= 0 {
 					row[sinks.FirstSeenAt] = kept[i][sinks.FirstSeenAt]
@@ -49,6 +52,17 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 		}
 	}
 	return kept
+}
+
+// placing returns the number of the first answer about the identity of a row.
+func placing(kept []Row, row Row, table *schema.Table) any {
+	of := table.Identity()
+	for _, old := range kept {
+		if key(old, of) == key(row, of) {
+			return old[schema.FirstResponseID]
+		}
+	}
+	return row[sinks.ResponseID]
 }
 
 // previous sets the columns of a row with the value of an earlier day, from the row before it.

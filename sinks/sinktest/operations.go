@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,9 +17,18 @@ import (
 // This file has the tests of operations tables, which are derived from the state.
 
 // Changes returns changes with the given rows of operations tables, in batches of at most most rows per
-// table.
-func Changes(since, version int64, all bool, rows map[*schema.Table][]Row, most int) *sinks.Ops {
-	return &sinks.Ops{Since: since, Version: version, All: all, Batches: batches(rows, most)}
+// table. They replace the tail of each table from the number in from on.
+func Changes(since, version int64, from map[string]int64, rows map[*schema.Table][]Row, most int) *sinks.Ops {
+	return &sinks.Ops{Since: since, Version: version, From: from, Batches: batches(rows, most)}
+}
+
+// All replaces all rows of all operations tables.
+func All(version int64, rows map[*schema.Table][]Row) *sinks.Ops {
+	from := map[string]int64{}
+	for _, table := range Ops() {
+		from[table.Name] = 0
+	}
+	return Changes(0, version, from, rows, 1000)
 }
 
 func batches(rows map[*schema.Table][]Row, most int) iter.Seq2[sinks.OpsBatch, error] {
@@ -48,11 +58,14 @@ func batches(rows map[*schema.Table][]Row, most int) iter.Seq2[sinks.OpsBatch, e
 
 // Runs returns changes with the runs (since, hi] and the version hi. Since 0 they replace all rows.
 func Runs(since, hi int64) *sinks.Ops {
-	all := map[*schema.Table][]Row{}
+	runs := map[*schema.Table][]Row{}
 	for id := since + 1; id <= hi; id++ {
-		all[schema.OpsRuns] = append(all[schema.OpsRuns], operation(schema.OpsRuns, id, id))
+		runs[schema.OpsRuns] = append(runs[schema.OpsRuns], operation(schema.OpsRuns, id, id))
 	}
-	return Changes(since, hi, since == 0, all, 1000)
+	if since == 0 {
+		return All(hi, runs)
+	}
+	return Changes(since, hi, map[string]int64{schema.OpsRuns.Name: since + 1}, runs, 1000)
 }
 
 // operation returns a row of an operations table, with values that depend on id and version.
@@ -80,59 +93,84 @@ func (l *ledger) change(table *schema.Table, at int) {
 	l.rows[table][at], l.changed[table][at] = operation(table, int64(2*at+1), l.version), l.version
 }
 
-// since returns the rows that were changed after a version; all rows for 0.
-func (l *ledger) since(version int64, most int) *sinks.Ops {
-	changes := map[*schema.Table][]Row{}
-	for table, rows := range l.rows {
-		for i, row := range rows {
-			if version == 0 || l.changed[table][i] > version {
-				changes[table] = append(changes[table], row)
-			}
+// cut removes the last row of a table.
+func (l *ledger) cut(table *schema.Table) {
+	if n := len(l.rows[table]) - 1; n >= 0 {
+		l.version++
+		l.rows[table], l.changed[table] = l.rows[table][:n], l.changed[table][:n]
+		if n > 0 {
+			l.changed[table][n-1] = l.version
 		}
 	}
-	return Changes(version, l.version, version == 0, changes, most)
+}
+
+// since returns the tails of the tables that were changed after a version; all rows for 0. Their rows get the version
+// with which they are written.
+func (l *ledger) since(version int64, most int) *sinks.Ops {
+	from, tails := map[string]int64{}, map[*schema.Table][]Row{}
+	for _, table := range Ops() {
+		first := slices.IndexFunc(l.changed[table], func(changed int64) bool { return changed > version })
+		switch {
+		case version == 0:
+			first, from[table.Name] = 0, 0
+		case first < 0:
+			continue
+		default:
+			from[table.Name] = l.rows[table][first]["id"].(int64)
+		}
+		for _, row := range l.rows[table][first:] {
+			row[schema.OpsVersion] = l.version
+			tails[table] = append(tails[table], row)
+		}
+	}
+	return Changes(version, l.version, from, tails, most)
 }
 
 func newLedger() *ledger {
 	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}}
 }
 
-// operations publishes random changes in random batches. After each publication readers must find the
+// operations writes random changes in random batches. After each publication readers must find the
 // rows of the state.
-func operations(t *testing.T, k Sink) {
-	fewChecks(t)
+func operations(t *testing.T, open Open) {
+	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
-		s := k.Open(t, dir)
-		defer func() { closeSink(t, s) }()
-		l := newLedger()
+		l := open.Line(t, dir)
+		defer func() { l.Close(t) }()
+		state := newLedger()
 		for range rapid.IntRange(1, 4).Draw(r, "publications") {
 			for range rapid.IntRange(0, 12).Draw(r, "changes") {
-				l.change(rapid.SampledFrom(Ops()).Draw(r, "table"), rapid.IntRange(0, 20).Draw(r, "row"))
+				state.change(rapid.SampledFrom(Ops()).Draw(r, "table"), rapid.IntRange(0, 20).Draw(r, "row"))
 			}
-			version := opsVersion(t, s)
+			if rapid.IntRange(0, 4).Draw(r, "cut") == 0 {
+				state.cut(rapid.SampledFrom(Ops()).Draw(r, "table"))
+			}
+			version := l.Marks(t).Ops
 			if rapid.IntRange(0, 4).Draw(r, "forgotten") == 0 {
 				version = 0
 			}
-			changes := l.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
-			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 && (changes.All || changes.Since != changes.Version) {
+			changes := state.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
+			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 {
 				changes.Batches = interrupted(changes.Batches)
-				if err := s.Publish(t.Context(), changes); !errors.Is(err, errInterrupted) {
+				if err := l.Warehouse.WriteOps(t.Context(), changes); !errors.Is(err, errInterrupted) {
 					r.Fatalf("error %v, want that of the changes", err)
 				}
-				changes = l.since(opsVersion(t, s), 3)
+				l.Publish(t)
+				changes = state.since(l.Marks(t).Ops, 3)
 			}
-			publish(t, s, changes)
+			l.WriteOps(t, changes)
+			l.Publish(t)
 			if rapid.IntRange(0, 5).Draw(r, "reopen") == 0 {
-				closeSink(t, s)
-				s = k.Open(t, dir)
+				l.Close(t)
+				l = open.Line(t, dir)
 			}
-			if now := opsVersion(t, s); now != l.version {
-				r.Fatalf("version %d, want %d", now, l.version)
+			if now := l.Marks(t).Ops; now != state.version {
+				r.Fatalf("version %d, want %d", now, state.version)
 			}
 			for _, table := range Ops() {
-				if diff := cmp.Diff(lines(l.rows[table]), lines(k.rows(t, dir, table))); diff != "" {
-					r.Fatalf("table %s at version %d (-want +got):\n%s", table.Name, l.version, diff)
+				if diff := cmp.Diff(lines(state.rows[table]), lines(l.Copy.Read(t, table))); diff != "" {
+					r.Fatalf("table %s at version %d (-want +got):\n%s", table.Name, state.version, diff)
 				}
 			}
 		}
@@ -155,59 +193,53 @@ func interrupted(changes iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBa
 }
 
 // manyOperations adds many rows over several publications, and changes old ones.
-func manyOperations(t *testing.T, k Sink) {
-	dir := t.TempDir()
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	l := newLedger()
+func manyOperations(t *testing.T, open Open) {
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	state := newLedger()
 	for published := range 6 {
 		for i := range 900 {
-			l.change(schema.OpsLimits, 900*published+i)
+			state.change(schema.OpsLimits, 900*published+i)
 		}
-		l.change(schema.OpsLimits, 3)
-		l.change(schema.OpsLimits, 1000*published)
-		publish(t, s, l.since(opsVersion(t, s), 500))
+		state.change(schema.OpsLimits, max(3, 900*published-40))
+		l.WriteOps(t, state.since(l.Marks(t).Ops, 500))
+		l.Publish(t)
 	}
 	for _, table := range Ops() {
-		if diff := cmp.Diff(lines(l.rows[table]), lines(k.rows(t, dir, table))); diff != "" {
+		if diff := cmp.Diff(lines(state.rows[table]), lines(l.Copy.Read(t, table))); diff != "" {
 			t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
 		}
 	}
 }
 
-// refusedChanges: changes since another version than the sink's are refused, because changes in between
+// refusedChanges: changes since another version than the warehouse's are refused, because changes in between
 // would be lost.
-func refusedChanges(t *testing.T, k Sink) {
-	dir := t.TempDir()
-	s := k.Open(t, dir)
-	defer closeSink(t, s)
-	publish(t, s, Runs(0, 2))
+func refusedChanges(t *testing.T, open Open) {
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	l.WriteOps(t, Runs(0, 2))
 	for _, since := range []int64{1, 3} {
-		if err := s.Publish(t.Context(), Runs(since, 4)); err == nil {
+		if err := l.Warehouse.WriteOps(t.Context(), Runs(since, 4)); err == nil {
 			t.Errorf("changes since version %d were accepted at version 2", since)
 		}
 	}
-	publish(t, s, Runs(2, 4))
-	k.CheckRuns(t, dir, 4)
+	l.WriteOps(t, Runs(2, 4))
+	l.Publish(t)
+	l.CheckRuns(t, 4)
 }
 
-func opsVersion(t testing.TB, s sinks.Sink) int64 {
-	t.Helper()
-	version, err := s.OpsVersion(t.Context())
-	if err != nil {
-		t.Fatalf("version of the operations tables: %v", err)
-	}
-	return version
-}
-
-// CheckRuns compares what readers find with [Runs] up to hi.
-func (k Sink) CheckRuns(t testing.TB, dir string, hi int64) {
+// CheckRuns compares what readers find with [Runs] up to hi, but for the versions.
+func (l *Line) CheckRuns(t testing.TB, hi int64) {
 	t.Helper()
 	var want []Row
 	for id := int64(1); id <= hi; id++ {
 		want = append(want, operation(schema.OpsRuns, id, id))
 	}
-	if diff := cmp.Diff(lines(want), lines(k.rows(t, dir, schema.OpsRuns))); diff != "" {
+	got := l.Copy.Read(t, schema.OpsRuns)
+	for _, row := range got {
+		delete(row, schema.OpsVersion)
+	}
+	if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
 		t.Errorf("table %s after run %d (-want +got):\n%s", schema.OpsRuns.Name, hi, diff)
 	}
 }

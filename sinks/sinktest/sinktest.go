@@ -1,36 +1,136 @@
-// Package sinktest tests the contract of package sinks. Every sink must pass it.
+// Package sinktest tests the line: the warehouse, and a copy of it. Every copy must pass it.
 //
-// The content of a sink is compared with a model: a journal of answers, and a few simple functions
+// What readers find in the copy is compared with a model: a journal of answers, and a few simple functions
 // that compute the rows of each kind of table. The tables must be the same however the journal is
 // divided into batches.
 package sinktest
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/warehouse"
 )
 
-// Sink gives the tests access to a sink whose files are all below one folder.
-type Sink struct {
-	// Open opens the sink with [Tables] and [Ops].
-	Open func(t testing.TB, dir string) sinks.Sink
+// Open opens a copy of a warehouse, whose files are all below dir.
+type Open func(t testing.TB, dir string, w *warehouse.Warehouse) Copy
 
-	// Read returns all published rows of a table. The caller releases the records. It is called while
-	// the sink is open.
-	Read func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch
+// Copy is a copy of a warehouse and the way to read it.
+type Copy struct {
+	sinks.Copy
+	Read func(t testing.TB, table *schema.Table) []Row // all rows that readers find, by [Query]
 }
+
+// Options are those of a warehouse below dir with [Tables] and [Ops].
+func Options(dir string) warehouse.Options {
+	return warehouse.Options{
+		Path: filepath.Join(dir, "state", warehouse.Name), Temp: filepath.Join(dir, "state", "tmp"),
+		Tables: Tables(), Ops: Ops(),
+	}
+}
+
+// Line is a warehouse and a copy of it.
+type Line struct {
+	*warehouse.Warehouse
+	Copy Copy
+}
+
+// Line opens the line below dir, with [Options].
+func (open Open) Line(t testing.TB, dir string) *Line {
+	t.Helper()
+	return open.With(t, dir, Options(dir))
+}
+
+// With opens the line below dir.
+func (open Open) With(t testing.TB, dir string, o warehouse.Options) *Line {
+	t.Helper()
+	w := warehouse.New(o)
+	return &Line{Warehouse: w, Copy: open(t, dir, w)}
+}
+
+// Close closes the line.
+func (l *Line) Close(t testing.TB) {
+	t.Helper()
+	for _, close := range []func() error{l.Copy.Close, l.Warehouse.Close} {
+		if err := close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// Write writes the answers (lo, hi] of a journal.
+func (l *Line) Write(t testing.TB, j Journal, lo, hi int64) {
+	t.Helper()
+	b := j.Batch(lo, hi)
+	defer Release(b)
+	if err := l.Warehouse.Write(t.Context(), b); err != nil {
+		t.Fatalf("write (%d, %d]: %v", lo, hi, err)
+	}
+}
+
+// WriteOps writes changes of the operations tables.
+func (l *Line) WriteOps(t testing.TB, ops *sinks.Ops) {
+	t.Helper()
+	if err := l.Warehouse.WriteOps(t.Context(), ops); err != nil {
+		t.Fatalf("write operations: %v", err)
+	}
+}
+
+// Publish publishes the copy, and checks that it says that it shows what the warehouse has.
+func (l *Line) Publish(t testing.TB) {
+	t.Helper()
+	if err := l.Copy.Publish(t.Context()); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	shown, err := l.Copy.Shows(t.Context())
+	if have := l.Marks(t); err != nil || shown != have {
+		t.Errorf("the copy shows %+v, %v; the warehouse has %+v", shown, err, have)
+	}
+}
+
+// Marks returns the marks of the warehouse.
+func (l *Line) Marks(t testing.TB) sinks.Marks {
+	t.Helper()
+	marks, err := l.Warehouse.Marks(t.Context())
+	if err != nil {
+		t.Fatalf("marks: %v", err)
+	}
+	return marks
+}
+
+// Check compares all tables of the copy with the journal up to hi.
+func (l *Line) Check(t testing.TB, j Journal, hi int64) {
+	t.Helper()
+	for _, table := range Tables() {
+		if diff := l.diff(t, table, j, hi); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// diff compares a table of the copy with the journal up to hi. It returns "" if they are equal.
+func (l *Line) diff(t testing.TB, table *schema.Table, j Journal, hi int64) string {
+	t.Helper()
+	diff := Diff(j.Want(table, hi), l.Copy.Read(t, table))
+	if diff == "" {
+		return ""
+	}
+	return fmt.Sprintf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
+}
+
+// Diff compares rows in any order.
+func Diff(want, got []Row) string { return cmp.Diff(lines(want), lines(got)) }
 
 // Run runs the suite. Random tests run six times, and journals are divided in a few ways, unless the flag
 // -rapid.checks is set.
-func Run(t *testing.T, sink Sink) {
-	for name, test := range map[string]func(*testing.T, Sink){
-		"a new sink is empty and readable":            newSink,
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, Open){
+		"a new copy is empty and readable":            newCopy,
 		"every value comes back":                      everyValue,
 		"an empty batch moves the watermark alone":    emptyBatch,
 		"a batch that does not follow is refused":     refusedBatch,
@@ -47,81 +147,9 @@ func Run(t *testing.T, sink Sink) {
 		"operations tables are what the state has":    operations,
 		"many operations":                             manyOperations,
 		"changes that do not follow are refused":      refusedChanges,
+		"another warehouse is shown whole":            anotherWarehouse,
 		"writing does not use up the batch's records": partsNotReleased,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, sink) })
+		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
-}
-
-func write(t testing.TB, s sinks.Sink, j Journal, lo, hi int64) {
-	t.Helper()
-	b := j.Batch(lo, hi)
-	defer Release(b)
-	if err := s.Write(t.Context(), b); err != nil {
-		t.Fatalf("write (%d, %d]: %v", lo, hi, err)
-	}
-}
-
-// publish publishes, with at most one set of changes.
-func publish(t testing.TB, s sinks.Sink, changes ...*sinks.Ops) {
-	t.Helper()
-	var ops *sinks.Ops
-	if len(changes) > 0 {
-		ops = changes[0]
-	}
-	if err := s.Publish(t.Context(), ops); err != nil {
-		t.Fatalf("publish: %v", err)
-	}
-}
-
-func watermark(t testing.TB, s sinks.Sink) int64 {
-	t.Helper()
-	mark, err := s.Watermark(t.Context())
-	if err != nil {
-		t.Fatalf("watermark: %v", err)
-	}
-	return mark
-}
-
-func closeSink(t testing.TB, s sinks.Sink) {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-}
-
-func (k Sink) rows(t testing.TB, dir string, table *schema.Table) []Row {
-	t.Helper()
-	var rows []Row
-	for _, rec := range k.Read(t, dir, table) {
-		rows = append(rows, Rows(rec)...)
-		rec.Release()
-	}
-	return rows
-}
-
-// Check compares all published tables with the journal up to hi.
-func (k Sink) Check(t testing.TB, dir string, j Journal, hi int64) {
-	t.Helper()
-	for _, table := range Tables() {
-		k.CheckTable(t, dir, table, j, hi)
-	}
-}
-
-// CheckTable is Check for one table.
-func (k Sink) CheckTable(t testing.TB, dir string, table *schema.Table, j Journal, hi int64) {
-	t.Helper()
-	if diff := k.diff(t, dir, table, j, hi); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// diff compares a published table with the journal up to hi. It returns "" if they are equal.
-func (k Sink) diff(t testing.TB, dir string, table *schema.Table, j Journal, hi int64) string {
-	t.Helper()
-	diff := cmp.Diff(lines(j.Want(table, hi)), lines(k.rows(t, dir, table)))
-	if diff == "" {
-		return ""
-	}
-	return fmt.Sprintf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
 }

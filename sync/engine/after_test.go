@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/sinks"
 	"outlierd/sync/runs"
 )
 
@@ -55,9 +54,9 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 	bare(t, afterFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "parent") })
 		time.Sleep(6*time.Hour - time.Minute)
-		duck := &fakeSink{name: "duckdb", broken: between(0, 21*time.Minute)}
+		duck := &fakeCopy{name: "duckdb", broken: between(0, 21*time.Minute)}
 		repaired := time.Now().Add(21 * time.Minute)
-		rows, log := w.serveInto(20*time.Minute, duck, &fakeSink{name: "parquet"})
+		rows, log := w.serveInto(20*time.Minute, duck, &fakeCopy{name: "parquet"})
 		if len(runsOf(rows, "parent")) != 1 || len(runsOf(rows, "child")) != 0 {
 			t.Fatalf("runs %+v; want the parent's alone", rows)
 		}
@@ -65,13 +64,13 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 			t.Errorf("%d lines say that the run waits, want 1:\n%s", n, log)
 		}
 		w.withSinks(func(e *Engine) {
-			e.Sinks = []sinks.Sink{duck, &fakeSink{name: "parquet", mark: duck.mark}}
+			e.Line = w.line(duck, &fakeCopy{name: "parquet"})
 			row, err := e.Run(w.ctx, w.config.Job("child"), After, rows[0].Due)
 			if _, stale := errors.AsType[*StaleError](err); !stale || row != nil {
 				t.Errorf("run by hand it is %+v, error %v", row, err)
 			}
 		})
-		rows, _ = w.serveInto(30*time.Minute, duck, &fakeSink{name: "parquet"})
+		rows, _ = w.serveInto(30*time.Minute, duck, &fakeCopy{name: "parquet"})
 		if children := runsOf(rows, "child"); len(children) != 1 || children[0].Started.Before(repaired) {
 			t.Errorf("children %+v; want one after %s", children, repaired)
 		}

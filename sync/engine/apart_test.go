@@ -15,33 +15,18 @@ import (
 	"outlierd/sync/runs"
 )
 
-// flaky is a sink whose publication fails on request: before, during or after it.
+// flaky is a copy whose publication fails on request: before or after it.
 type flaky struct {
-	sinks.Sink
+	sinks.Copy
 	fails func() string
 }
 
-func (s flaky) Publish(ctx context.Context, ops *sinks.Ops) error {
+func (s flaky) Publish(ctx context.Context) error {
 	when := s.fails()
 	if when == "before" {
 		return errBroken
 	}
-	if when == "amidst" && ops != nil {
-		some, batches := *ops, ops.Batches
-		some.Batches = func(yield func(sinks.OpsBatch, error) bool) {
-			for batch, err := range batches {
-				if err == nil {
-					batch.Last = false
-				}
-				if !yield(batch, err) {
-					return
-				}
-			}
-			yield(sinks.OpsBatch{}, errBroken)
-		}
-		ops = &some
-	}
-	if err := s.Sink.Publish(ctx, ops); err != nil {
+	if err := s.Copy.Publish(ctx); err != nil {
 		return err
 	}
 	if when != "" {
@@ -77,12 +62,17 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
-		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
+		w.withSinks(func(e *Engine) {
+			w.see(e, "coffee")
+			if err := e.Publish(w.ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
 		for which := range 2 {
-			for _, how := range []string{"before", "amidst", "after"} {
+			for _, how := range []string{"before", "after"} {
 				e, stop := w.open()
 				failed := 0
-				e.Sinks[which] = flaky{e.Sinks[which], func() string {
+				e.Line.Copies[which] = flaky{e.Line.Copies[which], func() string {
 					if failed++; failed == 1 {
 						return how
 					}
@@ -100,7 +90,7 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 		// A sink that is repaired while the daemon runs waits for its next attempt.
 		e, stop := w.open()
 		began := time.Now()
-		e.Sinks[1] = flaky{e.Sinks[1], func() string {
+		e.Line.Copies[1] = flaky{e.Line.Copies[1], func() string {
 			if time.Since(began) < 62*time.Minute {
 				return "before"
 			}

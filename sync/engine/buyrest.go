@@ -203,9 +203,9 @@ func (e *Engine) Publish(ctx context.Context) error {
 	return s.publish(ctx)
 }
 
-// Fill is like [Engine.Publish], except that a sink that fails is an error.
+// Fill is like [Engine.Publish], except that a failure of the warehouse or of a copy is an error.
 func (e *Engine) Fill(ctx context.Context) error {
-	return load.Fill(ctx, e.Store, e.Sinks, e.log(), e.noteBeat)
+	return load.Fill(ctx, e.Store, e.Line, e.log(), e.noteBeat)
 }
 
 // openRest records the run, and closes the runs whose searches it takes over.

@@ -9,11 +9,11 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
-	"outlierd/sinks"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -28,7 +28,7 @@ type Engine struct {
 	Store  *state.Store // nil if only prices of jobs without history are needed
 	Client *outlier.Client
 	Pace   *pace.Limiter
-	Sinks  []sinks.Sink
+	Line   load.Line    // what answers are loaded into; the zero value for nothing
 	Log    *slog.Logger // nil discards
 
 	// IDs runs the SQL of a job on the published tables and returns one column of the result; "" means

@@ -12,7 +12,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
-	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
@@ -185,7 +184,6 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 			return err
 		},
 	})
-	w.loader.SettleAhead(err == nil)
 	if err == nil {
 		err = wrong
 	}
@@ -244,7 +242,7 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
 		return true, nil
 	}
-	if err == nil && !w.loader.DecodeAhead(entryOf(task, kept, body)) {
+	if err == nil {
 		_, err = w.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
 	}
 	if err != nil {
@@ -252,15 +250,6 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 			Status: kept.Answer.Status, Message: "not usable", Cause: err}
 	}
 	return false, nil
-}
-
-// entryOf returns a data call's answer in the form in which the journal returns it.
-func entryOf(task *queue.Task, kept ledger.Kept, body []byte) *journal.Entry {
-	return &journal.Entry{
-		ID: kept.Response, Run: task.Run, Job: task.Job, Op: task.Op, Entity: task.Entity,
-		ReceivedAt: store.Instant(store.Micros(kept.Answer.ReceivedAt)),
-		Status:     kept.Answer.Status, Outcome: kept.Outcome, Body: body,
-	}
 }
 
 // postpone keeps a failed call in the queue for a later retry.

@@ -26,9 +26,7 @@ func TestStopDuringAFlushLosesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		defer cancel(nil)
 		e, stop := w.open()
-		for i, sink := range e.Sinks {
-			e.Sinks[i] = interrupted{Sink: sink, stop: func() { cancel(errors.New("asked to stop")) }}
-		}
+		e.Line.Warehouse = interrupted{e.Line.Warehouse, func() { cancel(errors.New("asked to stop")) }}
 		_, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
 		if err != nil && !errors.Is(err, context.Cause(ctx)) {
 			t.Error(err)
@@ -45,7 +43,7 @@ func TestRunReportsAFailedPublication(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		e, stop := w.open()
-		e.Sinks[1] = unpublished{e.Sinks[1]}
+		e.Line.Copies[1] = unpublished{e.Line.Copies[1]}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
 		if err != nil || row.Status != runs.Partial {
@@ -66,7 +64,7 @@ func TestFailingSinkDoesNotAffectTheOther(t *testing.T) {
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		e.Sinks[0] = unpublished{e.Sinks[0]}
+		e.Line.Copies[0] = unpublished{e.Line.Copies[0]}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		if err != nil || row.Status != runs.Partial || !strings.Contains(row.Error, "sink duckdb") || strings.Contains(row.Error, "sink parquet") {
 			t.Fatalf("status %s: %s, error %v; want a partial run that names the one sink", row.Status, row.Error, err)
@@ -74,16 +72,16 @@ func TestFailingSinkDoesNotAffectTheOther(t *testing.T) {
 	})
 }
 
-// unpublished is a sink that cannot publish.
-type unpublished struct{ sinks.Sink }
+// unpublished is a copy that cannot be published.
+type unpublished struct{ sinks.Copy }
 
-func (unpublished) Publish(context.Context, *sinks.Ops) error {
+func (unpublished) Publish(context.Context) error {
 	return errors.New("publish: the folder is gone")
 }
 
-// interrupted is a sink that stops the run while it writes.
+// interrupted is a warehouse that stops the run while it writes.
 type interrupted struct {
-	sinks.Sink
+	sinks.Warehouse
 	stop func()
 }
 
@@ -92,7 +90,7 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return s.Sink.Write(ctx, b)
+	return s.Warehouse.Write(ctx, b)
 }
 
 func TestRepairedSinkCatchesUp(t *testing.T) {
@@ -160,13 +158,14 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 			}
 			return last
 		}
-		sink := &fakeSink{name: "duckdb"}
-		e.Sinks = []sinks.Sink{watched{sink, func(b sinks.Batch) {
+		e.Line = w.line(&fakeCopy{name: "duckdb"})
+		w.fake.write = func(b sinks.Batch) {
 			batches++
 			if kept := durable(); kept < b.Hi {
 				t.Errorf("answers up to %d are written, and the journal would have %d after a kill", b.Hi, kept)
 			}
-		}, func(shown *sinks.Ops) {
+		}
+		w.fake.ops = func(shown *sinks.Ops) {
 			published++
 			kept, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
 			if err != nil {
@@ -177,7 +176,7 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v",
 					shown.Version, news.Version, err)
 			}
-		}}}
+		}
 		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -187,37 +186,18 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 	})
 }
 
-// watched is a sink that reports its calls before it makes them.
-type watched struct {
-	sinks.Sink
-	write   func(sinks.Batch)
-	publish func(*sinks.Ops)
-}
-
-func (s watched) Write(ctx context.Context, b sinks.Batch) error {
-	s.write(b)
-	return s.Sink.Write(ctx, b)
-}
-
-func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
-	if ops != nil {
-		s.publish(ops)
-	}
-	return s.Sink.Publish(ctx, ops)
-}
-
 // slowToPublish publishes slowly, and records when it began and ended.
 type slowToPublish struct {
-	fakeSink
+	*fakeCopy
 	takes        time.Duration
 	began, ended []time.Time
 }
 
-func (s *slowToPublish) Publish(ctx context.Context, ops *sinks.Ops) error {
+func (s *slowToPublish) Publish(ctx context.Context) error {
 	s.began = append(s.began, time.Now())
 	time.Sleep(s.takes)
 	s.ended = append(s.ended, time.Now())
-	return s.fakeSink.Publish(ctx, ops)
+	return s.fakeCopy.Publish(ctx)
 }
 
 // TestPublicationsTakeAtMostATwentiethOfTheTime of a run, however large the file is.
@@ -230,9 +210,10 @@ jobs:
   one: {search: {query: [home espresso], pages: 3}, enrich: {details: {top: 120}}}
 `
 	bare(t, file, func(w *workshop) {
-		sink := &slowToPublish{fakeSink: fakeSink{name: "duckdb"}, takes: 9 * time.Second}
+		sink := &slowToPublish{fakeCopy: &fakeCopy{name: "duckdb"}, takes: 9 * time.Second}
 		w.withSinks(func(e *Engine) {
-			e.Sinks = []sinks.Sink{sink}
+			e.Line = w.line(sink.fakeCopy)
+			e.Line.Copies[0] = sink
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				w.Errorf("run %+v, error %v", row, err)
 			}
@@ -257,16 +238,16 @@ service: {url: "sim://", limit: 10/min, paging: page}
 jobs:
   one: {schedule: "@hourly", search: {query: [home espresso], pages: 3}, enrich: {details: {top: 30}}}
 `
-	for name, run := range map[string]func(w *workshop, sink *fakeSink){
-		"by hand": func(w *workshop, sink *fakeSink) {
+	for name, run := range map[string]func(w *workshop, sink *fakeCopy){
+		"by hand": func(w *workshop, sink *fakeCopy) {
 			w.withSinks(func(e *Engine) {
-				e.Sinks = []sinks.Sink{sink}
+				e.Line = w.line(sink)
 				if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 					w.Errorf("run %+v, error %v", row, err)
 				}
 			})
 		},
-		"on a schedule": func(w *workshop, sink *fakeSink) {
+		"on a schedule": func(w *workshop, sink *fakeCopy) {
 			w.withSinks(func(e *Engine) { w.see(e, "one") })
 			time.Sleep(time.Hour)
 			if rows, _ := w.serveInto(10*time.Minute, sink); len(rows) != 1 || rows[0].Status != runs.OK {
@@ -276,7 +257,7 @@ jobs:
 	} {
 		t.Run(name, func(t *testing.T) {
 			bare(t, file, func(w *workshop) {
-				sink := &fakeSink{name: "duckdb"}
+				sink := &fakeCopy{name: "duckdb"}
 				var shown, before, after atomic.Int64
 				searches := 0
 				well := w.wire

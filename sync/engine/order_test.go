@@ -851,8 +851,8 @@ jobs:
 		w.renew(anHour)
 		e, stop := w.open()
 		defer stop()
-		sink := &fakeSink{name: "parquet"}
-		e.Sinks = []sinks.Sink{sink}
+		sink := &fakeCopy{name: "parquet"}
+		e.Line = w.line(sink)
 		w.serving(e, func(func()) {
 			time.Sleep(50 * time.Minute)
 			if waiting, err := e.FollowUps(time.Now()); len(waiting) != 1 || err != nil {
@@ -938,7 +938,7 @@ func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
 	bare(t, busyFile, func(w *workshop) {
 		e, closeAll := w.open()
 		defer closeAll()
-		e.Sinks = []sinks.Sink{&fakeSink{name: "parquet", broken: between(0, 15*time.Minute)}}
+		e.Line = w.line(&fakeCopy{name: "parquet", broken: between(0, 15*time.Minute)})
 		w.serving(e, func(func()) {
 			time.Sleep(14 * time.Minute)
 			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
@@ -957,7 +957,7 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 	bare(t, busyFile, func(w *workshop) {
 		e, closeAll := w.open()
 		defer closeAll()
-		e.Sinks = []sinks.Sink{&fakeSink{name: "parquet", mark: 7}}
+		e.Line = w.line(&fakeCopy{name: "parquet", shows: sinks.Marks{Warehouse: "other", Answers: 7}})
 		w.serving(e, func(func()) {
 			time.Sleep(10 * time.Minute)
 			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})

@@ -88,7 +88,7 @@ func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
 	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)
 		w.withSinks(func(e *Engine) { w.see(e, "after") })
-		sink := &fakeSink{name: "duckdb", broken: between(6*time.Hour, 6*time.Hour+20*time.Minute)}
+		sink := &fakeCopy{name: "duckdb", broken: between(6*time.Hour, 6*time.Hour+20*time.Minute)}
 		rows, _ := w.serveInto(7*time.Hour, sink)
 		if !slices.ContainsFunc(rows, func(r runs.Run) bool { return r.Status == runs.Failed && r.Pages == 1 }) {
 			t.Fatal("no run failed for the sink: this test shows nothing")

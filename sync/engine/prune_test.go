@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"outlierd/outlier/simulator"
-	"outlierd/sinks"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
 )
@@ -40,7 +39,7 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		for range 2 {
 			_, log := w.serveInto(32*time.Hour, sink)
 			if n := strings.Count(log, "journal pruned"); n == 0 || n > 10 {
@@ -64,8 +63,8 @@ func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
-		away := &fakeSink{name: "parquet", broken: between(10*time.Hour, 50*time.Hour)}
-		here := &fakeSink{name: "duckdb"}
+		away := &fakeCopy{name: "parquet", broken: between(10*time.Hour, 50*time.Hour)}
+		here := &fakeCopy{name: "duckdb"}
 		w.serveInto(40*time.Hour, here, away)
 		if k := w.kept(); k.Pruned != 0 {
 			t.Errorf("pruned up to answer %d, and the sink that is away has published %d", k.Pruned, away.shown)
@@ -77,25 +76,24 @@ func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	})
 }
 
-// TestSinkThatLacksPrunedAnswersIsDisabled, because it would never have their rows. The other sink
-// works.
-func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
+// TestWarehouseThatLacksPrunedAnswersIsDisabled, because it would never have their rows.
+func TestWarehouseThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
-		here := &fakeSink{name: "duckdb"}
-		w.serveInto(30*time.Hour, here)
+		w.serveInto(30*time.Hour, &fakeCopy{name: "duckdb"})
 		pruned := w.kept().Pruned
-		added := &fakeSink{name: "parquet"}
-		_, log := w.serveInto(8*time.Hour, here, added)
-		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(log, want) {
+		w.fake = fakeWarehouse{}
+		added := &fakeCopy{name: "duckdb"}
+		_, log := w.serveInto(8*time.Hour, added)
+		if want := "'outlierd rebuild --without-pruned' goes on without these rows"; !strings.Contains(log, want) {
 			t.Errorf("%q is not in\n%s", want, log)
 		}
-		if k := w.kept(); added.mark != 0 || k.Pruned != pruned || here.shown < 9 {
-			t.Errorf("the new sink has %d, the other one has published %d, and pruned is %d, want still %d",
-				added.mark, here.shown, k.Pruned, pruned)
+		if k := w.kept(); w.fake.has.Answers != 0 || k.Pruned != pruned || added.published > 0 {
+			t.Errorf("the new warehouse has %d, %d publications, and pruned is %d, want still %d",
+				w.fake.has.Answers, added.published, k.Pruned, pruned)
 		}
 	})
 }
@@ -104,7 +102,7 @@ func TestSinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
 func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 	t.Parallel()
 	asking(t, keptFile, func(w *workshop) {
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		w.serveInto(12*time.Hour, sink)
 		time.Sleep(400 * day)                               // the clock is set forward
 		w.wire = shifted{w.service.Transport(), -400 * day} // and only minutes have passed
@@ -129,7 +127,7 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 		if len(w.config.Warnings) == 0 {
 			t.Error("no warning of a retention that is shorter than reuse_for")
 		}
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		w.serveInto(35*time.Hour, sink)
 		if k := w.kept(); k.Pruned != 0 {
 			t.Errorf("pruned up to answer %d", k.Pruned)
@@ -155,7 +153,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 				w.Fatal(err)
 			}
 		})
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		var first int64
 		for _, long := range []time.Duration{28 * time.Hour, 6 * time.Hour} {
 			rows, _ := w.serveInto(long, sink)
@@ -188,11 +186,11 @@ func TestAnswerThatNoRunTakesUpIsPruned(t *testing.T) {
 	}
 	t.Parallel()
 	bare(t, keptFile, func(w *workshop) {
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		ctx, stop := context.WithCancel(w.ctx)
 		unlock := w.lockAt("/search/outliers", stop)
 		e, closed := w.open()
-		e.Sinks = []sinks.Sink{sink}
+		e.Line = w.line(sink)
 		if _, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err == nil {
 			t.Error("the run was not stopped")
 		}

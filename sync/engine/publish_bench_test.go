@@ -18,6 +18,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/state"
@@ -45,9 +46,9 @@ func BenchmarkPublishOperations(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer store.Close()
-			sink := openForBenchmark(b, kind, dir)
-			defer sink.Close()
-			l, err := load.New(b.Context(), store, []sinks.Sink{sink}, slog.New(slog.DiscardHandler), func() {})
+			rows, line := openForBenchmark(b, kind, dir)
+			defer rows.Close()
+			l, err := load.New(b.Context(), store, line, slog.New(slog.DiscardHandler), func() {})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -58,7 +59,7 @@ func BenchmarkPublishOperations(b *testing.B) {
 			var bare, cpu time.Duration
 			for b.Loop() {
 				b.StopTimer()
-				if bare += publishWithoutNews(b, sink); b.Failed() {
+				if bare += publishWithoutNews(b, line); b.Failed() {
 					return
 				}
 				if row, err := e.Run(b.Context(), &e.Config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 1 {
@@ -90,15 +91,15 @@ func publishOnce(b *testing.B, l *load.Loader) {
 }
 
 // publishWithoutNews publishes an answer without rows.
-func publishWithoutNews(b *testing.B, sink sinks.Sink) time.Duration {
+func publishWithoutNews(b *testing.B, line load.Line) time.Duration {
 	b.Helper()
-	mark, err := sink.Watermark(b.Context())
+	has, err := line.Warehouse.Marks(b.Context())
 	if err == nil {
-		err = sink.Write(b.Context(), sinks.Batch{Lo: mark, Hi: mark + 1})
+		err = line.Warehouse.Write(b.Context(), sinks.Batch{Lo: has.Answers, Hi: has.Answers + 1})
 	}
 	began := time.Now()
 	if err == nil {
-		err = sink.Publish(b.Context(), nil)
+		err = line.Copies[0].Publish(b.Context())
 	}
 	if err != nil {
 		b.Error(err)
@@ -106,23 +107,21 @@ func publishWithoutNews(b *testing.B, sink sinks.Sink) time.Duration {
 	return time.Since(began)
 }
 
-// openForBenchmark opens a sink of the given kind.
-func openForBenchmark(b *testing.B, kind, dir string) sinks.Sink {
+// openForBenchmark opens a warehouse with a copy of the given kind.
+func openForBenchmark(b *testing.B, kind, dir string) (*warehouse.Warehouse, load.Line) {
 	b.Helper()
-	var sink sinks.Sink
-	var err error
-	if kind == "parquet" {
-		sink, err = parquet.Open(parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
-	} else {
-		sink, err = duckdb.Open(b.Context(), duckdb.Options{
-			Private: filepath.Join(dir, "warehouse.duckdb"), Published: filepath.Join(dir, "outliers.duckdb"), Temp: filepath.Join(dir, "tmp"),
-			Tables: schema.Tables(), Ops: schema.OpsTables(),
-		})
+	rows := warehouse.New(warehouse.Options{
+		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "tmp"),
+		Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	if kind == "duckdb" {
+		return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{duckdb.New(rows, filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "tmp"))}}
 	}
+	files, err := parquet.Open(rows, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return sink
+	return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{files}}
 }
 
 func benchmarkEngine(b *testing.B, store *state.Store) *Engine {

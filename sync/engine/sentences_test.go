@@ -307,7 +307,7 @@ jobs:
 		w.wire = largePages(t, title)
 		var batches []int64
 		w.withSinks(func(e *Engine) {
-			e.Sinks[0] = &scale{Sink: e.Sinks[0], answers: &batches}
+			e.Line.Warehouse = scale{Warehouse: e.Line.Warehouse, answers: &batches}
 			if row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{}); err != nil || row.Pages != pages {
 				t.Fatalf("the run ended as %s after %d pages with error %v", row.Status, row.Pages, err)
 			}
@@ -346,15 +346,13 @@ func largePages(t *testing.T, title int) http.RoundTripper {
 	})
 }
 
-// scale is a sink that records the number of answers in each batch, and discards them.
+// scale is a warehouse that records the number of answers in each batch.
 type scale struct {
-	sinks.Sink
+	sinks.Warehouse
 	answers *[]int64
 }
 
-func (s *scale) Write(_ context.Context, b sinks.Batch) error {
+func (s scale) Write(ctx context.Context, b sinks.Batch) error {
 	*s.answers = append(*s.answers, b.Hi-b.Lo)
-	return nil
+	return s.Warehouse.Write(ctx, b)
 }
-
-func (s *scale) Publish(context.Context, *sinks.Ops) error { return nil }

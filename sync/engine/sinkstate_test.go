@@ -14,73 +14,118 @@ import (
 	"outlierd/sinks"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
+	"outlierd/testenv"
 )
 
-// fakeSink is a sink that keeps only its watermark, and fails on request.
-type fakeSink struct {
+// fakeWarehouse is a warehouse that keeps only its marks.
+type fakeWarehouse struct {
+	has    sinks.Marks
+	broken func() bool         // fails all calls while it returns true; nil for never
+	write  func(b sinks.Batch) // called before a batch is written; may be nil
+	ops    func(o *sinks.Ops)  // the same for operations tables
+}
+
+func (f *fakeWarehouse) fail() error {
+	if f.broken != nil && f.broken() {
+		return errBroken
+	}
+	return nil
+}
+
+func (f *fakeWarehouse) Marks(context.Context) (sinks.Marks, error) {
+	f.has.Warehouse = "fake"
+	return f.has, f.fail()
+}
+
+func (f *fakeWarehouse) Write(_ context.Context, b sinks.Batch) error {
+	if f.write != nil {
+		f.write(b)
+	}
+	if err := f.fail(); err != nil {
+		return err
+	}
+	if b.Lo != f.has.Answers {
+		return errors.New("the batch does not follow")
+	}
+	f.has.Answers = b.Hi
+	return nil
+}
+
+func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
+	if f.ops != nil {
+		f.ops(o)
+	}
+	for _, err := range o.Batches {
+		if err != nil {
+			return err
+		}
+	}
+	f.has.Ops = o.Version
+	return f.fail()
+}
+
+func (f *fakeWarehouse) Bytes() int64 { return 0 }
+
+func (f *fakeWarehouse) Close() error { return nil }
+
+// fakeCopy is a copy that keeps only its marks, and fails on request.
+type fakeCopy struct {
 	name      string
 	broken    func() bool // fails all calls while it returns true; nil for never
-	readOnly  bool        // fails to write, but can be read
-	mark      int64
-	version   int64 // of the operations tables
+	readOnly  bool        // cannot be published, but tells its marks
+	shows     sinks.Marks
+	of        sinks.Warehouse
 	mu        sync.Mutex
-	shown     int64 // the mark at the last publication
+	shown     int64 // the same as in shows, for other goroutines
 	published int
 }
 
 // reads returns what a reader sees: the published mark, and the number of publications.
-func (s *fakeSink) reads() (shown int64, published int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shown, s.published
+func (f *fakeCopy) reads() (shown int64, published int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shown, f.published
 }
 
 var errBroken = errors.New("no space left on device")
 
-func (s *fakeSink) fail(asked bool) error {
-	if s.broken == nil || !s.broken() || asked && s.readOnly {
+func (f *fakeCopy) fail(asked bool) error {
+	if f.broken == nil || !f.broken() || asked && f.readOnly {
 		return nil
 	}
 	return errBroken
 }
 
-func (s *fakeSink) Name() string { return s.name }
+func (f *fakeCopy) Name() string { return f.name }
 
-func (s *fakeSink) Watermark(context.Context) (int64, error) { return s.mark, s.fail(true) }
+func (f *fakeCopy) Shows(context.Context) (sinks.Marks, error) { return f.shows, f.fail(true) }
 
-func (s *fakeSink) Write(_ context.Context, b sinks.Batch) error {
-	if b.Lo != s.mark {
-		return errors.New("the batch does not follow")
-	}
-	if err := s.fail(false); err != nil {
+func (f *fakeCopy) Publish(ctx context.Context) (err error) {
+	if err := f.fail(false); err != nil {
 		return err
 	}
-	s.mark = b.Hi
+	if f.shows, err = f.of.Marks(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shown = f.shows.Answers
+	f.published++
 	return nil
 }
 
-func (s *fakeSink) OpsVersion(context.Context) (int64, error) { return s.version, s.fail(true) }
+func (f *fakeCopy) Close() error { return nil }
 
-func (s *fakeSink) Publish(_ context.Context, ops *sinks.Ops) error {
-	if err := s.fail(false); err != nil {
-		return err
+// line returns a line with the given copies of the workshop's fake warehouse, which lasts as long as the
+// workshop.
+func (w *workshop) line(copies ...*fakeCopy) load.Line {
+	line := load.Line{Warehouse: &w.fake}
+	for _, c := range copies {
+		c.of = &w.fake
+		line.Copies = append(line.Copies, c)
 	}
-	if ops != nil {
-		for _, err := range ops.Batches {
-			if err != nil {
-				return err
-			}
-		}
-		s.version = ops.Version
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shown = s.mark
-	s.published++
-	return nil
+	return line
 }
-
-func (s *fakeSink) Close() error { return nil }
 
 // between returns a function that reports whether the time is between from and to after now.
 func between(from, to time.Duration) func() bool {
@@ -88,14 +133,14 @@ func between(from, to time.Duration) func() bool {
 	return func() bool { return time.Since(began) >= from && time.Since(began) < to }
 }
 
-// serveInto runs the schedule for d with the given sinks, and returns the runs, oldest first, and the
+// serveInto runs the schedule for d with the given copies, and returns the runs, oldest first, and the
 // log.
-func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]runs.Run, string) {
+func (w *workshop) serveInto(d time.Duration, copies ...*fakeCopy) ([]runs.Run, string) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
 	var log strings.Builder
-	e.Sinks, e.Log = all, slog.New(slog.NewTextHandler(&log, nil))
+	e.Line, e.Log = w.line(copies...), slog.New(slog.NewTextHandler(&log, nil))
 	agenda, err := e.Agenda(time.Now())
 	if err != nil {
 		w.Fatal(err)
@@ -126,7 +171,7 @@ func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee", "tea") })
 		began := time.Now()
 		repaired := began.Add(10 * time.Minute)
-		sink := &fakeSink{name: "duckdb", readOnly: true, broken: between(5*time.Minute+30*time.Second, 10*time.Minute)}
+		sink := &fakeCopy{name: "duckdb", readOnly: true, broken: between(5*time.Minute+30*time.Second, 10*time.Minute)}
 		after := 0
 		rows, log := w.serveInto(16*time.Minute, sink)
 		for _, r := range rows {
@@ -142,8 +187,8 @@ func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 		if after == 0 {
 			t.Error("no run ended after the repair: this test shows nothing")
 		}
-		if sink.shown == 0 || sink.shown != sink.mark {
-			t.Errorf("answers up to %d are published, the sink has %d", sink.shown, sink.mark)
+		if has := w.fake.has.Answers; sink.shown == 0 || sink.shown != has {
+			t.Errorf("answers up to %d are published, the warehouse has %d", sink.shown, has)
 		}
 		for _, message := range []string{"sink disabled", "sink recovered"} {
 			if n := strings.Count(log, message); n != 1 {
@@ -159,9 +204,9 @@ func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		broken := &fakeSink{name: "parquet", broken: func() bool { return true }}
-		works := &fakeSink{name: "duckdb"}
-		e.Sinks = []sinks.Sink{broken, works}
+		broken := &fakeCopy{name: "parquet", broken: func() bool { return true }}
+		works := &fakeCopy{name: "duckdb"}
+		e.Line = w.line(broken, works)
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		if err != nil || row.Status != runs.Partial || !strings.Contains(row.Error, "sink parquet") {
 			t.Fatalf("status %s, %q, error %v; want a partial run that names the sink", row.Status, row.Error, err)
@@ -186,8 +231,8 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		sink := &fakeSink{name: "duckdb", readOnly: true, broken: func() bool { return true }}
-		e.Sinks = []sinks.Sink{sink}
+		sink := &fakeCopy{name: "duckdb", shows: sinks.Marks{Warehouse: "fake"}, readOnly: true, broken: func() bool { return true }}
+		e.Line = w.line(sink)
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		if err == nil || row.Status != runs.Failed || row.Pages != 2 {
 			t.Fatalf("status %s with %d pages, error %v; want a failed run with its pages", row.Status, row.Pages, err)
@@ -219,8 +264,8 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "hourly") })
 		began := time.Now()
-		one := &fakeSink{name: "duckdb", readOnly: true, broken: between(90*time.Minute, 10*time.Hour+30*time.Minute)}
-		two := &fakeSink{name: "parquet", readOnly: true, broken: one.broken}
+		one := &fakeCopy{name: "duckdb", readOnly: true, broken: between(90*time.Minute, 10*time.Hour+30*time.Minute)}
+		two := &fakeCopy{name: "parquet", readOnly: true, broken: one.broken}
 		bought := 0
 		for process := range 5 { // each runs for an hour and a half
 			w.serveInto(90*time.Minute, one, two)
@@ -234,7 +279,7 @@ jobs:
 		if end := began.Add(11*time.Hour + 30*time.Minute); !time.Now().Equal(end) {
 			t.Fatalf("it is %s, want %s", time.Now(), end)
 		}
-		if pages := w.calls("search"); pages == bought || one.shown != one.mark || one.mark != two.mark {
+		if pages := w.calls("search"); pages == bought || one.shown != w.fake.has.Answers || two.shown != one.shown {
 			t.Errorf("%d pages were bought, answers up to %d and %d are shown; want buying to go on after the repair",
 				pages, one.shown, two.shown)
 		}
@@ -250,12 +295,12 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
-		sink := &fakeSink{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
-		never := &fakeSink{name: "duckdb", broken: func() bool { return true }}
+		sink := &fakeCopy{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
+		never := &fakeCopy{name: "duckdb", broken: func() bool { return true }}
 		run := func() (*runs.Run, error) {
 			e, stop := w.open()
 			defer stop()
-			e.Sinks, e.Afresh = []sinks.Sink{never, sink}, true
+			e.Line, e.Afresh = w.line(never, sink), true
 			return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		}
 		if r, err := run(); err == nil {
@@ -279,9 +324,9 @@ func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
-		sink := &fakeSink{name: "duckdb", broken: between(0, 90*time.Minute)}
+		sink := &fakeCopy{name: "duckdb", broken: between(0, 90*time.Minute)}
 		e, stop := w.open()
-		e.Sinks = []sinks.Sink{sink}
+		e.Line = w.line(sink)
 		_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
 		if !isSinksDown(err) || !errors.Is(err, errBroken) {
@@ -307,7 +352,7 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	}
 	bare(t, file.String(), func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, strings.Split("abcdefghijklmnopqrst", "")...) })
-		sink := &fakeSink{name: "duckdb"}
+		sink := &fakeCopy{name: "duckdb"}
 		counted := make(chan int, 1)
 		go func() {
 			time.Sleep(62*time.Minute + 55*time.Second)
@@ -334,13 +379,13 @@ func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
-		ahead := &fakeSink{name: "parquet", mark: 1000, broken: between(0, 90*time.Minute)}
-		w.serveInto(85*time.Minute, &fakeSink{name: "duckdb"}, ahead)
+		ahead := &fakeCopy{name: "parquet", shows: sinks.Marks{Warehouse: "other", Answers: 1000}, broken: between(0, 90*time.Minute)}
+		w.serveInto(85*time.Minute, &fakeCopy{name: "duckdb"}, ahead)
 		spent := w.spent()
 		if spent == 0 {
 			t.Error("nothing was bought while the other sink worked")
 		}
-		if _, log := w.serveInto(5*time.Hour, &fakeSink{name: "duckdb"}, ahead); w.spent() > spent || !strings.Contains(log, "scheduler stopped") {
+		if _, log := w.serveInto(5*time.Hour, &fakeCopy{name: "duckdb"}, ahead); w.spent() > spent || !strings.Contains(log, "scheduler stopped") {
 			t.Errorf("%d credits were spent without a ledger; the log:\n%s", w.spent()-spent, log)
 		}
 	})
@@ -355,7 +400,7 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 		away := true
 		e, stop := w.open()
 		defer stop()
-		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}, &fakeSink{name: "parquet", mark: 1000, broken: func() bool { return away }}}
+		e.Line = w.line(&fakeCopy{name: "duckdb"}, &fakeCopy{name: "parquet", shows: sinks.Marks{Warehouse: "other", Answers: 1000}, broken: func() bool { return away }})
 		wire := w.service.Transport()
 		e.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 			away = false
@@ -368,41 +413,37 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	})
 }
 
-// TestStopLeavesALongWayToTheNextStart: a sink that must load the whole journal does not delay the end of
-// the process.
+// TestStopLeavesALongWayToTheNextStart: a warehouse that must load the whole journal does not delay the end
+// of the process.
 func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 	t.Parallel()
-	bare(t, jobsFile, func(w *workshop) {
+	testenv.RacesLittle(t)
+	bare(t, "version: 1\nservice: {url: \"sim://\", limit: 600/min, paging: page}\njobs: {one: {search: {query: [x], pages: 24}}}\n", func(w *workshop) {
+		w.wire = largePages(t, 50<<10)
+		w.withSinks(func(e *Engine) {
+			if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		})
 		e, stop := w.open()
 		defer stop()
-		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
 		end, err := e.Store.Journal.End()
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(w.ctx)
-		slow := &fakeSink{name: "parquet"}
 		written := 0
-		one := watched{Sink: slow, write: func(b sinks.Batch) {
-			if written++; written == 1 {
-				cancel()
-			}
-		}, publish: func(*sinks.Ops) {}}
-		all := []sinks.Sink{one}
-		for mark := range int64(5) { // batches end at the marks of other sinks
-			all = append(all, &fakeSink{name: "duckdb", mark: mark + 1})
-		}
-		l, err := load.New(w.ctx, e.Store, all, e.log(), func() {})
+		line := w.line()
+		w.fake.write = func(sinks.Batch) { written++; cancel() }
+		l, err := load.New(w.ctx, e.Store, line, e.log(), func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Load(ctx, true); err != nil {
 			t.Fatal(err)
 		}
-		if slow.mark == 0 || slow.mark >= 5 || written > 3 {
-			t.Errorf("%d batches up to %d of %d were written", written, slow.mark, end)
+		if has := w.fake.has.Answers; has == 0 || has >= end || written > 2 {
+			t.Errorf("%d batches up to %d of %d were written", written, has, end)
 		}
 	})
 }
@@ -413,12 +454,12 @@ func TestFailedFillIsNotRecorded(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}}
+		e.Line = w.line(&fakeCopy{name: "duckdb"})
 		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, readOnly := range []bool{false, true} {
-			e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb", readOnly: readOnly, broken: func() bool { return true }}}
+			e.Line = w.line(&fakeCopy{name: "duckdb", readOnly: readOnly, broken: func() bool { return true }})
 			if err := e.Fill(w.ctx); !errors.Is(err, errBroken) {
 				t.Errorf("error %v, want that of the sink", err)
 			}
@@ -428,7 +469,7 @@ func TestFailedFillIsNotRecorded(t *testing.T) {
 				t.Errorf("the state says %+v, and that no sink works since %v (%v)", recorded, down, err)
 			}
 		}
-		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}}
+		e.Line = w.line(&fakeCopy{name: "duckdb"})
 		if err := e.Fill(w.ctx); err != nil {
 			t.Error(err)
 		}

@@ -59,7 +59,7 @@ const expireEvery = time.Minute
 
 // newWorker opens the sinks and brings them up to the end of the journal.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
-	loader, err := load.New(ctx, e.Store, e.Sinks, e.log(), e.noteBeat)
+	loader, err := load.New(ctx, e.Store, e.Line, e.log(), e.noteBeat)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ const loadEvery = 64
 // load loads answers into the sinks every loadEvery calls, and publishes when that is due.
 func (w *worker) load(ctx context.Context) error {
 	if !w.loader.PublishDue() {
-		if w.calls++; w.calls%loadEvery != 0 && !w.loader.Behind() {
+		if w.calls++; w.calls%loadEvery != 0 {
 			return nil
 		}
 		return w.loader.Load(ctx, false)

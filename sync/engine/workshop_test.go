@@ -24,7 +24,9 @@ import (
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
@@ -37,6 +39,7 @@ type workshop struct {
 	wire    http.RoundTripper // the service's, unless a test replaces it
 	config  *job.Config
 	ctx     context.Context
+	fake    fakeWarehouse                     // of [workshop.line]
 	bare    bool                              // without sinks, which most tests do not need
 	single  bool                              // with only the DuckDB sink, for long tests
 	asks    bool                              // request the time from the service; else the clock is confirmed
@@ -149,26 +152,24 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 }
 
-// openSinks opens both sinks for the engine and returns functions that close them.
+// openSinks opens the warehouse and both copies for the engine and returns functions that close them.
 func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	w.Helper()
-	duck, err := duckdb.Open(w.ctx, duckdb.Options{
-		Private: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(),
-		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	rows := warehouse.New(warehouse.Options{
+		Path: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(), Temp: filepath.Join(folder, "tmp"),
+		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	e.Sinks = []sinks.Sink{duck}
+	file := duckdb.New(rows, w.duckdb(), filepath.Join(folder, "tmp"))
+	e.Line = load.Line{Warehouse: rows, Copies: []sinks.Copy{file}}
 	if w.single {
-		return []func() error{duck.Close}
+		return []func() error{rows.Close, file.Close}
 	}
-	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	files, err := parquet.Open(rows, parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	if err != nil {
 		w.Fatal(err)
 	}
-	e.Sinks = append(e.Sinks, files)
-	return []func() error{duck.Close, files.Close}
+	e.Line.Copies = append(e.Line.Copies, files)
+	return []func() error{rows.Close, file.Close, files.Close}
 }
 
 // seeds runs the SQL of jobs on the published file, at the virtual time.

@@ -92,17 +92,11 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * size, nil
 }
 
-// retained warns if rows could be lost together with a sink, and of a job that reuses answers for longer
-// than the retention.
+// retained warns of a job that reuses answers for longer than the retention.
 func (b *builder) retained() {
 	n, r := b.root.Get("retention").Get("journal"), b.cfg.Retention
 	if !r.Any() || n.Wrong {
 		return
-	}
-	if len(b.cfg.Sinks) == 1 {
-		n.Warn("add a second sink",
-			"there is only one sink: if it is damaged, the rows of pruned answers are lost, "+
-				"because `outlierd rebuild` copies them from another sink")
 	}
 	for i := range b.cfg.Jobs {
 		if spec := &b.cfg.Jobs[i]; r.Age > 0 && spec.ReuseFor > r.Age {

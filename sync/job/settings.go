@@ -289,7 +289,7 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
 	case strings.HasPrefix(bucket, "az://") && !hasAzure && b.needs.service:
-		n.RefuseWithHint("build it with -tags duckdb_arrow,azure, or use an official binary",
+		n.RefuseWithHint("build it with -tags azure, or use an official binary",
 			"this program was built without Azure")
 		return
 	}
@@ -319,7 +319,7 @@ func (b *builder) lake(n *yamltree.Node) {
 		}
 	}
 	if !hasIceberg {
-		n.Key.Warn("build it with -tags duckdb_arrow,iceberg", "this program was built without Iceberg: the sink is disabled")
+		n.Key.Warn("build it with -tags iceberg", "this program was built without Iceberg: the sink is disabled")
 	}
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
 	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""),

@@ -1,9 +1,9 @@
-// Package load writes answers from the journal to the sinks: in batches during runs ([Loader]), or to
-// a single sink, to compare or to replay ([Project], [Replay]).
+// Package load writes answers from the journal to the warehouse, and has the copies made that readers use:
+// in batches during runs ([Loader]), or all at once, to compare ([Project]).
 //
-// An answer must be durable in the journal before it is written to a sink. A loader reads the journal
-// from each sink's own watermark, so a sink that was locked, full or new catches up without a
-// purchase. Readers see changes only when a sink publishes.
+// An answer must be durable in the journal before it is written. A loader reads the journal from the
+// warehouse's own watermark, so a warehouse that was locked, full or new catches up without a purchase.
+// Readers see changes only when a copy is published.
 package load
 
 import (
@@ -40,25 +40,30 @@ const publishEvery = time.Minute
 // about them are made, and once people have marked videos.
 const publishSoon = 10 * time.Second
 
-// Loader brings the sinks up to the end of the journal. Sinks with the same watermark, normally all of
-// them, share one decoding.
+// Line is the warehouse and the copies that are made from it. Without a warehouse nothing is loaded.
+type Line struct {
+	Warehouse sinks.Warehouse
+	Copies    []sinks.Copy
+}
+
+// Loader brings the warehouse up to the end of the journal, and publishes the copies.
 type Loader struct {
 	PagesIn bool // all pages of a run are received and not yet published
 	Marked  bool // people have marked videos, which is not yet published
 
-	strict  bool // a sink that fails is an error; see [Fill]
-	store   *state.Store
-	log     *slog.Logger
-	decoder *schema.Decoder
-	sinks   []*sinkState
+	strict    bool // a failure is an error; see [Fill]
+	store     *state.Store
+	log       *slog.Logger
+	decoder   *schema.Decoder
+	warehouse sinks.Warehouse // nil if nothing is loaded
+	source    *sinkState      // of the warehouse
+	copies    []*copyState
 
-	lo, hi  int64                       // the answers (lo, hi] are in the decoder
+	lo, hi  int64                       // the answers (lo, hi] are in the decoder; -1 while the warehouse does not work
 	counted int64                       // answers up to this one are in rows, or counted by another process
 	rows    map[string]map[string]int64 // number of rows by run and table
 	drift   []journal.Drift             // found in the answers of the batch
 	drifted int64                       // the drift of answers up to this one is recorded
-	ahead   *journal.Entry              // its rows are provisional; see [Loader.DecodeAhead]
-	behind  bool                        // the journal has answers that could not be decoded ahead
 
 	shown     int64         // the last answer at the time of the last publication
 	published time.Time     // when that was
@@ -68,20 +73,20 @@ type Loader struct {
 
 	beat func() // called for each batch
 
-	downSince time.Time // since when no sink works; zero while one does
-	answered  bool      // a sink has returned its watermark, so the journal is known to be complete
+	downSince time.Time // since when no copy can be published; zero while one can
+	answered  bool      // the warehouse and a copy have told their marks, so the journal is known to be complete
 }
 
-// New returns a loader. It reads the watermark of every sink and disables those that do not answer.
-// The loader calls beat for each batch that it writes.
-func New(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) (*Loader, error) {
-	return open(ctx, store, all, log, beat, false)
+// New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
+// answer. The loader calls beat for each batch that it writes.
+func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) (*Loader, error) {
+	return open(ctx, store, line, log, beat, false)
 }
 
-// Fill brings sinks up to the end of the journal and publishes them. A sink that fails ends it with an
-// error, which is not recorded in the state: the sink may be a new one, beside the one that readers use.
-func Fill(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func()) error {
-	l, err := open(ctx, store, all, log, beat, true)
+// Fill brings the warehouse up to the end of the journal and publishes the copies. A failure ends it with
+// an error, which is not recorded in the state: the warehouse may be a new one, beside the one in use.
+func Fill(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) error {
+	l, err := open(ctx, store, line, log, beat, true)
 	if err == nil {
 		err = l.Load(ctx, true)
 	}
@@ -95,31 +100,28 @@ func Fill(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.L
 }
 
 func open(
-	ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger, beat func(), strict bool,
+	ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func(), strict bool,
 ) (*Loader, error) {
 	l := &Loader{
 		strict: strict, store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0, beat: beat,
+		warehouse: line.Warehouse, source: &sinkState{name: "warehouse"}, lo: -1, hi: -1, shown: -1,
+		rows: map[string]map[string]int64{}, published: time.Now(), answered: line.Warehouse == nil, beat: beat,
 	}
 	var err error
 	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
 		return nil, err
 	}
-	for _, sink := range all {
-		l.sinks = append(l.sinks, &sinkState{Sink: sink})
+	if l.drifted, err = store.Journal.DriftMark(); err != nil || line.Warehouse == nil {
+		return l, err
 	}
-	for _, s := range l.sinks {
-		if err := l.readMark(ctx, s); err != nil {
-			return nil, err
-		}
-		l.counted = max(l.counted, s.mark)
+	for _, c := range line.Copies {
+		l.copies = append(l.copies, &copyState{Copy: c, sinkState: sinkState{name: c.Name()}})
 	}
-	if l.drifted, err = store.Journal.DriftMark(); err != nil {
+	if err := l.readMarks(ctx); err != nil {
 		return nil, err
 	}
-	l.restart()
-	l.shown = -1 // unknown
-	return l, nil
+	l.counted = l.source.marks.Answers
+	return l, l.publishNew(ctx)
 }
 
 // AheadError reports that a sink has answers that the journal does not have: the state was lost or is an
@@ -135,8 +137,8 @@ func (e *AheadError) Error() string {
 		e.Mark, e.End, e.Remedy())
 }
 
-// Remedy returns what to do. A rebuild is not an option, because only the sink has the rows of the later
-// answers.
+// Remedy returns what to do. A rebuild is not an option, because only these tables have the rows of the
+// later answers.
 func (e *AheadError) Remedy() string {
 	switch {
 	case e.End == 0:
@@ -150,26 +152,14 @@ func (e *AheadError) Remedy() string {
 		"they are written again from the journal, and only the old ones have the rows of the later answers"
 }
 
-// restart positions the empty decoder at the lowest watermark of the sinks.
-func (l *Loader) restart() {
-	l.lo = -1
-	for _, s := range l.sinks {
-		if s.err == nil && (l.lo < 0 || s.mark < l.lo) {
-			l.lo = s.mark
-		}
-	}
-	l.hi = l.lo
-}
-
 // batchesAfterStop is how many batches are still written after a stop was requested. There are more
 // only while a sink catches up, and the next start continues that.
 const batchesAfterStop = 2
 
 // Load decodes new answers of the journal and writes full batches; if all is set, also the last,
-// partial one. A sink that fails is disabled and does not affect the others, because the journal has
-// the answers that it lacks. [Loader.Problems] returns why.
+// partial one. A warehouse that fails is disabled until [Loader.Retry], because the journal has the
+// answers that it lacks. [Loader.Problems] returns why.
 func (l *Loader) Load(ctx context.Context, all bool) error {
-	l.behind = false
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
 		more, err := l.fill()
 		if err != nil {
@@ -185,8 +175,6 @@ func (l *Loader) Load(ctx context.Context, all bool) error {
 	return nil
 }
 
-func (l *Loader) full() bool { return isFull(l.decoder) }
-
 func isFull(batch *schema.Decoder) bool {
 	return batch.Bytes() >= batchBytes || batch.Rows() >= batchRows
 }
@@ -197,10 +185,9 @@ func fits(batch *schema.Decoder, entry *journal.Entry) bool {
 	return !isFull(batch) && batch.Bytes()+len(entry.Body) <= batchBytes
 }
 
-// fill decodes journal entries until the batch is full, the journal ends, or the watermark of another
-// sink is reached. It reports whether the batch must be written before more can be decoded.
+// fill decodes journal entries until the batch is full or the journal ends. It reports whether the batch
+// must be written before more can be decoded.
 func (l *Loader) fill() (bool, error) {
-	stop := l.nextMark()
 	for entry, err := range l.store.Journal.After(l.hi) {
 		if err != nil {
 			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
@@ -210,22 +197,11 @@ func (l *Loader) fill() (bool, error) {
 		}
 		l.decode(entry)
 		l.hi = entry.ID
-		if l.hi == stop || l.full() {
+		if isFull(l.decoder) {
 			return true, nil
 		}
 	}
-	return l.full(), nil
-}
-
-// nextMark returns the lowest watermark above lo, at which another sink joins, or -1.
-func (l *Loader) nextMark() int64 {
-	next := int64(-1)
-	for _, s := range l.sinks {
-		if s.err == nil && s.mark > l.lo && (next < 0 || s.mark < next) {
-			next = s.mark
-		}
-	}
-	return next
+	return isFull(l.decoder), nil
 }
 
 // maxErrorLength is how many characters of an error are logged. A message about deeply nested JSON can
@@ -298,34 +274,23 @@ func (l *Loader) noteDrift() error {
 	return nil
 }
 
-// flush writes the batch to every sink whose watermark is at its beginning. It flushes the store
-// first, because a sink must never have an answer that the journal could lose in a kill. A stop does
-// not interrupt a batch: writing takes little time, and the decoder no longer has the rows.
+// flush writes the batch to the warehouse. A stop does not interrupt it: writing takes little time, and
+// the decoder no longer has the rows.
 func (l *Loader) flush(ctx context.Context) error {
 	l.beat()
-	if err := l.store.DB.Flush(); err != nil {
+	if err := l.store.DB.Flush(); err != nil { // the warehouse must never have an answer that the journal could lose
 		return err
 	}
 	if err := l.noteDrift(); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
-	for _, s := range l.sinks {
-		if s.err != nil || s.mark != batch.Lo {
-			continue
-		}
-		if err := s.Write(ctx, batch); err != nil {
-			err = fmt.Errorf("write answers %d to %d into sink %s: %w", batch.Lo+1, batch.Hi, s.Name(), err)
-			if err := l.disable(s, err); err != nil {
-				return err
-			}
-			continue
-		}
-		s.mark = batch.Hi
+	if err := l.warehouse.Write(context.WithoutCancel(ctx), batch); err != nil {
+		l.lo, l.hi = -1, -1
+		return l.disable(l.source, fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err))
 	}
-	l.restart()
+	l.source.marks.Answers, l.lo = batch.Hi, batch.Hi
 	return nil
 }
 
@@ -371,13 +336,17 @@ func (l *Loader) Taken(run string) map[string]int64 {
 func (l *Loader) PublishDue() bool { return !time.Now().Before(l.PublishAt()) }
 
 // PublishAt returns when a run should publish next. The cost of publishing is proportional to the
-// data, so it takes at most about a twentieth of the time.
+// data, so it takes at most about a twentieth of the time, and writes at most about a megabyte per second.
 func (l *Loader) PublishAt() time.Time {
 	every := publishEvery
 	if l.PagesIn || l.Marked {
 		every = publishSoon
 	}
-	return l.published.Add(max(every, 20*l.copying))
+	var bytes int64
+	if l.warehouse != nil {
+		bytes = l.warehouse.Bytes()
+	}
+	return l.published.Add(max(every, 20*l.copying, time.Duration(bytes>>20)*time.Second))
 }
 
 // Unseen reports whether the journal has answers that are not published.
@@ -391,55 +360,75 @@ func (l *Loader) Unseen() (bool, error) {
 func (l *Loader) Publish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
-	if err := l.store.DB.Flush(); err != nil {
+	if err := l.writeOps(ctx); err != nil || l.source.err != nil {
 		return err
 	}
-	for _, s := range l.sinks {
-		if s.err != nil {
-			continue
-		}
-		if err := l.publishTo(ctx, s); err != nil {
-			return err
+	for _, c := range l.copies {
+		if c.err == nil {
+			if err := l.publishTo(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	l.shown, l.published, l.copying, l.PagesIn, l.Marked = l.hi, time.Now(), time.Since(began), false, false
 	return l.forgetOps()
 }
 
-// publishTo publishes one sink, with the rows of the operations tables that it does not have.
-func (l *Loader) publishTo(ctx context.Context, s *sinkState) error {
-	version, err := s.OpsVersion(ctx)
-	if err != nil {
-		return l.disable(s, fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err))
+// forgetOps removes from the state the record of changes that every copy shows.
+func (l *Loader) forgetOps() error {
+	if l.warehouse == nil || l.Disabled() > 0 {
+		return nil
 	}
-	changes, err := ops.Since(l.store.DB, version)
-	if err != nil {
-		return err
+	shown := l.source.marks.Ops
+	for _, c := range l.copies {
+		shown = min(shown, c.marks.Ops)
 	}
-	var ops *sinks.Ops
-	if !changes.None() {
-		ops = &sinks.Ops{Since: version, Version: changes.Version, All: changes.All, Batches: opsBatches(l.store, changes)}
+	if shown <= l.forgotten {
+		return nil
 	}
-	if err := s.Publish(ctx, ops); err != nil {
-		return l.disable(s, fmt.Errorf("publish sink %s: %w", s.Name(), err))
-	}
-	s.version = changes.Version
-	return l.recovered(s)
+	l.forgotten = shown
+	return ops.Forget(l.store.DB, shown)
 }
 
-// forgetOps removes from the state the changes that every sink has. It does nothing while a sink is
-// disabled, because its version is not known.
-func (l *Loader) forgetOps() error {
-	if len(l.sinks) == 0 || l.Disabled() > 0 {
+// writeOps writes the changes of the operations tables into the warehouse.
+func (l *Loader) writeOps(ctx context.Context) error {
+	if l.warehouse == nil || l.source.err != nil {
 		return nil
 	}
-	version := l.sinks[0].version
-	for _, s := range l.sinks {
-		version = min(version, s.version)
+	if err := l.store.DB.Flush(); err != nil {
+		return err
 	}
-	if version <= l.forgotten {
+	marks := &l.source.marks
+	changes, err := ops.Since(l.store.DB, marks.Ops)
+	if err != nil || changes.None() {
+		return err
+	}
+	if err := l.warehouse.WriteOps(ctx, opsOf(l.store, changes, marks.Ops)); err != nil {
+		return l.disable(l.source, fmt.Errorf("write the operations tables into the warehouse: %w", err))
+	}
+	marks.Ops = changes.Version
+	return nil
+}
+
+// publishTo publishes a copy. One that shows more answers than the warehouse has, because the warehouse is
+// being filled again, waits until the warehouse has caught up.
+func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
+	if c.marks.Answers > l.source.marks.Answers {
 		return nil
 	}
-	l.forgotten = version
-	return ops.Forget(l.store.DB, version)
+	if err := c.Publish(ctx); err != nil {
+		return l.disable(&c.sinkState, fmt.Errorf("publish sink %s: %w", c.name, err))
+	}
+	c.marks = l.source.marks
+	return l.recovered(&c.sinkState)
+}
+
+// publishNew publishes if readers do not find a copy yet, so that they find all tables before the first row.
+func (l *Loader) publishNew(ctx context.Context) error {
+	for _, c := range l.copies {
+		if l.source.err == nil && c.err == nil && c.marks.Warehouse == "" {
+			return l.Publish(ctx)
+		}
+	}
+	return nil
 }

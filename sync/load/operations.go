@@ -11,14 +11,19 @@ import (
 	"outlierd/sync/state"
 )
 
-// Operations returns all rows of the operations tables, for a sink that has none. It only reads the
+// Operations returns all rows of the operations tables, for a warehouse that has none. It only reads the
 // state, so it also works while another process holds it.
 func Operations(from *state.Store) (*sinks.Ops, error) {
 	changes, err := ops.Seen(from.DB, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &sinks.Ops{Version: changes.Version, All: true, Batches: opsBatches(from, changes)}, nil
+	return opsOf(from, changes, 0), nil
+}
+
+// opsOf returns changes since a version of the operations tables as a warehouse takes them.
+func opsOf(from *state.Store, changes ops.Changes, since int64) *sinks.Ops {
+	return &sinks.Ops{Since: since, Version: changes.Version, From: state.OpsFrom(changes), Batches: opsBatches(from, changes)}
 }
 
 // opsBatchRows limits how many rows of the operations tables are held in memory.

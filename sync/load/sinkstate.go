@@ -9,74 +9,84 @@ import (
 	"outlierd/sinks"
 )
 
-// # Sinks that fail
+// # Failures
 //
-// A sink that fails is disabled. It is retried with back-off, independent of runs, and at the end of
-// each run, and then catches up from the journal. It does not affect other sinks; while another sink works,
-// runs end as partial instead of failed. Once no sink has worked for sinks_down_after, paid calls are
-// refused, because readers could not see their answers.
+// The warehouse or a copy that fails is disabled. It is retried with back-off, independent of runs, and at
+// the end of each run. A copy does not affect the others; while another one works, runs end as partial
+// instead of failed. Without the warehouse no copy works. Once none has worked for sinks_down_after, paid
+// calls are refused, because readers could not see their answers.
 
-// A disabled sink is retried after firstRetry, then after twice as long each time, up to lastRetry.
+// What is disabled is retried after firstRetry, then after twice as long each time, up to lastRetry.
 const (
 	firstRetry = 10 * time.Second
 	lastRetry  = 10 * time.Minute
 )
 
-// sinkState is a sink with its state in this process.
+// sinkState is the state of the warehouse or of a copy in this process.
 type sinkState struct {
-	sinks.Sink
-	mark    int64         // its watermark, while it is not disabled
-	version int64         // of the operations tables when it last published
+	name    string
+	marks   sinks.Marks   // of the warehouse what it has, of a copy what it shows, while it is not disabled
 	err     error         // why it is disabled; nil while it is not
 	retryAt time.Time     // when it is retried, if it is disabled
-	pause   time.Duration // the last back-off; 0 after it has published again
+	pause   time.Duration // the last back-off; 0 once it works again
 }
 
-// readMark reads the watermark of a sink, and disables the sink if that fails.
-func (l *Loader) readMark(ctx context.Context, s *sinkState) error {
-	mark, err := s.Watermark(ctx)
-	if err != nil {
-		return l.disable(s, fmt.Errorf("ask sink %s for its watermark: %w", s.Name(), err))
-	}
-	end, err := l.store.Journal.End()
-	if err != nil {
+type copyState struct {
+	sinks.Copy
+	sinkState
+}
+
+// readMarks reads the marks of the warehouse and of the copies.
+func (l *Loader) readMarks(ctx context.Context) error {
+	if err := l.readMark(l.source, func() (sinks.Marks, error) { return l.warehouse.Marks(ctx) }); err != nil {
 		return err
 	}
-	if mark > end {
-		return &AheadError{Sink: s.Name(), Mark: mark, End: end}
-	}
-	if err := l.lostWith(ctx, s, mark); err != nil {
-		return l.disable(s, err)
+	for _, c := range l.copies {
+		if err := l.readMark(&c.sinkState, func() (sinks.Marks, error) { return c.Shows(ctx) }); err != nil {
+			return err
+		}
 	}
 	pruned, err := l.store.Journal.Pruned()
 	if err != nil {
 		return err
 	}
-	if mark < pruned {
-		return l.disable(s, &PrunedError{Sink: s.Name(), Mark: mark, Pruned: pruned})
+	if mark := l.source.marks.Answers; l.source.err == nil && mark < pruned {
+		if err := l.disable(l.source, &PrunedError{Mark: mark, Pruned: pruned}); err != nil {
+			return err
+		}
 	}
-	s.mark, s.err, l.answered = mark, nil, true
+	if l.source.err != nil {
+		return nil
+	}
+	l.lo, l.hi = l.source.marks.Answers, l.source.marks.Answers
+	l.answered = l.answered || l.Working()
 	return nil
 }
 
-// lostWith returns a [*LostStateError] if a sink was filled from a state that was lost, and its watermark
-// was not read before the restored state had as many answers. It records if a sink was not.
-func (l *Loader) lostWith(ctx context.Context, s *sinkState, mark int64) error {
+// readMark reads the marks of one of them, and disables it if that fails, or if it was filled from a state
+// that was lost.
+func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err error) {
+	if s.marks, err = read(); err != nil {
+		return l.disable(s, fmt.Errorf("read what sink %s holds: %w", s.name, err))
+	}
+	end, err := l.store.Journal.End()
+	if err != nil {
+		return err
+	}
+	if s.marks.Answers > end {
+		return &AheadError{Sink: s.name, Mark: s.marks.Answers, End: end}
+	}
 	restores, err := l.store.Restores()
 	if err != nil || len(restores) == 0 {
 		return err
 	}
-	version, err := s.OpsVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err)
+	if lost := restores.LostWith(s.name, s.marks.Ops, s.marks.Answers); lost != nil {
+		return l.disable(s, &LostStateError{Sink: s.name, Mark: s.marks.Answers, Backup: lost.Answers})
 	}
-	if lost := restores.LostWith(s.Name(), version, mark); lost != nil {
-		return &LostStateError{Sink: s.Name(), Mark: mark, Backup: lost.Answers}
-	}
-	if l.strict || restores.Accepted(s.Name()) { // a new sink says nothing about the one that it is to replace
+	if l.strict || restores.Accepted(s.name) { // a new warehouse says nothing about the one that it is to replace
 		return nil
 	}
-	return l.store.AcceptSink(s.Name())
+	return l.store.AcceptSink(s.name)
 }
 
 // LostStateError reports that a sink has answers of a state that was lost, while the journal of the
@@ -95,23 +105,20 @@ func (e *LostStateError) Error() string {
 	}
 	return fmt.Sprintf("sink %s holds answers %d to %d of the state that was lost, "+
 		"and the journal of the restored one has others with these numbers: stop outlierd and %s; "+
-		"or let 'outlierd rebuild %s' replace them", e.Sink, e.Backup+1, e.Mark, away, e.Sink)
+		"or let 'outlierd rebuild' replace them", e.Sink, e.Backup+1, e.Mark, away)
 }
 
-// PrunedError reports that a sink lacks rows of answers whose bodies were pruned from the journal.
-type PrunedError struct {
-	Sink         string
-	Mark, Pruned int64
-}
+// PrunedError reports that the warehouse lacks rows of answers whose bodies were pruned from the journal.
+type PrunedError struct{ Mark, Pruned int64 }
 
 func (e *PrunedError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): "+
-		"stop outlierd, and 'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark,
-		e.Pruned, e.Sink)
+	return fmt.Sprintf("the warehouse holds answers up to %d, and the journal is pruned up to %d (`retention`): "+
+		"restore data/state/warehouse.duckdb from a backup, or copy the published DuckDB file there; "+
+		"'outlierd rebuild --without-pruned' goes on without these rows", e.Mark, e.Pruned)
 }
 
-// disable disables a sink that failed and sets when it is retried. A retry before that time does not
-// lengthen the back-off.
+// disable disables what failed and sets when it is retried. A retry before that time does not lengthen
+// the back-off.
 func (l *Loader) disable(s *sinkState, err error) error {
 	if l.strict {
 		return err
@@ -123,11 +130,11 @@ func (l *Loader) disable(s *sinkState, err error) error {
 		s.retryAt = now.Add(s.pause)
 	}
 	if again {
-		l.log.Debug("sink still disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
+		l.log.Debug("sink still disabled", "sink", s.name, "retry_at", s.retryAt, "err", err)
 	} else {
-		l.log.Error("sink disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
+		l.log.Error("sink disabled", "sink", s.name, "retry_at", s.retryAt, "err", err)
 	}
-	l.noteSink(s, l.store.Runs.SinkDisabled(s.Name(), err))
+	l.noteSink(s, l.store.Runs.SinkDisabled(s.name, err))
 	if l.Working() || !l.downSince.IsZero() {
 		return nil
 	}
@@ -136,20 +143,22 @@ func (l *Loader) disable(s *sinkState, err error) error {
 }
 
 // noteSink records the state of a sink, which commands show. If that fails, it logs the error and
-// loading continues, because the sink has its own watermark.
+// loading continues, because the sink has its own marks.
 func (l *Loader) noteSink(s *sinkState, err error) {
 	if err != nil {
-		l.log.Warn("sink state not recorded", "sink", s.Name(), "err", err)
+		l.log.Warn("sink state not recorded", "sink", s.name, "err", err)
 	}
 }
 
-// recovered records that a sink has published.
+// recovered records that a copy was published.
 func (l *Loader) recovered(s *sinkState) error {
-	if s.pause > 0 {
-		s.pause, s.retryAt = 0, time.Time{}
-		l.log.Info("sink recovered", "sink", s.Name(), "answers", s.mark)
+	for _, s := range []*sinkState{l.source, s} {
+		if s.pause > 0 {
+			s.pause, s.retryAt = 0, time.Time{}
+			l.log.Info("sink recovered", "sink", s.name, "answers", s.marks.Answers)
+		}
 	}
-	l.noteSink(s, l.store.Runs.SinkPublished(s.Name(), s.mark))
+	l.noteSink(s, l.store.Runs.SinkPublished(s.name, s.marks.Answers))
 	if l.downSince.IsZero() {
 		return nil
 	}
@@ -157,48 +166,55 @@ func (l *Loader) recovered(s *sinkState) error {
 	return l.store.Runs.SetSinksDown(time.Time{})
 }
 
-// Retry retries the disabled sinks whose back-off is over. If all is set, it retries every disabled
-// sink, even during a stop, because a sink that is behind when the process ends stays behind until
-// the next one. Sinks that answer catch up and publish. An error is one of the state, or an
-// [AheadError].
+// Retry retries what is disabled and whose back-off is over. If all is set, it retries everything that is
+// disabled, even during a stop, because what is behind when the process ends stays behind until the next
+// one. A warehouse that answers catches up, and the copies are published. An error is one of the state,
+// or an [AheadError].
 func (l *Loader) Retry(ctx context.Context, all bool) error {
-	var due []*sinkState
-	for _, s := range l.sinks {
-		if s.err != nil && (all || !time.Now().Before(s.retryAt)) {
-			due = append(due, s)
-		}
-	}
-	if len(due) == 0 || !all && ctx.Err() != nil {
+	if !all && ctx.Err() != nil {
 		return nil
 	}
-	if l.hi > l.lo { // the batch belongs to the sinks whose watermark is at its beginning
+	isDue := func(s *sinkState) bool { return s.err != nil && (all || !time.Now().Before(s.retryAt)) }
+	due := isDue(l.source)
+	if due {
+		l.source.err = nil
+	}
+	for _, c := range l.copies {
+		if isDue(&c.sinkState) {
+			c.err, due = nil, true
+		}
+	}
+	if !due {
+		return nil
+	}
+	if l.hi > l.lo {
 		if err := l.flush(ctx); err != nil {
 			return err
 		}
 	}
-	for _, s := range due {
-		if err := l.readMark(context.WithoutCancel(ctx), s); err != nil {
+	if l.source.err == nil {
+		if err := l.readMarks(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
-	l.restart()
 	if err := l.Load(ctx, true); err != nil { // only the first batches during a stop
 		return err
 	}
-	for _, s := range due {
-		if s.err != nil {
-			continue
-		}
-		if err := l.publishTo(context.WithoutCancel(ctx), s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.Publish(ctx)
 }
 
-// NextRetry returns when the next disabled sink is retried; zero if none is disabled.
+// all returns the state of the warehouse and of the copies.
+func (l *Loader) all() []*sinkState {
+	states := []*sinkState{l.source}
+	for _, c := range l.copies {
+		states = append(states, &c.sinkState)
+	}
+	return states
+}
+
+// NextRetry returns when something disabled is retried next; zero if nothing is disabled.
 func (l *Loader) NextRetry() (next time.Time) {
-	for _, s := range l.sinks {
+	for _, s := range l.all() {
 		if s.err != nil && (next.IsZero() || s.retryAt.Before(next)) {
 			next = s.retryAt
 		}
@@ -206,41 +222,35 @@ func (l *Loader) NextRetry() (next time.Time) {
 	return next
 }
 
-// ShownByAll returns the last answer that all sinks have published. It is not known while a sink is
-// disabled.
+// ShownByAll returns the last answer that all copies show. It is not known while one of them is disabled.
 func (l *Loader) ShownByAll() (upTo int64, known bool, err error) {
-	for i, s := range l.sinks {
-		if s.err != nil {
-			return 0, false, nil
-		}
-		state, err := l.store.Runs.Sink(s.Name())
-		if err != nil {
-			return 0, false, err
-		}
-		shown := min(s.mark, state.Mark) // a new sink may have replaced the recorded one
-		if i == 0 || shown < upTo {
-			upTo = shown
-		}
+	if l.warehouse == nil || l.Disabled() > 0 {
+		return 0, false, nil
 	}
-	return upTo, len(l.sinks) > 0, nil
+	upTo = l.source.marks.Answers
+	for _, c := range l.copies {
+		upTo = min(upTo, c.marks.Answers)
+	}
+	return upTo, true, nil
 }
 
-// Working reports whether at least one sink is not disabled, or there are no sinks.
+// Working reports whether the warehouse and at least one copy are not disabled, or there is nothing to load
+// into.
 func (l *Loader) Working() bool {
-	for _, s := range l.sinks {
-		if s.err == nil {
-			return true
+	for _, c := range l.copies {
+		if c.err == nil {
+			return l.source.err == nil
 		}
 	}
-	return len(l.sinks) == 0
+	return len(l.copies) == 0 && l.source.err == nil
 }
 
-// DownSince returns since when no sink works; zero while one does.
+// DownSince returns since when no copy can be published; zero while one can.
 func (l *Loader) DownSince() time.Time { return l.downSince }
 
-// Disabled returns how many sinks are disabled.
+// Disabled returns how many of the warehouse and the copies are disabled.
 func (l *Loader) Disabled() (n int) {
-	for _, s := range l.sinks {
+	for _, s := range l.all() {
 		if s.err != nil {
 			n++
 		}
@@ -248,23 +258,21 @@ func (l *Loader) Disabled() (n int) {
 	return n
 }
 
-// Problem returns why a sink is disabled; nil if it is not, or if there is no sink with that name.
+// Problem returns why a copy cannot be published; nil if it can, or if there is no copy with that name.
 func (l *Loader) Problem(name string) error {
-	for _, s := range l.sinks {
-		if s.Name() == name {
-			return s.err
+	for _, c := range l.copies {
+		if c.name == name {
+			return errors.Join(l.source.err, c.err)
 		}
 	}
 	return nil
 }
 
-// Problems returns the joined errors of all disabled sinks; nil if none is disabled.
+// Problems returns the joined errors of all that is disabled; nil if nothing is.
 func (l *Loader) Problems() error {
 	var errs []error
-	for _, s := range l.sinks {
-		if s.err != nil {
-			errs = append(errs, s.err)
-		}
+	for _, s := range l.all() {
+		errs = append(errs, s.err)
 	}
 	return errors.Join(errs...)
 }

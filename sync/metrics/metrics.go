@@ -4,7 +4,7 @@
 // whose cost does not depend on the size of the state. Counters start from zero with the process:
 // calls and credits are counted from new rows of the ledger once their outcome is recorded, so that
 // a call which waits a week for the next scrape is not missed; runs are counted when they end, rows
-// when the sinks accept them.
+// when the warehouse accepts them.
 //
 // Labels are endpoints, sinks, tables and the jobs of the file, never content of answers.
 package metrics
@@ -43,10 +43,10 @@ type Metrics struct {
 	success     *prometheus.GaugeVec
 
 	rows      *prometheus.CounterVec
-	commit    *prometheus.HistogramVec
+	commit    prometheus.Histogram
 	publish   *prometheus.HistogramVec
 	published *prometheus.GaugeVec
-	sinks     []*sink
+	sinks     []*watched // the warehouse first
 }
 
 // New returns the metrics of a job file, or nil without `daemon.listen`. The versions are those of
@@ -68,12 +68,14 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
 		success: gauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
-		rows:    counters("rows_written_total", "Rows written into a sink.", "sink", "table"),
-		commit: histograms("sink_commit_duration_seconds", "Time to write a batch of answers into a sink.",
-			[]float64{.01, .05, .1, .5, 1, 5, 30, 120}, "sink"),
-		publish: histograms("sink_publish_duration_seconds", "Time to publish what was written to readers of a sink.",
+		rows:    counters("rows_written_total", "Rows of answers written into the warehouse.", "table"),
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "outlierd_warehouse_commit_duration_seconds", Help: "Time to write a batch of answers into the warehouse.",
+			Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120},
+		}),
+		publish: histograms("sink_publish_duration_seconds", "Time to publish a copy of the warehouse.",
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
-		published: gauges("published_timestamp_seconds", "When a sink last published all that was written.", "sink"),
+		published: gauges("published_timestamp_seconds", "When a sink was last published.", "sink"),
 	}
 	m.reloaded = gauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
 	m.reloadedAt = gauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")

@@ -1,5 +1,3 @@
-//go:build duckdb_arrow
-
 package metrics
 
 import (
@@ -42,8 +40,9 @@ type measured struct {
 	*Metrics
 	config  *job.Config
 	store   *state.Store
-	sink    sinks.Sink
-	fake    *fakeSink
+	rows    sinks.Warehouse
+	copy    sinks.Copy
+	fake    *fakeCopy
 	handler http.Handler
 }
 
@@ -73,7 +72,7 @@ func measureIn(t testing.TB, folder string) *measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &measured{TB: t, config: config, store: statetest.Open(t, folder), fake: &fakeSink{}}
+	m := &measured{TB: t, config: config, store: statetest.Open(t, folder), fake: &fakeCopy{}}
 	m.start()
 	return m
 }
@@ -86,7 +85,8 @@ func (m *measured) start() {
 		m.Fatal(err)
 	}
 	m.Metrics = New(m.config, "v1", "v1.5.5")
-	m.sink = m.Sink(m.fake)
+	m.rows = m.Warehouse(&fakeWarehouse{})
+	m.copy = m.Copy(m.fake)
 	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Waited: waits, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.Fatal(err)
@@ -97,16 +97,24 @@ func waits() map[string]time.Duration {
 	return map[string]time.Duration{"pace": 90 * time.Second, "limit": 1500 * time.Millisecond, "retry": 0}
 }
 
-// fakeSink takes everything, unless it is broken.
-type fakeSink struct {
-	sinks.Sink
+// fakeWarehouse takes everything, unless it is broken.
+type fakeWarehouse struct {
+	sinks.Warehouse
 	err error
 }
 
-func (f *fakeSink) Name() string                              { return "duckdb" }
-func (f *fakeSink) Watermark(context.Context) (int64, error)  { return 0, f.err }
-func (f *fakeSink) Write(context.Context, sinks.Batch) error  { return f.err }
-func (f *fakeSink) Publish(context.Context, *sinks.Ops) error { return f.err }
+func (f *fakeWarehouse) Marks(context.Context) (sinks.Marks, error) { return sinks.Marks{}, f.err }
+func (f *fakeWarehouse) Write(context.Context, sinks.Batch) error   { return f.err }
+
+// fakeCopy is published, unless it is broken.
+type fakeCopy struct {
+	sinks.Copy
+	err error
+}
+
+func (f *fakeCopy) Name() string                               { return "duckdb" }
+func (f *fakeCopy) Shows(context.Context) (sinks.Marks, error) { return sinks.Marks{}, f.err }
+func (f *fakeCopy) Publish(context.Context) error              { return f.err }
 
 // scrape is what a scrape is answered with.
 func (m *measured) scrape() string {
@@ -145,7 +153,7 @@ func (m *measured) everything() {
 	j := sinktest.Sample(4)
 	b := j.Batch(0, 4)
 	defer sinktest.Release(b)
-	if err := errors.Join(m.sink.Write(m.Context(), b), m.sink.Publish(m.Context(), nil)); err != nil {
+	if err := errors.Join(m.rows.Write(m.Context(), b), m.copy.Publish(m.Context())); err != nil {
 		m.Fatal(err)
 	}
 }
@@ -301,12 +309,12 @@ func TestASinkThatFailsIsSaidSo(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	m.fake.err = errors.New("locked")
-	if err := m.sink.Publish(t.Context(), nil); !errors.Is(err, m.fake.err) || m.Sinks()["duckdb"] == nil {
+	if err := m.copy.Publish(t.Context()); !errors.Is(err, m.fake.err) || m.Sinks()["duckdb"] == nil {
 		t.Errorf("error %v, sinks %v", err, m.Sinks())
 	}
 	m.has(`outlierd_sink_up{sink="duckdb"} 0`)
 	m.fake.err = nil
-	if _, err := m.sink.Watermark(t.Context()); err != nil || m.Sinks()["duckdb"] != nil {
+	if _, err := m.copy.Shows(t.Context()); err != nil || m.Sinks()["duckdb"] != nil {
 		t.Errorf("error %v, sinks %v", err, m.Sinks())
 	}
 	m.has(`outlierd_sink_up{sink="duckdb"} 1`)
@@ -319,8 +327,8 @@ func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
 	m.RunEnded(runs.Run{}, false)
 	m.Use(&job.Config{})
 	m.Reloaded(false)
-	if s := m.Sink(&fakeSink{}); m != nil || s.Name() != "duckdb" {
-		t.Errorf("metrics %v, sink %v", m, s)
+	if c := m.Copy(&fakeCopy{}); m != nil || c.Name() != "duckdb" {
+		t.Errorf("metrics %v, copy %v", m, c)
 	}
 }
 

@@ -85,8 +85,8 @@ var (
 	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule starts; missing while it is paused.", "job")
 	paused        = described("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
 	tasks         = described("tasks", "Queued data calls.", "job", "endpoint")
-	sinkUp        = described("sink_up", "1 if the last call of a sink succeeded.", "sink")
-	sinkLag       = described("sink_lag_responses", "Answers that a sink does not have yet.", "sink")
+	sinkUp        = described("sink_up", "1 if the last call of the warehouse or of a sink succeeded.", "sink")
+	sinkLag       = described("sink_lag_responses", "Answers that the warehouse or a sink does not have yet.", "sink")
 	unknownFields = described("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state was created.", "endpoint")
 	free          = described("disk_free_bytes", "Free space on the disk of the data folder.")
 	heartbeat     = described("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
@@ -226,9 +226,9 @@ func (s *scrape) blocks(gauge set) error {
 func (s *scrape) sinks(gauge set) error {
 	end, err := s.Store.Journal.End()
 	for _, sink := range s.metrics.sinks {
-		gauge(sinkUp, one(sink.failed.Load() == nil), sink.Name())
+		gauge(sinkUp, one(sink.failed.Load() == nil), sink.name)
 		if err == nil {
-			gauge(sinkLag, float64(max(0, end-sink.mark.Load())), sink.Name())
+			gauge(sinkLag, float64(max(0, end-sink.mark.Load())), sink.name)
 		}
 	}
 	return err

@@ -8,73 +8,103 @@ import (
 	"outlierd/sinks"
 )
 
-// sink counts the rows that a sink accepts.
-type sink struct {
-	sinks.Sink
-	metrics *Metrics
-	mark    atomic.Int64          // the last answer that it reported to have
-	failed  atomic.Pointer[error] // of its last call; nil if that succeeded
+// watched records whether the last call of the warehouse or of a copy succeeded, and what it holds.
+type watched struct {
+	name   string
+	mark   atomic.Int64          // the last answer that it reported to have
+	failed atomic.Pointer[error] // of its last call; nil if that succeeded
 }
 
-// Sink returns a sink whose rows are counted.
-func (m *Metrics) Sink(s sinks.Sink) sinks.Sink {
-	if m == nil {
-		return s
+// note records the result of a call, after which it holds what the marks say.
+func (w *watched) note(has sinks.Marks, err error) {
+	if err != nil {
+		w.failed.Store(&err)
+		return
 	}
-	counted := &sink{Sink: s, metrics: m}
-	m.sinks = append(m.sinks, counted)
-	return counted
+	w.failed.Store(nil)
+	w.mark.Store(has.Answers)
 }
 
-// Sinks returns the errors of the sinks' last calls, by name; nil for a sink that works.
+func (m *Metrics) watch(name string) *watched {
+	w := &watched{name: name}
+	m.sinks = append(m.sinks, w)
+	return w
+}
+
+// Sinks returns the errors of the last calls of the warehouse and of the copies, by name; nil for one that
+// works.
 func (m *Metrics) Sinks() map[string]error {
 	all := map[string]error{}
 	for _, s := range m.sinks {
-		all[s.Name()] = nil
+		all[s.name] = nil
 		if failed := s.failed.Load(); failed != nil {
-			all[s.Name()] = *failed
+			all[s.name] = *failed
 		}
 	}
 	return all
 }
 
-// noted records whether a call of the sink succeeded.
-func (s *sink) noted(err error) error {
-	if err == nil {
-		s.failed.Store(nil)
-	} else {
-		s.failed.Store(&err)
+// Warehouse returns a warehouse whose rows are counted.
+func (m *Metrics) Warehouse(w sinks.Warehouse) sinks.Warehouse {
+	if m == nil {
+		return w
 	}
-	return err
+	return &warehouse{Warehouse: w, metrics: m, watched: m.watch("warehouse")}
 }
 
-func (s *sink) Watermark(ctx context.Context) (int64, error) {
-	mark, err := s.Sink.Watermark(ctx)
-	if err == nil {
-		s.mark.Store(mark)
-	}
-	return mark, s.noted(err)
+type warehouse struct {
+	sinks.Warehouse
+	metrics *Metrics
+	*watched
 }
 
-func (s *sink) Write(ctx context.Context, b sinks.Batch) error {
+func (w *warehouse) Marks(ctx context.Context) (sinks.Marks, error) {
+	has, err := w.Warehouse.Marks(ctx)
+	w.note(has, err)
+	return has, err
+}
+
+func (w *warehouse) Write(ctx context.Context, b sinks.Batch) error {
 	began := time.Now()
-	if err := s.noted(s.Sink.Write(ctx, b)); err != nil {
+	err := w.Warehouse.Write(ctx, b)
+	if w.note(sinks.Marks{Answers: b.Hi}, err); err != nil {
 		return err
 	}
-	s.metrics.commit.WithLabelValues(s.Name()).Observe(time.Since(began).Seconds())
+	w.metrics.commit.Observe(time.Since(began).Seconds())
 	for _, part := range b.Parts {
-		s.metrics.rows.WithLabelValues(s.Name(), part.Table.Name).Add(float64(part.Rows.NumRows()))
+		w.metrics.rows.WithLabelValues(part.Table.Name).Add(float64(part.Rows.NumRows()))
 	}
-	s.mark.Store(b.Hi)
 	return nil
 }
 
-func (s *sink) Publish(ctx context.Context, ops *sinks.Ops) error {
-	began := time.Now()
-	if err := s.noted(s.Sink.Publish(ctx, ops)); err != nil {
-		return err
+// Copy returns a copy of the warehouse, which is watched already, whose publications are measured.
+func (m *Metrics) Copy(c sinks.Copy) sinks.Copy {
+	if m == nil {
+		return c
 	}
-	s.metrics.publish.WithLabelValues(s.Name()).Observe(time.Since(began).Seconds())
-	s.metrics.published.WithLabelValues(s.Name()).SetToCurrentTime()
-	return nil
+	return &published{Copy: c, metrics: m, of: m.sinks[0], watched: m.watch(c.Name())}
+}
+
+type published struct {
+	sinks.Copy
+	metrics *Metrics
+	of      *watched // the warehouse
+	*watched
+}
+
+func (p *published) Shows(ctx context.Context) (sinks.Marks, error) {
+	shows, err := p.Copy.Shows(ctx)
+	p.note(shows, err)
+	return shows, err
+}
+
+func (p *published) Publish(ctx context.Context) error {
+	began := time.Now()
+	err := p.Copy.Publish(ctx)
+	if err == nil {
+		p.metrics.publish.WithLabelValues(p.name).Observe(time.Since(began).Seconds())
+		p.metrics.published.WithLabelValues(p.name).SetToCurrentTime()
+	}
+	p.note(sinks.Marks{Answers: p.of.mark.Load()}, err)
+	return err
 }

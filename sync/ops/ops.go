@@ -48,6 +48,18 @@ type Changes struct {
 // None reports whether nothing has changed.
 func (n Changes) None() bool { return !n.All && len(n.changed) == 0 }
 
+// From returns the number of the first changed row of a table, from which on a warehouse replaces its rows,
+// and whether there is one; 0 if all rows count as changed.
+func (n Changes) From(t *Table) (id int64, changed bool) {
+	if n.All {
+		return 0, true
+	}
+	if len(n.changed[t.Source]) == 0 {
+		return 0, false
+	}
+	return slices.Min(n.changed[t.Source]), true
+}
+
 // Changed returns the numbers of the changed rows of a table, in order; nil if All is set.
 func (n Changes) Changed(t *Table) []int64 {
 	return slices.Compact(slices.Sorted(slices.Values(n.changed[t.Source])))
@@ -133,46 +145,26 @@ func Forget(db *store.Store, version int64) error {
 	return nil
 }
 
-// Rows yields the changed rows of a table in order of id, most rows at a time; the last time it may be
-// fewer. Values are nil, bool, int64, float64, string, time.Time, []string or map[string]int64. An error comes
-// last.
+// Rows yields the rows of a table from the first changed one on, in order of id, most rows at a time; the
+// last time it may be fewer. Values are nil, bool, int64, float64, string, time.Time, []string or
+// map[string]int64. An error comes last.
 func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]any, error] {
 	return func(yield func([][]any, error) bool) {
-		changed := changes.Changed(t)
-		var read [][]any // and not yielded yet, as not every changed id has a row
-		for last := int64(0); changes.All || len(changed) > 0; {
+		from, changed := changes.From(t)
+		for last := from - 1; changed; {
 			var rows [][]any
 			err := db.View(func(tx *store.Tx) (err error) {
-				if changes.All {
-					rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
-					return err
-				}
-				some := changed[:min(most, len(changed))]
-				changed = changed[len(some):]
-				ids, err := json.Marshal(some)
-				if err == nil {
-					rows, err = t.rows(tx, `IN (SELECT value FROM json_each(?)) ORDER BY `+t.ID, string(ids))
-				}
+				rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
 				return err
 			})
 			if err != nil {
 				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
 				return
 			}
-			for read = append(read, rows...); len(read) >= most; read = read[most:] {
-				if !yield(read[:most], nil) {
-					return
-				}
+			if len(rows) > 0 && !yield(rows, nil) || len(rows) < most {
+				return
 			}
-			if changes.All {
-				if len(rows) < most {
-					break
-				}
-				last = rows[most-1][0].(int64)
-			}
-		}
-		if len(read) > 0 {
-			yield(read, nil)
+			last = rows[most-1][0].(int64)
 		}
 	}
 }

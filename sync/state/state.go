@@ -375,6 +375,17 @@ func (s *Store) OpsRows(table string, changes ops.Changes, most int) iter.Seq2[[
 	return t.Rows(s.DB, changes, most)
 }
 
+// OpsFrom returns the number of the first changed row of each operations table that has changed.
+func OpsFrom(changes ops.Changes) map[string]int64 {
+	from := map[string]int64{}
+	for i := range opsTables {
+		if id, changed := changes.From(&opsTables[i]); changed {
+			from[opsTables[i].Name] = id
+		}
+	}
+	return from
+}
+
 // OpsChanged returns the numbers, in ascending order, of the rows of an operations table that have
 // changed since a version of these tables. known is false if the state has no record of that.
 func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bool, err error) {

@@ -13,7 +13,7 @@ type Tracer struct{}
 // New returns nil. If the environment names a collector, it logs that this program sends no traces.
 func New(o Options) *Tracer {
 	if o.isWanted() {
-		o.Log.Warn("traces not sent: this program was built without them; build it with -tags duckdb_arrow,otlp, " +
+		o.Log.Warn("traces not sent: this program was built without them; build it with -tags otlp, " +
 			"or set OTEL_TRACES_EXPORTER=none")
 	}
 	return nil

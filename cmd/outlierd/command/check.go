@@ -17,14 +17,15 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/schema"
-	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/check"
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/state"
 )
 
@@ -32,19 +33,18 @@ func checkCommand(o *options) *cobra.Command {
 	var readData bool
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check the state and the sinks for damage",
+		Short: "Check the state and the tables for damage",
 		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
-of every answer in the journal. Then check each sink: which answers it holds, which rows, and
-whether its current tables agree with their histories. It lists the answers by operation, and
-changes nothing. A million answers take about 10 seconds.
+of every answer in the journal. Then check the warehouse and each of its copies: which answers
+they hold, which rows, and whether current tables agree with their histories. It lists the
+answers by operation, and changes nothing. A million answers take about 10 seconds.
 
-With --read-data every answer is decoded again, and every row of every sink is compared with
-the decoded answers, or for the tables ops.* with the state. That takes as long as rebuilding
-the sinks from the journal, and as much space below data/state/tmp as two copies of the DuckDB
-file.
+With --read-data every answer is decoded again, and every row is compared with the decoded
+answers, or for the tables ops.* with the state. That takes as long as 'outlierd rebuild', and
+as much space below data/state/tmp as two copies of the warehouse.
 
-It works while another instance is running, and prints up to which answer a sink was checked.
-Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' repairs a sink.
+It works while another instance is running. It then checks the copies, and prints up to which
+answer. Exit code 1 if there is damage or a difference.
 
 outlierd checks the whole state when it starts after the machine went down, or after SQLite
 reported damage. After a kill it checks only the latest writes.`,
@@ -121,7 +121,7 @@ func (o *options) checkBuckets(ctx context.Context, config *job.Config,
 		if s.Bucket == "" || missing(sinkPath(config, s)) {
 			continue
 		}
-		r, err := bucket.NewCopy(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
+		r, err := bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
 		if err != nil {
 			return all, err
 		}
@@ -156,7 +156,7 @@ func bucketsError(all []bucket.Report) error {
 	for _, r := range all {
 		if len(r.Problems) > 0 {
 			return fmt.Errorf("%s: not what the folder has. The next run uploads what is missing or too short; "+
-				"after damage 'outlierd rebuild parquet' uploads everything again", r.Address)
+				"after damage 'outlierd rebuild' uploads everything again", r.Address)
 		}
 	}
 	return nil
@@ -204,10 +204,6 @@ func sinkLines(r check.Result) []string {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s is not a file of this sink, and readers of *.parquet find its rows",
 			r.Sink, relative(r.Path), file))
 	}
-	if len(r.Added) > 0 {
-		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, "+
-			"and NULL in those until 'outlierd rebuild %s': %s", r.Sink, r.Sink, strings.Join(r.Added, ", ")))
-	}
 	if len(r.Problems) > 0 {
 		return lines
 	}
@@ -223,17 +219,14 @@ func sinkLines(r check.Result) []string {
 	case r.ReadData:
 		said += "; all rows match the journal"
 	}
-	if len(r.Added) > 0 {
-		said += " except in added columns"
-	}
 	lines = append(lines, said)
 	switch {
+	case r.Same == r.Path:
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
+			"journal, because it is pruned", r.Sink, r.Pruned))
 	case r.Same != "":
 		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
 			r.Sink, r.Pruned, relative(r.Same)))
-	case r.Pruned > 0:
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
-			"journal, because it is pruned", r.Sink, r.Pruned))
 	}
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
@@ -241,10 +234,6 @@ func sinkLines(r check.Result) []string {
 	}
 	if r.ReadData {
 		lines = append(lines, r.Sink+": "+operationsLine(r.Operations))
-	}
-	if len(r.Waiting) > 0 {
-		lines = append(lines, fmt.Sprintf("%s: not checked, because rows are not published yet: %s",
-			r.Sink, strings.Join(r.Waiting, ", ")))
 	}
 	return lines
 }
@@ -292,17 +281,17 @@ func sinksError(results []check.Result) error {
 		err = errors.Join(err, fmt.Errorf("%s: not checked, because it cannot be used now", strings.Join(away, ", ")))
 	}
 	if len(differ) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: different from the state. To rebuild:\n  outlierd rebuild %s",
-			strings.Join(differ, ", "), strings.Join(differ, "\n  outlierd rebuild ")))
+		err = errors.Join(err, fmt.Errorf("%s: different from the state. To make all tables again:\n  outlierd rebuild",
+			strings.Join(differ, ", ")))
 	}
 	if len(foreign) > 0 {
 		err = errors.Join(err, fmt.Errorf("%s: files of other programs in the folders of tables. "+
-			"Move them to another folder: a rebuild keeps them", strings.Join(foreign, ", ")))
+			"Move them to another folder: outlierd never touches them", strings.Join(foreign, ", ")))
 	}
 	return err
 }
 
-// checkSinks checks the published sinks.
+// checkSinks checks the warehouse and its copies.
 func (o *options) checkSinks(ctx context.Context, config *job.Config, readData bool) (_ []check.Result, err error) {
 	log, err := o.logger()
 	if err != nil {
@@ -319,33 +308,28 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	defer func() { err = errors.Join(err, temp.Close()) }()
 	reader := compare.Open(filepath.Join(temp.path, "sort"))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	// The sinks are read before the state, so that the state has everything that they show, even while
+	// The copies are read before the state, so that the state has everything that they show, even while
 	// another process publishes.
-	var all []check.Sink
+	var all []check.Tables
 	for _, s := range config.Sinks {
-		all = append(all, o.openPublished(ctx, reader, config, s, sinkPath(config, s),
-			filepath.Join(temp.path, s.Kind), readData))
+		all = append(all, o.openPublished(ctx, reader, config, s, filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, seen.Close()) }()
-	published, twin := slices.IndexFunc(all, func(s check.Sink) bool { return s.Name == job.SinkDuckDB }), ""
-	if published >= 0 {
-		var own []check.Sink
-		if own, twin, err = writersFile(ctx, reader, seen, all[published].Path); err != nil {
-			return nil, err
-		}
-		all = slices.Insert(all, published+1, own...)
+	own, twin, err := openWarehouse(ctx, reader, seen, warehouseOptions(config, memory, log), all)
+	if err != nil {
+		return nil, err
 	}
+	all = append(own, all...)
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
-		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
-			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
-			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory, log)
-			return sink, source, err
+		Build: func(ctx context.Context, path string, upTo int64, older string) (compare.Source, error) {
+			w := warehouseOptions(config, memory, log)
+			w.Path, w.Published = path, ""
+			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, upTo, older)
 		},
-		At: o.journalProgress(log, "compared with the journal"),
 	}
 	if c.End, err = seen.Journal.Seen(); err != nil {
 		return nil, err
@@ -355,11 +339,6 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	}
 	results := []check.Result{}
 	for i := range all {
-		known, err := seen.Runs.Sink(all[i].Name)
-		if err != nil {
-			return nil, err
-		}
-		all[i].Lacks = known.Lacks
 		r, err := c.Look(ctx, all[i])
 		if err != nil {
 			return nil, err
@@ -371,37 +350,64 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 		o.block.Erase()
 	}
 	if twin != "" {
-		own := results[published]
-		own.Path = twin
-		if own.Pruned > 0 {
-			own.Same = results[published].Path
-		}
-		results = slices.Insert(results, published+1, own)
+		i := slices.IndexFunc(all, func(t check.Tables) bool { return t.Name == job.SinkDuckDB })
+		same := results[i]
+		same.Sink, same.Path = "warehouse", twin
+		results = slices.Insert(results, 0, same)
 	}
 	return results, err
 }
 
-// writersFile returns the writer's own DuckDB file if no process uses it. If it has the same bytes as
-// the published file, as after each publication, it returns its path as a twin: then DuckDB need not
-// read it, which would block a run that starts meanwhile.
-func writersFile(ctx context.Context, reader *compare.Reader, seen *state.Store,
-	published string) (own []check.Sink, twin string, err error) {
-	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
-	if !seen.DB.Idle() || missing(private) || !missing(private+".wal") {
-		return nil, "", nil
+// buildWarehouse makes a warehouse from the journal, with the rows of pruned answers from an older file.
+func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options warehouse.Options, upTo int64,
+	older string) (err error) {
+	w := warehouse.New(options)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if older != "" {
+		pruned, err := seen.Journal.Pruned()
+		if err != nil {
+			return err
+		}
+		if err := w.Adopt(ctx, older, pruned, warehouse.Except{}); err != nil {
+			return err
+		}
 	}
-	same, err := sameBytes(ctx, private, published)
+	show := o.journalProgress(options.Log, "compared with the journal")
+	if err := load.Project(ctx, seen, upTo, w, func(id int64) { show(id, upTo) }); err != nil {
+		return err
+	}
+	operations, err := load.Operations(seen)
 	if err != nil {
-		return nil, "", fmt.Errorf("compare %s with %s: %w", relative(private), relative(published), err)
+		return err
 	}
-	if same {
-		return nil, private, nil
-	}
-	sink, err := openDuckDB(ctx, reader, private)
-	if duckdb.InUse(err) { // by a process that was started meanwhile
+	return w.WriteOps(ctx, operations)
+}
+
+// openWarehouse returns the tables of the warehouse if no process uses it. If it has the same bytes as the
+// published file, as after each publication, it returns its path as a twin: then DuckDB need not read it,
+// which would block a run that starts meanwhile.
+func openWarehouse(ctx context.Context, reader *compare.Reader, seen *state.Store, w warehouse.Options,
+	all []check.Tables) (own []check.Tables, twin string, err error) {
+	if !seen.DB.Idle() || missing(w.Path) || !missing(w.Path+".wal") {
 		return nil, "", nil
 	}
-	return []check.Sink{withProblem(sink, err)}, "", nil
+	for _, t := range all {
+		if t.Name != job.SinkDuckDB {
+			continue
+		}
+		same, err := sameBytes(ctx, w.Path, t.Path)
+		if err != nil {
+			return nil, "", fmt.Errorf("compare %s with %s: %w", relative(w.Path), relative(t.Path), err)
+		}
+		if same {
+			return nil, w.Path, nil
+		}
+	}
+	t := openFile(ctx, reader, "warehouse", w.Path)
+	if len(t.Problems) > 0 && strings.Contains(t.Problems[0], "Could not set lock") { // a process was started meanwhile
+		return nil, "", nil
+	}
+	return []check.Tables{t}, "", nil
 }
 
 // sameBytes reports whether two files have the same bytes. The second file may be missing. It reports
@@ -447,58 +453,38 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 	return buffer[:n], err
 }
 
-// openStill returns the published tables of a sink at path that no process publishes. The rows of a lake are copied to the
-// returned folder, which the caller closes; it is nil for other sinks.
-func (o *options) openStill(ctx context.Context, reader *compare.Reader, config *job.Config,
-	s job.Sink, path string) (check.Sink, *temporary, error) {
-	if s.Lake == nil {
-		return openTables(ctx, reader, s.Kind, path, "", false), nil, nil
-	}
-	temp, err := newTemporary(config, lakeFolders)
-	if err != nil {
-		return check.Sink{}, nil, err
-	}
-	return o.copyLake(ctx, config, s, filepath.Join(temp.path, s.Kind)), temp, nil
-}
-
-// openPublished returns the published tables of a sink at path. The rows of a lake are copied to the folder
-// keep. See [openTables] for other sinks.
+// openPublished returns the published tables of a copy. The files of a Parquet folder are linked into the
+// folder keep, because a publication replaces some of them; with verify, their checksums are compared. The
+// rows of a lake are copied there.
 func (o *options) openPublished(
-	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, path, keep string, verify bool,
-) check.Sink {
-	if s.Lake != nil {
+	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, keep string, verify bool,
+) check.Tables {
+	switch path := sinkPath(config, s); {
+	case s.Lake != nil:
 		return o.copyLake(ctx, config, s, keep)
+	case s.Kind == job.SinkDuckDB:
+		return openFile(ctx, reader, s.Kind, path)
+	default:
+		return openFolder(ctx, path, keep, verify)
 	}
-	return openTables(ctx, reader, s.Kind, path, keep, verify)
-}
-
-// openTables returns the tables in a DuckDB file, or, for other kinds of sinks, in a Parquet folder. The
-// present Parquet files are linked into the folder keep, because a publication replaces some of them;
-// keep is empty if no process publishes. With verify, their checksums are compared.
-func openTables(ctx context.Context, reader *compare.Reader, kind, path, keep string, verify bool) check.Sink {
-	if kind == job.SinkDuckDB {
-		return duckdbFile(ctx, reader, path)
-	}
-	return parquetFolder(ctx, path, keep, verify)
 }
 
 // copyLake copies the rows that this state folder has written to a lake to a folder, from which they are
 // read.
-func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, folder string) (sink check.Sink) {
-	sink = check.Sink{Name: s.Kind, Path: sinkPath(config, s)}
+func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, folder string) check.Tables {
+	t := check.Tables{Name: s.Kind, Path: sinkPath(config, s)}
 	found, err := o.exportLake(ctx, config, s, folder)
 	if err != nil {
-		sink = withProblem(sink, err)
-		sink.Away = !errors.Is(err, iceberg.ErrRebuild)
-		return sink
+		t = withProblem(t, err)
+		t.Away = !errors.Is(err, iceberg.ErrRebuild)
+		return t
 	}
-	sink.Mark, sink.Ops, sink.Waiting = found.Watermark, found.OpsVersion, found.Waiting
-	sink.Source = compare.Source{Name: "the lake", Parquet: found.Paths}
-	return sink
+	t.Has, t.Source = found.Has, compare.Source{Name: "the lake", Parquet: found.Paths}
+	return t
 }
 
 func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink,
-	folder string) (*iceberg.Copy, error) {
+	folder string) (*iceberg.Rows, error) {
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err
@@ -507,60 +493,49 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(folder); err != nil { // of an earlier check
-		return nil, err
-	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	return iceberg.Export(ctx, o.lakeOf(s, instance), folder)
+	return iceberg.Read(ctx, o.lakeOf(s, instance), folder)
 }
 
-func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {
-	sink, err := openDuckDB(ctx, reader, path)
-	return withProblem(sink, err)
-}
-
-func openDuckDB(ctx context.Context, reader *compare.Reader, path string) (sink check.Sink, err error) {
-	sink = check.Sink{Name: job.SinkDuckDB, Path: path, Source: compare.Source{Name: relative(path), File: path}}
-	if err := duckdb.CheckFile(path); err != nil {
-		return sink, err
+func openFile(ctx context.Context, reader *compare.Reader, name, path string) check.Tables {
+	t := check.Tables{Name: name, Path: path, Source: compare.Source{Name: relative(path), File: path}}
+	_, err := os.Stat(path)
+	if err == nil {
+		err = database.CheckFile(path, "it is damaged, or another program's")
 	}
-	if sink.Mark, err = reader.Watermark(ctx, sink.Source); err != nil {
-		return sink, err
+	if err == nil {
+		t.Has, err = reader.Marks(ctx, t.Source)
 	}
-	sink.Ops, err = reader.OpsVersion(ctx, sink.Source)
-	return sink, err
+	return withProblem(t, err)
 }
 
-// withProblem returns sink with the error of reading it added to its problems.
-func withProblem(sink check.Sink, err error) check.Sink {
+// withProblem returns tables with the error of reading them added to their problems.
+func withProblem(t check.Tables, err error) check.Tables {
 	if err != nil {
-		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
-		sink.Away = slices.ContainsFunc(unrelated, func(cause error) bool { return errors.Is(err, cause) })
+		t.Problems = append(t.Problems, "it cannot be read: "+err.Error())
+		t.Away = slices.ContainsFunc(unrelated, func(cause error) bool { return errors.Is(err, cause) })
 	}
-	return sink
+	return t
 }
 
-// unrelated are causes of errors that say nothing about the content of a sink, so that a rebuild would not
+// unrelated are causes of errors that say nothing about the content of tables, so that a rebuild would not
 // help: there is no room for what a check writes, too many files are open, or this user may not read it.
 var unrelated = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, fs.ErrPermission}
 
-func parquetFolder(ctx context.Context, path, keep string, verify bool) check.Sink {
-	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
+func openFolder(ctx context.Context, path, keep string, verify bool) check.Tables {
+	t := check.Tables{Name: job.SinkParquet, Path: path}
 	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
-		return withProblem(sink, err)
+		return withProblem(t, err)
 	}
-	sink.Mark, sink.Ops, sink.Problems, sink.Foreign = folder.Watermark, folder.OpsVersion, folder.Problems, folder.Foreign
-	sink.Source = compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
+	t.Has, t.Problems, t.Foreign = folder.Marks, folder.Problems, folder.Foreign
+	t.Source = compare.Source{Name: relative(path), Parquet: folder.Paths}
 	if verify {
 		damaged, err := folder.Verify(ctx)
-		sink = withProblem(sink, err)
-		sink.Problems = append(sink.Problems, damaged...)
+		t = withProblem(t, err)
+		t.Problems = append(t.Problems, damaged...)
 	}
-	for _, t := range schema.Tables() {
-		sink.Waiting[t.Name] = folder.Waiting[t.FileName()]
-	}
-	return sink
+	return t
 }

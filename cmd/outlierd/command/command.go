@@ -100,7 +100,7 @@ func addCommands(root *cobra.Command, o *options) {
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
 			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), notifyCommand(o)}},
 		{"Maintenance:", []*cobra.Command{
-			backupCommand(o), restoreCommand(o), rebuildCommand(o), replayCommand(o), pruneCommand(o), forgetCommand(o),
+			backupCommand(o), restoreCommand(o), rebuildCommand(o), pruneCommand(o), forgetCommand(o),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

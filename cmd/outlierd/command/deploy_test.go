@@ -18,7 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/job"
 )
 
@@ -174,7 +174,7 @@ func (d deployment) checkJobs(t *testing.T) {
 		}
 		for name := range d.env {
 			if strings.HasPrefix(name, "OUTLIERD_") && !named[name] &&
-				!slices.Contains([]string{"OUTLIERD_CONFIG", "OUTLIERD_DATA", duckdb.MemoryVariable}, name) {
+				!slices.Contains([]string{"OUTLIERD_CONFIG", "OUTLIERD_DATA", warehouse.MemoryVariable}, name) {
 				t.Errorf("neither the program nor the job file uses the variable %s", name)
 			}
 		}

@@ -397,7 +397,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 	if s.Bucket == "" {
 		return
 	}
-	r, err := bucket.NewCopy(path, c.options.bucketOf(c.config, s)).Check(ctx, false)
+	r, err := bucket.New(path, c.options.bucketOf(c.config, s)).Check(ctx, false)
 	switch {
 	case err != nil:
 		c.fail("bucket", "see docs/buckets.md", "%v", err)

@@ -19,7 +19,9 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -41,8 +43,8 @@ func forgetCommand(o *options) *cobra.Command {
 again. A channel is erased with its videos and the comments that it wrote. An author is named
 by the id of the author's channel, and only comments are erased.
 
-The answers in the journal are rewritten without the data of these ids, all sinks are
-rebuilt from it, and pictures of the videos are removed. Later answers are stripped of it as they arrive, and no call about the ids is
+The answers in the journal are rewritten without the data of these ids, all tables are rebuilt
+from it, and pictures of the videos are removed. Later answers are stripped of it as they arrive, and no call about the ids is
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
 Tables in the data folder that no sink of the job file writes, such as those of a sink that
@@ -172,17 +174,14 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 				return err
 			}
 		}
-		for _, s := range config.Sinks { // before anything is erased
-			if err := o.ahead(ctx, p, s); err != nil {
-				return err
-			}
-			if err := o.ofLostState(ctx, p, s); err != nil {
-				return err
-			}
-			rows, err := o.olderOf(ctx, p, s)
-			if err := errors.Join(err, rows.Close()); err != nil {
-				return err
-			}
+		if err := o.refuseAhead(ctx, p); err != nil { // before anything is erased
+			return err
+		}
+		if err := o.refuseLost(ctx, p); err != nil {
+			return err
+		}
+		if _, err := o.olderRows(ctx, p); err != nil {
+			return err
 		}
 		return o.erase(ctx, p, f, erasure, left)
 	})
@@ -191,16 +190,13 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 // refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
 // may contain the data to erase, and if the sink returns to the file, it would publish that again.
 func refuseUnlisted(config *job.Config) error {
-	const rebuilding = ".rebuild" // left by a killed rebuild, and removed by the next one
 	own := []string{filepath.Base(stateFolder(config)), filepath.FromSlash(thumbnails.Folder)}
 	for _, s := range config.Sinks {
 		switch s.Kind {
 		case job.SinkParquet:
-			own = append(own, filepath.Clean(s.Path), filepath.Clean(s.Path)+rebuilding)
+			own = append(own, filepath.Clean(s.Path))
 		case job.SinkDuckDB:
-			own = append(own, filepath.Clean(s.Path), duckdb.SpareOf(s.Path),
-				filepath.Clean(s.Path)+rebuilding, filepath.Clean(s.Path)+rebuilding+".new",
-				duckdb.SpareOf(s.Path+rebuilding))
+			own = append(own, filepath.Clean(s.Path), filepath.Clean(s.Path)+duckdb.Unfinished)
 		}
 	}
 	var found []string
@@ -221,7 +217,7 @@ func refuseUnlisted(config *job.Config) error {
 		case entry.IsDir() && parquet.IsFolder(path):
 			found = append(found, filepath.Join(relative(config.Data), below))
 			return fs.SkipDir
-		case entry.Type().IsRegular() && duckdb.CheckFile(path) == nil:
+		case entry.Type().IsRegular() && database.CheckFile(path, "") == nil:
 			found = append(found, filepath.Join(relative(config.Data), below))
 		}
 		return nil
@@ -240,10 +236,6 @@ func refuseUnlisted(config *job.Config) error {
 	if err = errors.Join(err, failed); err == nil && len(damaged) > 0 {
 		return fmt.Errorf("%s cannot be read and may hold the same data: "+
 			"remove it or move it out of the data folder; nothing was erased", relative(damaged[0]))
-	}
-	private := filepath.Join(stateFolder(config), duckdb.PrivateName)
-	if !slices.Contains(sinkKinds(config), job.SinkDuckDB) && !missing(private) {
-		found = append(found, relative(private))
 	}
 	if err != nil || len(found) == 0 {
 		return err
@@ -302,11 +294,8 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {
 		return err
 	}
-	for _, s := range p.Engine.Config.Sinks {
-		if err := o.rebuildWithout(ctx, p, s, e); err != nil {
-			return fmt.Errorf("rebuild sink %s without what is forgotten: "+
-				"%w (run the command again with the same ids)", s.Kind, err)
-		}
+	if err := o.rebuildWithout(ctx, p, e); err != nil {
+		return fmt.Errorf("rebuild the tables without what is forgotten: %w (run the command again with the same ids)", err)
 	}
 	if err := store.Forgot(); err != nil {
 		return err
@@ -317,55 +306,45 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 		gone.remark())
 }
 
-// rebuildWithout rebuilds a sink from the journal after the erasure. Rows of pruned answers are copied
-// without the erased ids.
-func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e *state.Erasure) error {
-	rows, err := o.olderOf(ctx, p, s)
+// rebuildWithout rebuilds the tables from the journal after the erasure. Rows of pruned answers are taken
+// from the old ones without the erased ids.
+func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasure) error {
+	rows, err := o.olderRows(ctx, p)
 	if err != nil {
 		return err
 	}
-	if rows != nil {
-		named, before := e.Mentions(), p.Engine.Store.Forgotten // including an earlier process that was killed
-		rows.erase = &compare.Eraser{
-			Mentions: func(member, text []byte) bool { return named(member, text) || before.Mentions(member, text) },
-			IDs:      e.Texts(), Erased: store.Erased,
+	except := warehouse.Except{Erased: store.Erased}
+	for _, id := range e.IDs {
+		if id.Kind == forgotten.Author {
+			except.Authors = append(except.Authors, id.ID)
+		} else {
+			except.IDs = append(except.IDs, id.ID)
 		}
 	}
-	_, err = o.rebuildSink(ctx, p, s, rows)
-	return errors.Join(err, rows.Close())
+	_, err = o.rebuildAll(ctx, p, rows, except)
+	return err
 }
 
-// olderOf finds a sink's rows of pruned answers in the sink itself, or in another one.
-func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, error) {
-	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...), false)
-}
-
-// withOlderVideos adds videos of the channels whose answers are all pruned: only the sinks still have
+// withOlderVideos adds videos of the channels whose answers are all pruned: only the tables still have
 // them.
-func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) ([]forgotten.ID, error) {
+func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) (_ []forgotten.ID, err error) {
 	var channels []string
 	for _, id := range ids {
 		if id.Kind == forgotten.Channel {
 			channels = append(channels, id.ID)
 		}
 	}
-	if len(channels) == 0 {
-		return ids, nil
+	older, err := o.olderRows(ctx, p)
+	if len(channels) == 0 || err != nil || older.upTo == 0 {
+		return ids, err
 	}
-	for _, s := range p.Engine.Config.Sinks { // all of them, because a killed process may have rebuilt some
-		rows, err := o.olderOf(ctx, p, s)
-		if err != nil || rows == nil {
-			return ids, err
-		}
-		videos, err := rows.reader.VideosOf(ctx, rows.source, channels)
-		if err := errors.Join(err, rows.Close()); err != nil {
-			return ids, err
-		}
-		for _, video := range videos {
-			if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
+	reader := compare.Open(temporaryFolder(p.Engine.Config))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	videos, err := reader.VideosOf(ctx, compare.Source{Name: relative(older.file), File: older.file}, channels)
+	for _, video := range videos {
+		if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	return ids, err
 }

@@ -102,7 +102,7 @@ func (o *options) publishMarks(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	p.addSinks(ctx, o, stateFolder(p.Engine.Config), memory)
+	p.addLine(o, memory)
 	return p.Engine.Publish(ctx)
 }
 

@@ -32,9 +32,6 @@ func (o *options) prepare() error {
 	if _, err := o.logger(); err != nil {
 		return err
 	}
-	if o.output == "parquet" && term.Is(o.world.out) {
-		return usageError{errors.New("--output parquet is not for a terminal: redirect it, as in > rows.parquet")}
-	}
 	if o.forPrograms() && o.printed == nil {
 		o.printed = &countingWriter{w: o.world.out}
 		o.world.out = o.printed

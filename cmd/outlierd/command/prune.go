@@ -52,7 +52,7 @@ func (o *options) prune(ctx context.Context, compact bool) error {
 		if err != nil {
 			return err
 		}
-		p.addSinks(ctx, o, stateFolder(config), memory)
+		p.addLine(o, memory)
 		store := p.Engine.Store
 		before, err := store.Journal.Pruned()
 		if err != nil {

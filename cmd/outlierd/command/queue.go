@@ -27,7 +27,7 @@ func queueCommand(o *options) *cobra.Command {
 		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
 		Long: `List the queue of all jobs or of one, in the order of execution: the open searches and
 scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
-of calls by job and operation; --all lists every row, and so do -o csv, json, ndjson and parquet.
+of calls by job and operation; --all lists every row, and so do -o csv, json and ndjson.
 
   job      the jobs that need it, in the order of their requests
   value    of a data call: higher values come first. It depends on the operation

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +15,8 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
-	"outlierd/sinks/duckdb"
-	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
@@ -28,233 +25,245 @@ import (
 func rebuildCommand(o *options) *cobra.Command {
 	var without bool
 	c := &cobra.Command{
-		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
-		Long: `Rebuild sinks (duckdb, parquet or iceberg) from the answers in the journal. Nothing is bought again.
-The new files are built beside the old ones and replace them at the end. Until then readers
-see the old tables, and a rebuild that is stopped changes nothing. It needs as much free
-space as the sink uses. Stop a running daemon first.
+		Use: "rebuild", Short: "Rebuild all tables from the journal",
+		Long: `Rebuild the warehouse from the answers in the journal, and make its copies again: the DuckDB
+file, the Parquet folder, buckets and lakes. Nothing is bought again. The new warehouse is built
+beside the old one and replaces it at the end. Until then readers see the old tables, and a
+rebuild that is stopped changes nothing. It needs as much free space as the warehouse uses.
+Stop a running daemon first.
 
-Objects in a bucket are replaced too, and the old ones deleted at once.
+Rows of answers that the journal has pruned are taken from the old warehouse, or from the
+published DuckDB file. If neither can be read, nothing is changed.
 
-Rows of answers that the journal has pruned are copied from the other sink. If that is not
-possible, nothing is changed.
-
-Use it if a sink is damaged, or to fill columns that a newer version of outlierd has added.`,
-		Example: `  outlierd rebuild duckdb`,
-		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet, job.SinkIceberg},
-		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names, without) },
+Use it if 'outlierd check' finds a difference, or to fill columns that a newer version of
+outlierd has added. A copy alone that is damaged or deleted is made again by the next run.`,
+		Example: `  outlierd rebuild`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return o.rebuild(c.Context(), without) },
 	}
-	c.Flags().BoolVar(&without, "without-pruned", false, "leave out rows of pruned answers that no other sink has")
+	c.Flags().BoolVar(&without, "without-pruned", false, "leave out rows of pruned answers if they cannot be read")
 	return c
 }
 
 // rebuilt is the output of rebuild for programs.
 type rebuilt struct {
-	Sink    string  `json:"sink"`
-	Answers int64   `json:"answers"` // of the journal that the sink has
-	Seconds float64 `json:"seconds"`
-
-	Copied int64  `json:"copied"` // the last answer whose rows were copied, because it is pruned; 0 if none were
-	From   string `json:"from"`   // the sink that they were copied from
-
-	Rows map[string]int64 `json:"rows"` // by table
+	Answers int64            `json:"answers"` // of the journal that the tables have
+	Seconds float64          `json:"seconds"`
+	Kept    int64            `json:"kept"` // the last answer whose rows were taken from From, because it is pruned; 0 if none were
+	From    string           `json:"from"`
+	Rows    map[string]int64 `json:"rows"` // by table
 }
 
-func (o *options) rebuild(ctx context.Context, names []string, without bool) error {
+func (o *options) rebuild(ctx context.Context, without bool) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == name }) {
-			return usageError{fmt.Errorf("%s has no sink %q; it has: %s", o.config, name,
-				term.OneOf(sinkKinds(config)))}
-		}
-	}
 	return o.alone(ctx, config, func(p *program) error {
-		for _, s := range config.Sinks {
-			if !slices.Contains(names, s.Kind) {
-				continue
-			}
-			if err := o.ahead(ctx, p, s); err != nil {
-				return err
-			}
-			done, err := o.rebuildWhole(ctx, p, s, without)
-			if err != nil {
-				return fmt.Errorf("rebuild sink %s: %w", s.Kind, err)
-			}
-			if err := o.printRebuilt(done); err != nil {
-				return err
-			}
+		if err := o.refuseAhead(ctx, p); err != nil {
+			return err
 		}
-		return nil
+		older, err := o.olderRows(ctx, p)
+		if err != nil && !without {
+			return err
+		}
+		done, err := o.rebuildAll(ctx, p, older, warehouse.Except{})
+		if err != nil {
+			return fmt.Errorf("rebuild the tables: %w", err)
+		}
+		return o.printRebuilt(done)
 	})
 }
 
-func sinkKinds(config *job.Config) (kinds []string) {
-	for _, s := range config.Sinks {
-		kinds = append(kinds, s.Kind)
-	}
-	return kinds
-}
-
-// ahead refuses to rebuild a sink that has more answers than the journal, because it would lose them. A
-// sink that cannot be read has nothing to lose.
-func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
+// refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
+// would be lost. What cannot be read has nothing to lose.
+func (o *options) refuseAhead(ctx context.Context, p *program) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return err
 	}
-	sink, err := o.openSink(ctx, p, s)
-	if err == nil {
-		var mark int64
-		mark, err = sink.Watermark(ctx)
-		if err == nil && mark > end {
-			return errors.Join(&load.AheadError{Sink: s.Kind, Mark: mark, End: end}, sink.Close())
-		}
-		err = errors.Join(err, sink.Close())
-	}
-	switch {
-	case err == nil:
-		return nil
-	case s.Lake != nil && !errors.Is(err, iceberg.ErrRebuild): // unreachable, maybe with more answers
+	memory, err := o.duckdbMemory()
+	if err != nil {
 		return err
 	}
-	p.Engine.Log.Warn("old sink unreadable", "sink", s.Kind, "err", err)
+	p.addLine(o, memory)
+	refuse := func(name string, has sinks.Marks, err error) error {
+		if err != nil {
+			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
+			return nil
+		}
+		if has.Answers > end {
+			return &load.AheadError{Sink: name, Mark: has.Answers, End: end}
+		}
+		return nil
+	}
+	has, err := p.Engine.Line.Warehouse.Marks(ctx)
+	if err := refuse("warehouse", has, err); err != nil {
+		return err
+	}
+	for _, c := range p.Engine.Line.Copies {
+		shows, err := c.Shows(ctx)
+		if err := refuse(c.Name(), shows, err); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// ofLostState returns an error if a sink to erase from has answers of a state that was lost: the rebuild
-// would lose them. 'outlierd rebuild' does that after a warning. A sink that cannot be read has nothing
-// to lose.
-func (o *options) ofLostState(ctx context.Context, p *program, s job.Sink) error {
+// refuseLost returns an error if the warehouse or a copy, from which something is to be erased, has answers
+// of a state that was lost: the rebuild would lose them. 'outlierd rebuild' does that after a warning.
+func (o *options) refuseLost(ctx context.Context, p *program) error {
 	restores, err := p.Engine.Store.Restores()
 	if err != nil || len(restores) == 0 {
 		return err
 	}
-	sink, err := o.openSink(ctx, p, s)
-	if err != nil {
+	lost := func(name string, has sinks.Marks, err error) error {
+		if lost := restores.LostWith(name, has.Ops, has.Answers); err == nil && lost != nil {
+			return &load.LostStateError{Sink: name, Mark: has.Answers, Backup: lost.Answers}
+		}
 		return nil
 	}
-	mark, err := sink.Watermark(ctx)
-	if err != nil {
-		return errors.Join(err, sink.Close())
+	has, err := p.Engine.Line.Warehouse.Marks(ctx)
+	errs := []error{lost("warehouse", has, err)}
+	for _, c := range p.Engine.Line.Copies {
+		shows, err := c.Shows(ctx)
+		errs = append(errs, lost(c.Name(), shows, err))
 	}
-	version, err := sink.OpsVersion(ctx)
-	if lost := restores.LostWith(s.Kind, version, mark); err == nil && lost != nil {
-		err = &load.LostStateError{Sink: s.Kind, Mark: mark, Backup: lost.Answers}
-	}
-	return errors.Join(err, sink.Close())
+	return errors.Join(errs...)
 }
 
-func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.Sink, error) {
-	if s.Lake != nil {
-		return p.openLake(ctx, o, s)
+// older says where a rebuilt warehouse gets the rows of pruned answers.
+type older struct {
+	upTo int64  // the last answer that was pruned; 0 if the journal has all answers
+	file string // a DuckDB file; "" leaves the rows out
+}
+
+// olderRows finds the rows of pruned answers: in the warehouse, or in the published file.
+func (o *options) olderRows(ctx context.Context, p *program) (r older, err error) {
+	if r.upTo, err = p.Engine.Store.Journal.Pruned(); err != nil || r.upTo == 0 {
+		return r, err
 	}
 	memory, err := o.duckdbMemory()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory, p.Engine.Log)
-}
-
-// rebuildWhole rebuilds a sink, if possible with the rows of pruned answers.
-func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, without bool) (*rebuilt, error) {
-	rows, err := o.olderRows(ctx, p, s, others(p.Engine.Config, s), without)
-	if lost, is := errors.AsType[*lostError](err); is && without {
-		rows, err = &older{upTo: lost.pruned, lacks: lost.pruned}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	done, err := o.rebuildSink(ctx, p, s, rows)
-	return done, errors.Join(err, rows.Close())
-}
-
-// rebuildSink builds a new sink and replaces the old one by it. rows has the rows of pruned answers.
-func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows *older) (*rebuilt, error) {
-	memory, err := o.duckdbMemory()
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	end, err := p.Engine.Store.Journal.End()
-	if err != nil {
-		return nil, err
-	}
-	fill := func(sink sinks.Sink, published string) error {
-		into := &rebuilding{Sink: sink, end: end, show: o.journalProgress(p.Engine.Log, "rebuilding sink "+s.Kind)}
-		defer o.block.Erase()
-		if err := rows.begin(ctx, into); err != nil {
-			return err
+	w := warehouseOptions(p.Engine.Config, memory, p.Engine.Log)
+	var wrong []error
+	for _, path := range []string{w.Path, w.Published} {
+		if path == "" {
+			continue
 		}
-		p.Engine.Sinks = []sinks.Sink{into}
-		err := p.Engine.Fill(ctx)
-		p.Engine.Sinks = nil
+		has, err := o.marksOf(ctx, p.Engine.Config, path)
+		if err == nil && has.Answers >= r.upTo {
+			r.file = path
+			return r, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s holds answers up to %d", relative(path), has.Answers)
+		}
+		wrong = append(wrong, err)
+	}
+	return r, fmt.Errorf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be "+
+		"read: %w; nothing is changed. Restore %s from a backup; "+
+		"'outlierd rebuild --without-pruned' rebuilds the tables without these rows", r.upTo, r.upTo, errors.Join(wrong...),
+		relative(w.Path))
+}
+
+// marksOf reads the marks of a DuckDB file.
+func (o *options) marksOf(ctx context.Context, config *job.Config, path string) (has sinks.Marks, err error) {
+	reader := compare.Open(temporaryFolder(config))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	return reader.Marks(ctx, compare.Source{Name: relative(path), File: path})
+}
+
+// rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
+// answers are taken from older, without what is erased.
+func (o *options) rebuildAll(ctx context.Context, p *program, from older, except warehouse.Except) (*rebuilt, error) {
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return nil, err
+	}
+	began, config := time.Now(), p.Engine.Config
+	done := &rebuilt{Rows: map[string]int64{}}
+	if done.Answers, err = p.Engine.Store.Journal.End(); err != nil {
+		return nil, err
+	}
+	for _, c := range p.Engine.Line.Copies { // they read the old file
+		if err := c.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if w := p.Engine.Line.Warehouse; w != nil {
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+	}
+	p.Engine.Line = load.Line{}
+	show := o.journalProgress(p.Engine.Log, "rebuilding the tables")
+	defer o.block.Erase()
+	options := warehouseOptions(config, memory, p.Engine.Log)
+	err = warehouse.Rebuild(ctx, options, func(w *warehouse.Warehouse) error {
+		var err error
+		switch {
+		case from.file != "":
+			err = w.Adopt(ctx, from.file, from.upTo, except)
+		case from.upTo > 0:
+			err = w.Write(ctx, sinks.Batch{Hi: from.upTo})
+		}
 		if err != nil {
 			return err
 		}
-		return rows.end(ctx, s.Kind, sink, published)
-	}
-	config := p.Engine.Config
-	path, folder := sinkPath(config, s), stateFolder(config)
-	err = rows.recorded(p.Engine.Store.Runs, s.Kind, func() error {
-		if s.Kind == job.SinkParquet {
-			err := parquet.Rebuild(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
-			if err == nil && s.Bucket != "" { // the old objects are removed at once: they may contain erased data
-				err = bucket.NewCopy(path, o.bucketOf(config, s)).Update(ctx, 0)
-			}
-			return err
-		}
-		if s.Lake != nil {
-			return p.rebuildLake(ctx, o, s, fill)
-		}
-		return duckdb.Rebuild(ctx, duckdb.Options{
-			Private: filepath.Join(folder, duckdb.PrivateName), Published: path,
-			Temp: filepath.Join(folder, "tmp"), Memory: memory, Tables: schema.Tables(), Ops: schema.OpsTables(),
-		}, fill)
+		return load.Fill(ctx, p.Engine.Store, load.Line{Warehouse: progress{w, done.Answers, show}}, p.Engine.Log, func() {})
 	})
 	if err != nil {
 		return nil, writable(err, config.Data)
 	}
-	done := &rebuilt{Sink: s.Kind, Answers: end, Seconds: time.Since(began).Seconds()}
-	if rows != nil && rows.from != nil {
-		done.Copied, done.From = rows.upTo, rows.from.Kind
+	o.block.Erase()
+	for _, s := range config.Sinks {
+		if s.Kind == job.SinkParquet {
+			if err := parquet.Reset(sinkPath(config, s)); err != nil {
+				return nil, err
+			}
+		}
 	}
-	done.Rows, err = o.rowsIn(ctx, config, s, path)
+	p.addLine(o, memory)
+	for _, c := range p.Engine.Line.Copies { // also those with answers of a state that was lost
+		if err := c.Publish(ctx); err != nil {
+			return nil, fmt.Errorf("publish sink %s: %w (the warehouse is rebuilt; the next run makes its copies again)", c.Name(), err)
+		}
+		if err := p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range config.Sinks {
+		if s.Bucket == "" {
+			continue
+		}
+		// The old objects are removed at once: they may contain erased data.
+		if err := bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Update(ctx, 0); err != nil {
+			return nil, err
+		}
+	}
+	done.Seconds = time.Since(began).Seconds()
+	if from.file != "" {
+		done.Kept, done.From = from.upTo, relative(from.file)
+	}
+	done.Rows, err = o.rowsIn(ctx, p)
 	return done, err
 }
 
-// rebuildLake replaces what this state folder has written to a lake.
-func (p *program) rebuildLake(ctx context.Context, o *options, s job.Sink, fill func(sinks.Sink, string) error) error {
-	instance, err := p.Engine.Store.NamedInstance()
-	if err != nil {
-		return err
-	}
-	temp, err := newTemporary(p.Engine.Config, lakeFolders)
-	if err != nil {
-		return err
-	}
-	return errors.Join(iceberg.Rebuild(ctx, o.lakeOf(s, instance), filepath.Join(temp.path, "parquet"), fill),
-		temp.Close())
-}
-
-// rowsIn counts the published rows of a sink, by table.
-func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink,
-	path string) (_ map[string]int64, err error) {
-	reader := compare.Open(temporaryFolder(config))
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	place, temp, err := o.openStill(ctx, reader, config, s, path)
-	if err != nil {
+// rowsIn counts the rows of the warehouse, by table.
+func (o *options) rowsIn(ctx context.Context, p *program) (_ map[string]int64, err error) {
+	if err := p.Engine.Line.Warehouse.Close(); err != nil { // DuckDB opens a file once
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, temp.Close()) }()
-	if len(place.Problems) > 0 {
-		return nil, fmt.Errorf("read %s again: %s", path, place.Problems[0])
-	}
+	config := p.Engine.Config
+	reader := compare.Open(temporaryFolder(config))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	path := warehouseOptions(config, 0, nil).Path
 	rows := map[string]int64{}
 	for _, t := range schema.Tables() {
-		n, err := reader.Rows(ctx, place.Source, t)
+		n, err := reader.Rows(ctx, compare.Source{Name: relative(path), File: path}, t)
 		if err != nil {
 			return nil, err
 		}
@@ -266,14 +275,13 @@ func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink,
 // printRebuilt prints the result, with the rows of each table.
 func (o *options) printRebuilt(r *rebuilt) error {
 	took := term.Duration(time.Duration(r.Seconds * float64(time.Second)))
-	err := o.done(r, "sink %s rebuilt from %s in %s\n", r.Sink, term.Count(r.Answers, "answer"), took)
+	err := o.done(r, "tables rebuilt from %s in %s\n", term.Count(r.Answers, "answer"), took)
 	if err != nil || o.forPrograms() {
 		return err
 	}
-	if r.Copied > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were copied from sink %s, "+
-			"because the journal is pruned\n",
-			r.Copied, r.From); err != nil {
+	if r.Kept > 0 {
+		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were taken from %s, because the journal is pruned\n",
+			r.Kept, r.From); err != nil {
 			return err
 		}
 	}
@@ -284,18 +292,17 @@ func (o *options) printRebuilt(r *rebuilt) error {
 	return o.rows([]string{"table", "rows"}, rows)
 }
 
-// rebuilding is a sink being filled that reports its progress.
-type rebuilding struct {
-	sinks.Sink
+// progress is a warehouse being filled that reports how far it is.
+type progress struct {
+	sinks.Warehouse
 	end  int64
 	show func(done, of int64)
 }
 
-// Write implements [sinks.Sink].
-func (r *rebuilding) Write(ctx context.Context, b sinks.Batch) error {
-	err := r.Sink.Write(ctx, b)
+func (p progress) Write(ctx context.Context, b sinks.Batch) error {
+	err := p.Warehouse.Write(ctx, b)
 	if err == nil {
-		r.show(b.Hi, r.end)
+		p.show(b.Hi, p.end)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sync/check"
 	"outlierd/sync/job"
 	"outlierd/testenv"
 )
@@ -74,7 +75,13 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	reader := compare.Open(filepath.Join(p.dir, "sort"))
 	defer reader.Close()
 	ctx := context.Background()
-	a, b := openTables(ctx, reader, wantKind, want, "", false), openTables(ctx, reader, haveKind, have, "", false)
+	open := func(kind, path string) check.Tables {
+		if kind == job.SinkDuckDB {
+			return openFile(ctx, reader, kind, path)
+		}
+		return openFolder(ctx, path, "", false)
+	}
+	a, b := open(wantKind, want), open(haveKind, have)
 	if len(a.Problems)+len(b.Problems) > 0 {
 		p.Fatal(a.Problems, b.Problems)
 	}
@@ -98,13 +105,17 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	}
 }
 
-// rebuildsSame rebuilds each sink, and compares its rows with those before.
+// rebuildsSame rebuilds the tables, and compares the rows of each copy with those before.
 func (p *person) rebuildsSame() {
 	p.Helper()
-	for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
-		before := p.copied(kind)
-		p.must("rebuild", kind)
-		p.holdsSame(kind, before, kind, p.place(kind))
+	kinds := []string{job.SinkDuckDB, job.SinkParquet}
+	before := map[string]string{}
+	for _, kind := range kinds {
+		before[kind] = p.copied(kind)
+	}
+	p.must("rebuild")
+	for _, kind := range kinds {
+		p.holdsSame(kind, before[kind], kind, p.place(kind))
 	}
 }
 
@@ -190,7 +201,7 @@ func (p *person) lacks(kind string, texts ...string) {
 		from := database.TableName(t)
 		if kind == job.SinkParquet {
 			files := filepath.Join(p.place(kind), t.FileName(), "**", "*.parquet")
-			if found, err := filepath.Glob(filepath.Join(p.place(kind), t.FileName(), "*", "*.parquet")); err != nil || len(found) == 0 && missing(filepath.Join(p.place(kind), t.FileName(), "current.parquet")) {
+			if missing(filepath.Join(p.place(kind), t.FileName())) {
 				continue
 			}
 			from = "read_parquet(" + database.Text(files) + ", union_by_name = true)"
@@ -215,61 +226,46 @@ func (p *person) keepsBytes(before, path string) {
 	}
 }
 
-// lostRows is in the messages about rows that exist in no usable sink.
+// lostRows is in the messages about rows that exist nowhere.
 const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
-	bubble(t, one, func(p *person) {
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
-		before := p.copied(job.SinkDuckDB)
-		stderr := p.refused(exitFailed, "rebuild", "duckdb")
-		for _, want := range []string{lostRows, "has no other", "'outlierd rebuild duckdb --without-pruned'"} {
-			if !strings.Contains(stderr, want) {
-				p.Errorf("%q is not in:\n%s", want, stderr)
-			}
-		}
-		p.keepsBytes(before, p.place(job.SinkDuckDB))
+		own := filepath.Join(p.dir, "data", "state", "warehouse.duckdb")
 
-		// A run cannot fill a sink that was added later. The other sink continues.
-		p.write(kept(fewJobs, "1d"))
-		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
-		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(stderr, want) {
-			p.Errorf("%q is not in:\n%s", want, stderr)
-		}
-		p.must("rebuild", "parquet")
-		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
-		p.must("run", "coffee", "--again")
-		p.must("check", "--read-data")
-
-		// A damaged sink cannot be a source.
-		if err := os.WriteFile(filepath.Join(p.place(job.SinkParquet), "_manifest", "latest.json"), []byte("{"), 0o600); err != nil {
+		// The published file has these rows, too.
+		before := p.copied(job.SinkParquet)
+		if err := os.Remove(own); err != nil {
 			p.Fatal(err)
 		}
-		before = p.copied(job.SinkDuckDB)
-		stderr = p.refused(exitFailed, "rebuild", "duckdb")
-		if !strings.Contains(stderr, lostRows) || !strings.Contains(stderr, "sink parquet cannot be used: ") {
-			p.Errorf("rebuild does not report lost rows and the unusable sink:\n%s", stderr)
-		}
-		p.keepsBytes(before, p.place(job.SinkDuckDB))
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
 
-		// Without these rows the sink starts with the first answer of the journal.
-		pruned := p.pruned()
-		for _, path := range []string{p.place(job.SinkDuckDB), filepath.Join(p.dir, "data", "state", "warehouse.duckdb")} {
+		for _, path := range []string{own, p.place(job.SinkDuckDB)} {
 			if err := os.Remove(path); err != nil {
 				p.Fatal(err)
 			}
 		}
-		p.refused(exitFailed, "rebuild", "parquet")
-		p.must("rebuild", "parquet", "--without-pruned")
-		stderr = p.refused(exitFailed, "rebuild", "duckdb")
-		if want := "sink parquet cannot be used: it was rebuilt without the rows of answers 1 to "; !strings.Contains(stderr, want) {
+		stderr := p.refused(exitFailed, "rebuild")
+		for _, want := range []string{lostRows, "'outlierd rebuild --without-pruned'"} {
+			if !strings.Contains(stderr, want) {
+				p.Errorf("%q is not in:\n%s", want, stderr)
+			}
+		}
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+
+		// A run does not lose them either: readers keep what they have.
+		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
+		if want := "the journal is pruned up to"; !strings.Contains(stderr, want) {
 			p.Errorf("%q is not in:\n%s", want, stderr)
 		}
-		p.must("rebuild", "duckdb", "--without-pruned")
-		p.rebuildsSame() // no sink has lost rows that the other one does not have either
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+
+		pruned := p.pruned()
+		p.must("rebuild", "--without-pruned")
 		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
 			p.Errorf("the first row is of answer %d, want one after %d, up to which the journal is pruned", first, pruned)
 		}
@@ -277,8 +273,8 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 	})
 }
 
-// TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is rebuilt from the copy and the journal.
-func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
+// TestABackupOfAPrunedJournalComesBackWithThePublishedFile: the other rows are in a copy of that file.
+func TestABackupOfAPrunedJournalComesBackWithThePublishedFile(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
@@ -291,17 +287,11 @@ func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
 			p.Fatal(err)
 		}
 		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
-		p.refused(exitFailed, "rebuild", "duckdb", "parquet")
-		if err := os.Remove(p.place(job.SinkDuckDB)); err != nil && !os.IsNotExist(err) {
-			p.Fatal(err)
-		}
-		if err := os.Remove(filepath.Join(p.dir, "data", "state", "warehouse.duckdb")); err != nil && !os.IsNotExist(err) {
-			p.Fatal(err)
-		}
+		p.refused(exitFailed, "rebuild")
 		if err := os.Rename(tables, p.place(job.SinkDuckDB)); err != nil {
 			p.Fatal(err)
 		}
-		p.must("rebuild", "parquet")
+		p.must("rebuild")
 		p.holdsSame(job.SinkParquet, parquet, job.SinkParquet, p.place(job.SinkParquet))
 		p.must("run", "coffee", "--again")
 		p.must("check", "--read-data")

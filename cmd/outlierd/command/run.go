@@ -303,7 +303,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		return nil, err
 	}
 	if rest.Nothing() {
-		if p.daemon == nil && len(p.Engine.Sinks) > 0 { // the process that bought it may have been killed at its very end
+		if p.daemon == nil && p.Engine.Line.Warehouse != nil { // the process that bought it may have been killed at its very end
 			if err := p.Engine.Publish(ctx); err != nil {
 				return nil, err
 			}

@@ -39,10 +39,6 @@ nor write other files. "-" reads the query from standard input. No daemon is nee
 				return err
 			}
 			if unsafe {
-				if o.output == "parquet" {
-					return usageError{errors.New("--unsafe cannot be combined with -o parquet; " +
-						"use COPY … TO in the query")}
-				}
 				return o.askBy(c.Context(), config, text, query.RunUnsafe)
 			}
 			err = o.ask(c.Context(), config, text)
@@ -73,10 +69,6 @@ func (o *options) queryText(arg string) (string, error) {
 
 // ask prints the result of a query over the published file.
 func (o *options) ask(ctx context.Context, config *job.Config, text string) error {
-	if o.output == "parquet" { // with DuckDB's types
-		_, err := o.exportTo(ctx, export{config: config, text: text, to: "-", format: o.output}, o.world.out)
-		return err
-	}
 	return o.askBy(ctx, config, text, query.Run)
 }
 

@@ -22,8 +22,10 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
@@ -76,7 +78,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	if daemon {
 		p.serve(ctx, o.world.listen)
 	}
-	p.addSinks(ctx, o, folder, memory)
+	p.addLine(o, memory)
 	if lost {
 		if err := p.ahead(ctx); err != nil {
 			return p, errors.Join(err, p.discard(err, folder))
@@ -98,18 +100,18 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ahead returns an error for the first sink that has answers which the journal does not have.
-// [program.open] then removes a state folder that it has just created beside such a sink: it would look
-// as if nothing had been spent. A sink that does not answer is not an error here; the engine reads it
+// ahead returns an error for the first copy that shows answers which the journal does not have.
+// [program.open] then removes a state folder that it has just created beside such a copy: it would look
+// as if nothing had been spent. A copy that does not answer is not an error here; the engine reads it
 // later.
 func (p *program) ahead(ctx context.Context) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return err
 	}
-	for _, sink := range p.Engine.Sinks {
-		if mark, err := sink.Watermark(ctx); err == nil && mark > end {
-			return &load.AheadError{Sink: sink.Name(), Mark: mark, End: end}
+	for _, c := range p.Engine.Line.Copies {
+		if shows, err := c.Shows(ctx); err == nil && shows.Answers > end {
+			return &load.AheadError{Sink: c.Name(), Mark: shows.Answers, End: end}
 		}
 	}
 	return nil
@@ -153,7 +155,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
 	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log),
-		metrics.New(p.Engine.Config, version(), duckdb.Version())
+		metrics.New(p.Engine.Config, version(), database.Version())
 	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
 	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r, superseded)
@@ -295,41 +297,85 @@ func (p *program) Close() error {
 
 // duckdbMemory returns the maximum memory for DuckDB's buffers, if set in the environment.
 func (o *options) duckdbMemory() (int64, error) {
-	text, _ := o.world.env(duckdb.MemoryVariable)
+	text, _ := o.world.env(warehouse.MemoryVariable)
 	if text == "" {
 		return 0, nil
 	}
-	return duckdb.ParseMemory(text)
+	return warehouse.ParseMemory(text)
 }
 
-// addSinks opens the sinks, so that readers find all tables before the first call. A sink that cannot
-// be opened now is opened when it is used, and the engine then reports the error.
-func (p *program) addSinks(ctx context.Context, o *options, folder string, memory int64) {
+// addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the
+// engine then reports the error.
+func (p *program) addLine(o *options, memory int64) {
 	config := p.Engine.Config // a reload changes none of the settings used here
+	rows := warehouse.New(warehouseOptions(config, memory, p.Engine.Log))
+	p.closers = append(p.closers, rows.Close)
+	p.Engine.Line.Warehouse = p.metrics.Warehouse(advised{rows, config.Data})
 	for _, s := range config.Sinks {
-		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
+		c := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Copy, error) {
 			if err := p.Engine.Store.DB.InPlace(); err != nil {
 				return nil, err // opening would create the folder, which prevents restoring the state
 			}
-			if s.Lake != nil {
-				return p.openLake(ctx, o, s)
-			}
-			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory, p.Engine.Log)
-			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
-				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
-			}
-			return sink, err
+			return p.openCopy(ctx, o, s, rows)
 		}, func(err error) error {
 			if s.Lake != nil {
 				return err // its files are elsewhere
 			}
 			return writable(err, config.Data)
 		})
-		sink = p.metrics.Sink(sink)
-		p.closers = append(p.closers, sink.Close)
-		p.Engine.Sinks = append(p.Engine.Sinks, sink)
-		_, _ = sink.Watermark(ctx) // the engine reads it again
+		p.closers = append(p.closers, c.Close)
+		p.Engine.Line.Copies = append(p.Engine.Line.Copies, p.metrics.Copy(c))
 	}
+}
+
+// advised is a warehouse whose errors name who may write to the data folder.
+type advised struct {
+	*warehouse.Warehouse
+	data string
+}
+
+func (a advised) Marks(ctx context.Context) (sinks.Marks, error) {
+	has, err := a.Warehouse.Marks(ctx)
+	return has, writable(err, a.data)
+}
+
+func (a advised) Write(ctx context.Context, b sinks.Batch) error {
+	return writable(a.Warehouse.Write(ctx, b), a.data)
+}
+
+func (a advised) WriteOps(ctx context.Context, ops *sinks.Ops) error {
+	return writable(a.Warehouse.WriteOps(ctx, ops), a.data)
+}
+
+// warehouseOptions returns the options of a job file's warehouse.
+func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) warehouse.Options {
+	folder := stateFolder(config)
+	w := warehouse.Options{
+		Path: filepath.Join(folder, warehouse.Name), Temp: filepath.Join(folder, "tmp"), Memory: memory, Log: log,
+		Tables: schema.Tables(), Ops: schema.OpsTables(),
+	}
+	for _, s := range config.Sinks {
+		if s.Kind == job.SinkDuckDB {
+			w.Published = sinkPath(config, s)
+		}
+	}
+	return w
+}
+
+// openCopy opens a copy of the warehouse.
+func (p *program) openCopy(ctx context.Context, o *options, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
+	path := sinkPath(p.Engine.Config, s)
+	switch {
+	case s.Lake != nil:
+		return p.openLake(ctx, o, s, rows)
+	case s.Kind == job.SinkDuckDB:
+		return duckdb.New(rows, path, filepath.Join(stateFolder(p.Engine.Config), "tmp")), nil
+	}
+	files, err := parquet.Open(rows, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
+	if err != nil || s.Bucket == "" {
+		return files, err
+	}
+	return bucket.Open(files, path, o.bucketOf(p.Engine.Config, s)), nil
 }
 
 // sinkPath returns the path of a sink that readers open; for a lake, its bucket or folder, or its
@@ -342,19 +388,19 @@ func sinkPath(config *job.Config, s job.Sink) string {
 }
 
 // openLake opens the tables of a lake, to which other state folders may write too.
-func (p *program) openLake(ctx context.Context, o *options, s job.Sink) (sinks.Sink, error) {
+func (p *program) openLake(ctx context.Context, o *options, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	instance, err := p.Engine.Store.NamedInstance()
 	if err != nil {
 		return nil, err
 	}
-	sink, err := iceberg.Open(ctx, o.lakeOf(s, instance))
+	lake, err := iceberg.Open(ctx, rows, o.lakeOf(s, instance))
 	if err != nil {
 		return nil, err
 	}
 	if err := p.Engine.Store.Runs.SinkAt(s.Kind, s.Lake.Place()); err != nil {
-		return nil, errors.Join(err, sink.Close())
+		return nil, errors.Join(err, lake.Close())
 	}
-	return sink, nil
+	return lake, nil
 }
 
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
@@ -371,18 +417,6 @@ func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
 // bucketRecord returns the path of the file that records what was copied to buckets.
 func bucketRecord(config *job.Config) string {
 	return filepath.Join(stateFolder(config), "bucket.json")
-}
-
-// openSink opens the file or folder of a sink, without its bucket.
-func openSink(ctx context.Context, kind, path, folder string, memory int64, log *slog.Logger) (sinks.Adopter, error) {
-	if kind == job.SinkParquet {
-		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
-	}
-	return duckdb.Open(ctx, duckdb.Options{
-		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"),
-		Memory: memory, Log: log,
-		Tables: schema.Tables(), Ops: schema.OpsTables(),
-	})
 }
 
 // hideAuthors makes the journal remove data of comment authors according to privacy.comment_authors.

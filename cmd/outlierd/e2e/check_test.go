@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"outlierd/cmd/outlierd/programtest"
-	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/warehouse"
 )
 
 // TestCheckBesideADaemon checks while a daemon publishes: rows that a sink received during the check are not damage.
@@ -63,10 +63,10 @@ func TestCheckDoesNotLockThePrivateFile(t *testing.T) {
 	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	w.write(keptJobs)
 	w.mustRun("run", "coffee")
-	private := filepath.Join(w.dir, "data", "state", duckdb.PrivateName)
+	private := filepath.Join(w.dir, "data", "state", warehouse.Name)
 	held := w.hold(private)
 	for _, command := range [][]string{{"check"}, {"check", "--read-data"}} {
-		if output := w.mustRun(command...); !strings.Contains(output, duckdb.PrivateName+" holds") {
+		if output := w.mustRun(command...); !strings.Contains(output, warehouse.Name+" holds") {
 			t.Errorf("%v: the private file was not checked:\n%s", command, output)
 		}
 	}
@@ -76,13 +76,13 @@ func TestCheckDoesNotLockThePrivateFile(t *testing.T) {
 	if err := os.Remove(private + ".wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	if output := w.mustRun("check"); strings.Contains(output, duckdb.PrivateName) {
+	if output := w.mustRun("check"); strings.Contains(output, warehouse.Name) {
 		t.Errorf("a file in use was checked:\n%s", output)
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if output := w.mustRun("check"); !strings.Contains(output, duckdb.PrivateName) {
+	if output := w.mustRun("check"); !strings.Contains(output, warehouse.Name) {
 		t.Errorf("the private file was not checked:\n%s", output)
 	}
 }

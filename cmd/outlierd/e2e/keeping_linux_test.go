@@ -81,7 +81,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 		}
 	}
 	commands := map[string]keepingCommand{
-		"rebuild": {args: []string{"rebuild", "duckdb", "parquet"}, after: whole},
+		"rebuild": {args: []string{"rebuild"}, after: whole},
 		"forget": {args: []string{"forget", "--channel", erased, "--yes"}, after: func(w *testWorld) {
 			whole(w)
 			w.hasNo(erased)
@@ -111,7 +111,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 			before: func(w *testWorld) { w.remove("data") },
 			killed: func(w *testWorld) bool { return !w.has("data/state") },
 			after: func(w *testWorld) {
-				w.mustRun("rebuild", "duckdb", "parquet")
+				w.mustRun("rebuild")
 				w.sound()
 				if got := w.spent(); got != atBackup+3 {
 					w.Errorf("%v credits are spent, want %v of the backup and 3", got, atBackup)

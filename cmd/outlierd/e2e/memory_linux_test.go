@@ -38,7 +38,7 @@ budget: {per_month: 100}
 jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 4}}}}
 `)
 	status := filepath.Join(t.TempDir(), "status")
-	for _, args := range [][]string{{"run"}, {"rebuild", "parquet"}} {
+	for _, args := range [][]string{{"run"}, {"rebuild"}} {
 		cmd, out := w.command(t.Context(), args...)
 		cmd.Env = append(cmd.Env, "OUTLIERD_DUCKDB_MEMORY=118MB", "GOGC=", programtest.StatusFile+"="+status)
 		if err := cmd.Run(); err != nil {

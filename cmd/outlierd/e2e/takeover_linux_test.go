@@ -166,11 +166,11 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 
 	trial := active.standby()
 	trial.mustRun("restore", copies, "--spent", "0")
-	trial.mustRun("rebuild", "duckdb", "parquet")
+	trial.mustRun("rebuild")
 	lost := float64(active.books().Total.Spent()) - trial.spent()
 	had := trial.count("ops.requests where response_id is not null")
 	standby.mustRun("restore", copies, "--spent", fmt.Sprint(lost))
-	standby.mustRun("rebuild", "duckdb", "parquet")
+	standby.mustRun("rebuild")
 	standby.runUntil(killed)
 
 	if spent, charged := standby.spent(), float64(standby.books().Total.Spent()); spent < charged {
@@ -221,7 +221,7 @@ func BenchmarkTakeover(b *testing.B) {
 	w.write(strings.NewReplacer("https://service.test", "${OUTLIERD_URL}", "10/min", "1000000/min").Replace(statetest.LargeJobs))
 	if !exists {
 		began := time.Now()
-		w.mustRun("rebuild", "duckdb", "parquet")
+		w.mustRun("rebuild")
 		b.Logf("rebuilt both sinks in %s", time.Since(began))
 	}
 	info, err := os.Stat(file)

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	_ "github.com/duckdb/duckdb-go/v2"
@@ -36,9 +37,14 @@ const flipEvery = 32 << 10
 // flip changes one bit in the middle of each 32 KiB of a file.
 func flip(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: flip file")
+		ts.Fatalf("usage: flip file, which may be a pattern for one file")
 	}
-	path := ts.MkAbs(args[0])
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(found) != 1 {
+		ts.Fatalf("%d files match %s, want one", len(found), args[0])
+	}
+	path := found[0]
 	ts.Check(os.Chmod(path, 0o644))
 	content, err := os.ReadFile(path)
 	ts.Check(err)

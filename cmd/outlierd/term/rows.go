@@ -22,7 +22,7 @@ type Printer interface {
 }
 
 // Formats are the formats that [NewPrinter] supports.
-var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson", "parquet"}
+var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
 
 // NewPrinter makes a printer in one of the [Formats].
 func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printer, error) {
@@ -38,8 +38,6 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 		return p, p.Write(columns)
 	case "ndjson":
 		return newJSON(&jsonPrinter{w: w, columns: columns, after: "\n"})
-	case "parquet":
-		return &parquetPrinter{w: w, columns: columns}, nil
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}

@@ -101,38 +101,3 @@ func readRow(t *testing.T, book []byte, row, cells int) (texts, kinds []string) 
 	}
 	return texts, kinds
 }
-
-// TestParquetOfRows: the first page determines the types, and later values of other types are refused.
-func TestParquetOfRows(t *testing.T) {
-	print := func(rows ...[]any) error {
-		p, err := NewPrinter("parquet", &bytes.Buffer{}, Options{}, []string{"v"})
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if err := p.Row(row); err != nil {
-				return err
-			}
-		}
-		return p.Close()
-	}
-	page := make([][]any, parquetPage)
-	for i := range page {
-		page[i] = []any{int64(i)}
-	}
-	for name, c := range map[string]struct {
-		rows [][]any
-		want string
-	}{
-		"no rows":    {nil, ""},
-		"mixed":      {[][]any{{int64(1)}, {"a"}, {nil}, {[]any{"x"}}}, ""},
-		"second":     {append(page, []any{int64(7)}, []any{nil}), ""},
-		"late text":  {append(page, []any{"a"}), `print column v: int64 came first and then "a"`},
-		"late large": {append(page, []any{new(big.Int).Lsh(big.NewInt(1), 80)}), "int64 came first"},
-	} {
-		err := print(c.rows...)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
+	"github.com/duckdb/duckdb-go/v2/mapping"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,9 +22,6 @@ type DB struct {
 	connector *duckdb.Connector
 	conn      driver.Conn
 	limit     string // the setting memory_limit
-
-	feeds   map[string]*feed // by the names of their views
-	streams []func()         // release the streams by which DuckDB reads the feeds
 }
 
 // Options are the resources that DuckDB may use.
@@ -35,6 +33,9 @@ type Options struct {
 
 // DefaultMemory is the default limit of DuckDB's buffers, in bytes.
 const DefaultMemory = 56 << 20
+
+// Version returns the version of the embedded DuckDB, such as "v1.5.5".
+func Version() string { return mapping.LibraryVersion() }
 
 // Open starts DuckDB. It uses no network and reads no user settings.
 func Open(ctx context.Context, o Options) (*DB, error) {
@@ -99,12 +100,7 @@ func (db *DB) Close() error {
 	if db.conn != nil {
 		err = db.conn.Close()
 	}
-	err = errors.Join(err, db.connector.Close())
-	for _, release := range db.streams {
-		release()
-	}
-	db.feeds, db.streams = nil, nil
-	return err
+	return errors.Join(err, db.connector.Close())
 }
 
 // Exec runs statements and returns the number of rows that the last one changed.

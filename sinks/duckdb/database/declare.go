@@ -3,13 +3,11 @@ package database
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/binary"
 	"fmt"
-	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"outlierd/schema"
 )
@@ -48,7 +46,7 @@ func columns(t *schema.Table) []column {
 // kB by a dictionary and a symbol table per block. If values do not repeat, this needs three times the
 // CPU time of zstd to write, more space, and more time to read. Texts in lists and structs, mostly
 // addresses of pictures, do not repeat either, but DuckDB accepts no compression for such a column: see
-// [DB.Checkpoint].
+// [DB.Attach].
 func (c column) definition() string {
 	switch {
 	case c.kind != "VARCHAR":
@@ -56,35 +54,19 @@ func (c column) definition() string {
 	case c.text:
 		return Name(c.name) + " VARCHAR USING COMPRESSION zstd"
 	}
-	return Name(c.name) + " VARCHAR" + dictionaries
+	return Name(c.name) + " VARCHAR USING COMPRESSION dict_fsst"
 }
 
-// dictionaries is the compression of texts that repeat.
-const dictionaries = " USING COMPRESSION dict_fsst"
-
-// lacksDictionaries reports whether the file has a storage version before v1.3, as one of an older version of
-// this program has until its next vacuum. DuckDB then refuses to declare this compression.
-func (db *DB) lacksDictionaries(ctx context.Context) (bool, error) {
-	rows, err := db.Query(ctx, `SELECT coalesce(tags['storage_version'] < 'v1.3', false) FROM duckdb_databases()
-		WHERE database_name = 'warehouse'`)
-	if err != nil {
-		return false, fmt.Errorf("read the storage version of the file: %w", err)
-	}
-	return rows[0][0].(bool), nil
+// Attach opens the file at path for writing as the warehouse. Texts whose compression is not declared are those
+// in lists and structs, and get zstd.
+func (db *DB) Attach(ctx context.Context, path string) error {
+	_, err := db.Exec(ctx, "SET force_compression = 'zstd'; ATTACH "+Text(path)+" AS warehouse")
+	return err
 }
 
-// Checkpoint writes the log of the warehouse into its file. Columns of text that were declared without
-// a compression get zstd if only nested ones are. In a file of an older version these include columns
-// whose values repeat: their dictionaries make queries faster, so DuckDB still chooses.
+// Checkpoint writes the log of the warehouse into its file.
 func (db *DB) Checkpoint(ctx context.Context) error {
-	rows, err := db.Query(ctx, "SELECT 1 FROM warehouse.outlierd.marks WHERE name = "+Text(Declared))
-	if err == nil && len(rows) > 0 {
-		_, err = db.Exec(ctx, "SET force_compression = 'zstd'")
-	}
-	if err == nil {
-		_, err = db.Exec(ctx, "CHECKPOINT warehouse")
-	}
-	if err != nil {
+	if _, err := db.Exec(ctx, "CHECKPOINT warehouse"); err != nil {
 		return fmt.Errorf("checkpoint the warehouse: %w", err)
 	}
 	return nil
@@ -145,73 +127,44 @@ func (db *DB) readTables(ctx context.Context) (map[[2]string]table, error) {
 	return tables, nil
 }
 
-// createSchemas creates the schemas of the tables that are not in main.
-const createSchemas = "CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"
-
-// createMarks creates the table of the watermarks.
-const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)"
-
-// marks is the declaration of this table.
-var marks = table{
-	comment: "Watermarks of the writer.",
-	columns: map[string]column{
-		"name": {comment: "journal, operations, vacuum or declared"},
-		"id": {comment: "of journal and operations, the last answer and the last change of the operations tables " +
-			"in the file; of vacuum, the time of the last vacuum in Unix seconds; " +
-			"of declared, 1 if all text columns that are not nested declare their compression"},
-	},
-}
-
-// markChanges returns the statements that change the table of the watermarks to its declaration.
-func markChanges(have table) []string {
-	var ddl []string
-	if have.columns == nil {
-		ddl = append(ddl, createMarks, "INSERT INTO warehouse.outlierd.marks VALUES ("+Text(Declared)+", 1)")
-	}
-	if have.comment != marks.comment {
-		ddl = append(ddl, "COMMENT ON TABLE warehouse.outlierd.marks IS "+Text(marks.comment))
-	}
-	for _, name := range slices.Sorted(maps.Keys(marks.columns)) {
-		if comment := marks.columns[name].comment; have.columns[name].comment != comment {
-			ddl = append(ddl, "COMMENT ON COLUMN warehouse.outlierd.marks."+name+" IS "+Text(comment))
-		}
-	}
-	return ddl
-}
+// createOwn creates the schemas of the tables that are not in main, and the tables of the writer.
+const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd;
+	CREATE TABLE IF NOT EXISTS warehouse.outlierd.marks (name VARCHAR, id BIGINT);
+	COMMENT ON TABLE warehouse.outlierd.marks IS 'What the writer knows about the file.';
+	COMMENT ON COLUMN warehouse.outlierd.marks.name IS 'journal, operations, warehouse, vacuum or declared';
+	COMMENT ON COLUMN warehouse.outlierd.marks.id IS 'of journal and operations, the last answer and the last change '
+		'of the operations tables in the file; of warehouse, a random number, which every copy of the file has; '
+		'of vacuum, the time of the last vacuum in Unix seconds; of declared, a hash of the declarations';
+	CREATE TABLE IF NOT EXISTS warehouse.outlierd.deleted (table_name VARCHAR, "placing" BIGINT, version BIGINT);
+	COMMENT ON TABLE warehouse.outlierd.deleted IS 'Rows that were deleted and not replaced.';
+	COMMENT ON COLUMN warehouse.outlierd.deleted.table_name IS 'their table';
+	COMMENT ON COLUMN warehouse.outlierd.deleted."placing" IS 'their _first_response_id; in operations tables their id';
+	COMMENT ON COLUMN warehouse.outlierd.deleted.version IS 'answer or change that deleted them'`
 
 // Create creates tables and views in a new database, without rows and comments, so that SQL can be
 // bound to them.
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
-	ddl := []string{createSchemas, createMarks}
+	ddl := []string{createOwn}
 	for _, t := range tables {
 		ddl = append(ddl, create(t))
 	}
 	for _, v := range viewsOf(tables) {
 		ddl = append(ddl, createView(v))
 	}
-	if err := db.define(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT"); err != nil {
+	if _, err := db.Query(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT"); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	return nil
 }
 
-// Fingerprint returns a hash that changes whenever [DB.Declare] would create a different file: it
-// covers the declarations of tables, views and watermarks, and the version of DuckDB.
-func Fingerprint(tables []*schema.Table) string {
-	all := sha256.New()
-	fmt.Fprintln(all, mapping.LibraryVersion(), createSchemas)
-	for _, t := range tables {
-		ddl, _ := alterations(t, table{}, nil) // a missing table has no columns of another type
-		fmt.Fprintln(all, ddl)
-	}
-	fmt.Fprintln(all, viewAlterations(viewsOf(tables), nil), markChanges(table{}))
-	return hex.EncodeToString(all.Sum(nil))
-}
-
 // Declare changes the file to match the declarations. It adds missing tables and columns, and updates
-// comments and views. It never drops a table or a column. A file that matches is not written to. The
-// error is a [TypeError] if a column has another type than declared.
+// comments and views. It never drops a table or a column. A file that this version has declared is not
+// looked through again. The error is a [TypeError] if a column has another type than declared.
 func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
+	hash := hashOf(tables)
+	if marks, err := db.Marks(ctx); err == nil && marks[Declared] == hash {
+		return nil
+	}
 	types, err := db.types(ctx, tables)
 	if err != nil {
 		return err
@@ -234,51 +187,29 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 		return err
 	}
 	ddl = append(ddl, changes...)
-	ddl = append(ddl, markChanges(have[[2]string{"outlierd", "marks"}])...)
-	if len(ddl) > 0 {
-		all := "BEGIN; " + createSchemas + "; " + strings.Join(ddl, "; ") + "; COMMIT; CHECKPOINT warehouse"
-		old, err := db.lacksDictionaries(ctx)
-		if err != nil {
-			return err
-		}
-		if old {
-			all = strings.ReplaceAll(all, dictionaries, "")
-		}
-		if err := db.define(ctx, all); err != nil {
-			return fmt.Errorf("declare tables: %w", err)
-		}
-	}
-	return db.declareMarks(ctx)
-}
-
-// define runs hundreds of statements. Query takes two thirds of the time of Exec for them, because the
-// driver then starts one goroutine that waits for ctx, instead of one per statement.
-func (db *DB) define(ctx context.Context, sql string) error {
-	_, err := db.Query(ctx, sql)
-	return err
-}
-
-// The names in the table of the watermarks: the watermark of the journal, the version of the operations
-// tables, the time of the last vacuum, and whether the columns of text were declared with their
-// compression when the file was created.
-const (
-	Journal    = "journal"
-	Operations = "operations"
-	Vacuum     = "vacuum"
-	Declared   = "declared"
-)
-
-// declareMarks adds missing rows to the table of the watermarks. It deletes those of each operations
-// table, which an earlier version wrote and which are no longer used.
-func (db *DB) declareMarks(ctx context.Context) error {
-	_, err := db.Exec(ctx, `DELETE FROM warehouse.outlierd.marks WHERE name LIKE 'ops.%';
-		INSERT INTO warehouse.outlierd.marks
-		SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`), (`+Text(Vacuum)+`)) AS v(name)
-		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`)
-	if err != nil {
-		return fmt.Errorf("declare marks: %w", err)
+	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
+		SELECT * FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
+		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`,
+		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Warehouse), rand.Int64()),
+		fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", hash, Text(Declared)))
+	// Query takes two thirds of the time of Exec for hundreds of statements, because the driver then
+	// starts one goroutine that waits for ctx, instead of one per statement.
+	all := "BEGIN; " + createOwn + "; " + strings.Join(ddl, "; ") + "; COMMIT; CHECKPOINT warehouse"
+	if _, err := db.Query(ctx, all); err != nil {
+		return fmt.Errorf("declare tables: %w", err)
 	}
 	return nil
+}
+
+// hashOf returns a hash that changes whenever [DB.Declare] would create a different file.
+func hashOf(tables []*schema.Table) int64 {
+	all := sha256.New()
+	fmt.Fprintln(all, Version(), createOwn, viewAlterations(viewsOf(tables), nil))
+	for _, t := range tables {
+		ddl, _ := alterations(t, table{}, nil) // a missing table has no columns of another type
+		fmt.Fprintln(all, ddl)
+	}
+	return int64(binary.LittleEndian.Uint64(all.Sum(nil)))
 }
 
 // TypeError reports a column whose type in the file differs from the declared one.

@@ -1,5 +1,3 @@
-//go:build duckdb_arrow
-
 package query
 
 import (
@@ -16,6 +14,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 )
 
 func bind(t *testing.T, sql string) (names []string, err error) {
@@ -83,25 +82,22 @@ func TestBindRefusesMistakes(t *testing.T) {
 	}
 }
 
-// open opens a sink with all tables, which publishes empty tables.
-func open(t *testing.T, dir string) *duckdb.Sink {
+// open publishes empty tables, and returns what they are a copy of.
+func open(t *testing.T, dir string) (*warehouse.Warehouse, *duckdb.Copy) {
 	t.Helper()
-	s, err := duckdb.Open(t.Context(), duckdb.Options{
-		Private:   filepath.Join(dir, "state", "warehouse.duckdb"),
-		Published: filepath.Join(dir, "outliers.duckdb"),
-		Temp:      filepath.Join(dir, "state", "tmp"),
-		Tables:    schema.Tables(),
-		Ops:       schema.OpsTables(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := sinktest.Options(dir)
+	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	w := warehouse.New(o)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+	c := duckdb.New(w, filepath.Join(dir, "outliers.duckdb"), o.Temp)
+	if err := c.Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w, c
 }
 
 // publishEmpty publishes a file without rows.
@@ -253,15 +249,15 @@ func TestIDsWithoutATextAreRefused(t *testing.T) {
 
 func TestIDsComeFromTheLatestPublication(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(6)
-	s := open(t, dir)
+	w, c := open(t, dir)
 	seeds := IDs{Path: filepath.Join(dir, "outliers.duckdb")}
 	for lo := int64(0); lo < 6; lo += 2 {
 		b := j.Batch(lo, lo+2)
-		if err := s.Write(t.Context(), b); err != nil {
+		if err := w.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		sinktest.Release(b)
-		if err := s.Publish(t.Context(), nil); err != nil {
+		if err := c.Publish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := seeds.Query(t.Context(), "select id from outlierd.marks where name = 'journal'")

@@ -1,0 +1,239 @@
+// Package parquet makes a folder of Parquet files from the warehouse, for readers that use a glob.
+//
+//	<table>/part-<lo>.parquet                    rows of a table from the placing number lo up to the next part's
+//	<table>/date=YYYY-MM-DD/part-<lo>.parquet    the same of a table that only grows, by the UTC day of observed_at
+//	_manifest/latest.json                        what the copy holds, and its files
+//	_manifest/next.json, <part>.tmp              a publication that is under way
+//
+// All rows of a key have one placing number for ever ([schema.Table.Placing]), so a key never leaves its
+// part. A publication writes the parts with changed rows again, whole. New rows come into the last part
+// until it is full, and then into new ones. Each part is replaced by one rename, and none is ever merged,
+// divided or removed. So whatever a reader opens while a publication is under way, a glob for the files of
+// a table has every key exactly once, some with their old rows and some with the new ones. Between two
+// renames a reader may find one table with the newest answers and another one without them.
+//
+// A publication writes all parts under temporary names, then next.json, which is the commit, renames the
+// parts, and then next.json to latest.json. What a kill interrupts before the commit is done again; after
+// it, the next opening finishes the renames.
+//
+// The manifest is the authority. Files that it lists and that are missing, of another size or no regular
+// files are written again. The sizes are compared when the copy is opened, after an error, and once a day.
+// A copy of another warehouse, or one without a manifest, is written again over the parts that are there.
+// Files with other names are never touched.
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/warehouse"
+)
+
+// Options say where the files are.
+type Options struct {
+	Dir    string
+	Tables []*schema.Table
+	Ops    []*schema.Table
+}
+
+var _ sinks.Copy = (*Copy)(nil)
+
+// Copy is a folder of Parquet files. It is used by one goroutine at a time.
+type Copy struct {
+	*folder
+	warehouse *warehouse.Warehouse
+	options   Options
+	inspected time.Time // when the files were last compared with the manifest; zero after an error
+
+	limit limit // of parts; tests lower it
+
+	// step is called before every change of the disk with a description of it. Tests make it fail.
+	step func(what string) error
+	now  func() time.Time // tests replace it
+}
+
+// inspectAfter is how often the files are compared with the manifest.
+const inspectAfter = 24 * time.Hour
+
+// Open opens or creates a folder. It finishes a publication that a kill has interrupted.
+func Open(w *warehouse.Warehouse, o Options) (*Copy, error) {
+	return open(w, o, func(string) error { return nil })
+}
+
+func open(w *warehouse.Warehouse, o Options, step func(what string) error) (*Copy, error) {
+	c := &Copy{warehouse: w, options: o, step: step, now: time.Now, limit: defaultLimit}
+	if err := c.open(); err != nil {
+		return nil, fmt.Errorf("folder of the Parquet files: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Copy) open() (err error) {
+	if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Access(c.options.Dir, unix.W_OK); err != nil {
+		return &os.PathError{Op: "write to", Path: c.options.Dir, Err: err}
+	}
+	if c.folder, err = openFolder(c.options.Dir); err != nil {
+		return err
+	}
+	if err := c.recover(); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+// Name implements [sinks.Copy].
+func (c *Copy) Name() string { return "parquet" }
+
+// Close implements [sinks.Copy].
+func (c *Copy) Close() error { return c.root.Close() }
+
+// Shows implements [sinks.Copy].
+func (c *Copy) Shows(context.Context) (sinks.Marks, error) {
+	if err := c.inPlace(); err != nil {
+		return sinks.Marks{}, err
+	}
+	m, err := c.readManifest(ManifestName)
+	return m.Marks(), err
+}
+
+// Publish implements [sinks.Copy].
+func (c *Copy) Publish(ctx context.Context) error {
+	err := c.publish(ctx)
+	if err != nil {
+		c.Recheck()
+	}
+	return err
+}
+
+// Recheck makes the next publication compare the files with the manifest.
+func (c *Copy) Recheck() { c.inspected = time.Time{} }
+
+func (c *Copy) publish(ctx context.Context) error {
+	if err := c.inPlace(); err != nil {
+		return err
+	}
+	if err := c.recover(); err != nil {
+		return err
+	}
+	old, err := c.readManifest(ManifestName)
+	if err != nil {
+		return err
+	}
+	marks, err := c.warehouse.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	surplus, inspect := []string(nil), c.now().Sub(c.inspected) > inspectAfter || old.Version == 0
+	if inspect {
+		if surplus, err = c.inspect(&old); err != nil {
+			return err
+		}
+	}
+	if inspect || old.Marks() != marks {
+		if err := c.update(ctx, old, marks); err != nil {
+			return err
+		}
+	}
+	for _, name := range surplus {
+		if err := c.remove(name); err != nil {
+			return err
+		}
+	}
+	if inspect {
+		c.inspected = c.now()
+	}
+	return nil
+}
+
+// lost is the size of a listed file that must be written again.
+const lost = -1
+
+// inspect compares the folder with the manifest. It marks listed files that are not as they were written,
+// removes the parts of publications that were not committed, and returns the parts that are not listed. Without
+// a manifest all parts in the folder count as listed and lost.
+func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
+	found, err := c.list(tablesOf(c.options))
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	for _, e := range found {
+		switch {
+		case partName().MatchString(strings.TrimSuffix(e.name, temporary)) && strings.HasSuffix(e.name, temporary):
+			if err := c.remove(e.name); err != nil {
+				return nil, err
+			}
+		case !partName().MatchString(e.name):
+		case e.folder:
+			return nil, fmt.Errorf("%s is a folder and not a file: remove it", filepath.Join(c.dir, e.name))
+		case e.regular:
+			sizes[e.name] = e.bytes
+		default:
+			sizes[e.name] = lost
+		}
+	}
+	if old.Version == 0 {
+		old.Tables = map[string][]File{}
+		for _, t := range tablesOf(c.options) {
+			old.Tables[t.FileName()] = adopt(t, sizes)
+		}
+	}
+	for _, files := range old.Tables {
+		for i, f := range files {
+			if size, ok := sizes[f.Name]; !ok || size != f.Bytes {
+				files[i].Bytes = lost
+			}
+			delete(sizes, f.Name)
+		}
+	}
+	for name := range sizes {
+		surplus = append(surplus, name)
+	}
+	slices.Sort(surplus)
+	return surplus, nil
+}
+
+// update makes the folder equal to the warehouse, of which old is the manifest.
+func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) error {
+	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
+		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)
+	}
+	next := Manifest{Version: ManifestVersion, Warehouse: marks.Warehouse, Answers: marks.Answers, Ops: marks.Ops}
+	var staged []string
+	err := c.warehouse.Read(ctx, func(db *database.DB) (err error) {
+		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
+		for _, t := range tablesOf(c.options) {
+			w := c.writerOf(db, t, old, marks)
+			files, err := w.write(ctx)
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.Name, err)
+			}
+			next.Forms[t.FileName()] = formOf(t)
+			if staged = append(staged, w.staged...); len(files) > 0 {
+				next.Tables[t.FileName()] = files
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(staged) == 0 && old.Marks() == marks {
+		return nil
+	}
+	return c.commit(next, staged)
+}

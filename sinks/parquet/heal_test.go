@@ -1,0 +1,267 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/schema"
+	"outlierd/sinks/sinktest"
+)
+
+// TestLostAndDamagedFilesHeal: what somebody does to the folder is undone by the next process, and by the same
+// one a day later.
+func TestLostAndDamagedFilesHeal(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, w *world, parts []string) error{
+		"a lost part":      func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[0]) },
+		"a lost last part": func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[len(parts)-1]) },
+		"a cut part":       func(_ *testing.T, _ *world, parts []string) error { return os.Truncate(parts[1], 100) },
+		"half of the parts": func(_ *testing.T, _ *world, parts []string) (err error) {
+			for i := 0; i < len(parts); i += 2 {
+				err = errors.Join(err, os.Remove(parts[i]))
+			}
+			return err
+		},
+		"a lost table":    func(_ *testing.T, w *world, _ []string) error { return os.RemoveAll(filepath.Join(w.dir, "outliers")) },
+		"a lost manifest": func(_ *testing.T, w *world, _ []string) error { return os.RemoveAll(filepath.Join(w.dir, "_manifest")) },
+		"a lost manifest and a cut part": func(_ *testing.T, w *world, parts []string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(w.dir, "_manifest")), os.Truncate(parts[len(parts)-1], 100))
+		},
+		"a link": func(t *testing.T, _ *world, parts []string) error {
+			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+			return errors.Join(os.Rename(parts[0], elsewhere), os.Symlink(elsewhere, parts[0]))
+		},
+		"a part that is not listed": func(_ *testing.T, w *world, parts []string) error {
+			return os.Link(parts[0], filepath.Join(w.dir, "outliers", "part-000000009999.parquet"))
+		},
+		"another day": func(_ *testing.T, w *world, parts []string) error {
+			days := filepath.Join(w.dir, "outliers_history")
+			return errors.Join(os.MkdirAll(filepath.Join(days, "date=2026-13-45"), 0o755),
+				os.Link(parts[0], filepath.Join(days, "date=2026-13-45", "part-000000000001.parquet")),
+				os.Link(parts[0], filepath.Join(days, "part-000000000001.parquet")), os.RemoveAll(filepath.Join(w.dir, "_manifest")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+			for _, later := range []bool{false, true} {
+				w.write(j, 20)
+				w.publish()
+				if err := damage(t, w, w.files(schema.Outliers)); err != nil {
+					t.Fatal(err)
+				}
+				if later {
+					now := w.copy.now()
+					w.copy.now = func() time.Time { return now.Add(inspectAfter + time.Second) }
+				} else {
+					w.reopen(w.copy.step)
+				}
+				w.publish()
+				w.check()
+				w.write(j, 40)
+				w.publish()
+				w.check()
+			}
+		})
+	}
+}
+
+func TestFolderInPlaceOfPartIsNamed(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(20)
+	w.write(j, 20)
+	w.publish()
+	part := w.files(schema.Outliers)[0]
+	if err := errors.Join(os.Remove(part), os.Mkdir(part, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen(w.copy.step)
+	err := w.copy.Publish(t.Context())
+	if err == nil || !strings.Contains(err.Error(), part+" is a folder") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(part); err != nil {
+		t.Fatal(err)
+	}
+	w.publish()
+	w.check()
+}
+
+func TestLinksOutOfFolderAreRefused(t *testing.T) {
+	w, j, elsewhere := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20), t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(w.dir, "outliers")); err != nil {
+		t.Fatal(err)
+	}
+	w.write(j, 20)
+	if err := w.copy.Publish(t.Context()); err == nil {
+		t.Error("a table was written through a link")
+	}
+	if names := namesIn(t, elsewhere); len(names) > 0 {
+		t.Errorf("elsewhere are %v", names)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "outliers")); err != nil {
+		t.Fatal(err)
+	}
+	w.publish()
+	w.check()
+}
+
+func TestForeignFilesStay(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20)
+	w.write(j, 10)
+	w.publish()
+	foreign := []string{"outliers/mine.parquet", "outliers/year=2026/mine.parquet", "outliers_history/current.parquet"}
+	for _, name := range append(foreign, "outliers/notes.txt") {
+		path := filepath.Join(w.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("mine"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reopen(w.copy.step)
+	w.write(j, 20)
+	w.publish()
+	f, err := Look(t.Context(), w.dir, "", w.tables)
+	if err != nil || !slices.Equal(f.Foreign, foreign) || len(f.Problems) > 0 {
+		t.Errorf("foreign files %v, problems %v, error %v", f.Foreign, f.Problems, err)
+	}
+	if names, err := Foreign(w.dir, w.tables); err != nil || !slices.Equal(names, foreign) {
+		t.Errorf("foreign files %v, error %v", names, err)
+	}
+	for _, name := range foreign {
+		if _, err := os.Stat(filepath.Join(w.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReplacedFolderIsNoticed(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20)
+	w.write(j, 10)
+	w.publish()
+	if err := errors.Join(os.Rename(w.dir, w.dir+".old"), os.Mkdir(w.dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.copy.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "replaced while it was in use") {
+		t.Errorf("error %v", err)
+	}
+	w.reopen(w.copy.step)
+	w.publish()
+	w.check()
+}
+
+// TestOtherColumnsWriteTableAgain: a table whose columns have changed, and no other.
+func TestOtherColumnsWriteTableAgain(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(30)
+	w.write(j, 30)
+	w.publish()
+	text, err := os.ReadFile(filepath.Join(w.dir, ManifestName))
+	if err == nil {
+		changed := strings.Replace(string(text), formOf(schema.Outliers), "0123456789abcdef", 1)
+		err = os.WriteFile(filepath.Join(w.dir, ManifestName), []byte(changed), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := filesOf(t, w.dir)
+	w.reopen(w.copy.step)
+	w.publish()
+	w.check()
+	for name, info := range filesOf(t, w.dir) {
+		again := strings.HasPrefix(name, "outliers/") || strings.HasPrefix(name, "_manifest/")
+		if os.SameFile(before[name], info) == again {
+			t.Errorf("%s was written again: %v", name, !again)
+		}
+	}
+}
+
+func TestManifestOfOtherVersionIsRefused(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(20)
+	w.write(j, 20)
+	w.publish()
+	for _, text := range []string{`{"version": 2}`, `{"version": 4}`, `{"version":`, ``, `{"version": 3, "tables": {"a": [{"name": "../../x"}]}}`} {
+		if err := os.WriteFile(filepath.Join(w.dir, ManifestName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.copy.Shows(t.Context())
+		if again := w.copy.Publish(t.Context()); err == nil || again == nil || !strings.Contains(again.Error(), "rebuild parquet") {
+			t.Errorf("%s: errors %v, %v", text, err, again)
+		}
+	}
+	if err := Reset(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.publish()
+	w.check()
+}
+
+// TestFullDiskHeals: a publication that does not fit changes nothing.
+func TestFullDiskHeals(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+	if err := unix.Mount("tmpfs", w.dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("this user may not mount a file system: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(w.dir, unix.MNT_DETACH) })
+	w.reopen(w.copy.step)
+	w.write(j, 20)
+	w.publish()
+	filler := filepath.Join(w.dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o644); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	shown, err := w.copy.Shows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(j, 40)
+	if err := w.copy.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "space") {
+		t.Errorf("error %v", err)
+	}
+	if now, err := w.copy.Shows(t.Context()); err != nil || now != shown {
+		t.Errorf("the copy shows %v, error %v", now, err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	w.publish()
+	w.check()
+}
+
+// TestLookBesidePublications: a check sees one state while another process publishes.
+func TestLookBesidePublications(t *testing.T) {
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(60)
+	w.write(j, 5)
+	w.publish()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan int)
+	go func() {
+		looks := 0
+		for ; ctx.Err() == nil; looks++ {
+			f, err := Look(t.Context(), w.dir, filepath.Join(filepath.Dir(w.dir), "keep"), w.tables)
+			if err != nil {
+				if !strings.Contains(err.Error(), "try again") {
+					t.Error(err)
+				}
+				continue
+			}
+			damaged, err := f.Verify(t.Context())
+			if problems := append(damaged, f.Problems...); err != nil || len(problems) > 0 {
+				t.Errorf("problems %q, error %v", problems, err)
+			}
+		}
+		done <- looks
+	}()
+	for hi := int64(6); hi <= 60; hi++ {
+		w.write(j, hi)
+		w.publish()
+	}
+	stop()
+	if looks := <-done; looks == 0 {
+		t.Error("nobody looked")
+	}
+}

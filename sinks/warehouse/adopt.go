@@ -1,0 +1,124 @@
+package warehouse
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// Except are ids of which [Warehouse.Adopt] takes nothing over.
+type Except struct {
+	IDs     []string // of videos and channels, in any column
+	Authors []string // of authors of comments, in author_channel_id alone
+	Erased  string   // replaces the ids in texts that are about others, such as lists of seeds
+}
+
+// Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, an older warehouse or a copy of
+// one, because the journal no longer has these answers. The watermark is then upTo.
+//
+// Current rows whose last answer is a later one are folded again from their history.
+func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except Except) error {
+	err := w.run(ctx, func(db *database.DB) error {
+		marks, err := db.Marks(ctx)
+		if err == nil && marks[database.Journal] != 0 {
+			err = fmt.Errorf("%s already has answers", w.options.Path)
+		}
+		if err == nil {
+			_, err = db.Exec(ctx, "ATTACH "+database.Text(from)+" AS older (READ_ONLY); BEGIN")
+		}
+		for _, t := range w.options.Tables {
+			if err == nil {
+				err = adoptTable(ctx, db, t, upTo, except)
+			}
+		}
+		for _, t := range w.options.Tables {
+			if err == nil && slices.Contains(w.options.Tables, t.History) {
+				_, err = db.Exec(ctx, foldHistory(t))
+			}
+		}
+		if err == nil {
+			_, err = db.Exec(ctx, setMark(database.Journal, upTo)+"; COMMIT; DETACH older")
+		}
+		if err != nil {
+			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.tidy(ctx)
+}
+
+// adoptTable copies the rows of a table without what is to be erased. Columns that the older file lacks stay NULL.
+func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int64, except Except) error {
+	older := strings.Replace(database.TableName(t), "warehouse.", "older.", 1)
+	found, err := db.Query(ctx, "SELECT column_name FROM duckdb_columns() WHERE database_name = 'older' "+
+		"AND schema_name || '.' || table_name = "+database.Text("main."+t.Name))
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	var names, values []string
+	stands := []string{fmt.Sprintf("_response_id <= %d", upTo)}
+	for _, c := range t.All() {
+		if slices.ContainsFunc(found, func(row []driver.Value) bool { return row[0] == c.Name }) {
+			value, mentions := except.clean(t, c)
+			names, values = append(names, database.Name(c.Name)), append(values, value)
+			stands = append(stands, mentions...)
+		}
+	}
+	_, err = db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid", database.TableName(t),
+		strings.Join(names, ", "), strings.Join(values, ", "), older, strings.Join(stands, " AND ")))
+	return err
+}
+
+// clean returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key or
+// a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is replaced.
+func (e Except) clean(t *schema.Table, c schema.Column) (value string, stands []string) {
+	name := database.Name(c.Name)
+	ids := e.IDs
+	if c.Name == "author_channel_id" {
+		ids = slices.Concat(e.IDs, e.Authors)
+	}
+	if len(e.IDs)+len(e.Authors) == 0 {
+		return name, nil
+	}
+	var all []string
+	for _, id := range slices.Concat(e.IDs, e.Authors) {
+		all = append(all, regexp.QuoteMeta(id))
+	}
+	pattern, erased := database.Text(strings.Join(all, "|")), database.Text(e.Erased)
+	switch list, isList := c.Type.(*arrow.ListType); {
+	case c.JSON:
+		return fmt.Sprintf("CASE WHEN NOT regexp_matches(%[1]s::VARCHAR, %s) THEN %[1]s END", name, pattern), nil
+	case isList && list.Elem().ID() == arrow.STRING:
+		return fmt.Sprintf("list_transform(%s, lambda x: regexp_replace(x, %s, %s, 'g'))", name, pattern, erased), nil
+	case c.Type.ID() != arrow.STRING:
+		return name, nil
+	case c.Path == "" && !slices.Contains(t.Key, c.Name):
+		return fmt.Sprintf("regexp_replace(%s, %s, %s, 'g')", name, pattern, erased), nil
+	case len(ids) == 0:
+		return name, nil
+	}
+	var texts []string
+	for _, id := range ids {
+		texts = append(texts, database.Text(id))
+	}
+	return name, []string{fmt.Sprintf("coalesce(%s NOT IN (%s), true)", name, strings.Join(texts, ", "))}
+}
+
+// foldHistory folds the current rows that were not copied.
+func foldHistory(t *schema.Table) string {
+	rows := stagedRows(t)
+	return fmt.Sprintf(`CREATE TEMP VIEW %s AS SELECT rowid AS rowid, * FROM %s AS h
+		WHERE NOT EXISTS (FROM %s AS c WHERE %s);`, rows, database.TableName(t.History), database.TableName(t), same("h.", "c.", t.Key)) +
+		changeOf(t, false) + "; DROP VIEW temp." + rows
+}

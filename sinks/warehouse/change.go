@@ -1,0 +1,158 @@
+package warehouse
+
+import (
+	"slices"
+	"strings"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// changeOf returns the SQL that brings rows into a table, as its kind says. The rows are those of [stagedRows], in the
+// order of the journal, and so are their rowids. If deleting is set, [stagedGone] has identities whose rows are deleted.
+func changeOf(t *schema.Table, deleting bool) string {
+	var sql []string
+	switch {
+	case t.Identity() == nil && t.Kind == schema.Changes:
+		sql = []string{insertChanged}
+	case t.Identity() == nil:
+		sql = []string{insertAll}
+	case deleting:
+		sql = []string{dropGone, takeOut, dropOld, putIn(t), "DROP TABLE temp.old"}
+	default:
+		sql = []string{takeOut, putIn(t), "DROP TABLE temp.old"}
+	}
+	return placeholders(t, deleting).Replace(strings.Join(sql, ";\n"))
+}
+
+const insertAll = `INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows}`
+
+// insertChanged inserts the rows that differ from the row of their key before them, which may be in the table.
+const insertChanged = insertAll + ` WHERE rowid IN (
+	SELECT n FROM (
+		SELECT n, lag(compared) OVER (PARTITION BY key ORDER BY n) IS DISTINCT FROM compared AS differs FROM (
+			SELECT -1 AS n, row({identity}) AS key, row({compared}) AS compared FROM {table} WHERE rowid IN (
+				SELECT max(t.rowid) FROM {table} AS t JOIN (SELECT DISTINCT {identity} FROM {rows}) AS k ON {t = k} GROUP BY {k.identity})
+			UNION ALL
+			SELECT rowid, row({identity}), row({compared}) FROM {rows}))
+	WHERE differs AND n >= 0)
+ORDER BY rowid`
+
+// dropGone drops the rows that are older than the deletion of their identity. Copies may have them all the same, if
+// the warehouse was made again.
+const dropGone = `INSERT INTO warehouse.outlierd.deleted
+	SELECT DISTINCT {name}, r._response_id, g.at FROM {rows} AS r JOIN {gone} AS g ON {r = g} WHERE r._response_id < g.at;
+DELETE FROM {rows} WHERE rowid IN (
+	SELECT r.rowid FROM {rows} AS r JOIN {gone} AS g ON {r = g} WHERE r._response_id < g.at)`
+
+// takeOut moves the rows that are replaced or deleted from the table to temp.old, as far as others take something over
+// from them.
+const takeOut = `CREATE TEMP TABLE old AS
+	SELECT t.rowid AS place, {t.carried} FROM {table} AS t JOIN ({identities}) AS k ON {t = k};
+DELETE FROM {table} WHERE rowid IN (SELECT place FROM temp.old)`
+
+// dropOld makes sure that nothing is taken over from rows that were deleted, and records that these are gone.
+const dropOld = `INSERT INTO warehouse.outlierd.deleted
+	SELECT DISTINCT {name}, o._first_response_id, g.at FROM temp.old AS o JOIN {gone} AS g ON {o = g};
+DELETE FROM temp.old WHERE rowid IN (SELECT o.rowid FROM temp.old AS o JOIN {gone} AS g ON {o = g})`
+
+// putIn returns the SQL that inserts the rows that stand: of a Current table the last one of each key, of others those of
+// a parent's last answer.
+func putIn(t *schema.Table) string {
+	switch {
+	case t.Kind != schema.Current:
+		return putInChildren
+	case t.Grows == "":
+		return putInCurrent + `
+	FROM (SELECT {identity}, max(rowid) AS last, min(_response_id) AS answer, count(*) AS times,
+			arg_min(observed_at, rowid) AS since
+		FROM {rows} GROUP BY {identity}) AS f` + takeOver
+	}
+	return putInCurrent + `,
+		CASE WHEN f.step IS NULL THEN o.previous_seen_at ELSE f.step.at END,
+		CASE WHEN f.step IS NULL THEN o.{previous} ELSE f.step.value END
+	FROM (SELECT {identity}, max(n) AS last, min(_response_id) AS answer, count(*) AS times,
+			arg_min(observed_at, n) AS since, arg_max(before, n) FILTER (` + day("before.at") + " < " + day("observed_at") + `) AS step
+		FROM (SELECT {r.identity}, r.rowid AS n, r._response_id, r.observed_at,
+				coalesce(lag({'at': r.observed_at, 'value': r.{grows}}) OVER (PARTITION BY {r.identity} ORDER BY r.rowid),
+					{'at': o.last_seen_at, 'value': o.{grows}}) AS before
+			FROM {rows} AS r LEFT JOIN temp.old AS o ON {r = o})
+		GROUP BY {identity}) AS f` + takeOver
+}
+
+const (
+	putInChildren = `INSERT INTO {table} ({columns}, _first_response_id)
+	SELECT {r.columns}, coalesce(o.first, f.answer)
+	FROM (SELECT {identity}, max(_response_id) AS last, min(_response_id) AS answer FROM {rows} GROUP BY {identity}) AS f
+	JOIN {rows} AS r ON r._response_id = f.last AND {r = f}
+	LEFT JOIN (SELECT {identity}, min(_first_response_id) AS first FROM temp.old GROUP BY {identity}) AS o ON {r = o}`
+
+	putInCurrent = `INSERT INTO {table} ({columns}, {computed})
+	SELECT {r.columns}, coalesce(o._first_response_id, f.answer), coalesce(o.first_seen_at, f.since), r.observed_at,
+		f.times + coalesce(o.times_seen, 0)`
+
+	takeOver = `
+	JOIN {rows} AS r ON r.rowid = f.last
+	LEFT JOIN temp.old AS o ON {r = o}`
+)
+
+// day returns the SQL of the day of a time in UTC. DuckDB rounds a day before 1970 down, too, but not a quotient.
+func day(time string) string { return "make_timestamp(epoch_us(" + time + "))::DATE" }
+
+// placeholders replaces the names in braces of the SQL above.
+func placeholders(t *schema.Table, deleting bool) *strings.Replacer {
+	declared := t.Schema().NumFields()
+	var columns, compared, computed []string
+	for i, c := range t.All() {
+		switch {
+		case i < len(t.Columns):
+			columns = append(columns, c.Name)
+			compared = append(compared, database.Name(c.Name)+"::"+schema.SQLType(c.Type)) // JSON is staged as text
+		case i < declared:
+			columns = append(columns, c.Name)
+		default:
+			computed = append(computed, c.Name)
+		}
+	}
+	identity := t.Identity() // of tables that only grow nil, and of Changes the key
+	if t.Kind == schema.Changes {
+		identity = t.Key
+	}
+	rows, gone := "temp."+stagedRows(t), "temp."+stagedGone(t)
+	identities := "SELECT " + list("", identity) + " FROM " + rows
+	if deleting {
+		identities += " UNION ALL SELECT " + list("", identity) + " FROM " + gone
+	}
+	carried := slices.Concat(identity, computed)
+	if t.Grows != "" {
+		carried = append(carried, t.Grows)
+	}
+	return strings.NewReplacer(
+		"{name}", database.Text(t.Name), "{table}", database.TableName(t), "{rows}", rows,
+		"{gone}", "(SELECT "+list("", identity)+", max(_response_id) AS at FROM "+gone+" GROUP BY ALL)",
+		"{columns}", list("", columns), "{r.columns}", list("r.", columns), "{computed}", list("", computed),
+		"{t.carried}", list("t.", carried), "{identities}", "SELECT DISTINCT * FROM ("+identities+")",
+		"{identity}", list("", identity), "{r.identity}", list("r.", identity),
+		"{k.identity}", list("k.", identity), "{compared}", strings.Join(compared, ", "),
+		"{t = k}", same("t.", "k.", identity),
+		"{r = o}", same("r.", "o.", identity), "{r = f}", same("r.", "f.", identity),
+		"{r = g}", same("r.", "g.", identity), "{o = g}", same("o.", "g.", identity),
+		"{grows}", database.Name(t.Grows), "{previous}", database.Name(t.Previous()))
+}
+
+func list(of string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = of + database.Name(n)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// same returns the SQL condition that two rows have the same values; null equals null.
+func same(a, b string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = a + database.Name(n) + " IS NOT DISTINCT FROM " + b + database.Name(n)
+	}
+	return strings.Join(quoted, " AND ")
+}

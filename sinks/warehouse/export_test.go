@@ -1,0 +1,24 @@
+package warehouse
+
+import "time"
+
+// RoomFor exports roomFor for the tests.
+func RoomFor(memory, file int64) (first, most int64) {
+	r := roomFor(memory, file)
+	return r.first, r.most
+}
+
+// SetClock sets the clock of the vacuum.
+func (w *Warehouse) SetClock(now func() time.Time) { w.now = now }
+
+// SetMachine sets the memory of the machine.
+func (w *Warehouse) SetMachine(bytes int64) { w.machine = func() int64 { return bytes } }
+
+// SetMemory sets the memory of DuckDB's next start, and its maximum.
+func (w *Warehouse) SetMemory(limit, most int64) { w.limit, w.most = limit, most }
+
+// Memory returns the memory that DuckDB has.
+func (w *Warehouse) Memory() int64 { return w.limit }
+
+// VacuumEvery exports vacuumEvery.
+const VacuumEvery = vacuumEvery

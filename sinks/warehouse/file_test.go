@@ -1,0 +1,472 @@
+package warehouse_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
+)
+
+// ask returns the one value of a query.
+func ask(t testing.TB, w *warehouse.Warehouse, sql string) (value any) {
+	t.Helper()
+	err := w.Read(t.Context(), func(db *database.DB) error {
+		rows, err := db.Query(t.Context(), sql)
+		if err == nil {
+			value = rows[0][0]
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// alter changes the file behind the warehouse's back, as one of an earlier version may be, and closes it.
+func alter(t testing.TB, w *warehouse.Warehouse, ddl string) {
+	t.Helper()
+	err := w.Read(t.Context(), func(db *database.DB) error {
+		_, err := db.Exec(t.Context(), ddl+"; UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = 'declared'")
+		return err
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+}
+
+func TestForeignFilesAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		put  func(path string) error
+		want string
+	}{
+		"text":   {func(path string) error { return os.WriteFile(path, []byte("id,title\n1,x\n"), 0o644) }, "not a DuckDB file"},
+		"short":  {func(path string) error { return os.WriteFile(path, []byte("x"), 0o644) }, "not a DuckDB file"},
+		"folder": {func(path string) error { return os.Mkdir(path, 0o755) }, "folder"},
+		"link":   {func(path string) error { return os.Symlink("elsewhere.duckdb", path) }, "symbolic link"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := sinktest.Options(t.TempDir())
+			if err := errors.Join(os.MkdirAll(filepath.Dir(o.Path), 0o755), c.put(o.Path)); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Lstat(o.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = warehouse.New(o).Marks(t.Context())
+			wantError(t, err, o.Path, c.want, "outlierd rebuild")
+			if after, err := os.Lstat(o.Path); err != nil || after.ModTime() != before.ModTime() || after.Size() != before.Size() {
+				t.Errorf("%s was touched: %v", o.Path, err)
+			}
+		})
+	}
+}
+
+func TestNewerFileIsRefused(t *testing.T) {
+	l := sinktest.Open(open).Line(t, t.TempDir())
+	l.Marks(t)
+	l.Close(t)
+	path := l.Options().Path
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[12]++ // the version follows the magic bytes
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Warehouse.Marks(t.Context())
+	wantError(t, err, path, "newer version", "outlierd rebuild")
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, text) {
+		t.Errorf("%s was touched: %v", path, err)
+	}
+}
+
+// TestHalfMadeFileIsMadeAnew: a kill in the midst of it leaves half of one, under another name than that of the file.
+func TestHalfMadeFileIsMadeAnew(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(3)
+	path := sinktest.Options(dir).Path
+	half := []string{path + ".new", path + ".new.wal", path + ".wal"} // the last one of a file that was moved away
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range half {
+		if err := os.WriteFile(path, []byte("half of it"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := sinktest.Open(open).Line(t, dir)
+	l.Write(t, j, 0, 3)
+	l.Check(t, j, 3)
+	l.Close(t)
+	for _, path := range half {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left (%v)", path, err)
+		}
+	}
+}
+
+func TestFileGainsWhatTheDeclarationGained(t *testing.T) {
+	l, j := sinktest.Open(open).Line(t, t.TempDir()), sinktest.Sample(6)
+	defer l.Close(t)
+	alter(t, l.Warehouse, "ALTER TABLE warehouse.main.outliers DROP COLUMN thumbnails; DROP TABLE warehouse.main.comments; "+
+		"ALTER TABLE warehouse.ops.runs DROP COLUMN status")
+	l.Write(t, j, 0, 6)
+	l.WriteOps(t, sinktest.Runs(0, 3))
+	l.Check(t, j, 6)
+	l.CheckRuns(t, 3)
+}
+
+func TestColumnOfAnotherTypeIsRefused(t *testing.T) {
+	l := sinktest.Open(open).Line(t, t.TempDir())
+	defer l.Close(t)
+	alter(t, l.Warehouse, "ALTER TABLE warehouse.main.outliers ALTER COLUMN view_count TYPE VARCHAR")
+	_, err := l.Warehouse.Marks(t.Context())
+	wantError(t, err, "outliers", "view_count", "VARCHAR", "BIGINT", "outlierd rebuild")
+}
+
+// TestFailedBatchLeavesNothing, and the warehouse usable.
+func TestFailedBatchLeavesNothing(t *testing.T) {
+	l, j := sinktest.Open(open).Line(t, t.TempDir()), sinktest.Sample(8)
+	defer l.Close(t)
+	l.Write(t, j, 0, 3)
+	again := j.Batch(3, 8)
+	defer sinktest.Release(again)
+	rename := func(from, to string) {
+		ask(t, l.Warehouse, "ALTER TABLE warehouse.main."+from+" RENAME TO "+to+"; SELECT 1")
+	}
+	rename("transcript_events", "away")
+	if err := l.Warehouse.Write(t.Context(), again); err == nil {
+		t.Fatal("a batch was written to a table that is not there")
+	}
+	rename("away", "transcript_events")
+	l.Check(t, j, 3)
+	l.Write(t, j, 3, 8)
+	l.Check(t, j, 8)
+}
+
+// TestPublishedFileBringsLostWarehouseBack, with its number and its operations; the journal has the rest.
+func TestPublishedFileBringsLostWarehouseBack(t *testing.T) {
+	dir, j, told := t.TempDir(), sinktest.Sample(8), &strings.Builder{}
+	o := sinktest.Options(dir)
+	o.Published, o.Log = filepath.Join(dir, "outliers.duckdb"), slog.New(slog.NewTextHandler(told, nil))
+	l := sinktest.Open(open).With(t, dir, o)
+	l.Write(t, j, 0, 5)
+	l.WriteOps(t, sinktest.Runs(0, 2))
+	before := l.Marks(t)
+	if err := l.CopyTo(t.Context(), o.Published); err != nil {
+		t.Fatal(err)
+	}
+	l.Write(t, j, 5, 6) // is not published
+	l.Close(t)
+	if err := os.RemoveAll(filepath.Dir(o.Path)); err != nil {
+		t.Fatal(err)
+	}
+	l = sinktest.Open(open).With(t, dir, o)
+	defer l.Close(t)
+	if diff := cmp.Diff(before, l.Marks(t)); diff != "" {
+		t.Errorf("marks (-before +after):\n%s", diff)
+	}
+	l.Write(t, j, 5, 8)
+	l.WriteOps(t, sinktest.Runs(2, 4))
+	l.Check(t, j, 8)
+	l.CheckRuns(t, 4)
+	if info, err := os.Stat(o.Path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file has mode %v, %v", info.Mode(), err)
+	}
+	if !strings.Contains(told.String(), "made again from the published file") {
+		t.Errorf("the log says %q", told)
+	}
+}
+
+// TestDamagedPublishedFileIsNotTaken, nor one of another program.
+func TestUnsoundPublishedFileIsNotTaken(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"damaged": func(path string) error { return overwrite(path, 3*4096+200_000) },
+		"foreign": func(path string) error {
+			db, err := database.Open(t.Context(), database.Options{})
+			if err != nil {
+				return err
+			}
+			_, err = db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS mine; CREATE TABLE mine.notes AS SELECT 1; DETACH mine")
+			return errors.Join(err, db.Close())
+		},
+		"no DuckDB file": func(path string) error { return os.WriteFile(path, []byte("notes"), 0o644) },
+		"folder":         func(path string) error { return os.Mkdir(path, 0o755) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(4)
+			o := sinktest.Options(dir)
+			o.Published = filepath.Join(dir, "outliers.duckdb")
+			if name == "damaged" {
+				l := sinktest.Open(open).With(t, dir, o)
+				l.Write(t, j, 0, 3)
+				if err := l.CopyTo(t.Context(), o.Published); err != nil {
+					t.Fatal(err)
+				}
+				l.Close(t)
+				if err := errors.Join(os.RemoveAll(filepath.Dir(o.Path)), os.Chmod(o.Published, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := spoil(o.Published); err != nil {
+				t.Fatal(err)
+			}
+			l := sinktest.Open(open).With(t, dir, o)
+			defer l.Close(t)
+			if mark := l.Marks(t).Answers; mark != 0 {
+				t.Errorf("watermark %d of an empty warehouse", mark)
+			}
+			l.Write(t, j, 0, 4)
+			l.Check(t, j, 4)
+		})
+	}
+}
+
+func overwrite(path string, at int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	noise := make([]byte, 16<<10)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	_, err = f.WriteAt(noise, at)
+	return errors.Join(err, f.Close())
+}
+
+// TestVacuumShrinksSmallBatches to the size of one load of the same answers, once a week.
+func TestVacuumShrinksSmallBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many batches, which race little; the ordinary run writes them")
+	}
+	const answers = 50
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	filled := func(each int64) *warehouse.Warehouse {
+		w := whole(t, t.TempDir())
+		w.SetClock(func() time.Time { return now })
+		for lo := int64(0); lo < answers; lo += each {
+			b := sinktest.Hits(lo, lo+each)
+			err := w.Write(t.Context(), b)
+			sinktest.Release(b)
+			if err == nil && b.Hi%10 == 0 {
+				err = w.CopyTo(t.Context(), filepath.Join(t.TempDir(), "copy"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w
+	}
+	version := int64(0)
+	publish := func(w *warehouse.Warehouse) int64 {
+		t.Helper()
+		version++
+		ops := sinktest.All(version, nil)
+		for _, table := range schema.OpsTables() {
+			ops.From[table.Name] = 0
+		}
+		if err := w.WriteOps(t.Context(), ops); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "copy")
+		if err := w.CopyTo(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	small := filled(1)
+	load, large := publish(filled(answers)), publish(small)
+	before := map[string]any{}
+	for _, question := range tellingQuestions {
+		before[question] = ask(t, small, question)
+	}
+	now = now.Add(warehouse.VacuumEvery - time.Second)
+	if got := publish(small); got < large {
+		t.Errorf("it was vacuumed within the week: %d bytes, %d before", got, large)
+	}
+	now = now.Add(time.Second)
+	got := publish(small)
+	t.Logf("small batches %d kB, vacuumed %d kB, one load %d kB", large>>10, got>>10, load>>10)
+	if float64(got) > 1.05*float64(load) || got > large*4/5 {
+		t.Errorf("%d bytes of %d are left, one load takes %d", got, large, load)
+	}
+	for question, want := range before {
+		if got := ask(t, small, question); got != want {
+			t.Errorf("%s: %v, before %v", question, got, want)
+		}
+	}
+	path := small.Options().Path
+	if _, err := os.Stat(path + ".vacuumed"); !os.IsNotExist(err) {
+		t.Errorf("a file is left: %v", err)
+	}
+	f, err := os.Open(path) // while it is open, no other file can get its inode
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	now = now.Add(warehouse.VacuumEvery)
+	publish(small)
+	is, err := os.Stat(path)
+	was, errWas := f.Stat()
+	if err != nil || errWas != nil || !os.SameFile(is, was) {
+		t.Errorf("a file without free blocks was vacuumed, %v %v", err, errWas)
+	}
+}
+
+// tellingQuestions have one answer each, which a vacuumed file must give, too. The order of rows
+// counts: of some tables the last row of a key is the one that stands.
+var tellingQuestions = []string{
+	"SELECT md5(string_agg(t::VARCHAR, chr(10) ORDER BY rowid)) FROM warehouse.main.outliers AS t",
+	"SELECT md5(string_agg(t::VARCHAR, chr(10) ORDER BY rowid)) FROM warehouse.main.outliers_history AS t",
+	"SELECT string_agg(name || id, ' ' ORDER BY name) FROM warehouse.outlierd.marks WHERE name NOT IN ('vacuum', 'operations')",
+	`SELECT string_agg(concat_ws(' ', schema_name, table_name, column_name, data_type, comment), chr(10)
+		ORDER BY schema_name, table_name, column_index) FROM duckdb_columns() WHERE database_name = 'warehouse'`,
+	"SELECT string_agg(concat_ws(' ', schema_name, table_name, comment), chr(10) ORDER BY ALL) FROM duckdb_tables() WHERE database_name = 'warehouse'",
+	`SELECT string_agg(concat_ws(' ', schema_name, view_name, comment, sql), chr(10) ORDER BY ALL) FROM duckdb_views()
+		WHERE database_name = 'warehouse' AND NOT internal`,
+}
+
+// TestRebuildReplacesTheFileAtTheEnd, which until then is as it was.
+func TestRebuildReplacesTheFileAtTheEnd(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(8)
+	l := sinktest.Open(open).Line(t, dir)
+	l.Write(t, j, 0, 4)
+	old := l.Marks(t)
+	l.Close(t)
+	broken := errors.New("the journal cannot be read")
+	for _, failure := range []error{broken, nil} {
+		err := warehouse.Rebuild(t.Context(), sinktest.Options(dir), func(w *warehouse.Warehouse) error {
+			b := j.Batch(0, 8)
+			defer sinktest.Release(b)
+			if err := w.Write(t.Context(), b); err != nil {
+				return err
+			}
+			if l := sinktest.Open(open).Line(t, dir); l.Marks(t) != old {
+				t.Error("the old file has changed")
+			} else {
+				l.Check(t, j, 4)
+				l.Close(t)
+			}
+			return failure
+		})
+		if !errors.Is(err, failure) {
+			t.Fatalf("error %v, want %v", err, failure)
+		}
+		left, err := filepath.Glob(sinktest.Options(dir).Path + "?*")
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+	l = sinktest.Open(open).Line(t, dir)
+	defer l.Close(t)
+	if now := l.Marks(t); now.Answers != 8 || now.Warehouse == old.Warehouse {
+		t.Errorf("marks %+v after the rebuild, %+v before", now, old)
+	}
+	l.Check(t, j, 8)
+}
+
+// TestAdoptedRowsContinue: later answers are folded into rows whose own answers the journal no longer has.
+func TestAdoptedRowsContinue(t *testing.T) {
+	j := sinktest.Sample(14)
+	for _, a := range j { // as an answer has them
+		a.Rows[schema.OutliersHistory] = a.Rows[schema.Outliers]
+	}
+	older := sinktest.Open(open).Line(t, t.TempDir())
+	older.Write(t, j, 0, 14)
+	older.Close(t)
+	l := sinktest.Open(open).Line(t, t.TempDir())
+	defer l.Close(t)
+	if err := l.Adopt(t.Context(), older.Options().Path, 7, warehouse.Except{}); err != nil {
+		t.Fatal(err)
+	}
+	if mark := l.Marks(t).Answers; mark != 7 {
+		t.Errorf("watermark %d, want 7", mark)
+	}
+	l.Write(t, j, 7, 14)
+	for _, table := range sinktest.Tables() {
+		want, got := j.Want(table, 14), l.Copy.Read(t, table)
+		if table.Kind == schema.Current && !hasHistory(table) { // what is left of earlier observations is in later rows
+			continue
+		}
+		if table.Kind != schema.Current { // parents with later answers begin anew
+			for _, row := range append(want, got...) {
+				delete(row, schema.FirstResponseID)
+			}
+		}
+		if diff := sinktest.Diff(want, got); diff != "" {
+			t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
+		}
+	}
+	if err := l.Adopt(t.Context(), older.Options().Path, 7, warehouse.Except{}); err == nil {
+		t.Error("a warehouse with answers took over others")
+	}
+}
+
+func hasHistory(table *schema.Table) bool { return table == schema.Outliers }
+
+// TestErasedIDsAreNotAdopted, wherever a row has them.
+func TestErasedIDsAreNotAdopted(t *testing.T) {
+	type row = sinktest.Row
+	dir := t.TempDir()
+	older := whole(t, dir)
+	hit := func(video, channel string, seeds ...any) row {
+		return row{"video_id": video, "channel_id": channel, "seeds": seeds, "item": "like " + video, "extra": `{"by": "` + channel + `"}`, sinks.ResponseID: int64(1)}
+	}
+	comment := func(video, author string) row {
+		return row{"video_id": video, "comment_key": author, "author_channel_id": author, sinks.ResponseID: int64(1)}
+	}
+	hits := []row{hit("forgotten", "c"), hit("a", "bad.channel"), hit("b", "c", "forgotten", "x"), hit("d", "c")}
+	hits[2]["item"], hits[2]["extra"] = "like forgotten", `{"next": "forgotten"}`
+	comments := []row{comment("b", "writer"), comment("b", "c"), comment("forgotten", "c")}
+	b := sinks.Batch{Hi: 1, Parts: []schema.Part{
+		{Table: schema.Outliers, Rows: sinktest.Record(schema.Outliers.Schema(), hits)},
+		{Table: schema.OutliersHistory, Rows: sinktest.Record(schema.OutliersHistory.Schema(), hits)},
+		{Table: schema.Comments, Rows: sinktest.Record(schema.Comments.Schema(), comments)},
+	}}
+	defer sinktest.Release(b)
+	if err := errors.Join(older.Write(t.Context(), b), older.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := whole(t, t.TempDir())
+	err := w.Adopt(t.Context(), older.Options().Path, 1, warehouse.Except{
+		IDs: []string{"forgotten", "bad.channel"}, Authors: []string{"writer"}, Erased: "erased"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sql, want := range map[string]string{
+		"SELECT string_agg(concat_ws(' ', video_id, extra), ', ' ORDER BY video_id) FROM warehouse.outliers":                      `b, d {"by": "c"}`,
+		"SELECT string_agg(concat_ws(' ', video_id, item, seeds, extra), ', ' ORDER BY video_id) FROM warehouse.outliers_history": `b like erased [erased, x], d like d [] {"by": "c"}`,
+		"SELECT string_agg(concat_ws(' ', video_id, author_channel_id), ', ') FROM warehouse.comments":                            "b c",
+	} {
+		if got := ask(t, w, sql); got != want {
+			t.Errorf("%s: %v, want %s", sql, got, want)
+		}
+	}
+}

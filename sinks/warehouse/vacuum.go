@@ -1,0 +1,88 @@
+package warehouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// After many small batches, a DuckDB file is up to half empty: each batch moves the ends of 300 columns
+// to other blocks, and the file never shrinks. So the file is copied to a new one once a week, if
+// that saves at least a fifth. The copy replaces the file only once it is complete.
+
+const (
+	vacuumEvery = 7 * 24 * time.Hour
+	vacuumSaves = 0.2 // minimum share of the file that a vacuum must free
+)
+
+// vacuum shrinks the file if that is due. It waits if the disk has no space for a second file, or DuckDB no memory.
+func (w *Warehouse) vacuum(ctx context.Context) error {
+	var last int64
+	err := w.run(ctx, func(db *database.DB) error {
+		marks, err := db.Marks(ctx)
+		last = marks[database.Vacuum]
+		return err
+	})
+	now := w.now()
+	if since := now.Sub(time.Unix(last, 0)); err != nil || since >= 0 && since < vacuumEvery {
+		return err
+	}
+	if last > 0 {
+		err := w.run(ctx, func(db *database.DB) error { return w.rewrite(ctx, db) })
+		if err != nil && !database.OutOfMemory(err) {
+			return err
+		}
+	}
+	return w.run(ctx, func(db *database.DB) error {
+		_, err := db.Exec(ctx, setMark(database.Vacuum, now.Unix()))
+		return err
+	})
+}
+
+// rewrite replaces the file by a copy without free blocks, if that saves enough. It closes the file.
+func (w *Warehouse) rewrite(ctx context.Context, db *database.DB) error {
+	if err := db.Checkpoint(ctx); err != nil {
+		return err
+	}
+	rows, err := db.Query(ctx, `SELECT (used_blocks * block_size)::BIGINT, (total_blocks * block_size)::BIGINT
+		FROM pragma_database_size() WHERE database_name = 'warehouse'`)
+	if err != nil {
+		return fmt.Errorf("size of %s: %w", w.options.Path, err)
+	}
+	used, total := rows[0][0].(int64), rows[0][1].(int64)
+	room, err := freeSpace(w.options.Path)
+	if err != nil || float64(total-used) < vacuumSaves*float64(total) || room < used+used/5 {
+		return err
+	}
+	made := w.options.Path + ".vacuumed"
+	if err := database.Remove(made, made+".wal"); err != nil { // of a vacuum that was killed
+		return err
+	}
+	_, err = db.Exec(ctx, fmt.Sprintf("ATTACH %s AS vacuumed (%s); COPY FROM DATABASE warehouse TO vacuumed; "+
+		"CHECKPOINT vacuumed; DETACH vacuumed", database.Text(made), database.NewFile))
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = database.Replace(made, w.options.Path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("vacuum %s: %w", w.options.Path, err), w.Close(), database.Remove(made, made+".wal"))
+	}
+	return nil
+}
+
+// freeSpace returns the free bytes on a file's disk.
+func freeSpace(path string) (int64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(path), &disk); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", filepath.Dir(path), err)
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize), nil
+}

@@ -1,0 +1,233 @@
+package warehouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+)
+
+var _ sinks.Warehouse = (*Warehouse)(nil)
+
+// Warehouse is a [sinks.Warehouse]. It opens its file when it is needed, and closes it after an error: what
+// was committed is then read from the file.
+type Warehouse struct {
+	options Options
+	db      *database.DB // with the file attached as "warehouse"; nil while it is closed
+	limit   int64        // memory of DuckDB in bytes; 0 before it is first started
+	most    int64        // maximum of limit
+
+	machine func() int64     // memory of the machine or container in bytes
+	now     func() time.Time // for the vacuum
+	first   int64            // least limit, if the machine has it
+}
+
+// New returns a warehouse. It opens nothing yet.
+func New(o Options) *Warehouse {
+	return &Warehouse{options: o, machine: database.Memory, now: time.Now}
+}
+
+// Options returns what the warehouse was made with.
+func (w *Warehouse) Options() Options { return w.options }
+
+// Close closes the file. It can be used again afterwards.
+func (w *Warehouse) Close() error {
+	if w.db == nil {
+		return nil
+	}
+	err := w.db.Close()
+	w.db = nil
+	return err
+}
+
+// run runs a step, which must have no effect if it fails. The file is closed after an error. A step that runs out of
+// memory is repeated with twice as much. A file that turns out to be damaged is removed.
+func (w *Warehouse) run(ctx context.Context, step func(db *database.DB) error) error {
+	for {
+		err := w.open(ctx)
+		if err == nil {
+			err = step(w.db)
+		}
+		if err == nil {
+			return nil
+		}
+		err = errors.Join(err, w.Close())
+		switch {
+		case database.Damaged(err):
+			return errors.Join(err, w.removeDamaged(err))
+		case !database.OutOfMemory(err):
+			return err
+		case !w.raiseLimit():
+			return w.tooLarge(err)
+		}
+	}
+}
+
+// Read calls read with the open warehouse, in which everything that was written is committed: the file is attached
+// as "warehouse". If read runs out of memory, it is repeated with more.
+func (w *Warehouse) Read(ctx context.Context, read func(db *database.DB) error) error {
+	return w.run(ctx, read)
+}
+
+// Bytes implements [sinks.Warehouse].
+func (w *Warehouse) Bytes() int64 {
+	info, err := os.Stat(w.options.Path)
+	if err != nil {
+		return 0 // it is missing, or the next write says why it cannot be used
+	}
+	return info.Size()
+}
+
+// Marks implements [sinks.Warehouse]. If the file is damaged, the marks are of the one that takes its place.
+func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
+	read := func(db *database.DB) error {
+		known, err := db.Marks(ctx)
+		marks = MarksOf(known)
+		return err
+	}
+	err = w.run(ctx, read)
+	if database.Damaged(err) {
+		err = w.run(ctx, read)
+	}
+	return marks, err
+}
+
+// MarksOf returns the marks of the warehouse or of a published copy; zero marks for nil.
+func MarksOf(marks database.Marks) sinks.Marks {
+	if marks == nil {
+		return sinks.Marks{}
+	}
+	return sinks.Marks{
+		Warehouse: strconv.FormatInt(marks[database.Warehouse], 36),
+		Answers:   marks[database.Journal], Ops: marks[database.Operations],
+	}
+}
+
+// open opens the file, unless it is open. It makes the file if there is none, and declares the tables.
+func (w *Warehouse) open(ctx context.Context) error {
+	if w.db != nil {
+		return nil
+	}
+	if err := database.CheckFile(w.options.Path, rebuild); err != nil {
+		return err
+	}
+	for _, folder := range []string{filepath.Dir(w.options.Path), w.options.Temp} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("folder of the warehouse: %w", err)
+		}
+	}
+	w.measure()
+	db, err := database.Open(ctx, database.Options{
+		Memory: w.limit, Threads: w.options.Threads, Temp: w.options.Temp,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(w.options.Path); os.IsNotExist(err) {
+		if err := w.create(ctx, db); err != nil {
+			return errors.Join(fmt.Errorf("create %s: %w", w.options.Path, err), db.Close())
+		}
+	}
+	if err := db.Attach(ctx, w.options.Path); err != nil {
+		return errors.Join(explainAttach(w.options.Path, err), db.Close())
+	}
+	if err := db.Declare(ctx, slices.Concat(w.options.Tables, w.options.Ops)); err != nil {
+		if _, other := errors.AsType[*database.TypeError](err); other {
+			err = fmt.Errorf("%w: %s", err, rebuild)
+		}
+		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
+	}
+	w.db = db
+	return nil
+}
+
+// create makes the file, from the published one if that can be read. It writes under another name and renames,
+// because a process that is killed while DuckDB creates a file leaves an unreadable one.
+func (w *Warehouse) create(ctx context.Context, db *database.DB) error {
+	made := w.options.Path + ".new"
+	if err := database.Remove(made, made+".wal"); err != nil {
+		return err
+	}
+	if !w.copyPublished(ctx, made) {
+		_, err := db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
+		if err != nil {
+			return err
+		}
+	}
+	return database.Replace(made, w.options.Path)
+}
+
+// copyPublished copies the published file, and reports whether it could.
+func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
+	from := w.options.Published
+	if from == "" {
+		return false
+	}
+	if _, err := os.Stat(from); os.IsNotExist(err) {
+		return false
+	}
+	err := database.CheckFile(from, "it is another program's")
+	if err == nil {
+		err = database.Copy(from, to, 0o600)
+	}
+	if err == nil {
+		_, err = database.ReadMarks(ctx, to)
+	}
+	if err != nil {
+		w.warn("the published file cannot be read: the warehouse is made again from the journal alone",
+			"file", from, "err", errors.Join(err, database.Remove(to, to+".wal")))
+		return false
+	}
+	w.warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
+	return true
+}
+
+// removeDamaged removes a damaged file, so that the next open makes it anew.
+//
+// DuckDB overwrites some blocks of its metadata in place before it writes the header that makes them
+// valid. After a kill or a power failure between the parts of such a write, the block's checksum does not
+// match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: copies are never
+// written that way, and the journal has everything that they lack.
+func (w *Warehouse) removeDamaged(damage error) error {
+	w.warn("damaged warehouse removed; the published file and the journal have what it had",
+		"file", w.options.Path, "err", damage)
+	return database.Remove(w.options.Path, w.options.Path+".wal")
+}
+
+func (w *Warehouse) warn(message string, args ...any) {
+	if w.options.Log != nil {
+		w.options.Log.Warn(message, args...)
+	}
+}
+
+var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
+
+// explainAttach returns err with what the operator can do.
+func explainAttach(path string, err error) error {
+	if m := holder.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; "+
+			"readers use the published file", path, m[1])
+	}
+	if database.InUse(err) {
+		return fmt.Errorf("open %s: another program has it open: close that; "+
+			"readers use the published file: %w", path, err)
+	}
+	if denied := unix.Access(path, unix.R_OK|unix.W_OK); denied != nil {
+		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // DuckDB's own message is less clear
+	}
+	if strings.Contains(err.Error(), "Cannot open file") { // for example: too many open files
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	return fmt.Errorf("open %s: %w (if the file is damaged or from a newer version: %s)", path, err, rebuild)
+}

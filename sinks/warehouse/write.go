@@ -1,0 +1,202 @@
+package warehouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+)
+
+// Write implements [sinks.Warehouse].
+func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
+	tried := false
+	err := w.run(ctx, func(db *database.DB) error {
+		marks, err := db.Marks(ctx)
+		if err != nil {
+			return err
+		}
+		mark := marks[database.Journal]
+		if tried && mark == b.Hi { // the COMMIT that failed took effect
+			return nil
+		}
+		if mark != b.Lo {
+			return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, mark, w.options.Path)
+		}
+		tried = true
+		return writeBatch(ctx, db, b)
+	})
+	if err != nil {
+		return err
+	}
+	return w.tidy(ctx)
+}
+
+// writeBatch writes a batch in one transaction. The rows are staged before: within the transaction, DuckDB would keep
+// them in memory until its end.
+func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch) error {
+	for _, part := range b.Parts {
+		if err := stage(ctx, db, part); err != nil {
+			return fmt.Errorf("table %s: %w", part.Table.Name, err)
+		}
+	}
+	if _, err := db.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	for _, part := range b.Parts {
+		if _, err := db.Exec(ctx, changeOf(part.Table, part.Gone != nil)); err != nil {
+			return fmt.Errorf("table %s: %w", part.Table.Name, err)
+		}
+	}
+	if _, err := db.Exec(ctx, setMark(database.Journal, b.Hi)+"; COMMIT"); err != nil {
+		return fmt.Errorf("commit answers %d to %d: %w", b.Lo+1, b.Hi, err)
+	}
+	for _, part := range b.Parts {
+		if err := unstage(ctx, db, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stage makes temporary tables with the rows of a part.
+func stage(ctx context.Context, db *database.DB, part schema.Part) error {
+	err := db.Stage(ctx, stagedRows(part.Table), part.Rows)
+	if err == nil && part.Gone != nil {
+		err = db.Stage(ctx, stagedGone(part.Table), part.Gone)
+	}
+	return err
+}
+
+func unstage(ctx context.Context, db *database.DB, part schema.Part) error {
+	sql := "DROP TABLE temp." + stagedRows(part.Table)
+	if part.Gone != nil {
+		sql += "; DROP TABLE temp." + stagedGone(part.Table)
+	}
+	_, err := db.Exec(ctx, sql)
+	return err
+}
+
+func stagedRows(t *schema.Table) string { return "rows_" + t.FileName() }
+func stagedGone(t *schema.Table) string { return "gone_" + t.FileName() }
+
+func setMark(mark string, to int64) string {
+	return fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", to, database.Text(mark))
+}
+
+// WriteOps implements [sinks.Warehouse], with one transaction for each batch. The first one deletes the tails of the
+// tables, and the last one sets the version.
+func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
+	marks, err := w.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	all := w.replacesAll(ops)
+	if !all && ops.Since != marks.Ops {
+		return fmt.Errorf("changes since version %d of the operations tables do not follow version %d of %s",
+			ops.Since, marks.Ops, w.options.Path)
+	}
+	first := true
+	for batch, err := range ops.Batches {
+		if err == nil {
+			err = w.run(ctx, func(db *database.DB) error { return w.writeOpsBatch(ctx, db, ops, batch, first) })
+		}
+		if err == nil {
+			err = w.tidy(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("operations tables: %w", err)
+		}
+		first = false
+	}
+	return w.vacuum(ctx)
+}
+
+// replacesAll reports whether all rows of all operations tables are replaced.
+func (w *Warehouse) replacesAll(ops *sinks.Ops) bool {
+	for _, t := range w.options.Ops {
+		if from, changed := ops.From[t.Name]; !changed || from > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// writeOpsBatch writes a batch of operations tables in one transaction. It may be repeated.
+func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sinks.Ops, batch sinks.OpsBatch, first bool) error {
+	for _, part := range batch.Parts {
+		if err := stage(ctx, db, part); err != nil {
+			return err
+		}
+	}
+	sql := []string{"BEGIN"}
+	if first && w.replacesAll(ops) {
+		sql = append(sql, setMark(database.Operations, 0)) // if this ends halfway, all rows are needed again
+	}
+	for _, t := range w.options.Ops {
+		if from, changed := ops.From[t.Name]; first && changed {
+			sql = append(sql, deleteTail(t, from, ops.Version))
+		}
+	}
+	for _, part := range batch.Parts {
+		sql = append(sql, insertTail(part.Table, ops.Version))
+	}
+	if batch.Last {
+		for _, t := range w.options.Ops {
+			sql = append(sql, keepStanding(t, ops.Version))
+		}
+		sql = append(sql, setMark(database.Operations, ops.Version))
+	}
+	if _, err := db.Exec(ctx, strings.Join(append(sql, "COMMIT"), ";\n")); err != nil {
+		return err
+	}
+	for _, part := range batch.Parts {
+		if err := unstage(ctx, db, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteTail deletes the rows with a number of at least from, and records all of them as deleted.
+func deleteTail(t *schema.Table, from, version int64) string {
+	return fmt.Sprintf(`INSERT INTO warehouse.outlierd.deleted SELECT %s, id, %d FROM %s WHERE id >= %d;
+		DELETE FROM %[3]s WHERE id >= %[4]d`, database.Text(t.Name), version, database.TableName(t), from)
+}
+
+// insertTail inserts the staged rows in the place of those with a number of at least theirs.
+func insertTail(t *schema.Table, version int64) string {
+	return fmt.Sprintf("DELETE FROM %s WHERE id >= (SELECT min(id) FROM temp.%s);\n", database.TableName(t), stagedRows(t)) +
+		fmt.Sprintf("INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s", database.TableName(t), version, stagedRows(t))
+}
+
+// keepStanding removes from the record of deleted rows those that were inserted again.
+func keepStanding(t *schema.Table, version int64) string {
+	return fmt.Sprintf(`DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %d
+		AND "placing" IN (SELECT id FROM %s)`, database.Text(t.Name), version, database.TableName(t))
+}
+
+// tidy checkpoints the file if its log is long, and gives back the memory that was used.
+func (w *Warehouse) tidy(ctx context.Context) error {
+	return w.run(ctx, func(db *database.DB) error {
+		if log, err := os.Stat(w.options.Path + ".wal"); err != nil || log.Size() < w.longLog() {
+			return db.Release(ctx)
+		}
+		return errors.Join(db.Checkpoint(ctx), w.Close())
+	})
+}
+
+// maxLog limits [Warehouse.longLog], because a log is replayed after a kill.
+const maxLog = 64 << 20
+
+// longLog returns the size in bytes at which the write-ahead log of the file is checkpointed.
+// Without this, DuckDB would do it in the middle of a commit: an error would then leave open whether the
+// rows are in the file, and memory would hold the batch and the checkpoint together. The rows of the log
+// stay in memory until the checkpoint. Data that does not fit then goes to disk, and DuckDB writes each
+// of our small blocks to a file of its own: with twice as much log for the same memory, these files cost
+// as much as everything else.
+func (w *Warehouse) longLog() int64 { return min(w.limit/4, maxLog) }
