@@ -122,7 +122,7 @@ func answersIn(ctx context.Context, folder string, o state.Options) (answers int
 	if err != nil {
 		return 0, err
 	}
-	answers, err = seen.Journal.Seen()
+	answers, err = seen.Journal.End()
 	return answers, errors.Join(err, seen.Close())
 }
 

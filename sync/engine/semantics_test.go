@@ -307,19 +307,14 @@ var promises = []promise{
 		[]string{"sync/journal TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
 	},
 	{
-		"**Free calls** are journaled with their answer;",
-		[]string{"sync/journal TestJournalGivesAnswersBackAsTheyCame", "sync/journal TestOnlyAnswersThatTellSomethingAreJournaled"},
+		"**Every call**, free or paid, takes one path: reserved → sending → settled, each committed before the next step;",
+		[]string{
+			"sync/state TestKillAtEveryDurablePoint", "sync/store TestSettledAnswerSurvivesAKill", "sync/store TestAnswerWaitsForSpace",
+			"sync/journal TestJournalGivesAnswersBackAsTheyCame", "sync/journal TestOnlyAnswersThatTellSomethingAreJournaled",
+			"outlier/pace TestRestartKeepsTheWindow",
+		},
 	},
-	{
-		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
-		[]string{"outlier/pace TestRestartKeepsTheWindow"},
-	},
-	{"Each answer is committed before the next call leaves;", []string{"sync/store TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
-	{
-		"only where the pace leaves no time (more than 20 calls a second) may free answers share a commit.",
-		[]string{"sync/store TestFreeAnswersShareACommit", "sync/store TestOldGroupIsCommittedByItself", "sync/store TestPaidAnswersNeverWait"},
-	},
-	{"One paid and one free call are in flight at most;", []string{"sync/engine TestOneCallIsInFlightAtATime"}},
+	{"one call is in flight at a time;", []string{"sync/engine TestOneCallIsInFlightAtATime"}},
 	{
 		"the transport never sends anything twice by itself (a connection of its own for each call, or a kept one where a test proves this).",
 		[]string{"outlier TestEachCallHasItsOwnConnection", "outlier TestASearchIsNotSentAgainOnAnotherConnection"},

@@ -29,11 +29,10 @@ import (
 type worker struct {
 	engine       *Engine
 	loader       *load.Loader
-	decoder      *schema.Decoder // checks that an answer is usable
-	runs         []*run          // in the order in which they started
-	filter       queue.Filter    // limits data calls to those of one job; the zero value is all jobs
-	streak       int             // data calls that failed in a row
-	calls        int
+	decoder      *schema.Decoder  // checks that an answer is usable
+	runs         []*run           // in the order in which they started
+	filter       queue.Filter     // limits data calls to those of one job; the zero value is all jobs
+	streak       int              // data calls that failed in a row
 	requests     map[string]int64 // requests, by run
 	pausedUntil  time.Time        // no data call is made before this time, as the service does not answer
 	pauses       int              // of the queue since the last successful call
@@ -183,7 +182,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		return false, context.Cause(ctx)
 	}
 	w.nextSlot = time.Time{}
-	if err := w.engine.Store.DB.InPlaceLately(); err != nil && !time.Now().Before(w.fullUntil) {
+	if err := w.engine.Store.DB.InPlace(); err != nil && !time.Now().Before(w.fullUntil) {
 		return false, err
 	}
 	if err := w.loader.Retry(ctx, false); err != nil {
@@ -293,19 +292,12 @@ func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ende
 	return len(over) > 0, err
 }
 
-// loadEvery is the number of calls between two loads. The answers of free calls become durable in
-// groups of about this size anyway.
-const loadEvery = 64
-
-// load loads answers into the sinks every loadEvery calls, and publishes when that is due.
+// load adds the last answers to the loader's batch, and publishes when that is due.
 func (w *worker) load(ctx context.Context) error {
-	if !w.loader.PublishDue() {
-		if w.calls++; w.calls%loadEvery != 0 {
-			return nil
-		}
-		return w.loader.Load(ctx, false)
+	if w.loader.PublishDue() {
+		return w.publish(ctx)
 	}
-	return w.publish(ctx)
+	return w.loader.Load(ctx, false)
 }
 
 // publish publishes everything in the journal.

@@ -77,8 +77,7 @@ func (r *entryRow) columns() []any {
 		&r.sent, &r.received, &r.Status, &r.Outcome, &r.Missing, &r.retry, &r.encoding, &r.sum, &r.body}
 }
 
-// After yields the answers after the given id in order of id, including those of the open group.
-// Checksums are verified; a mismatch ends the iteration with a [*store.CorruptError]. If bodies
+// After yields the answers after the given id in order of id. Checksums are verified; a mismatch ends the iteration with a [*store.CorruptError]. If bodies
 // after the id were pruned, the error is a [*PrunedError]. An error comes last.
 func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
@@ -207,17 +206,8 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 	return j.entry(&rows[0], &opener{packer: j.pack})
 }
 
-// End returns the id of the last answer, removed ones included; 0 if there never was one. The answer
-// is durable when End returns.
+// End returns the id of the last answer, removed ones included; 0 if there never was one.
 func (j *Journal) End() (end int64, err error) {
-	if err := j.db.Flush(); err != nil {
-		return 0, err
-	}
-	return j.Seen()
-}
-
-// Seen is like [Journal.End] for a state opened read-only.
-func (j *Journal) Seen() (end int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)
 	})

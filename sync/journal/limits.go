@@ -21,9 +21,9 @@ type Limit struct {
 }
 
 // LearnLimit stores l if the limit or its window has changed, or if others use more of it than was stored
-// last: their use rises and falls with every call. It joins the open group, as losing it costs nothing.
+// last: their use rises and falls with every call.
 func (j *Journal) LearnLimit(l Limit) error {
-	err := j.db.UpdateSoon(func(tx *store.Tx) error {
+	err := j.db.Update(func(tx *store.Tx) error {
 		same, err := sameLimit(tx, l)
 		if err != nil || same {
 			return err

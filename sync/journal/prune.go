@@ -98,7 +98,7 @@ func (j *Journal) Prune(keep Keep) (more bool, err error) {
 	if due, err := j.mayPrune(keep); !due || err != nil {
 		return false, err
 	}
-	err = j.db.UpdateWithin(0, false, func(tx *store.Tx) error {
+	err = j.db.UpdateWithin(0, func(tx *store.Tx) error {
 		more, err = j.pruneSome(tx, keep)
 		return err
 	})

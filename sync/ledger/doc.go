@@ -3,9 +3,9 @@
 // service's time, which decides when days and billing cycles begin. It owns the tables attempts,
 // periods, holds, blocks, recovered and jobs.
 //
-// A paid call takes three transactions: its price is reserved, it is marked as sent, and its
-// answer is settled. Each is on disk before the next step. While another program locks the
-// database, a received answer is stored in a file.
+// Every call takes three transactions: its price is reserved, it is marked as sent, and its answer is
+// settled. Each is on disk before the next step. While the database cannot be written to, a received
+// answer is kept in a file.
 //
 // # The database enforces the caps
 //

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,10 +15,6 @@ type Ledger struct {
 	location *time.Location
 	renews   int
 	clock    clock
-
-	sendingMu sync.Mutex
-	sending   *os.File // file of the call in flight; see [inFlight]
-	newest    int64    // the newest attempt settled by this process; 0 before its first
 
 	allTakenUp atomic.Bool // no answer of an earlier process is left to commit; see [Ledger.TakeUp]
 }
@@ -44,10 +38,7 @@ func (l *Ledger) Recover(tx *store.Tx) error {
 	if err == nil && left {
 		err = settleOpen(tx)
 	}
-	if err != nil {
-		return err
-	}
-	return l.recoverInFlight(tx)
+	return err
 }
 
 func settleOpen(tx *store.Tx) error {
@@ -61,17 +52,5 @@ func settleOpen(tx *store.Tx) error {
 	_, err := tx.Exec(`UPDATE attempts SET state = 'unknown', settled_at = ?,
 		error = 'the process ended before an answer was kept' WHERE state IN ('reserved', 'sending')
 		AND state = 'sending'`, now)
-	return err
-}
-
-// Close closes the file that records calls in flight.
-func (l *Ledger) Close() error {
-	l.sendingMu.Lock()
-	defer l.sendingMu.Unlock()
-	if l.sending == nil {
-		return nil
-	}
-	err := l.sending.Close()
-	l.sending = nil
 	return err
 }

@@ -73,52 +73,32 @@ type meter struct {
 	p Purchase
 }
 
-// Reserve implements [outlier.Meter]. A free request reserves nothing.
+// Reserve implements [outlier.Meter].
 func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
-	room := m.l.db.Room
-	if !r.Paid() {
-		room = m.l.db.RoomForFree
-	}
-	if err := room(); err != nil {
-		return nil, err
-	}
-	a := &attempt{l: m.l, p: m.p, ctx: ctx, r: asked{r.Op(), r.Entity(), r.Price()}, params: r.Params().Encode()}
-	if !r.Paid() {
-		return a, nil
-	}
-	if err := m.l.db.Ballast(); err != nil {
+	if err := m.l.db.Room(); err != nil {
 		return nil, err
 	}
 	if m.p.Hold > 0 && m.p.Step == 0 {
 		return nil, errors.New("a hold belongs to a step")
 	}
+	a := &attempt{l: m.l, p: m.p, ctx: ctx, price: r.Price(), call: journal.Call{
+		Run: m.p.Run, Job: m.p.Job, Step: m.p.Step, Op: r.Op(), Entity: r.Entity(), Params: r.Params().Encode(),
+		Item: m.p.Item, Page: m.p.Page, RankBase: m.p.RankBase,
+	}}
 	if err := a.reserve(); err != nil {
 		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price(), r.Op(), err)
 	}
 	return a, nil
 }
 
-// asked is what the ledger stores of a request besides its parameters. A row that is read back has
-// it too, even if such a request can no longer be made.
-type asked struct {
-	Op     outlier.Operation
-	Entity string
-	Price  outlier.Credits
-}
-
-// Paid reports whether an answer costs credits.
-func (r asked) Paid() bool { return r.Price > 0 }
-
-func (r asked) String() string { return strings.TrimSpace(string(r.Op) + " " + r.Entity) }
-
 // attempt implements [outlier.Attempt].
 type attempt struct {
-	l      *Ledger
-	p      Purchase
-	ctx    context.Context // once it has ended, a locked database is not waited for
-	r      asked
-	params string
-	id     int64 // ledger row of a paid attempt
+	l     *Ledger
+	p     Purchase
+	ctx   context.Context // once it has ended, an answer that cannot be settled stays in its file
+	call  journal.Call
+	price outlier.Credits
+	id    int64 // ledger row
 
 	settled  bool
 	dateRead bool // its date was passed to learn
@@ -126,73 +106,61 @@ type attempt struct {
 
 var errSettled = errors.New("the attempt has been settled before")
 
-// Sending implements [outlier.Attempt]. A free request is only recorded in a file, since losing
-// its answer costs nothing.
+// Sending implements [outlier.Attempt].
 func (a *attempt) Sending() error {
-	if !a.r.Paid() {
-		if err := a.noteInFlight(); err != nil {
-			return fmt.Errorf("note that %s is sent: %w", a.r, err)
-		}
-		return nil
-	}
 	err := a.l.db.Update(func(tx *store.Tx) error {
 		_, err := tx.Exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`,
 			store.Micros(tx.Now()), a.id)
 		return err
 	})
-	if err == nil {
+	if err == nil && a.price > 0 {
 		err = a.l.db.RecordSent(a.id)
 	}
 	if err != nil {
-		return fmt.Errorf("mark %s as sent: %w", a.r.Op, err)
+		return fmt.Errorf("mark %s as sent: %w", a.call.Op, err)
 	}
 	return nil
 }
 
 // Settle implements [outlier.Attempt]: it makes the answer, its outcome and what Commit adds
-// durable. While another program locks the database, Settle waits without a limit; see
-// [attempt.hold] for what happens meanwhile.
+// durable. While that is not possible, Settle waits without a limit; see [attempt.spool].
 func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	if a.settled {
 		return errSettled
 	}
 	answer.Waited += a.p.Waited
 	a.learnTime(answer)
-	kept := a.l.journal.Pack(answer)
-	err := a.settle(answer, o, kept)
-	if store.IsLocked(err) {
-		err = a.hold(answer, o, kept, err)
+	packed := a.l.journal.Pack(answer)
+	err := a.settle(answer, o, packed)
+	if isLater(err) {
+		err = a.spool(answer, o, packed, err)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the answer to %s: %w", a.r, err)
+		return fmt.Errorf("keep the answer to %s: %w", strings.TrimSpace(string(a.call.Op)+" "+a.call.Entity), err)
 	}
 	return nil
 }
 
-// settle tries once. After an error for which [store.IsLocked] is true nothing has changed.
-func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) error {
-	var k Kept
+// settle tries once. After an error for which isLater is true nothing has changed.
+func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) error {
 	var refused error // the error of Commit
-	err := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
-		k, err = a.record(tx, answer, o, kept)
+	err := a.l.db.UpdateWithin(settlePatience, func(tx *store.Tx) error {
+		kept, err := a.record(tx, answer, o, packed)
 		if err == nil && a.p.Commit != nil {
-			refused = a.p.Commit(tx, k)
+			refused = a.p.Commit(tx, kept)
 		}
 		return errors.Join(err, refused)
 	})
-	a.settled = err == nil
-	if refused != nil {
-		// A paid answer is kept even if it cannot be used.
-		bare := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
-			k, err = a.record(tx, answer, o, kept)
+	if refused != nil && !isLater(err) {
+		// An answer is kept even if it cannot be used.
+		bare := a.l.db.UpdateWithin(settlePatience, func(tx *store.Tx) error {
+			_, err := a.record(tx, answer, o, packed)
 			return err
 		})
 		a.settled = bare == nil
-		err = errors.Join(err, bare)
+		return errors.Join(err, bare)
 	}
-	if a.settled {
-		a.l.settledLast(k.Attempt)
-	}
+	a.settled = err == nil
 	return err
 }
 
@@ -205,19 +173,22 @@ func (a *attempt) learnTime(answer *outlier.Answer) {
 }
 
 // record writes the answer to the journal and its outcome to the ledger.
-func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) (Kept, error) {
-	k := Kept{Answer: answer, Outcome: o}
+func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) (Kept, error) {
+	k := Kept{Answer: answer, Outcome: o, Attempt: a.id}
 	var err error
-	if !a.p.TimeOnly && worthKeeping(a.r, answer, o) {
-		if k.Response, err = journal.Append(tx, a.call(), answer, o, kept); err != nil {
+	if !a.p.TimeOnly && a.worthKeeping(answer, o) {
+		if k.Response, err = journal.Append(tx, a.call, answer, o, packed); err != nil {
 			return k, err
 		}
 	}
-	if a.r.Paid() {
-		k.Attempt = a.id
-		return k, a.settlePaid(tx, k)
+	_, err = tx.Exec(`UPDATE attempts
+		SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
+		error = ?, response = ? WHERE id = ?`,
+		string(o), store.Micros(answer.SentAt), store.Micros(answer.ReceivedAt), answer.Waited.Microseconds(),
+		answer.Status, len(answer.Body), errorText(answer.Err), store.OrNull(k.Response), a.id)
+	if err == nil && a.price > 0 && o == outlier.Charged {
+		err = a.explain(tx, k.Response)
 	}
-	k.Attempt, err = a.settleFree(tx, k)
 	return k, err
 }
 
@@ -225,35 +196,15 @@ func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome
 // arrived, and a free one that says that something does not exist or that the request is invalid.
 // An error with a success status is kept as proof of its refund. Other errors are only in the
 // ledger.
-func worthKeeping(r asked, answer *outlier.Answer, o outlier.Outcome) bool {
+func (a *attempt) worthKeeping(answer *outlier.Answer, o outlier.Outcome) bool {
 	switch o {
 	case outlier.Charged:
 		return true
 	case outlier.Unknown:
 		return len(answer.Body) > 0
 	}
-	return answer.Status/100 == 2 || !r.Paid() &&
+	return answer.Status/100 == 2 || a.price == 0 &&
 		(answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
-}
-
-func (a *attempt) call() journal.Call {
-	return journal.Call{
-		Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Op: a.r.Op, Entity: a.r.Entity, Params: a.params,
-		Item: a.p.Item, Page: a.p.Page, RankBase: a.p.RankBase,
-	}
-}
-
-func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
-	_, err := tx.Exec(`UPDATE attempts
-		SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
-		error = ?, response = ? WHERE id = ?`,
-		string(k.Outcome), store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt),
-		k.Answer.Waited.Microseconds(), k.Answer.Status,
-		len(k.Answer.Body), errorText(k.Answer.Err), store.OrNull(k.Response), a.id)
-	if err != nil || k.Outcome != outlier.Charged {
-		return err
-	}
-	return a.explain(tx, k.Response)
 }
 
 // explain links earlier attempts at the same request whose outcome is unknown to the answer that
@@ -262,31 +213,13 @@ func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
 func (a *attempt) explain(tx *store.Tx, response int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
 		AND response IS NULL
-		AND op = ? AND params = ? AND intent IS NULL`, response, string(a.r.Op), a.params)
+		AND op = ? AND params = ? AND intent IS NULL`, response, string(a.call.Op), a.call.Params)
 	return err
-}
-
-func (a *attempt) settleFree(tx *store.Tx, k Kept) (id int64, err error) {
-	result, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state,
-		day, cycle, caps,
-		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, response)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', 0, ?, ?, ?, ?, ?, ?, ?)`,
-		a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, string(k.Outcome),
-		store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(),
-		k.Answer.Status,
-		len(k.Answer.Body), errorText(k.Answer.Err), store.OrNull(k.Response))
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
 }
 
 // Paging records the position of the answer being settled within the whole result, for
 // ops.requests. A negative number is unknown.
 func Paging(tx *store.Tx, k Kept, from, size, total int64) error {
-	if k.Attempt == 0 {
-		return errors.New("paging belongs to an answer that is being settled")
-	}
 	_, err := tx.Exec(`UPDATE attempts SET page_from = ?, page_size = ?, page_total = ? WHERE id = ?`,
 		store.Known(from), store.Known(size), store.Known(total), k.Attempt)
 	return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/journal"
 	"outlierd/sync/store"
 )
 
@@ -26,7 +27,7 @@ func (a *attempt) terms() (t terms, err error) {
 	t.at = a.l.ServiceTime()
 	err = a.l.db.View(func(tx *store.Tx) error {
 		if t.account, err = account(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
-			t.hold, err = holdFor(tx, a.p, a.r.Price)
+			t.hold, err = holdFor(tx, a.p, a.price)
 		}
 		return err
 	})
@@ -48,8 +49,11 @@ func (a *attempt) terms() (t terms, err error) {
 }
 
 // reserve takes the price and the hold from every period that the call counts for, or the price
-// from an existing hold.
+// from an existing hold. A free call counts for no period.
 func (a *attempt) reserve() error {
+	if a.price == 0 && a.p.Hold == 0 {
+		return a.l.db.Update(func(tx *store.Tx) error { return a.insert(tx, terms{}) })
+	}
 	t, err := a.terms()
 	if err != nil {
 		return err
@@ -67,7 +71,7 @@ func (a *attempt) reserve() error {
 			return nil
 		}
 		if err := a.setAside(tx, t); err != nil {
-			return a.l.refusal(tx, t.caps, a, a.r.Price, err)
+			return a.l.refusal(tx, t.caps, a, a.price, err)
 		}
 		return nil
 	})
@@ -87,8 +91,8 @@ func (a *attempt) insert(tx *store.Tx, t terms) error {
 		price, state, day, cycle, caps,
 		intent, hold, reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
-		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt,
-		int64(a.r.Price),
+		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.call.Op), a.call.Entity, a.call.Params, a.p.Attempt,
+		int64(a.price),
 		t.day, t.cycle, string(caps), store.OrNull(a.p.Intent), hold, store.Micros(t.at))
 	if err == nil {
 		a.id, err = result.LastInsertId()
@@ -190,8 +194,8 @@ func (l *Ledger) refusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Cr
 		if err != nil {
 			return errors.Join(cause, err)
 		}
-		if held := b.Taken() - booked; held+a.r.Price+a.p.Hold > c.Max+b.Bought() {
-			return &Exceeded{Cap: c, Held: held, Bought: b.Bought(), Price: a.r.Price, Hold: a.p.Hold}
+		if held := b.Taken() - booked; held+a.price+a.p.Hold > c.Max+b.Bought() {
+			return &Exceeded{Cap: c, Held: held, Bought: b.Bought(), Price: a.price, Hold: a.p.Hold}
 		}
 	}
 	return cause
@@ -203,7 +207,7 @@ const OpJoinScan = "join_scan"
 // SetAside makes the hold of p for a scan that another step has started, and calls first in the
 // same transaction. If the hold exceeds a cap, neither takes effect.
 func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
-	a := &attempt{l: l, p: p, r: asked{Op: OpJoinScan}}
+	a := &attempt{l: l, p: p, call: journal.Call{Op: OpJoinScan}}
 	t, err := a.terms()
 	if err != nil {
 		return err

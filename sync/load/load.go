@@ -220,11 +220,6 @@ func (l *Loader) decode(entry *journal.Entry) {
 			"op", entry.Op, "entity", entry.Entity,
 			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), maxErrorLength))
 	}
-	l.decoded(entry)
-}
-
-// decoded counts the rows of an answer in the batch and collects its drift.
-func (l *Loader) decoded(entry *journal.Entry) {
 	l.count(entry)
 	for _, d := range l.decoder.Drift() {
 		if entry.ID <= l.drifted {
@@ -278,9 +273,6 @@ func (l *Loader) noteDrift() error {
 // the decoder no longer has the rows.
 func (l *Loader) flush(ctx context.Context) error {
 	l.beat()
-	if err := l.store.DB.Flush(); err != nil { // the warehouse must never have an answer that the journal could lose
-		return err
-	}
 	if err := l.noteDrift(); err != nil {
 		return err
 	}
@@ -394,9 +386,6 @@ func (l *Loader) forgetOps() error {
 func (l *Loader) writeOps(ctx context.Context) error {
 	if l.warehouse == nil || l.source.err != nil {
 		return nil
-	}
-	if err := l.store.DB.Flush(); err != nil {
-		return err
 	}
 	marks := &l.source.marks
 	changes, err := ops.Since(l.store.DB, marks.Ops)

@@ -14,7 +14,7 @@ import (
 // Operations returns all rows of the operations tables, for a warehouse that has none. It only reads the
 // state, so it also works while another process holds it.
 func Operations(from *state.Store) (*sinks.Ops, error) {
-	changes, err := ops.Seen(from.DB, 0)
+	changes, err := ops.Since(from.DB, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time
 	until := time.Now().Add(wait)
 	d.logFailure(t, w, err, until)
 	part, inPart := errors.AsType[*PartError](err)
-	if err := d.Store.UpdateSoon(func(tx *store.Tx) error {
+	if err := d.Store.Update(func(tx *store.Tx) error {
 		if inPart {
 			if err := leave(tx, w.id, part.Left); err != nil {
 				return err

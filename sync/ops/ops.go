@@ -68,16 +68,8 @@ func (n Changes) Changed(t *Table) []int64 {
 // forgottenKey is the key in meta of the version up to which changes were removed.
 const forgottenKey = "ops changes forgotten"
 
-// Since returns the changes since the given version; 0 means all rows. The changes are durable.
+// Since returns the changes since the given version; 0 means all rows.
 func Since(db *store.Store, since int64) (Changes, error) {
-	if err := db.Flush(); err != nil {
-		return Changes{}, err
-	}
-	return Seen(db, since)
-}
-
-// Seen returns the same as [Since], for a state opened read-only.
-func Seen(db *store.Store, since int64) (Changes, error) {
 	changes := Changes{changed: map[string][]int64{}}
 	err := db.View(func(tx *store.Tx) (err error) {
 		if changes.Version, err = version(tx); err != nil {
@@ -127,9 +119,9 @@ func readForgotten(tx *store.Tx) (int64, error) {
 }
 
 // Forget removes the changes up to a version, once all sinks have them. [Since] an earlier version
-// then returns all rows. It joins the open group.
+// then returns all rows.
 func Forget(db *store.Store, version int64) error {
-	err := db.UpdateSoon(func(tx *store.Tx) error {
+	err := db.Update(func(tx *store.Tx) error {
 		forgotten, err := readForgotten(tx)
 		if err != nil || forgotten >= version {
 			return err

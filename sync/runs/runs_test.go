@@ -446,9 +446,6 @@ func TestFreeCallInFlightIsCounted(t *testing.T) {
 	statetest.BeginRun(t, s, "run-1")
 	p := ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1}
 	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.Must(outlier.DataRequest(outlier.OpTranscript, "video-00001")), `{}`), outlier.Charged)
-	if err := s.DB.Flush(); err != nil {
-		t.Fatal(err)
-	}
 	requests := func(dir string) int64 {
 		t.Helper()
 		all, err := statetest.Open(t, dir).Runs.List("ideas", 1)

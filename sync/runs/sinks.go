@@ -114,7 +114,7 @@ func (rs *Runs) SinkDisabled(name string, cause error) error {
 }
 
 func (rs *Runs) setSink(name string, change func(*SinkState, time.Time)) error {
-	err := rs.db.UpdateSoon(func(tx *store.Tx) error {
+	err := rs.db.Update(func(tx *store.Tx) error {
 		s, err := sinkState(tx, name)
 		if err != nil {
 			return err

@@ -82,6 +82,9 @@ func (c *calendars) tell(r *rapid.T) {
 		}
 		a, err := c.store.Ledger.Meter(ledger.Purchase{}).Reserve(c.t.Context(), request)
 		if err == nil {
+			err = a.Sending()
+		}
+		if err == nil {
 			date := http.Header{"Date": {c.now.Format(http.TimeFormat)}}
 			err = a.Settle(&outlier.Answer{Request: request, Status: http.StatusOK, Header: date, Body: []byte(`{}`)}, outlier.Charged)
 		}

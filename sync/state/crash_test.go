@@ -80,18 +80,24 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 	kept := image{states: "charged", held: 2, answers: 1, next: 1, seen: 1}
 	check("after the answer", kept)
 
-	statetest.Buy(t, s, ledger.Purchase{Run: "run-1"}, statetest.AnswerTo(statetest.DetailsRequest("video-00001"), `{}`), outlier.Charged)
-	// Whether it shares a commit with the next depends on how quick the machine is.
-	if err := s.DB.Flush(); err != nil {
+	free := statetest.Reserve(t, s, ledger.Purchase{Run: "run-1"}, statetest.DetailsRequest("video-00001"))
+	kept.states = "charged refunded"
+	check("after the reservation of a free call", kept)
+	if err := free.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	kept.states = "charged unknown"
+	check("after the mark of a free call", kept)
+	if err := free.Settle(statetest.AnswerTo(statetest.DetailsRequest("video-00001"), `{}`), outlier.Charged); err != nil {
 		t.Fatal(err)
 	}
 	kept.states, kept.answers = "charged charged", 2
-	check("after the flush", kept)
+	check("after the answer to a free call", kept)
 
 	statetest.Buy(t, s, ledger.Purchase{Run: "run-1"}, statetest.AnswerTo(statetest.DetailsRequest("video-00002"), `{}`), outlier.Charged)
 	statetest.Reserve(t, s, ledger.Purchase{Run: "run-1"}, statetest.SearchRequest("1"))
 	kept.states, kept.answers = "charged charged charged refunded", 3
-	check("after a reservation that took the group along", kept)
+	check("after a reservation", kept)
 }
 
 // startImage is what a process finds of a scan and its reading that starts after a kill.

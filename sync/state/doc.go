@@ -5,7 +5,6 @@
 //
 // # One commit point
 //
-// An answer, its outcome, the cursor behind it and the calls it leads to are one transaction: the
-// packages use the same [store.Tx]. Code outside them may treat an id or a cursor as durable only
-// after [store.Store.Flush] has returned.
+// An answer, its outcome, the cursor behind it and the calls it leads to are one transaction, durable
+// when [store.Store.Update] returns: the packages use the same [store.Tx].
 package state

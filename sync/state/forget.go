@@ -147,7 +147,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Ledger.ForgetInFlight(), s.DB.Compact(ctx), s.DB.RemoveRestorePoints())
+	return errors.Join(s.DB.Compact(ctx), s.DB.RemoveRestorePoints())
 }
 
 // Forgot records that everything to be forgotten is erased, including from the sinks.

@@ -64,7 +64,7 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkClearQueue(b *testing.B) {
 	dir := large(b, false)
 	s := statetest.Open(b, dir)
-	beside, err := store.Beside(b.Context(), dir, statetest.Options().ForStore())
+	beside, err := store.Beside(dir, statetest.Options().ForStore())
 	if err != nil {
 		b.Fatal(err)
 	}

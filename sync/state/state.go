@@ -114,16 +114,13 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.loadForgotten(); err != nil {
 		return err
 	}
-	if err := s.Ledger.SettleHeld(runs.Started); err != nil {
+	if err := s.Ledger.SettleSpooled(runs.Started); err != nil {
 		return err
 	}
 	if err := s.DB.Update(s.recover); err != nil {
 		return err
 	}
-	if err := s.Ledger.TurnCalendar(); err != nil {
-		return err
-	}
-	return s.DB.Ready(ctx)
+	return s.Ledger.TurnCalendar()
 }
 
 // recover settles what the last process left open.
@@ -185,8 +182,8 @@ func (s *Store) EverAnswered() (answered bool, err error) {
 	return answered, nil
 }
 
-// Close commits the open group and releases the folder. Closing again does nothing.
-func (s *Store) Close() error { return errors.Join(s.DB.Close(), s.Ledger.Close()) }
+// Close releases the folder. Closing again does nothing.
+func (s *Store) Close() error { return s.DB.Close() }
 
 // Peek opens the state folder dir to read, even while another process holds it; see [store.Peek].
 //
@@ -220,7 +217,7 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledg
 	if err := errors.Join(err, seen.Close()); err != nil || len(lifted) == 0 {
 		return nil, err
 	}
-	db, err := store.Beside(ctx, dir, o.store())
+	db, err := store.Beside(dir, o.store())
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +239,7 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	if err != nil {
 		return 0, 0, err
 	}
-	db, err := store.Beside(ctx, dir, o.store())
+	db, err := store.Beside(dir, o.store())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -393,7 +390,7 @@ func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bo
 	if t == nil {
 		return nil, false, fmt.Errorf("there is no operations table %q", table)
 	}
-	changes, err := ops.Seen(s.DB, since)
+	changes, err := ops.Since(s.DB, since)
 	return changes.Changed(t), !changes.All, err
 }
 

@@ -21,15 +21,15 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	if err := seen.Close(); err != nil { // its transaction would block the copy
 		return err
 	}
-	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
+	s := &Store{dir: dir, options: o.withDefaults()}
 	if err := s.takeFolder(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.release()) }()
-	if err := s.attach(ctx, "ro"); err != nil {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if s.conn, err = s.attach("ro"); err != nil {
 		return err
 	}
-	err = copyInto(ctx, s.db, to)
+	err = copyInto(ctx, s.conn.db, to)
 	switch { // the copy may be on another disk, and the state is only read
 	case isFull(err):
 		return &FullError{Dir: filepath.Dir(to), Cause: err}
@@ -50,7 +50,7 @@ func copyInto(ctx context.Context, db *sql.DB, to string) error {
 		err = os.Chmod(temp, 0o600)
 	}
 	if err == nil {
-		err = syncPath(temp)
+		err = SyncPath(temp)
 	}
 	if err == nil {
 		err = os.Rename(temp, to)
@@ -58,11 +58,11 @@ func copyInto(ctx context.Context, db *sql.DB, to string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy the state to %s: %w", to, err), os.RemoveAll(temp))
 	}
-	return syncPath(filepath.Dir(to))
+	return SyncPath(filepath.Dir(to))
 }
 
-// syncPath makes a file, or the directory entries of a folder, durable.
-func syncPath(path string) error {
+// SyncPath makes a file, or the directory entries of a folder, durable.
+func SyncPath(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -93,13 +93,13 @@ func (s *Store) RemoveRestorePoints() error {
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))
 	}
-	return errors.Join(err, syncPath(s.dir))
+	return errors.Join(err, SyncPath(s.dir))
 }
 
 // keepRestorePoint copies the file before a later version of the program changes it, unless the
 // file is empty.
 func (s *Store) keepRestorePoint(ctx context.Context) error {
-	have, err := version(ctx, s.db, s.Path())
+	have, err := version(ctx, s.conn.db, s.Path())
 	if err != nil || have == 0 || have >= len(s.options.Migrations) {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Store) keepRestorePoint(ctx context.Context) error {
 			s.Path(), have, len(s.options.Migrations), free>>20, need>>20)
 	}
 	to := restorePoint(s.dir, have, time.Now())
-	if err := copyInto(ctx, s.db, to); err != nil {
+	if err := copyInto(ctx, s.conn.db, to); err != nil {
 		return err
 	}
 	s.options.Log.Info("state copied before the upgrade", "path", to, "from_version", have,

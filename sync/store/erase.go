@@ -44,9 +44,6 @@ const inMemory = 256 << 20
 // Compact rewrites the file, so that neither it nor its log contains deleted or replaced data that
 // a program could read from the raw bytes.
 func (s *Store) Compact(ctx context.Context) error {
-	if err := s.Flush(); err != nil {
-		return err
-	}
 	info, err := os.Stat(s.Path())
 	if err != nil {
 		return err
@@ -58,8 +55,8 @@ func (s *Store) Compact(ctx context.Context) error {
 	for _, statement := range []string{
 		`PRAGMA temp_store = ` + kind, `VACUUM`, `PRAGMA temp_store = memory`,
 	} {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))
+		if err := s.Execute(statement); err != nil {
+			return fmt.Errorf("rewrite %s: %w", s.Path(), err)
 		}
 	}
 	return s.emptyLog(ctx)
@@ -68,13 +65,16 @@ func (s *Store) Compact(ctx context.Context) error {
 // emptyLog copies the log into the file and truncates the log. It waits a moment for readers, which need
 // the old content of both.
 func (s *Store) emptyLog(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	db := s.conn.db
 	var busy, pages, copied int
-	_, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 2000`)
+	_, err := db.ExecContext(ctx, `PRAGMA busy_timeout = 2000`)
 	if err == nil {
-		err = s.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(truncate)`).Scan(&busy, &pages, &copied)
+		err = db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(truncate)`).Scan(&busy, &pages, &copied)
 	}
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
+		_, err = db.ExecContext(ctx, `PRAGMA busy_timeout = 0`)
 	}
 	if err == nil && busy != 0 {
 		return fmt.Errorf("rewrite %s: another program reads it, so the old content stays in it and in its log; "+

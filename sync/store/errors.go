@@ -100,8 +100,7 @@ func (e *BehindError) Error() string {
 		"with 'outlierd budget adjust'", e.Path, e.Sent)
 }
 
-// FullError is the error of a write for which the disk has no space. Accepted data is kept in
-// memory and written as soon as there is space.
+// FullError is the error of a transaction for which the disk has no space.
 type FullError struct {
 	Dir   string
 	Cause error
@@ -160,6 +159,12 @@ func IsLocked(err error) bool {
 	return ok
 }
 
+// IsFull reports whether err was caused by a disk without space.
+func IsFull(err error) bool {
+	_, ok := errors.AsType[*FullError](err)
+	return ok
+}
+
 // IsFailure reports whether err is a failure of the disk or of the database, and not of what was asked for.
 func IsFailure(err error) bool {
 	_, system := errors.AsType[syscall.Errno](err)
@@ -205,18 +210,21 @@ func (s *Store) explain(err error) error {
 	}
 	switch resultCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		s.broken = &CorruptError{Path: s.Path(), Detail: err.Error()}
+		err = s.stop(&CorruptError{Path: s.Path(), Detail: err.Error()})
 		if s.holds { // so that the next start checks everything
-			if err := s.sign(mustCheck); err != nil {
-				return errors.Join(s.broken, err)
-			}
+			err = errors.Join(err, s.sign(mustCheck))
 		}
-		return s.broken
+		return err
 	case sqlite3.SQLITE_IOERR:
-		s.broken = fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err)
-		return s.broken
+		return s.stop(fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err))
 	case sqlite3.SQLITE_BUSY:
 		return &LockedError{Path: s.Path(), Cause: err}
 	}
+	return err
+}
+
+// stop stops the store permanently, and returns err.
+func (s *Store) stop(err error) error {
+	s.broken.Store(&err)
 	return err
 }

@@ -1,14 +1,18 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
@@ -47,83 +51,69 @@ func makeSpace(t *testing.T, s *state.Store) {
 	}
 }
 
-func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
+func TestFullDiskIsAnError(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	fillUp(t, s, 30)
-	accepted := 0
-	var err error
-	for err == nil && accepted < store.GroupSize {
-		a := statetest.Reserve(t, s, ledger.Purchase{Run: "run-1"}, statetest.DetailsRequest(fmt.Sprintf("%011d", accepted)))
-		if err = a.Settle(statetest.AnswerTo(statetest.DetailsRequest("video-00001"), noise(20_000)), outlier.Charged); err == nil {
-			accepted++
-		}
-	}
-	if _, ok := errors.AsType[*store.FullError](err); !ok || accepted == 0 {
-		t.Fatalf("after %d answers Settle returned %v, want a FullError", accepted, err)
+	err := s.Runs.Begin(runs.Run{ID: "run-1", Plan: []byte(noise(400_000))}, nil)
+	if _, ok := errors.AsType[*store.FullError](err); !ok {
+		t.Fatalf("Begin: %v, want a FullError", err)
 	}
 	statetest.WantText(t, err, "no space left", s.DB.Dir(), "free some space")
-	if got := len(statetest.Entries(t, s, 0)); got != accepted {
-		t.Errorf("%d answers are left in the open group, want the %d accepted ones", got, accepted)
-	}
-
 	makeSpace(t, s)
-	statetest.Free(t, s, 3)
-	if err := s.DB.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	got := statetest.Entries(t, statetest.Open(t, statetest.CopyFolder(t, s.DB.Dir())), 0)
-	if len(got) != accepted+3 {
-		t.Fatalf("%d answers are durable, want %d", len(got), accepted+3)
-	}
-	for i, e := range got[:accepted] {
-		if e.ID != int64(i+1) || e.Entity != fmt.Sprintf("%011d", i) || string(e.Body) != noise(20_000) {
-			t.Errorf("answer %d is that of %s", e.ID, e.Entity)
-		}
+	if err := s.Runs.Begin(runs.Run{ID: "run-1"}, nil); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestPaidAnswerCanBeSettledAgainWhenThereIsRoom(t *testing.T) {
+// TestAnswerWaitsForSpace: an answer in hand is settled once there is space, free or paid.
+func TestAnswerWaitsForSpace(t *testing.T) {
 	t.Parallel()
-	s := statetest.Open(t, t.TempDir())
-	step := statetest.BeginRun(t, s, "run-1")
-	p := statetest.Capped(10)
-	p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
-		step.Next = 1
-		return runs.SaveStep(tx, step)
-	}
-	a := statetest.Reserve(t, s, p, statetest.SearchRequest("0"))
-	if err := a.Sending(); err != nil {
-		t.Fatal(err)
-	}
-	statetest.Free(t, s, 2)
-	fillUp(t, s, 5)
-	answer := statetest.AnswerTo(statetest.SearchRequest("0"), noise(200_000))
-	err := a.Settle(answer, outlier.Charged)
-	if _, ok := errors.AsType[*store.FullError](err); !ok {
-		t.Fatalf("Settle: %v, want a FullError", err)
-	}
-	if _, err := s.Ledger.Meter(p).Reserve(t.Context(), statetest.SearchRequest("1")); err == nil {
-		statetest.CheckHeld(t, s, statetest.Month(), 4) // a reservation is small and may still find room
-	} else {
+	synctest.Test(t, func(t *testing.T) {
+		s := statetest.Open(t, t.TempDir())
+		step := statetest.BeginRun(t, s, "run-1")
+		for i, request := range []*outlier.Request{statetest.SearchRequest("0"), statetest.DetailsRequest("video-00001")} {
+			p := statetest.Capped(10)
+			p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
+				step.Next = i + 1
+				return runs.SaveStep(tx, step)
+			}
+			a := statetest.Reserve(t, s, p, request)
+			if err := a.Sending(); err != nil {
+				t.Fatal(err)
+			}
+			fillUp(t, s, 5)
+			settled := make(chan error, 1)
+			go func() { settled <- a.Settle(statetest.AnswerTo(request, noise(200_000)), outlier.Charged) }()
+			time.Sleep(time.Hour)
+			select {
+			case err := <-settled:
+				t.Fatalf("%s: settled without space: %v", request.Op(), err)
+			default:
+			}
+			makeSpace(t, s)
+			if err := <-settled; err != nil {
+				t.Fatal(err)
+			}
+			if got := len(statetest.Entries(t, s, 0)); got != i+1 {
+				t.Errorf("%d answers are kept, want %d", got, i+1)
+			}
+			steps, err := s.Runs.Steps("run-1")
+			if err != nil || steps[0].Next != i+1 {
+				t.Errorf("the step is at page %d (%v), want %d", steps[0].Next, err, i+1)
+			}
+		}
+		if files, err := filepath.Glob(filepath.Join(s.DB.Dir(), statetest.SpoolPrefix+"*")); len(files) > 0 || err != nil {
+			t.Errorf("left %v, %v", files, err)
+		}
 		statetest.CheckHeld(t, s, statetest.Month(), 2)
-	}
-	makeSpace(t, s)
-	if err := a.Settle(answer, outlier.Charged); err != nil {
-		t.Fatal(err)
-	}
-	if got := len(statetest.Entries(t, s, 0)); got != 3 {
-		t.Errorf("%d answers are kept, want the paid one and the 2 free ones", got)
-	}
-	if spend, err := s.Ledger.Spent("run-1"); err != nil || spend.Charged != 2 {
-		t.Errorf("spent %+v (%v), want 2 credits charged", spend, err)
-	}
+	})
 }
 
 // A disk that is really full behaves unlike a limit: the statements succeed and the
 // commit fails. The other process of this test lives in a name space of its own,
 // where it may mount a disk of 4 MiB; where that is forbidden, the test is skipped.
-func TestBallastMakesRoomForTheAnswerInHand(t *testing.T) {
+func TestAnswerWaitsForSpaceOnADisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c",
@@ -142,55 +132,48 @@ func TestOnSmallDisk(t *testing.T) {
 	t.Parallel()
 	disk := os.Getenv("STATE_SMALL_DISK")
 	if disk == "" {
-		t.Skip("part of TestBallastMakesRoomForTheAnswerInHand")
+		t.Skip("part of TestAnswerWaitsForSpaceOnADisk")
 	}
-	dir := filepath.Join(disk, "state")
+	waits := make(chan struct{}, 1)
 	o := statetest.Options()
 	o.MinFree, o.FreeSpace = 4<<20, func(string) (uint64, error) { return 1 << 40, nil } // the disk fills up unnoticed
-	s := statetest.OpenWith(t, dir, o)
+	o.Log = slog.New(slog.NewTextHandler(writer(func(line []byte) {
+		if bytes.Contains(line, []byte("answer waits")) {
+			waits <- struct{}{}
+		}
+	}), nil))
+	s := statetest.OpenWith(t, filepath.Join(disk, "state"), o)
 	statetest.BeginRun(t, s, "run-1")
-	p := statetest.Capped(1000)
-	a := statetest.Reserve(t, s, p, statetest.SearchRequest("0"))
+	a := statetest.Reserve(t, s, statetest.Capped(1000), statetest.SearchRequest("0"))
 	if err := a.Sending(); err != nil {
 		t.Fatal(err)
 	}
-	statetest.Free(t, s, 5)
 	plug := filepath.Join(disk, "plug")
 	if err := takeAllSpace(plug); err != nil {
 		t.Fatal(err)
 	}
-
-	answer := statetest.AnswerTo(statetest.SearchRequest("0"), noise(200_000))
-	if err := a.Settle(answer, outlier.Charged); err != nil {
-		t.Fatalf("the ballast was there for this answer: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "ballast")); err == nil {
-		t.Error("the ballast is still there: the disk was not full, and this test shows nothing")
-	}
-	if got := len(statetest.Entries(t, s, 0)); got != 6 {
-		t.Errorf("%d answers are kept, want 6", got)
-	}
-
-	if err := takeAllSpace(plug + "2"); err != nil {
+	settled := make(chan error, 1)
+	go func() {
+		settled <- a.Settle(statetest.AnswerTo(statetest.SearchRequest("0"), noise(200_000)), outlier.Charged)
+	}()
+	<-waits
+	if err := os.Remove(plug); err != nil {
 		t.Fatal(err)
 	}
-	statetest.Free(t, s, 3)
-	err := s.Runs.Begin(runs.Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
-	if _, ok := errors.AsType[*store.FullError](err); !ok {
-		t.Fatalf("Begin without any room: %v, want a FullError", err)
+	if err := <-settled; err != nil {
+		t.Fatalf("with space again: %v", err)
 	}
-	for _, name := range []string{plug, plug + "2"} {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.DB.Flush(); err != nil {
-		t.Fatalf("with room again: %v", err)
-	}
-	if got := len(statetest.Entries(t, s, 0)); got != 9 {
-		t.Errorf("%d answers are kept after the second time, want 9", got)
+	if got := len(statetest.Entries(t, s, 0)); got != 1 {
+		t.Errorf("%d answers are kept, want 1", got)
 	}
 	statetest.CheckHeld(t, s, ledger.Cap{Scope: ledger.ScopeRun, Period: "run-1"}, 2)
+}
+
+type writer func([]byte)
+
+func (w writer) Write(line []byte) (int, error) {
+	w(line)
+	return len(line), nil
 }
 
 // takeAllSpace writes until the disk is full.
@@ -207,21 +190,6 @@ func takeAllSpace(path string) error {
 		return err
 	}
 	return file.Close()
-}
-
-func TestBallastIsLoadedAgainWhenThereIsRoom(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := statetest.Open(t, dir)
-	ballast := filepath.Join(dir, "ballast")
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	statetest.Buy(t, s, ledger.Purchase{}, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
-	info, err := os.Stat(ballast)
-	if err != nil || info.Size() != int64(statetest.Options().MinFree/8) {
-		t.Errorf("ballast after a purchase: %v (%v)", info, err)
-	}
 }
 
 // TestFileSystemWithoutNumbersIsNotFull: /proc says of all its numbers that they are 0, as some remote file systems do.

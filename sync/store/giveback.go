@@ -52,7 +52,7 @@ func (s *Store) GiveBack() (more bool, err error) {
 	if err != nil || !have.toGiveBack() {
 		return false, err
 	}
-	err = s.UpdateWithin(0, false, func(tx *Tx) error {
+	err = s.UpdateWithin(0, func(tx *Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
 			return fmt.Errorf("return free space to the disk: %w", err)
 		}

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"context"
-	"database/sql"
-)
+import "context"
 
 // Doubt returns why the whole file must be checked before it is used; "" if that is not necessary.
 // SQLite has reported damage, an earlier check did not finish, the machine went down while the file
@@ -36,27 +33,19 @@ func (s *Store) Corrupt(detail string) error { return &CorruptError{Path: s.Path
 
 // CheckFile makes SQLite look for damage, table by table so that ctx can end it between two.
 func (s *Store) CheckFile(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
-	if err != nil {
-		return s.explain(err)
-	}
-	tables, err := collect(rows, func(name *string) []any { return []any{name} })
-	if err != nil {
-		return s.explain(err)
-	}
-	for _, table := range tables {
-		verdict, err := quickCheck(ctx, s.db, table)
-		if err != nil {
-			return s.explain(err)
+	return s.View(func(tx *Tx) error {
+		tables, err := List(tx, func(name *string) []any { return []any{name} },
+			`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+		for i := 0; err == nil && i < len(tables); i++ {
+			var verdict string
+			err = tx.Row(`SELECT quick_check FROM pragma_quick_check(?)`, tables[i]).Scan(&verdict)
+			if err == nil && verdict != "ok" {
+				err = s.Corrupt(verdict)
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 		}
-		if verdict != "ok" {
-			return s.Corrupt(verdict)
-		}
-	}
-	return nil
-}
-
-func quickCheck(ctx context.Context, db *sql.DB, table string) (verdict string, err error) {
-	err = db.QueryRowContext(ctx, `SELECT quick_check FROM pragma_quick_check(?)`, table).Scan(&verdict)
-	return verdict, err
+		return err
+	})
 }

@@ -55,7 +55,7 @@ func (o Options) withDefaults() Options {
 
 // Open locks the state folder dir for this process, creating it if necessary, and upgrades the
 // file to the schema of the latest migration. The owners of the tables then settle what an earlier
-// process left open, and complete the opening with [Store.Ready].
+// process left open.
 //
 // It fails with a [*HeldError], [*LocklessError], [*NewerError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
@@ -63,20 +63,16 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := makeFolder(dir, o.Log); err != nil {
 		return nil, err
 	}
-	if err := guard(dir); err != nil {
+	if err := errors.Join(guard(dir), checkFileSize(dir)); err != nil {
 		return nil, err
 	}
 	held, before, err := lock(dir, o.TakeLock)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		dir: dir, options: o, lock: held, holds: true, bootBefore: before,
-		space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
-		stmts: map[string]*sql.Stmt{},
-	}
+	s := &Store{dir: dir, options: o, lock: held, holds: true, bootBefore: before}
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -125,28 +121,16 @@ func (s *Store) start(ctx context.Context) (err error) {
 	if err := errors.Join(s.readSent(), s.checkSize(s.unclean)); err != nil {
 		return err
 	}
-	if err := s.connect(ctx); err != nil {
+	if s.conn, err = s.connect(); err != nil {
 		return err
 	}
 	if err := s.keepRestorePoint(ctx); err != nil {
 		return s.explain(err)
 	}
-	if err := migrate(ctx, s.db, s.Path(), s.options); err != nil {
+	if err := migrate(ctx, s.conn.db, s.Path(), s.options); err != nil {
 		return s.explain(err)
 	}
-	// A migration may be larger than memory. After it, SQLite must not spill to disk, so that a
-	// full disk shows only at a commit, where nothing is half done.
-	_, err = s.db.ExecContext(ctx, `PRAGMA cache_spill = off`)
-	return s.explain(err)
-}
-
-// Ready completes the opening: from then on units of work wait for other programs' locks
-// themselves, without blocking readers.
-func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
-		return err
-	}
-	return s.space.createBallast()
+	return s.Execute(`PRAGMA busy_timeout = 0`) // from now on transactions wait themselves; see patience
 }
 
 // wasUnclean reports whether the last process ended without closing the file: a clean end leaves
@@ -173,11 +157,10 @@ func (s *Store) hasLog() (bool, error) {
 	return err == nil && info.Size() > 0, err
 }
 
-// connect opens the only connection. Because everything uses it, a reader sees the open group, and
-// the file has one writer.
-func (s *Store) connect(ctx context.Context) error {
-	return s.dial(ctx, url.Values{"_pragma": {
-		"busy_timeout(10000)",      // until [Store.Ready]; see patience
+// connect opens the connection that writes.
+func (s *Store) connect() (*conn, error) {
+	return s.dial(url.Values{"_pragma": {
+		"busy_timeout(10000)",
 		"auto_vacuum(incremental)", // of a new file; see [Store.GiveBack]
 		"journal_mode(wal)",
 		"synchronous(full)",
@@ -191,21 +174,22 @@ func (s *Store) connect(ctx context.Context) error {
 }
 
 // dial opens a connection with the given settings of the driver.
-func (s *Store) dial(ctx context.Context, driver url.Values) error {
+func (s *Store) dial(driver url.Values) (*conn, error) {
 	abs, err := filepath.Abs(s.Path())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	source := url.URL{Scheme: "file", Path: abs, RawQuery: driver.Encode()}
-	if s.db, err = sql.Open("sqlite", source.String()); err != nil {
-		return fmt.Errorf("open %s: %w", abs, err)
+	db, err := sql.Open("sqlite", source.String())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", abs, err)
 	}
-	s.db.SetMaxOpenConns(1)
-	s.db.SetMaxIdleConns(1)
-	if err := s.db.PingContext(ctx); err != nil {
-		return s.explain(fmt.Errorf("open %s: %w", abs, err))
+	db.SetMaxOpenConns(1)
+	db.SetMaxIdleConns(1)
+	if err := db.Ping(); err != nil {
+		return nil, errors.Join(s.explain(fmt.Errorf("open %s: %w", abs, err)), db.Close())
 	}
-	return nil
+	return &conn{db: db, stmts: map[string]*sql.Stmt{}}, nil
 }
 
 // Meta returns a value of the table meta by its key, or "".
@@ -229,13 +213,8 @@ func (t *Tx) SetMeta(key, value string) error {
 	return err
 }
 
-// Close commits the open group and releases the folder. Closing again does nothing.
+// Close releases everything that Open acquired. Closing again does nothing.
 func (s *Store) Close() error {
-	return errors.Join(s.Flush(), s.release())
-}
-
-// release releases everything that Open acquired.
-func (s *Store) release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locking.Lock()
@@ -243,17 +222,16 @@ func (s *Store) release() error {
 	if s.lock == nil {
 		return nil
 	}
+	s.broken.CompareAndSwap(nil, &ErrClosed)
 	var errs []error
-	s.stopTimer()
-	for _, stmt := range s.stmts {
-		errs = append(errs, stmt.Close())
+	s.reading.Lock()
+	for _, c := range s.readers { // before the writer, which removes the log
+		errs = append(errs, c.close())
 	}
-	clear(s.stmts)
-	if s.db != nil {
-		errs = append(errs, s.db.Close())
-	}
-	if s.broken == nil {
-		s.broken = ErrClosed
+	s.readers = nil
+	s.reading.Unlock()
+	if s.conn != nil {
+		errs = append(errs, s.conn.close())
 	}
 	if s.holds {
 		errs = append(errs, unsign(s.lock))

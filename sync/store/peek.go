@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,8 +46,7 @@ func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
 // [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
-		stmts: map[string]*sql.Stmt{}}
+	s := &Store{dir: dir, options: o, snapshot: true}
 	if _, err := os.Stat(s.Path()); errors.Is(err, fs.ErrNotExist) {
 		return nil, &NoStateError{Dir: dir}
 	} else if err != nil {
@@ -75,7 +73,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 		err = s.peek(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -89,40 +87,36 @@ func (s *Store) takeFolder() (err error) {
 }
 
 // peek opens the database and begins the read transaction.
-func (s *Store) peek(ctx context.Context) error {
-	if err := s.attach(ctx, "ro"); err != nil {
+func (s *Store) peek(ctx context.Context) (err error) {
+	if s.conn, err = s.attach("ro"); err != nil {
 		return err
 	}
 	want := len(s.options.Migrations)
-	have, err := version(ctx, s.db, s.Path())
+	have, err := version(ctx, s.conn.db, s.Path())
 	switch {
 	case err != nil:
 		return s.explain(err)
 	case have > want:
-		return newerError(ctx, s.db, s.Path(), have, want)
+		return newerError(ctx, s.conn.db, s.Path(), have, want)
 	case have == 0:
 		return &NoStateError{Dir: s.dir, Begun: s.holder != nil}
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
 	}
-	if err := s.control(`BEGIN`); err != nil {
-		return s.explain(err)
-	}
-	s.open = true
-	return nil
+	return s.explain(s.conn.exec(`BEGIN`))
 }
 
 // Beside opens a state folder that another process may hold, to write to it. It is for rows that
 // the holder reads again before it relies on them. The caller must have checked with [Peek] that
 // the file may be written to.
-func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
-	s := &Store{dir: dir, options: o.withDefaults(), space: space{dir: dir}, stmts: map[string]*sql.Stmt{}}
+func Beside(dir string, o Options) (*Store, error) {
+	s := &Store{dir: dir, options: o.withDefaults()}
 	err := s.takeFolder()
 	if err == nil {
-		err = s.attach(ctx, "rw")
+		s.conn, err = s.attach("rw")
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -138,9 +132,9 @@ func (s *Store) immutable() string {
 }
 
 // attach opens a connection in addition to those of other processes.
-func (s *Store) attach(ctx context.Context, mode string) error {
-	return s.dial(ctx, url.Values{"mode": {mode}, "immutable": {s.immutable()}, "_pragma": {
-		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)",
+func (s *Store) attach(mode string) (*conn, error) {
+	return s.dial(url.Values{"mode": {mode}, "immutable": {s.immutable()}, "_pragma": {
+		"busy_timeout(10000)", "trusted_schema(off)", "cell_size_check(on)", "temp_store(memory)", "foreign_keys(on)",
 		"synchronous(full)",
 	}})
 }

@@ -331,7 +331,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, upTo, older)
 		},
 	}
-	if c.End, err = seen.Journal.Seen(); err != nil {
+	if c.End, err = seen.Journal.End(); err != nil {
 		return nil, err
 	}
 	if c.Pruned, err = seen.Journal.Pruned(); err != nil {

@@ -18,8 +18,7 @@ headers stay in the journal, and their rows in the sinks. An older answer is kep
 sink has not published it, an unfinished run may need it, or a job may reuse it.
 
 'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
-run'. A state that an earlier version created shrinks only with --compact, which rewrites the
-file and needs as much free space. Stop a running daemon first.`,
+run'. --compact rewrites the file, which needs as much free space. Stop a running daemon first.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.prune(c.Context(), compact) },
 	}

@@ -76,8 +76,7 @@ CREATE TABLE steps (
 	UNIQUE (run, ordinal)
 ) STRICT;
 
--- The ledger: one row per attempt on the wire. A paid one is reserved before it is
--- sent; a free one appears when it is settled, with a price of 0.
+-- The ledger: one row per attempt at a call, reserved before it is sent. That of a free call has a price of 0.
 CREATE TABLE attempts (
 	id          INTEGER PRIMARY KEY AUTOINCREMENT,
 	run         TEXT NOT NULL,
@@ -823,7 +822,7 @@ CREATE INDEX queue_back_off_ranked ON queue (rank DESC, op, entity, not_before) 
 -- Proof is an error answer, or that no byte left. Once the moment has passed without
 -- either, only an operator who looked at the service can tell.
 CREATE TRIGGER attempts_proof BEFORE UPDATE OF state ON attempts
-	WHEN NEW.state = 'refunded' AND (
+	WHEN NEW.state = 'refunded' AND NEW.price > 0 AND (
 		OLD.state = 'sending' AND NEW.sent_at <> 0 AND NEW.http_status < 400 AND (NEW.http_status NOT BETWEEN 200 AND 299 OR NEW.response IS NULL)
 		OR OLD.state = 'unknown' AND (NEW.intent IS NULL OR NEW.error NOT LIKE 'operator: %'))
 BEGIN

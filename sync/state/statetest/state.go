@@ -6,7 +6,6 @@ package statetest
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,7 +25,6 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
-	"outlierd/sync/store"
 )
 
 // Plenty is a disk with room, so that no test depends on the machine's.
@@ -227,17 +225,10 @@ func Entries(t testing.TB, s *state.Store, after int64) []journal.Entry {
 	return all
 }
 
-// Shell executes statements without the store, as a user with a shell would.
+// Shell executes statements outside of transactions, as a user with a shell would.
 func Shell(t testing.TB, s *state.Store, statement string) error {
 	t.Helper()
-	err := s.DB.View(func(tx *store.Tx) error {
-		var unused any
-		return tx.Row(statement).Scan(&unused)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	return err
+	return s.DB.Execute(statement)
 }
 
 // Hasty stops waiting for the disk, for tests that commit thousands of times and
@@ -269,12 +260,12 @@ func Gzipped(t testing.TB, body string) []byte {
 func CopyFolder(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
-	held, err := filepath.Glob(filepath.Join(from, HeldPrefix+"*"))
+	held, err := filepath.Glob(filepath.Join(from, SpoolPrefix+"*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"),
-		filepath.Join(from, "lock"), filepath.Join(from, "sending.json")) {
+		filepath.Join(from, "lock")) {
 		data, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue
@@ -333,6 +324,6 @@ func Free(t testing.TB, s *state.Store, n int) {
 
 // What tests know of the packages that the state is made of.
 const (
-	HeldPrefix   = "answer-" // of files that keep an answer in hand
+	SpoolPrefix  = "answer-" // of files that keep an answer in hand
 	MaxErrorText = 500       // bytes that are kept of a text
 )

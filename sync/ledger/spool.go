@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,34 +24,27 @@ import (
 
 // # Answers that cannot be settled yet
 //
-// An answer that was paid for is never dropped. While another program locks the database, the
-// answer is kept in a file in the same folder and settled as soon as the lock is released. If the
-// process ends before that, the next process settles it from the file. The answer is then in the
-// journal and the ledger, and [Ledger.TakeUp] passes it to the search or queued call that it
-// belongs to.
+// An answer in hand is never given up. While another program locks the database, or the disk is full, the
+// answer is kept in a file in the same folder, and settled as soon as that is possible. If the process
+// ends before that, the next process settles it from the file. The answer is then in the journal and the
+// ledger, and [Ledger.TakeUp] passes it to the search or queued call that it belongs to.
 
-// settlePatience is how long Settle waits for a lock before it saves the answer to a file.
-const settlePatience = time.Second
+// settlePatience is how long Settle waits for a lock before it saves the answer to a file, and settlePause
+// is the pause between two tries on a full disk.
+const (
+	settlePatience = time.Second
+	settlePause    = time.Second
+)
 
-// heldPrefix is the prefix of the names of these files.
-const heldPrefix = "answer-"
+// spoolPrefix is the prefix of the names of these files.
+const spoolPrefix = "answer-"
 
-// held is the content of such a file: everything needed to settle the attempt.
-type held struct {
-	Attempt  int64 // row of the ledger; 0 for a free call
-	Run      string
-	Job      string
-	Step     int64
-	Item     string
-	Page     int
-	RankBase int
-	Try      int
-	Follows  bool // the answer has work to commit; see [Ledger.TakeUp]
-
-	Op     outlier.Operation
-	Entity string
-	Params string
-	Price  outlier.Credits
+// spooled is the content of such a file: what is needed to settle the attempt.
+type spooled struct {
+	Attempt int64
+	Call    journal.Call
+	Price   outlier.Credits
+	Follows bool // the answer has work to commit; see [Ledger.TakeUp]
 
 	Outcome    outlier.Outcome
 	Status     int
@@ -64,56 +58,54 @@ type held struct {
 	Message    string
 }
 
-// hold saves the answer to a file, and retries settling it until that succeeds or the context of
-// the call has ended. busy is the error of the first try.
-func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed, busy error) error {
-	log := a.l.db.Log().With("op", a.r.Op, "entity", a.r.Entity, "job", a.p.Job)
-	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", heldPrefix,
+// isLater reports whether an answer can be settled later.
+func isLater(err error) bool { return store.IsLocked(err) || store.IsFull(err) }
+
+// spool saves the answer to a file, and retries settling it until that succeeds, or until the file is
+// saved and the context of the call has ended. cause is the error of the first try.
+func (a *attempt) spool(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed, cause error) error {
+	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", spoolPrefix,
 		answer.ReceivedAt.UnixMicro(), a.id))
-	unsaved := saveHeld(path, a.held(answer, o))
-	if unsaved != nil {
-		log = log.With("err", unsaved)
-	}
-	log.Warn("state locked by another program, answer waits", "file", path)
-	began, err := time.Now(), busy
-	for store.IsLocked(err) {
+	unsaved := saveSpooled(path, a.spooled(answer, o))
+	log := a.l.db.Log().With("op", a.call.Op, "entity", a.call.Entity, "job", a.call.Job)
+	log.Warn("answer waits, as the state cannot be written", "file", path, "err", errors.Join(cause, unsaved))
+	began, err := time.Now(), cause
+	for isLater(err) {
+		if unsaved != nil {
+			unsaved = saveSpooled(path, a.spooled(answer, o))
+		}
 		if a.ctx.Err() != nil && unsaved == nil {
 			return fmt.Errorf("%w; the answer is kept in %s, and the next start of the program reads it",
 				err, path)
 		}
-		if unsaved != nil {
-			unsaved = saveHeld(path, a.held(answer, o))
+		if store.IsFull(err) {
+			time.Sleep(settlePause)
 		}
-		err = a.settle(answer, o, kept)
+		err = a.settle(answer, o, packed)
 	}
 	if !a.settled {
 		return err
 	}
-	log.Info("answer kept, state unlocked", "waited", time.Since(began).Round(time.Millisecond))
-	return errors.Join(err, removeHeld(path))
+	log.Info("answer kept", "waited", time.Since(began).Round(time.Millisecond))
+	return errors.Join(err, removeSpooled(path))
 }
 
-func (a *attempt) held(answer *outlier.Answer, o outlier.Outcome) held {
-	h := held{
-		Attempt: a.id, Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Item: a.p.Item, Page: a.p.Page,
-		RankBase: a.p.RankBase,
-		Try:      a.p.Attempt, Follows: a.p.Commit != nil,
-		Op: a.r.Op, Entity: a.r.Entity, Params: a.params, Price: a.r.Price,
-		Outcome: o, Status: answer.Status, Encoding: answer.Encoding, Body: answer.Body,
-		Waited: answer.Waited,
-		SentAt: answer.SentAt, ReceivedAt: answer.ReceivedAt,
-	}
+func (a *attempt) spooled(answer *outlier.Answer, o outlier.Outcome) spooled {
 	sum := sha256.Sum256(answer.Body)
-	h.Sum = sum[:]
-	if e, ok := errors.AsType[*outlier.Error](answer.Err); ok {
-		h.Kind, h.Message = e.Kind, store.Bounded(e.Message)
+	s := spooled{
+		Attempt: a.id, Call: a.call, Price: a.price, Follows: a.p.Commit != nil,
+		Outcome: o, Status: answer.Status, Encoding: answer.Encoding, Body: answer.Body, Sum: sum[:],
+		Waited: answer.Waited, SentAt: answer.SentAt, ReceivedAt: answer.ReceivedAt,
 	}
-	return h
+	if e, ok := errors.AsType[*outlier.Error](answer.Err); ok {
+		s.Kind, s.Message = e.Kind, store.Bounded(e.Message)
+	}
+	return s
 }
 
-// saveHeld writes the file durably and atomically.
-func saveHeld(path string, h held) error {
-	text, err := json.Marshal(h)
+// saveSpooled writes the file durably and atomically.
+func saveSpooled(path string, s spooled) error {
+	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
@@ -132,30 +124,22 @@ func saveHeld(path string, h held) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
-	return syncFolder(filepath.Dir(path))
+	return store.SyncPath(filepath.Dir(path))
 }
 
-// removeHeld removes a file whose answer is settled.
-func removeHeld(path string) error {
-	if err := os.Remove(path); err != nil {
+// removeSpooled removes the file of an answer that is settled, or that was never saved.
+func removeSpooled(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove an answer that is settled: %w", err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return store.SyncPath(filepath.Dir(path))
 }
 
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// SettleHeld settles the answers that an earlier process left in files. Each file is removed once
+// SettleSpooled settles the answers that an earlier process left in files. Each file is removed once
 // its answer is durable. If the process is killed in between, the next one does not settle the
 // answer again. started links the answer to a scan start with that scan, by its intent.
-func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *outlier.Answer) error) error {
-	files, err := filepath.Glob(filepath.Join(l.db.Dir(), heldPrefix+"*"))
+func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *outlier.Answer) error) error {
+	files, err := filepath.Glob(filepath.Join(l.db.Dir(), spoolPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -170,7 +154,7 @@ func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *out
 		case ".damaged":
 			continue
 		}
-		h, err := readHeld(path)
+		s, err := readSpooled(path)
 		if err != nil {
 			l.db.Log().Error("answer file not readable, left as .damaged", "file", path, "err", err)
 			if err := os.Rename(path, path+".damaged"); err != nil {
@@ -178,92 +162,68 @@ func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *out
 			}
 			continue
 		}
-		settle := func(tx *store.Tx) error { return h.settle(tx, l, started) }
-		if err := l.db.Update(settle); err != nil {
+		if err := l.db.Update(func(tx *store.Tx) error { return s.settle(tx, l, started) }); err != nil {
 			return fmt.Errorf("settle the answer in %s: %w", path, err)
 		}
-		l.db.Log().Info("answer of an earlier process kept", "op", h.Op, "entity", h.Entity, "job", h.Job,
-			"run", h.Run, "credits", h.Price)
-		if err := removeHeld(path); err != nil {
+		l.db.Log().Info("answer of an earlier process kept", "op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job,
+			"run", s.Call.Run, "credits", s.Price)
+		if err := removeSpooled(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readHeld(path string) (h held, err error) {
+func readSpooled(path string) (s spooled, err error) {
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(text, &h)
+		err = json.Unmarshal(text, &s)
 	}
-	if sum := sha256.Sum256(h.Body); err == nil && !bytes.Equal(sum[:], h.Sum) {
+	if sum := sha256.Sum256(s.Body); err == nil && !bytes.Equal(sum[:], s.Sum) {
 		err = errors.New("the answer does not match its checksum")
 	}
-	return h, err
+	return s, err
 }
 
-// settle does what Settle could not, except for the engine's processing of the answer.
-func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
-	done, err := h.settled(tx)
-	if done || err != nil {
-		return err
+// settle does what Settle could not, except for the engine's processing of the answer. It does nothing if
+// the attempt is settled already, as after a kill before its file was removed.
+func (s spooled) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
+	var intent int64
+	err := tx.Row(`SELECT coalesce(intent, 0) FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`,
+		s.Attempt).Scan(&intent)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
 	}
-	a := &attempt{
-		l: l, id: h.Attempt, params: h.Params,
-		p: Purchase{
-			Run: h.Run, Job: h.Job, Step: h.Step, Item: h.Item, Page: h.Page, RankBase: h.RankBase,
-			Attempt: h.Try,
-		},
-		r: asked{h.Op, h.Entity, h.Price},
-	}
-	answer := h.answer()
-	kept, err := a.record(tx, answer, h.Outcome, l.journal.Pack(answer))
 	if err != nil {
 		return err
 	}
-	if h.Op == outlier.OpStartScan {
-		var intent int64
-		err := tx.Row(`SELECT coalesce(intent, 0) FROM attempts WHERE id = ?`, h.Attempt).Scan(&intent)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && intent == 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	a := &attempt{l: l, id: s.Attempt, call: s.Call, price: s.Price}
+	answer := s.answer()
+	kept, err := a.record(tx, answer, s.Outcome, l.journal.Pack(answer))
+	if err != nil {
+		return err
+	}
+	if intent != 0 {
 		return started(tx, intent, answer)
 	}
-	good := h.Outcome == outlier.Charged || h.Kind == outlier.NotFound || h.Kind == outlier.Invalid
-	if !h.Follows || kept.Response == 0 || !good {
+	good := s.Outcome == outlier.Charged || s.Kind == outlier.NotFound || s.Kind == outlier.Invalid
+	if !s.Follows || kept.Response == 0 || !good {
 		return nil // another attempt follows
 	}
 	l.allTakenUp.Store(false)
 	_, err = tx.Exec(`INSERT INTO recovered (response, attempt, kind, message) VALUES (?, ?, ?, ?)`,
-		kept.Response, kept.Attempt, string(h.Kind), h.Message)
+		kept.Response, kept.Attempt, s.Kind, s.Message)
 	return err
 }
 
-// settled reports whether the answer is settled already, as after a kill before its file was
-// removed.
-func (h held) settled(tx *store.Tx) (done bool, err error) {
-	if h.Price > 0 {
-		err = tx.Row(`SELECT NOT EXISTS (SELECT 1 FROM attempts WHERE id = ?
-			AND state IN ('reserved', 'sending'))`, h.Attempt).Scan(&done)
-		return done, err
-	}
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE run = ? AND price = 0 AND sent_at = ?
-		AND op = ? AND entity = ?)`,
-		h.Run, store.Micros(h.SentAt), string(h.Op), h.Entity).Scan(&done)
-	return done, err
-}
-
-func (h held) answer() *outlier.Answer {
+func (s spooled) answer() *outlier.Answer {
 	answer := &outlier.Answer{
-		Status: h.Status, Encoding: h.Encoding, Body: h.Body, Waited: h.Waited, SentAt: h.SentAt,
-		ReceivedAt: h.ReceivedAt,
+		Status: s.Status, Encoding: s.Encoding, Body: s.Body, Waited: s.Waited, SentAt: s.SentAt,
+		ReceivedAt: s.ReceivedAt,
 	}
-	if h.Kind != "" {
-		answer.Err = &outlier.Error{Kind: h.Kind, Op: h.Op, Entity: h.Entity, Status: h.Status,
-			Message: h.Message}
+	if s.Kind != "" {
+		answer.Err = &outlier.Error{Kind: s.Kind, Op: s.Call.Op, Entity: s.Call.Entity, Status: s.Status,
+			Message: s.Message}
 	}
 	return answer
 }
@@ -344,8 +304,7 @@ func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error
 		return e.Step == step && e.Op == r.Op() && e.Entity == r.Entity() && e.Params.Encode() == params
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w",
-			asked{r.Op(), r.Entity(), r.Price()}, err)
+		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w", r.Op(), err)
 	}
 	return found, nil
 }

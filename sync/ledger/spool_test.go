@@ -44,7 +44,7 @@ func lockedBy(t *testing.T, dir string) (unlock func()) {
 // inHand are the files that keep answers in a state folder.
 func inHand(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, statetest.HeldPrefix+"*.json"))
+	files, err := filepath.Glob(filepath.Join(dir, statetest.SpoolPrefix+"*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	if got := stateOf(t, next, 1); got != "unknown" {
 		t.Errorf("the attempt is %s, want unknown", got)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, statetest.HeldPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(dir, statetest.SpoolPrefix+"*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "answer-1-1.json.damaged" {
 		t.Errorf("left are %v (%v), want the damaged file under that name", left, err)
 	}
