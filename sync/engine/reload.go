@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"outlierd/sync/job"
+	"outlierd/sync/store"
 )
 
 // # Reloading the job file
@@ -93,11 +94,11 @@ func (s *scheduler) rename() {
 // NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the
 // next time. For a new state it logs nothing.
 func (e *Engine) NoteJobs() error {
-	var earlier []job.Known
-	found, err := e.Store.Runs.Served(&earlier)
+	earlier, err := store.Read(e.Store.DB, "read the jobs of the last schedule", servedJobs.Get)
 	if err != nil {
 		return err
 	}
+	found := earlier != nil
 	var changes []job.Change
 	if found {
 		changes = e.Config.ChangesSince(earlier)
@@ -117,5 +118,10 @@ func (e *Engine) NoteJobs() error {
 	if found && len(changes) == 0 {
 		return nil
 	}
-	return e.Store.Runs.SetServed(e.Config.Known())
+	return store.Change(e.Store.DB, "keep the jobs of the schedule", func(tx *store.Tx) error {
+		return servedJobs.Set(tx, e.Config.Known())
+	})
 }
+
+// servedJobs has the jobs of the last schedule.
+var servedJobs = store.Cell[[]job.Known]{Key: "jobs of the schedule"}

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"outlierd/sync/store"
@@ -45,27 +44,21 @@ type Set struct {
 	hashes map[hash]bool
 }
 
-// saltKey is the key of the hash key in the table meta.
-const saltKey = "forgotten_salt"
+// salt has the key of the hashes.
+var salt = store.Cell[[]byte]{Key: "forgotten_salt"}
 
 // Load reads the set from the database.
 func Load(tx *store.Tx) (*Set, error) {
-	salt, err := tx.Meta(saltKey)
-	if err != nil || salt == "" {
+	key, err := salt.Get(tx)
+	if err != nil || key == nil {
 		return &Set{}, err
 	}
-	s := &Set{hashes: map[hash]bool{}}
-	if s.salt, err = hex.DecodeString(salt); err != nil {
-		return nil, fmt.Errorf("read what was forgotten: %w", err)
+	s := &Set{salt: key, hashes: map[hash]bool{}}
+	hashes, err := store.Values[[]byte](tx, `SELECT hash FROM forgotten`)
+	for _, h := range hashes {
+		s.hashes[hash(h)] = true
 	}
-	rows, err := store.List(tx, func(h *[]byte) []any { return []any{h} }, `SELECT hash FROM forgotten`)
-	if err != nil {
-		return nil, fmt.Errorf("read what was forgotten: %w", err)
-	}
-	for _, row := range rows {
-		s.hashes[hash(row)] = true
-	}
-	return s, nil
+	return s, err
 }
 
 // Empty reports whether nothing was ever forgotten.
@@ -105,14 +98,13 @@ func sum(salt []byte, id ID) hash {
 
 // key returns the key of the hashes, and creates it on first use.
 func key(tx *store.Tx) ([]byte, error) {
-	salt, err := tx.Meta(saltKey)
-	if err != nil || salt != "" {
-		key, wrong := hex.DecodeString(salt)
-		return key, errors.Join(err, wrong)
+	key, err := salt.Get(tx)
+	if err != nil || key != nil {
+		return key, err
 	}
-	key := make([]byte, sha256.Size)
+	key = make([]byte, sha256.Size)
 	rand.Read(key)
-	return key, tx.SetMeta(saltKey, hex.EncodeToString(key))
+	return key, salt.Set(tx, key)
 }
 
 // Pseudonyms returns a function that replaces author ids, for states that do not keep them: the
@@ -154,6 +146,5 @@ func Finish(tx *store.Tx) error {
 
 // Unfinished counts the ids that are not yet erased everywhere because the process was stopped.
 func Unfinished(tx *store.Tx) (n int, err error) {
-	err = tx.Row(`SELECT count(*) FROM forgotten WHERE erased = 0`).Scan(&n)
-	return n, err
+	return store.Value[int](tx, `SELECT count(*) FROM forgotten WHERE erased = 0`)
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -29,16 +28,12 @@ func (j *Journal) Pack(answer *outlier.Answer) Packed { return Packed{j.pack.pac
 
 // Append stores an answer and returns its id.
 func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, body Packed) (id int64, err error) {
-	result, err := tx.Exec(`INSERT INTO responses (run, job, step, op, entity, params, item, page, rank_base,
-		sent_at, received_at, http_status, outcome, encoding, sum, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.Run, c.Job, c.Step, string(c.Op), c.Entity, c.Params, c.Item, c.Page, c.RankBase,
-		store.Micros(answer.SentAt), store.Micros(answer.ReceivedAt), answer.Status, string(o),
-		body.encoding, body.sum, body.body)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
+	return store.Insert(tx, "responses", store.Columns{
+		"run": c.Run, "job": c.Job, "step": c.Step, "op": c.Op, "entity": c.Entity, "params": c.Params, "item": c.Item,
+		"page": c.Page, "rank_base": c.RankBase, "sent_at": store.Time(&answer.SentAt),
+		"received_at": store.Time(&answer.ReceivedAt), "http_status": answer.Status, "outcome": o,
+		"encoding": body.encoding, "sum": body.sum, "body": body.body,
+	}, "")
 }
 
 // MarkMissing records that the service has no such entity, according to an answer, and when it is
@@ -72,13 +67,9 @@ type Note struct {
 
 // Notes returns the entries with the given ids, if they are stored.
 func Notes(tx *store.Tx, ids []int64) (map[int64]Note, error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
 	rows, err := store.List(tx, func(n *Note) []any { return []any{&n.ID, &n.Page, &n.Charged, &n.Missing} },
 		`SELECT r.id, page, outcome = 'charged', missing = 1 FROM json_each(?) ids
-			CROSS JOIN responses r ON r.id = ids.value`, string(list))
+			CROSS JOIN responses r ON r.id = ids.value`, store.JSON(ids))
 	notes := map[int64]Note{}
 	for _, n := range rows {
 		notes[n.ID] = n

@@ -14,10 +14,7 @@ const newest = 256
 
 // CheckNewest verifies the checksums of the newest answers.
 func (j *Journal) CheckNewest(ctx context.Context) error {
-	var last int64
-	err := j.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce(max(id), 0) FROM responses`).Scan(&last)
-	})
+	last, err := j.End()
 	if err == nil {
 		_, err = j.Check(ctx, last-newest)
 	}
@@ -33,24 +30,15 @@ type Part struct {
 	Last    time.Time         `json:"last_at"`
 }
 
-type partRow struct {
-	Part
-	first, last int64
-}
-
-func (r *partRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes, &r.first, &r.last} }
-
 // Parts counts the entries of the journal by operation.
-func Parts(tx *store.Tx) (parts []Part, err error) {
-	parts = []Part{} // an empty list, not null
-	rows, err := store.List(tx, (*partRow).columns,
-		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses
-			GROUP BY op ORDER BY op`)
-	for _, r := range rows {
-		r.First, r.Last = store.Instant(r.first), store.Instant(r.last)
-		parts = append(parts, r.Part)
-	}
-	return parts, err
+func Parts(tx *store.Tx) ([]Part, error) {
+	parts, err := store.Select(tx, func(p *Part) store.Columns {
+		return store.Columns{
+			"op": &p.Op, "count(*)": &p.Answers, "sum(length(body))": &p.Bytes,
+			"min(received_at)": store.Time(&p.First), "max(received_at)": store.Time(&p.Last),
+		}
+	}, `FROM responses GROUP BY op ORDER BY op`)
+	return append([]Part{}, parts...), err // an empty list, not null
 }
 
 // keptBody is what [Journal.Check] reads of an answer.

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"outlierd/outlier"
@@ -19,14 +18,14 @@ type Drift struct {
 	Example       string
 }
 
-// driftMark is the key in meta of the journal id up to which drift has been counted.
-const driftMark = "drift counted up to"
+// driftMark has the journal id up to which drift has been counted.
+var driftMark = store.Cell[int64]{Key: "drift counted up to"}
 
 // NoteDrift counts the drift found in the answers after [Journal.DriftMark] up to journal id upto,
 // and returns the drift that is new. Answers are counted once: if the mark is at upto already,
 // nothing happens.
 func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error) {
-	mark, err := readMark(tx)
+	mark, err := driftMark.Get(tx)
 	if err != nil || upto <= mark {
 		return nil, err
 	}
@@ -39,71 +38,37 @@ func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error
 			fresh = append(fresh, d)
 		}
 	}
-	return fresh, tx.SetMeta(driftMark, strconv.FormatInt(upto, 10))
+	return fresh, driftMark.Set(tx, upto)
 }
 
 // noteDrift reports whether d is new.
 func noteDrift(tx *store.Tx, d Drift) (bool, error) {
-	result, err := tx.Exec(`INSERT INTO drift (op, path, problem, count, first_at, last_at, example)
-		VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`,
-		string(d.Op), d.Path, d.Problem, d.Count, store.Micros(d.First), store.Micros(d.Last),
-		store.Bounded(d.Example))
-	if err != nil || store.Changed(result) {
-		return err == nil, err
+	known, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM drift WHERE op = ? AND path = ? AND problem = ?)`,
+		d.Op, d.Path, d.Problem)
+	if err != nil {
+		return false, err
 	}
-	_, err = tx.Exec(`UPDATE drift
-		SET count = count + ?, first_at = min(first_at, ?), last_at = max(last_at, ?)
-		WHERE op = ? AND path = ? AND problem = ?`,
-		d.Count, store.Micros(d.First), store.Micros(d.Last), string(d.Op), d.Path, d.Problem)
-	return false, err
-}
-
-func readMark(tx *store.Tx) (int64, error) {
-	text, err := tx.Meta(driftMark)
-	if err != nil || text == "" {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	d.Example = store.Bounded(d.Example)
+	_, err = store.Insert(tx, "drift", d.columns(), `ON CONFLICT DO UPDATE SET count = count + excluded.count,
+		first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`)
+	return !known, err
 }
 
 // DriftMark returns the journal id up to which drift has been counted.
-func (j *Journal) DriftMark() (mark int64, err error) {
-	err = j.db.View(func(tx *store.Tx) error {
-		mark, err = readMark(tx)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read up to where drift was counted: %w", err)
+func (j *Journal) DriftMark() (int64, error) {
+	return store.Read(j.db, "read up to where drift was counted", driftMark.Get)
+}
+
+func (d *Drift) columns() store.Columns {
+	return store.Columns{
+		"op": &d.Op, "path": &d.Path, "problem": &d.Problem, "count": &d.Count, "example": &d.Example,
+		"first_at": store.Time(&d.First), "last_at": store.Time(&d.Last),
 	}
-	return mark, nil
-}
-
-// driftRow is a row of the table drift.
-type driftRow struct {
-	Drift
-	first, last int64
-}
-
-func (r *driftRow) columns() []any {
-	return []any{&r.Op, &r.Path, &r.Problem, &r.Count, &r.first, &r.last, &r.Example}
 }
 
 // Drift returns all recorded drift, by operation and path.
 func (j *Journal) Drift() ([]Drift, error) {
-	var all []Drift
-	err := j.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*driftRow).columns,
-			`SELECT op, path, problem, count, first_at, last_at, example FROM drift
-				ORDER BY op, path, problem`)
-		for _, r := range rows {
-			r.First, r.Last = store.Instant(r.first), store.Instant(r.last)
-			all = append(all, r.Drift)
-		}
-		return err
+	return store.Read(j.db, "list the drift", func(tx *store.Tx) ([]Drift, error) {
+		return store.Select(tx, (*Drift).columns, `FROM drift ORDER BY op, path, problem`)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the drift: %w", err)
-	}
-	return all, nil
 }

@@ -122,7 +122,7 @@ func replace(tx *store.Tx, rows []entryRow) error {
 			return err
 		}
 	}
-	return tx.SetMeta(weightMark, "") // the sizes of the bodies are added up again
+	return weighed.Clear(tx) // the sizes of the bodies are added up again
 }
 
 // ForgetDrift erases the examples of drift that contain one of these texts.

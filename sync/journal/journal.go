@@ -2,8 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -28,6 +26,9 @@ func New(db *store.Store) (*Journal, error) {
 	}
 	return &Journal{db: db, pack: pack}, nil
 }
+
+// Over returns the journal in a snapshot of its database.
+func (j *Journal) Over(db *store.Store) *Journal { return &Journal{db: db, pack: j.pack} }
 
 // chunkSize is how many answers are read at a time: enough to make the query cheap, and few enough
 // to fit in memory at any size.
@@ -64,17 +65,18 @@ type Entry struct {
 // entryRow is a row of the table responses.
 type entryRow struct {
 	Entry
-	params                string
-	sent, received, retry int64
+	params string
 	packed
 }
 
-const entryColumns = `id, run, job, step, op, entity, params, item, page, rank_base,
-	sent_at, received_at, http_status, outcome, missing, retry_at, encoding, sum, body`
-
-func (r *entryRow) columns() []any {
-	return []any{&r.ID, &r.Run, &r.Job, &r.Step, &r.Op, &r.Entity, &r.params, &r.Item, &r.Page, &r.RankBase,
-		&r.sent, &r.received, &r.Status, &r.Outcome, &r.Missing, &r.retry, &r.encoding, &r.sum, &r.body}
+func (r *entryRow) columns() store.Columns {
+	return store.Columns{
+		"id": &r.ID, "run": &r.Run, "job": &r.Job, "step": &r.Step, "op": &r.Op, "entity": &r.Entity,
+		"params": &r.params, "item": &r.Item, "page": &r.Page, "rank_base": &r.RankBase,
+		"sent_at": store.Time(&r.SentAt), "received_at": store.Time(&r.ReceivedAt), "http_status": &r.Status,
+		"outcome": &r.Outcome, "missing": &r.Missing, "retry_at": store.Time(&r.RetryAt),
+		"encoding": &r.encoding, "sum": &r.sum, "body": &r.body,
+	}
 }
 
 // After yields the answers after the given id in order of id. Checksums are verified; a mismatch ends the iteration with a [*store.CorruptError]. If bodies
@@ -107,18 +109,12 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 }
 
 // chunkAfter has its limit in the text: SQLite prepares a query again for each bound limit.
-var chunkAfter = `SELECT ` + entryColumns + ` FROM responses WHERE id > ? ORDER BY id LIMIT ` +
-	strconv.Itoa(chunkSize)
+var chunkAfter = `FROM responses WHERE id > ? ORDER BY id LIMIT ` + strconv.Itoa(chunkSize)
 
-func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
-	err = j.db.View(func(tx *store.Tx) error {
-		chunk, err = store.List(tx, (*entryRow).columns, chunkAfter, after)
-		return err
+func (j *Journal) chunk(after int64) ([]entryRow, error) {
+	return store.Read(j.db, fmt.Sprintf("read the journal after answer %d", after), func(tx *store.Tx) ([]entryRow, error) {
+		return store.Select(tx, (*entryRow).columns, chunkAfter, after)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the journal after answer %d: %w", after, err)
-	}
-	return chunk, nil
 }
 
 // Each is like [Journal.After] for the answers with the given ids, in the order of ids. It skips
@@ -151,12 +147,11 @@ func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
 	if pruned, err := Pruned(tx); err != nil || id <= pruned {
 		return nil, err
 	}
-	rows, err := store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`,
-		id)
-	if err != nil || len(rows) == 0 {
+	row, err := store.First(tx, (*entryRow).columns, `FROM responses WHERE id = ?`, id)
+	if err != nil || row == nil {
 		return nil, err
 	}
-	return j.entry(&rows[0], open)
+	return j.entry(row, open)
 }
 
 // entry verifies and decompresses a row.
@@ -171,50 +166,39 @@ func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 			return nil, fmt.Errorf("read the parameters of answer %d: %w", r.ID, err)
 		}
 	}
-	e.SentAt, e.ReceivedAt, e.RetryAt = store.Instant(r.sent), store.Instant(r.received), store.Instant(r.retry)
 	e.Encoding, e.Size = r.encoding, len(r.body)
 	e.Body, e.Unreadable = open.open(r.packed)
 	return e, nil
 }
 
-const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
+const newestAnswer = `FROM responses
 	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged'
-	AND entity = '' AND id > ?
-	ORDER BY received_at DESC, id DESC LIMIT 1`
+	AND entity = '' AND id > ? ORDER BY received_at DESC, id DESC`
 
 // Answered returns the newest charged answer to the identical paid call, with the given canonical
 // parameters (`from` and `size` included), that arrived after since and not after until; nil if
 // there is none, or if it was pruned. An answer dated in the future should not count, as its age is
 // unknown. The caller must check whether it can be read.
 func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
-	var rows []entryRow
-	err := j.db.View(func(tx *store.Tx) (err error) {
+	return store.Read(j.db, fmt.Sprintf("look for an earlier answer to %s", op), func(tx *store.Tx) (*Entry, error) {
 		pruned, err := Pruned(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rows, err = store.List(tx, (*entryRow).columns, newestAnswer, string(op), params,
+		row, err := store.First(tx, (*entryRow).columns, newestAnswer, op, params,
 			store.Micros(since), store.Micros(until), pruned)
-		return err
+		if err != nil || row == nil {
+			return nil, err
+		}
+		return j.entry(row, &opener{packer: j.pack})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for an earlier answer to %s: %w", op, err)
-	}
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	return j.entry(&rows[0], &opener{packer: j.pack})
 }
 
 // End returns the id of the last answer, removed ones included; 0 if there never was one.
-func (j *Journal) End() (end int64, err error) {
-	err = j.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)
+func (j *Journal) End() (int64, error) {
+	return store.Read(j.db, "look for the end of the journal", func(tx *store.Tx) (int64, error) {
+		return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'responses'`)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return end, err
 }
 
 // Tail describes the answers after a given one, such as the last one that a sink has published.
@@ -225,16 +209,12 @@ type Tail struct {
 }
 
 // Tail describes the answers after the given one. It reads only rows next to it.
-func (j *Journal) Tail(after int64) (t Tail, err error) {
-	var end, since, last int64
-	err = j.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'responses'), 0),
-			coalesce((SELECT received_at FROM responses WHERE id > ?1 ORDER BY id LIMIT 1), 0),
-			coalesce((SELECT received_at FROM responses WHERE id <= ?1 AND outcome = 'charged'
-				ORDER BY id DESC LIMIT 1), 0)`, after).Scan(&end, &since, &last)
+func (j *Journal) Tail(after int64) (Tail, error) {
+	return store.Read(j.db, fmt.Sprintf("look for answers after %d", after), func(tx *store.Tx) (t Tail, err error) {
+		err = tx.Row(`SELECT max(0, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'responses'), 0) - ?1),
+			(SELECT received_at FROM responses WHERE id > ?1 ORDER BY id LIMIT 1),
+			(SELECT received_at FROM responses WHERE id <= ?1 AND outcome = 'charged' ORDER BY id DESC LIMIT 1)`, after).
+			Scan(&t.Answers, store.Time(&t.Since), store.Time(&t.Last))
+		return t, err
 	})
-	if err != nil {
-		return t, fmt.Errorf("look for answers after %d: %w", after, err)
-	}
-	return Tail{Answers: max(0, end-after), Since: store.Instant(since), Last: store.Instant(last)}, nil
 }

@@ -1,9 +1,6 @@
 package journal
 
 import (
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"outlierd/sync/store"
@@ -23,32 +20,27 @@ type Limit struct {
 // LearnLimit stores l if the limit or its window has changed, or if others use more of it than was stored
 // last: their use rises and falls with every call.
 func (j *Journal) LearnLimit(l Limit) error {
-	err := j.db.Update(func(tx *store.Tx) error {
-		same, err := sameLimit(tx, l)
+	return store.Change(j.db, "keep the learned limit", func(tx *store.Tx) error {
+		columns := l.columns()
+		same, err := store.Value[bool](tx, `SELECT max_requests IS ? AND window IS ? AND
+			coalesce(foreign_requests, 0) >= coalesce(?, 0) FROM limits ORDER BY id DESC LIMIT 1`,
+			columns["max_requests"], columns["window"], columns["foreign_requests"])
 		if err != nil || same {
 			return err
 		}
 		if l.At.IsZero() {
 			l.At = tx.Now()
 		}
-		_, err = tx.Exec(`INSERT INTO limits (observed_at, max_requests, window, remaining, reset_at,
-			foreign_requests) VALUES (?, ?, ?, ?, ?, ?)`,
-			store.Micros(l.At), store.Known(l.Limit), store.OrNull(l.Window.Microseconds()),
-			store.Known(l.Remaining), store.OrNull(store.Micros(l.Reset)), store.Known(l.Foreign))
+		_, err = store.Insert(tx, "limits", columns, "")
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("keep the learned limit: %w", err)
-	}
-	return nil
 }
 
-func sameLimit(tx *store.Tx, l Limit) (same bool, err error) {
-	err = tx.Row(`SELECT max_requests IS ?1 AND window IS ?2 AND coalesce(foreign_requests, 0) >= coalesce(?3, 0) FROM limits
-		ORDER BY id DESC LIMIT 1`,
-		store.Known(l.Limit), store.OrNull(l.Window.Microseconds()), store.Known(l.Foreign)).Scan(&same)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+// columns are those of an insertion: what is unknown is NULL.
+func (l *Limit) columns() store.Columns {
+	window, reset := l.Window.Microseconds(), store.Micros(l.Reset)
+	return store.Columns{
+		"observed_at": store.Time(&l.At), "max_requests": store.Known(l.Limit), "window": store.Optional(&window),
+		"remaining": store.Known(l.Remaining), "reset_at": store.Optional(&reset), "foreign_requests": store.Known(l.Foreign),
 	}
-	return same, err
 }

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,17 +18,15 @@ type Paging struct {
 
 // Paging returns what was learned about an endpoint.
 func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
-	p := Paging{Op: op}
-	var learned int64
-	err := j.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT reading, evidence, learned_at FROM paging WHERE op = ?`,
-			string(op)).Scan(&p.Reading, &p.Evidence, &learned)
+	return store.Read(j.db, fmt.Sprintf("read what `from` of %s counts", op), func(tx *store.Tx) (Paging, error) {
+		learned, err := store.First(tx, func(p *Paging) store.Columns {
+			return store.Columns{"op": &p.Op, "reading": &p.Reading, "evidence": &p.Evidence, "learned_at": store.Time(&p.Learned)}
+		}, `FROM paging WHERE op = ?`, op)
+		if err != nil || learned == nil {
+			return Paging{Op: op}, err
+		}
+		return *learned, nil
 	})
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return p, fmt.Errorf("read what `from` of %s counts: %w", op, err)
-	}
-	p.Learned = store.Instant(learned)
-	return p, nil
 }
 
 // LearnPaging stores what `from` counts at an endpoint, "page" or "offset", and the evidence. If it

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -15,11 +14,11 @@ import (
 // with the request, its time and its run, so that the ledger, the runs and the queue lose nothing.
 // One number records which bodies were removed: those of all answers up to an id.
 
-// prunedMark is the key in meta of the id up to which bodies were removed. A trigger reads it.
-const prunedMark = "journal pruned up to"
+// prunedMark has the id up to which bodies were removed. A trigger reads it.
+var prunedMark = store.Cell[int64]{Key: "journal pruned up to"}
 
-// weightMark is the key in meta of a [weight].
-const weightMark = "journal weighed"
+// weighed has the total size of the bodies that were added up.
+var weighed = store.Cell[weight]{Key: "journal weighed"}
 
 // One step of pruning ends after this many answers, or this many bytes.
 const (
@@ -51,24 +50,11 @@ func (e *PrunedError) Error() string {
 
 // Pruned returns the id of the last answer whose body was removed, as were all before it; 0 if none
 // was pruned.
-func Pruned(tx *store.Tx) (upTo int64, err error) {
-	text, err := tx.Meta(prunedMark)
-	if err == nil && text != "" {
-		upTo, err = strconv.ParseInt(text, 10, 64)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read up to where the journal is pruned: %w", err)
-	}
-	return upTo, nil
-}
+func Pruned(tx *store.Tx) (upTo int64, err error) { return prunedMark.Get(tx) }
 
 // Pruned returns the id of the last answer whose body was removed; see [Pruned].
 func (j *Journal) Pruned() (upTo int64, err error) {
-	err = j.db.View(func(tx *store.Tx) error {
-		upTo, err = Pruned(tx)
-		return err
-	})
-	return upTo, err
+	return store.Read(j.db, "read up to where the journal is pruned", Pruned)
 }
 
 // Kept describes the answers that have a body.
@@ -78,17 +64,15 @@ type Kept struct {
 }
 
 // Kept describes the answers that have a body.
-func (j *Journal) Kept() (k Kept, err error) {
-	var since int64
-	err = j.db.View(func(tx *store.Tx) error {
+func (j *Journal) Kept() (Kept, error) {
+	return store.Read(j.db, "look for the first whole answer", func(tx *store.Tx) (k Kept, err error) {
 		if k.Pruned, err = Pruned(tx); err != nil {
-			return err
+			return k, err
 		}
-		const oldest = `SELECT coalesce((SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1), 0)`
-		return tx.Row(oldest, k.Pruned).Scan(&since)
+		since, err := store.Value[int64](tx, `SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1`, k.Pruned)
+		k.Since = store.Instant(since)
+		return k, err
 	})
-	k.Since = store.Instant(since)
-	return k, err
 }
 
 // Prune removes the bodies of some of the oldest answers that need not be kept, in one short
@@ -119,7 +103,7 @@ func (j *Journal) mayPrune(keep Keep) (due bool, err error) {
 		if due = len(old) > 0; err != nil || !due || keep.Bytes == 0 {
 			return err
 		}
-		w, err := weighed(tx)
+		w, err := weighed.Get(tx)
 		due = w.Bytes > keep.Bytes || w.UpTo < keep.UpTo
 		return err
 	})
@@ -131,7 +115,7 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w, err := weighed(tx)
+	w, err := weighed.Get(tx)
 	if err != nil {
 		return false, err
 	}
@@ -152,7 +136,7 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 	if last == pruned {
 		return false, nil
 	}
-	if err := tx.SetMeta(prunedMark, strconv.FormatInt(last, 10)); err != nil {
+	if err := prunedMark.Set(tx, last); err != nil {
 		return false, err
 	}
 	empty := j.pack.plain(nil)
@@ -160,7 +144,7 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 		empty.encoding, empty.sum, empty.body, pruned, last)
 	if err == nil && w.UpTo >= last {
 		w.Bytes -= bytes
-		err = w.save(tx)
+		err = weighed.Set(tx, w)
 	}
 	return err == nil, err
 }
@@ -192,22 +176,6 @@ type weight struct {
 	Bytes int64 `json:"bytes"`
 }
 
-func weighed(tx *store.Tx) (w weight, err error) {
-	text, err := tx.Meta(weightMark)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &w)
-	}
-	return w, err
-}
-
-func (w weight) save(tx *store.Tx) error {
-	text, err := json.Marshal(w)
-	if err != nil {
-		return err
-	}
-	return tx.SetMeta(weightMark, string(text))
-}
-
 // add adds the sizes of the next bodies, up to an id.
 func (w weight) add(tx *store.Tx, upTo int64) error {
 	next, err := store.List(tx, (*header).columns,
@@ -224,5 +192,5 @@ func (w weight) add(tx *store.Tx, upTo int64) error {
 	for _, h := range next {
 		w.Bytes += h.size
 	}
-	return w.save(tx)
+	return weighed.Set(tx, w)
 }

@@ -1,8 +1,7 @@
 package ledger
 
 import (
-	"database/sql"
-	"errors"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -20,12 +19,8 @@ func account(tx *store.Tx, job string) (string, error) {
 	if strings.HasPrefix(job, ByHand) {
 		return ByHand, nil
 	}
-	account := job
-	err := tx.Row(`SELECT account FROM jobs WHERE job = ?`, job).Scan(&account)
-	if errors.Is(err, sql.ErrNoRows) {
-		return job, nil
-	}
-	return account, err
+	account, err := store.Value[string](tx, `SELECT account FROM jobs WHERE job = ?`, job)
+	return cmp.Or(account, job), err
 }
 
 // Former is what the name of a job has taken over from a former name, beside its account.
@@ -36,14 +31,13 @@ type Former struct {
 
 // FormerOf returns what the name of a job has taken over.
 func FormerOf(tx *store.Tx, job string) (Former, error) {
-	var due int64
-	var f Former
-	err := tx.Row(`SELECT last_due, after_run FROM jobs WHERE job = ?`, job).Scan(&due, &f.AfterRun)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Former{}, nil
+	former, err := store.First(tx, func(f *Former) store.Columns {
+		return store.Columns{"last_due": store.Time(&f.LastDue), "after_run": &f.AfterRun}
+	}, `FROM jobs WHERE job = ?`, job)
+	if err != nil || former == nil {
+		return Former{}, err
 	}
-	f.LastDue = store.Instant(due)
-	return f, err
+	return *former, nil
 }
 
 // HandOver moves the account of the old name to the new one, with what it takes over, and gives the
@@ -69,8 +63,7 @@ func accountAfter(tx *store.Tx, old, new string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var spent bool
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent)
+	spent, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own)
 	if err != nil || spent {
 		return own, err
 	}

@@ -14,11 +14,11 @@ const newest = 256
 
 // CheckSent returns a [*store.BehindError] if the ledger does not have the paid call that was sent last.
 func (l *Ledger) CheckSent(tx *store.Tx) error {
-	last, has := l.db.Sent().Attempt, false
+	last := l.db.Sent().Attempt
 	if last == 0 {
 		return nil
 	}
-	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state <> 'reserved')`, last).Scan(&has)
+	has, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state <> 'reserved')`, last)
 	if err == nil && !has {
 		err = &store.BehindError{Path: l.db.Path(), Sent: l.db.SentPath()}
 	}
@@ -28,18 +28,19 @@ func (l *Ledger) CheckSent(tx *store.Tx) error {
 // Audit compares the totals and adjustments of all periods with the sum of their attempts and the
 // rest of their holds, and returns the number of periods. A mismatch is a [*store.CorruptError].
 func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {
-	if err := tx.Row(`SELECT count(*) FROM periods`).Scan(&periods); err != nil {
-		return 0, err
+	periods, err = store.Value[int64](tx, `SELECT count(*) FROM periods`)
+	if err == nil {
+		err = l.audit(tx, ``)
 	}
-	return periods, l.audit(tx, ``)
+	return periods, err
 }
 
 // AuditNewest is [Ledger.Audit] for the periods that have not ended, and for those of the runs that
 // bought last.
 func (l *Ledger) AuditNewest(tx *store.Tx) error {
 	// Preparing the audit takes longer than all else at the start of a new state, which has no periods.
-	var last *int64
-	if err := tx.Row(`SELECT max(ends) FROM periods`).Scan(&last); err != nil || last == nil {
+	some, err := store.Value[bool](tx, `SELECT max(ends) IS NOT NULL FROM periods`)
+	if err != nil || !some {
 		return err
 	}
 	return l.audit(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (

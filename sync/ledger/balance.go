@@ -38,15 +38,8 @@ func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 // Balance adds up the period of a cap, whether or not the cap is reached. A call counts for the
 // day and billing cycle of the time at which it was reserved, by the calendar in force now, not by
 // the one in force then.
-func (l *Ledger) Balance(c Cap) (b Balance, err error) {
-	err = l.db.View(func(tx *store.Tx) error {
-		b, err = l.balance(tx, c)
-		return err
-	})
-	if err != nil {
-		return b, fmt.Errorf("add up %s: %w", c, err)
-	}
-	return b, nil
+func (l *Ledger) Balance(c Cap) (Balance, error) {
+	return store.Read(l.db, fmt.Sprintf("add up %s", c), func(tx *store.Tx) (Balance, error) { return l.balance(tx, c) })
 }
 
 func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
@@ -69,8 +62,8 @@ func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
 	if err != nil || c.Scope != ScopeMonth {
 		return b, err
 	}
-	err = tx.Row(`SELECT coalesce(sum(adjustment), 0) FROM attempts WHERE adjustment IS NOT NULL
-		AND `+where, args...).Scan(&b.Adjusted)
+	b.Adjusted, err = store.Value[outlier.Credits](tx, `SELECT sum(adjustment) FROM attempts
+		WHERE adjustment IS NOT NULL AND `+where, args...)
 	return b, err
 }
 
@@ -108,28 +101,16 @@ type Adjustment struct {
 }
 
 // Adjustments returns the adjustments of a billing cycle, oldest first.
-func (l *Ledger) Adjustments(cycle string) (all []Adjustment, err error) {
-	type row struct {
-		Adjustment
-		at int64
-	}
-	err = l.db.View(func(tx *store.Tx) error {
+func (l *Ledger) Adjustments(cycle string) ([]Adjustment, error) {
+	doing := fmt.Sprintf("list the adjustments of the cycle from %s", cycle)
+	return store.Read(l.db, doing, func(tx *store.Tx) ([]Adjustment, error) {
 		p, err := l.period(tx, Period{Scope: ScopeMonth, Key: cycle})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		where, args := p.within()
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.at, &r.Credits, &r.Why} },
-			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND `+where+`
-				ORDER BY id`, args...)
-		for _, r := range rows {
-			r.At = store.Instant(r.at)
-			all = append(all, r.Adjustment)
-		}
-		return err
+		return store.Select(tx, func(a *Adjustment) store.Columns {
+			return store.Columns{"reserved_at": store.Time(&a.At), "adjustment": &a.Credits, "error": &a.Why}
+		}, `FROM attempts WHERE adjustment IS NOT NULL AND `+where+` ORDER BY id`, args...)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the adjustments of the cycle from %s: %w", cycle, err)
-	}
-	return all, nil
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +32,12 @@ type Block struct {
 	Until  time.Time // zero if only [LiftBlock] ends it
 }
 
+func (b *Block) columns() store.Columns {
+	return store.Columns{
+		"kind": &b.Kind, "key": &b.Key, "reason": &b.Reason, "since": store.Time(&b.Since), "until": store.Time(&b.Until),
+	}
+}
+
 // BlockFor is how long a block for lack of credits lasts before one call tries again.
 const BlockFor = 24 * time.Hour
 
@@ -45,9 +50,8 @@ func (b *Block) Stands(now time.Time) bool {
 // SetBlock blocks calls for a key until the given time, or until it is lifted if that is zero. A block
 // already in force keeps its start time.
 func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {
-	_, err := tx.Exec(`INSERT INTO blocks (kind, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`,
-		string(kind), key, store.Bounded(reason), store.Micros(tx.Now()), store.Micros(until))
+	b := Block{Kind: kind, Key: key, Reason: store.Bounded(reason), Since: tx.Now(), Until: until}
+	_, err := store.Insert(tx, "blocks", b.columns(), `ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`)
 	if err != nil {
 		return fmt.Errorf("set block %s: %w", kind, err)
 	}
@@ -56,7 +60,7 @@ func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time)
 
 // LiftBlock lifts a block of a key; nothing happens if there is none.
 func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
-	if _, err := tx.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, string(kind), key); err != nil {
+	if _, err := tx.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, kind, key); err != nil {
 		return fmt.Errorf("lift block %s: %w", kind, err)
 	}
 	return nil
@@ -65,20 +69,10 @@ func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
 // Block returns the block of a key, even if it has expired, which the caller must check; nil if
 // there is none. Without a key, as in a reader, it returns the last block of any key.
 func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
-	block := Block{Kind: kind, Key: key}
-	var since, until int64
-	err := l.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT reason, since, until FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '')
-			ORDER BY since DESC LIMIT 1`, string(kind), key).Scan(&block.Reason, &since, &until)
+	return store.Read(l.db, fmt.Sprintf("look for block %s", kind), func(tx *store.Tx) (*Block, error) {
+		return store.First(tx, (*Block).columns, `FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '') ORDER BY since DESC`,
+			kind, key)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for block %s: %w", kind, err)
-	}
-	block.Since, block.Until = store.Instant(since), store.Instant(until)
-	return &block, nil
 }
 
 // Liftable returns the blocks of a key, and that of the clock unless it has an end, in the order in
@@ -101,10 +95,10 @@ func (l *Ledger) Liftable(key string) (all []Block, err error) {
 // Lift lifts the blocks of a key, and ends that of the clock.
 func Lift(tx *store.Tx, key string) error {
 	_, err := tx.Exec(`DELETE FROM blocks WHERE key = ? AND kind IN (?, ?)`,
-		key, string(BlockCredits), string(BlockKey))
+		key, BlockCredits, BlockKey)
 	if err == nil {
 		_, err = tx.Exec(`UPDATE blocks SET until = ? WHERE kind = ? AND until = 0`,
-			store.Micros(time.Now()), string(BlockClock))
+			store.Micros(time.Now()), BlockClock)
 	}
 	return err
 }

@@ -2,33 +2,28 @@ package ledger
 
 import (
 	"fmt"
-	"time"
 
 	"outlierd/sync/store"
 )
 
-// calendar is the key in meta of the calendar that was used last.
-const calendar = "calendar"
+// calendar describes the calendar that was used last.
+var calendar = store.Cell[string]{Key: "calendar"}
 
 // TurnCalendar drops the periods of another calendar after budget.renews or timezone was changed.
 // The periods of the present calendar are counted when needed, from the times at which credits were
 // reserved, so that spending still counts on its day.
 func (l *Ledger) TurnCalendar() error {
 	present := fmt.Sprintf("cycles from day %d, %s", l.renews, l.location)
-	err := l.db.Update(func(tx *store.Tx) error {
-		before, err := tx.Meta(calendar)
+	return store.Change(l.db, "turn to another calendar", func(tx *store.Tx) error {
+		before, err := calendar.Get(tx)
 		if err != nil || before == present {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM periods WHERE scope <> ?`, string(ScopeRun)); err != nil {
+		if _, err := tx.Exec(`DELETE FROM periods WHERE scope <> ?`, ScopeRun); err != nil {
 			return err
 		}
-		return tx.SetMeta(calendar, present)
+		return calendar.Set(tx, present)
 	})
-	if err != nil {
-		return fmt.Errorf("turn to another calendar: %w", err)
-	}
-	return nil
 }
 
 // period is a period as the database knows it.
@@ -72,11 +67,4 @@ func (p period) within() (where string, args []any) {
 		return `account = ?3 AND counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends, p.account}
 	}
 	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
-}
-
-// PeriodEnds returns when a period ends as it is counted: the present one is extended to include
-// spending dated in the future. It returns zero for a run.
-func (l *Ledger) PeriodEnds(tx *store.Tx, p Period) (time.Time, error) {
-	known, err := l.period(tx, p)
-	return store.Instant(known.ends), err
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -29,29 +28,24 @@ type Call struct {
 	Empty      bool  // Response says that there is no data, with an empty result instead of an error
 }
 
+// callRow is a call with the parameters of its request.
 type callRow struct {
 	Call
-	params                 string
-	sent, answered, waited int64
+	params string
 }
 
-func (r *callRow) columns() []any {
-	return []any{&r.ID, &r.Run, &r.Job, &r.Step, &r.Op, &r.Entity, &r.params, &r.Attempt, &r.Price, &r.Outcome,
-		&r.sent, &r.answered, &r.waited, &r.Status, &r.Error, &r.Response}
-}
-
-const callColumns = `SELECT id, run, job, step, op, entity, params, attempt, price,
-	iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited,
-	http_status, error, coalesce(response, 0) FROM attempts`
-
-func (r *callRow) times() {
-	r.SentAt, r.AnsweredAt = store.Instant(r.sent), store.Instant(r.answered)
-	r.Waited = time.Duration(r.waited) * time.Microsecond
+func (r *callRow) columns() store.Columns {
+	return store.Columns{
+		"id": &r.ID, "run": &r.Run, "job": &r.Job, "step": &r.Step, "op": &r.Op, "entity": &r.Entity, "params": &r.params,
+		"attempt": &r.Attempt, "price": &r.Price, "iif(state IN ('reserved', 'sending'), '', state)": &r.Outcome,
+		"sent_at": store.Time(&r.SentAt), "settled_at": store.Time(&r.AnsweredAt), "waited": store.Duration(&r.Waited),
+		"http_status": &r.Status, "error": &r.Error, "response": store.Optional(&r.Response),
+	}
 }
 
 // calls reads attempts and what the journal says about their answers.
 func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
-	rows, err = store.List(tx, (*callRow).columns, callColumns+condition, args...)
+	rows, err = store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,55 +53,63 @@ func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes m
 	for _, r := range rows {
 		ids = append(ids, r.Response)
 	}
-	if notes, err = journal.Notes(tx, ids); err != nil {
-		return nil, nil, err
-	}
+	notes, err = journal.Notes(tx, ids)
 	for i := range rows {
 		r := &rows[i]
-		r.times()
 		note := notes[r.Response]
 		r.Explained = r.Price > 0 && r.Outcome == outlier.Unknown && note.Charged
 		r.Empty = note.Charged && note.Missing
 	}
-	return rows, notes, nil
+	return rows, notes, err
+}
+
+// list reads attempts, oldest first, without what the journal says about their answers.
+func (l *Ledger) list(condition string, args ...any) ([]Call, error) {
+	return store.Read(l.db, "list calls", func(tx *store.Tx) (all []Call, err error) {
+		rows, err := store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition, args...)
+		for _, r := range rows {
+			all = append(all, r.Call)
+		}
+		return all, err
+	})
 }
 
 // CallsAbout returns the data calls about an id, oldest first.
-func (l *Ledger) CallsAbout(id string) (all []Call, err error) {
-	err = l.db.View(func(tx *store.Tx) error {
-		rows, _, err := calls(tx, ` WHERE entity = ?1 AND entity <> '' ORDER BY id`, id)
-		for i := range rows {
-			all = append(all, rows[i].Call)
+func (l *Ledger) CallsAbout(id string) ([]Call, error) {
+	return store.Read(l.db, "look for calls about "+id, func(tx *store.Tx) (all []Call, err error) {
+		rows, _, err := calls(tx, `entity = ?1 AND entity <> ''`, id)
+		for _, r := range rows {
+			all = append(all, r.Call)
 		}
-		return err
+		return all, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for calls about %s: %w", id, err)
-	}
-	return all, nil
 }
 
 // CallsOf returns the calls of a run, oldest first, without what the journal says about their
 // answers.
-func (l *Ledger) CallsOf(run string) (all []Call, err error) {
-	err = l.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*callRow).columns, callColumns+` WHERE run = ? ORDER BY id`, run)
-		for i := range rows {
-			rows[i].times()
-			all = append(all, rows[i].Call)
-		}
-		return err
+func (l *Ledger) CallsOf(run string) ([]Call, error) { return l.list(`run = ? ORDER BY id`, run) }
+
+// LastCall returns the id of the newest attempt, or 0.
+func (l *Ledger) LastCall() (id int64, err error) {
+	return store.Read(l.db, "look for the newest call", func(tx *store.Tx) (int64, error) {
+		return store.Value[int64](tx, `SELECT max(id) FROM attempts`)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the calls of run %s: %w", run, err)
-	}
-	return all, nil
 }
+
+// CallsAfter returns at most most attempts after an id, oldest first, without what the journal says
+// about their answers.
+func (l *Ledger) CallsAfter(id int64, most int) ([]Call, error) {
+	return l.list(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
+}
+
+// CallByID returns the attempt with this id, in the form of [Ledger.CallsAfter]; an empty list if
+// there is none.
+func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.list(`id = ?`, id) }
 
 // CallsOfPage returns the attempts at a page of a run's step, oldest first. Answers record their
 // page; an attempt whose answer was lost is matched by its parameters.
 func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, err error) {
-	rows, notes, err := calls(tx, ` WHERE run = ?1 AND step = ?2 AND step > 0 ORDER BY id`, run, step)
+	rows, notes, err := calls(tx, `run = ?1 AND step = ?2 AND step > 0`, run, step)
 	params := map[string]bool{}
 	for i := range rows {
 		note, kept := notes[rows[i].Response]
@@ -123,16 +125,11 @@ func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, er
 	return all, err
 }
 
-// AnswersOf returns the ids, in ascending order, of the answers that a run received. Answers that
-// it took from the journal were received by another run and are not included.
-func (l *Ledger) AnswersOf(run string) (ids []int64, err error) {
-	err = l.db.View(func(tx *store.Tx) error {
-		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },
-			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response IS NOT NULL ORDER BY response`, run)
-		return err
+// AnswersOf returns the ids, in ascending order, of the answers that a run received, up to and including
+// upTo. Answers that it took from the journal were received by another run and are not included.
+func (l *Ledger) AnswersOf(run string, upTo int64) ([]int64, error) {
+	return store.Read(l.db, "list the answers of run "+run, func(tx *store.Tx) ([]int64, error) {
+		return store.Values[int64](tx,
+			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the answers of run %s: %w", run, err)
-	}
-	return ids, nil
 }

@@ -58,7 +58,7 @@ func (l *Ledger) learnDate(date time.Time) {
 	if date.IsZero() {
 		return
 	}
-	c := &l.clock
+	c := l.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	again := !c.doubted.IsZero() && near(date, c.doubted.Add(time.Since(c.doubtedAt)))
@@ -133,11 +133,7 @@ func earlier(a, b time.Time) time.Time {
 // Turned reports whether a time is in a later day or billing cycle than the newest reservation: a new
 // period may have begun, or the clock that shows it was set forward.
 func (l *Ledger) Turned(at time.Time) (day, cycle bool, err error) {
-	var newest int64
-	err = l.db.View(func(tx *store.Tx) error {
-		newest, err = newestCounted(tx)
-		return err
-	})
+	newest, err := store.Read(l.db, "look for the newest spending", newestCounted)
 	if err != nil || newest == 0 {
 		return false, false, err
 	}
@@ -150,11 +146,9 @@ func (l *Ledger) Turned(at time.Time) (day, cycle bool, err error) {
 // spent. Credits bought in addition are excluded: if the clock was ahead when they were booked,
 // they must not count now and again when their date comes.
 func newestCounted(tx *store.Tx) (at int64, err error) {
-	err = tx.Row(`SELECT max(
+	return store.Value[int64](tx, `SELECT max(
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE price > 0),
-		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL
-		AND adjustment > 0))`).Scan(&at)
-	return at, err
+		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`)
 }
 
 // ConfirmClock sets the service's time to the local clock, for a service whose answers have no

@@ -1,9 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,27 +23,17 @@ type hold struct {
 
 // holdFor returns the hold that pays for p; nil if no hold covers the whole price.
 func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
-	var h hold
-	var made int64
-	err := tx.Row(`SELECT id, account, day, cycle, made_at FROM hold_rests WHERE step = ? AND run = ?
-		AND rest >= ?`,
-		p.FromHold, p.Run, int64(price)).Scan(&h.id, &h.account, &h.day, &h.cycle, &made)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	h.made = store.Instant(made)
-	return &h, err
+	return store.First(tx, func(h *hold) store.Columns {
+		return store.Columns{"id": &h.id, "account": &h.account, "day": &h.day, "cycle": &h.cycle, "made_at": store.Time(&h.made)}
+	}, `FROM hold_rests WHERE step = ? AND run = ? AND rest >= ?`, p.FromHold, p.Run, price)
 }
 
 // HoldOf returns the credits left in the hold of a step.
-func (l *Ledger) HoldOf(step int64) (rest outlier.Credits, err error) {
-	err = l.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
+func (l *Ledger) HoldOf(step int64) (outlier.Credits, error) {
+	doing := fmt.Sprintf("look for the hold of step %d", step)
+	return store.Read(l.db, doing, func(tx *store.Tx) (outlier.Credits, error) {
+		return store.Value[outlier.Credits](tx, `SELECT sum(rest) FROM hold_rests WHERE step = ?`, step)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("what is held for step %d: %w", step, err)
-	}
-	return rest, nil
 }
 
 // releasable is the condition for holds that are open and do not belong to the start of one of the
@@ -58,21 +45,15 @@ const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id
 // before, if there is none, or if it belongs to one of the scans in unconfirmed, by intent, whose
 // start is not confirmed: a person who finds such a scan will want to read it.
 func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
-	if err := release(tx, `step = ?1`, step, unconfirmed); err != nil {
-		return fmt.Errorf("release what is held for step %d: %w", step, err)
+	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE step = ?1 AND `+releasable, step, store.JSON(unconfirmed))
+	if err != nil {
+		return fmt.Errorf("release the hold of step %d: %w", step, err)
 	}
 	return nil
 }
 
 // ReleaseRun is [Release] for all steps of a run.
 func ReleaseRun(tx *store.Tx, run string, unconfirmed []int64) error {
-	return release(tx, `run = ?1`, run, unconfirmed)
-}
-
-func release(tx *store.Tx, of string, id any, unconfirmed []int64) error {
-	list, err := json.Marshal(unconfirmed)
-	if err == nil {
-		_, err = tx.Exec(`UPDATE holds SET open = 0 WHERE `+of+` AND `+releasable, id, string(list))
-	}
+	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE run = ?1 AND `+releasable, run, store.JSON(unconfirmed))
 	return err
 }

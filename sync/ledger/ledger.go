@@ -14,7 +14,7 @@ type Ledger struct {
 	journal  *journal.Journal
 	location *time.Location
 	renews   int
-	clock    clock
+	clock    *clock
 
 	allTakenUp atomic.Bool // no answer of an earlier process is left to commit; see [Ledger.TakeUp]
 }
@@ -22,9 +22,14 @@ type Ledger struct {
 // New returns the ledger in a database whose schema is up to date. Days and billing cycles begin
 // at midnight in location, and a cycle begins on day renews of the month.
 func New(db *store.Store, j *journal.Journal, location *time.Location, renews int) *Ledger {
-	l := &Ledger{db: db, journal: j, location: location, renews: renews}
+	l := &Ledger{db: db, journal: j, location: location, renews: renews, clock: &clock{}}
 	l.clock.set(time.Now(), false)
 	return l
+}
+
+// Over returns the ledger in a snapshot of its database, with the same clock.
+func (l *Ledger) Over(db *store.Store, j *journal.Journal) *Ledger {
+	return &Ledger{db: db, journal: j, location: l.location, renews: l.renews, clock: l.clock}
 }
 
 // Recover settles the attempts that the last process left open. A reservation that was never

@@ -181,11 +181,11 @@ func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome
 			return k, err
 		}
 	}
-	_, err = tx.Exec(`UPDATE attempts
-		SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
-		error = ?, response = ? WHERE id = ?`,
-		string(o), store.Micros(answer.SentAt), store.Micros(answer.ReceivedAt), answer.Waited.Microseconds(),
-		answer.Status, len(answer.Body), errorText(answer.Err), store.OrNull(k.Response), a.id)
+	err = store.Set(tx, "attempts", "id", a.id, store.Columns{
+		"state": o, "sent_at": store.Time(&answer.SentAt), "settled_at": store.Time(&answer.ReceivedAt),
+		"waited": store.Duration(&answer.Waited), "http_status": answer.Status, "bytes": len(answer.Body),
+		"error": errorText(answer.Err), "response": store.Optional(&k.Response),
+	})
 	if err == nil && a.price > 0 && o == outlier.Charged {
 		err = a.explain(tx, k.Response)
 	}
@@ -213,7 +213,7 @@ func (a *attempt) worthKeeping(answer *outlier.Answer, o outlier.Outcome) bool {
 func (a *attempt) explain(tx *store.Tx, response int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
 		AND response IS NULL
-		AND op = ? AND params = ? AND intent IS NULL`, response, string(a.call.Op), a.call.Params)
+		AND op = ? AND params = ? AND intent IS NULL`, response, a.call.Op, a.call.Params)
 	return err
 }
 

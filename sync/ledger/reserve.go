@@ -1,9 +1,9 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -23,14 +23,11 @@ type terms struct {
 }
 
 // terms determines what the attempt is booked under.
-func (a *attempt) terms() (t terms, err error) {
+func (a *attempt) terms(tx *store.Tx) (t terms, err error) {
 	t.at = a.l.ServiceTime()
-	err = a.l.db.View(func(tx *store.Tx) error {
-		if t.account, err = account(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
-			t.hold, err = holdFor(tx, a.p, a.price)
-		}
-		return err
-	})
+	if t.account, err = account(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
+		t.hold, err = holdFor(tx, a.p, a.price)
+	}
 	if err != nil {
 		return t, err
 	}
@@ -51,14 +48,14 @@ func (a *attempt) terms() (t terms, err error) {
 // reserve takes the price and the hold from every period that the call counts for, or the price
 // from an existing hold. A free call counts for no period.
 func (a *attempt) reserve() error {
-	if a.price == 0 && a.p.Hold == 0 {
-		return a.l.db.Update(func(tx *store.Tx) error { return a.insert(tx, terms{}) })
-	}
-	t, err := a.terms()
-	if err != nil {
-		return err
-	}
 	return a.l.db.Update(func(tx *store.Tx) error {
+		if a.price == 0 && a.p.Hold == 0 {
+			return a.insert(tx, terms{})
+		}
+		t, err := a.terms(tx)
+		if err != nil {
+			return err
+		}
 		if t.hold == nil {
 			if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 				return err
@@ -78,40 +75,32 @@ func (a *attempt) reserve() error {
 }
 
 // insert inserts the attempt into the ledger.
-func (a *attempt) insert(tx *store.Tx, t terms) error {
-	caps, err := json.Marshal(t.caps)
-	if err != nil {
-		return err
+func (a *attempt) insert(tx *store.Tx, t terms) (err error) {
+	row := store.Columns{
+		"run": a.p.Run, "job": a.p.Job, "account": t.account, "step": a.p.Step, "op": a.call.Op, "entity": a.call.Entity,
+		"params": a.call.Params, "attempt": a.p.Attempt, "price": a.price, "state": "reserved", "day": t.day,
+		"cycle": t.cycle, "caps": store.JSON(t.caps), "intent": store.Optional(&a.p.Intent), "reserved_at": store.Time(&t.at),
 	}
-	var hold any
 	if t.hold != nil {
-		hold = t.hold.id
+		row["hold"] = t.hold.id
 	}
-	result, err := tx.Exec(`INSERT INTO attempts (run, job, account, step, op, entity, params, attempt,
-		price, state, day, cycle, caps,
-		intent, hold, reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
-		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.call.Op), a.call.Entity, a.call.Params, a.p.Attempt,
-		int64(a.price),
-		t.day, t.cycle, string(caps), store.OrNull(a.p.Intent), hold, store.Micros(t.at))
-	if err == nil {
-		a.id, err = result.LastInsertId()
-	}
+	a.id, err = store.Insert(tx, "attempts", row, "")
 	return err
 }
 
 // setAside inserts the hold of the attempt.
 func (a *attempt) setAside(tx *store.Tx, t terms) error {
-	_, err := tx.Exec(`INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`,
-		a.id, a.p.Run, a.p.Step, t.account, t.day, t.cycle, int64(a.p.Hold), store.Micros(t.at))
+	_, err := store.Insert(tx, "holds", store.Columns{
+		"attempt": a.id, "run": a.p.Run, "step": a.p.Step, "account": t.account, "day": t.day, "cycle": t.cycle,
+		"amount": a.p.Hold, "made_at": store.Time(&t.at), "open": true,
+	}, "")
 	return err
 }
 
 // setCaps sets the caps of the periods. A period without a cap in caps becomes unlimited.
 func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 	for _, c := range caps {
-		if !contains(periods, c) {
+		if !slices.Contains(periods, Period{c.Scope, c.Period}) {
 			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period,
 				periods)
 		}
@@ -144,40 +133,30 @@ func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 
 // setCap sets the cap of one period, nil for none. The database counts what a new period already
 // holds, which may exceed the cap.
-func (l *Ledger) setCap(tx *store.Tx, of Period, most any) error {
+func (l *Ledger) setCap(tx *store.Tx, of Period, most *outlier.Credits) error {
 	p, err := l.period(tx, of)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`,
-		string(p.Scope), p.Key, p.ends); err != nil {
+		p.Scope, p.Key, p.ends); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`,
-		string(p.Scope), p.Key, p.account, p.begins, p.ends); err != nil {
+		p.Scope, p.Key, p.account, p.begins, p.ends); err != nil {
 		return err
 	}
 	_, err = tx.Exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`,
-		most, string(p.Scope), p.Key)
+		most, p.Scope, p.Key)
 	return err
 }
 
-func contains(periods []Period, c Cap) bool {
-	for _, p := range periods {
-		if p.Scope == c.Scope && p.Key == c.Period {
-			return true
-		}
-	}
-	return false
-}
-
 // lowest returns the strictest cap on p, or nil.
-func lowest(p Period, caps []Cap) any {
-	var least any
+func lowest(p Period, caps []Cap) (least *outlier.Credits) {
 	for _, c := range caps {
-		if c.Scope == p.Scope && c.Period == p.Key && (least == nil || int64(c.Max) < least.(int64)) {
-			least = max(int64(c.Max), 0)
+		if most := max(c.Max, 0); c.Scope == p.Scope && c.Period == p.Key && (least == nil || most < *least) {
+			least = &most
 		}
 	}
 	return least
@@ -208,12 +187,12 @@ const OpJoinScan = "join_scan"
 // same transaction. If the hold exceeds a cap, neither takes effect.
 func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 	a := &attempt{l: l, p: p, call: journal.Call{Op: OpJoinScan}}
-	t, err := a.terms()
-	if err != nil {
-		return err
-	}
 	return l.db.Update(func(tx *store.Tx) error {
 		if err := first(tx); err != nil {
+			return err
+		}
+		t, err := a.terms(tx)
+		if err != nil {
 			return err
 		}
 		return a.insertJoin(tx, t)

@@ -7,22 +7,20 @@ import (
 
 // Attempted reports whether the ledger has a row for the start of a scan, by its intent.
 func Attempted(tx *store.Tx, intent int64) (attempted bool, err error) {
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?)`, intent).Scan(&attempted)
-	return attempted, err
+	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?)`, intent)
 }
 
 // Starting reports whether the start of a scan is in progress.
 func Starting(tx *store.Tx, intent int64) (starting bool, err error) {
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?
-		AND state IN ('reserved', 'sending'))`, intent).Scan(&starting)
-	return starting, err
+	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?
+		AND state IN ('reserved', 'sending'))`, intent)
 }
 
 // RefundStart records an operator's statement that a scan was never started, and returns the
 // credits refunded.
 func RefundStart(tx *store.Tx, intent int64) (refunded outlier.Credits, err error) {
-	err = tx.Row(`SELECT coalesce(sum(price), 0) FROM attempts WHERE intent = ? AND state = 'unknown'`,
-		intent).Scan(&refunded)
+	refunded, err = store.Value[outlier.Credits](tx, `SELECT sum(price) FROM attempts WHERE intent = ? AND state = 'unknown'`,
+		intent)
 	if err != nil {
 		return 0, err
 	}

@@ -317,8 +317,9 @@ func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err 
 		return nil, nil
 	}
 	err = l.db.View(func(tx *store.Tx) error {
-		all, err := store.List(tx, func(f *recovered) []any { return []any{&f.response, &f.attempt, &f.kind, &f.message} },
-			`SELECT response, attempt, kind, message FROM recovered ORDER BY response`)
+		all, err := store.Select(tx, func(f *recovered) store.Columns {
+			return store.Columns{"response": &f.response, "attempt": &f.attempt, "kind": &f.kind, "message": &f.message}
+		}, `FROM recovered ORDER BY response`)
 		if err == nil && len(all) == 0 {
 			l.allTakenUp.Store(true)
 		}

@@ -3,14 +3,11 @@
 package ops
 
 import (
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -65,24 +62,24 @@ func (n Changes) Changed(t *Table) []int64 {
 	return slices.Compact(slices.Sorted(slices.Values(n.changed[t.Source])))
 }
 
-// forgottenKey is the key in meta of the version up to which changes were removed.
-const forgottenKey = "ops changes forgotten"
+// forgotten has the version up to which changes were removed.
+var forgotten = store.Cell[int64]{Key: "ops changes forgotten"}
 
 // Since returns the changes since the given version; 0 means all rows.
 func Since(db *store.Store, since int64) (Changes, error) {
-	changes := Changes{changed: map[string][]int64{}}
-	err := db.View(func(tx *store.Tx) (err error) {
+	return store.Read(db, "look for changes of the operations tables", func(tx *store.Tx) (changes Changes, err error) {
+		changes.changed = map[string][]int64{}
 		if changes.Version, err = version(tx); err != nil {
-			return err
+			return changes, err
 		}
-		forgotten, err := readForgotten(tx)
+		forgotten, err := forgotten.Get(tx)
 		if err != nil {
-			return err
+			return changes, err
 		}
-		skipped, err := readSkipped(tx)
+		skipped, err := skipped.Get(tx)
 		lost := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.has(since) })
 		if changes.All = since == 0 || since < forgotten || since > changes.Version || lost; err != nil || changes.All {
-			return err
+			return changes, err
 		}
 		type change struct {
 			source string
@@ -93,48 +90,28 @@ func Since(db *store.Store, since int64) (Changes, error) {
 		for _, c := range recorded {
 			changes.changed[c.source] = append(changes.changed[c.source], c.id)
 		}
-		return err
+		return changes, err
 	})
-	if err != nil {
-		return Changes{}, fmt.Errorf("look for changes of the operations tables: %w", err)
-	}
-	return changes, nil
 }
 
 // version returns the number of the last change.
 func version(tx *store.Tx) (version int64, err error) {
-	err = tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return version, err
-}
-
-func readForgotten(tx *store.Tx) (int64, error) {
-	text, err := tx.Meta(forgottenKey)
-	if err != nil || text == "" {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`)
 }
 
 // Forget removes the changes up to a version, once all sinks have them. [Since] an earlier version
 // then returns all rows.
 func Forget(db *store.Store, version int64) error {
-	err := db.Update(func(tx *store.Tx) error {
-		forgotten, err := readForgotten(tx)
-		if err != nil || forgotten >= version {
+	return store.Change(db, "forget changes of the operations tables", func(tx *store.Tx) error {
+		before, err := forgotten.Get(tx)
+		if err != nil || before >= version {
 			return err
 		}
 		if _, err := tx.Exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
 			return err
 		}
-		return tx.SetMeta(forgottenKey, strconv.FormatInt(version, 10))
+		return forgotten.Set(tx, version)
 	})
-	if err != nil {
-		return fmt.Errorf("forget changes of the operations tables: %w", err)
-	}
-	return nil
 }
 
 // Rows yields the rows of a table from the first changed one on, in order of id, most rows at a time; the

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"outlierd/sync/store"
@@ -28,8 +26,8 @@ type Skipped struct {
 // has reports whether a version belongs to the lost state.
 func (s *Skipped) has(version int64) bool { return s.After < version && version < s.Until }
 
-// skippedKey is the key in meta of all [Skipped].
-const skippedKey = "ops versions skipped"
+// skipped has the versions that were skipped.
+var skipped = store.Cell[Restores]{Key: "ops versions skipped"}
 
 // leastSkipped is the number of versions that are skipped if the clock is behind them.
 const leastSkipped = 1 << 32
@@ -37,7 +35,7 @@ const leastSkipped = 1 << 32
 // Skip skips the versions of the lost state, in a restored state whose journal ends at answers. The next
 // version is the time in microseconds: no state ever has as many changes.
 func Skip(tx *store.Tx, answers int64) error {
-	all, err := readSkipped(tx)
+	all, err := skipped.Get(tx)
 	if err != nil {
 		return err
 	}
@@ -46,7 +44,7 @@ func Skip(tx *store.Tx, answers int64) error {
 		return err
 	}
 	next := max(tx.Now().UnixMicro(), at+leastSkipped)
-	if err := writeSkipped(tx, append(all, Skipped{After: at, Until: next, Answers: answers})); err != nil {
+	if err := skipped.Set(tx, append(all, Skipped{After: at, Until: next, Answers: answers})); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`DELETE FROM sqlite_sequence WHERE name = 'ops_changes'`); err != nil {
@@ -56,25 +54,9 @@ func Skip(tx *store.Tx, answers int64) error {
 	return err
 }
 
-func readSkipped(tx *store.Tx) (all Restores, err error) {
-	text, err := tx.Meta(skippedKey)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &all)
-	}
-	return all, err
-}
-
-func writeSkipped(tx *store.Tx, all Restores) error {
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	return tx.SetMeta(skippedKey, string(text))
-}
-
 // Accept records, before anything is written to a sink, that the sink has no answers of a lost state.
 func Accept(tx *store.Tx, sink string) error {
-	all, err := readSkipped(tx)
+	all, err := skipped.Get(tx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +65,7 @@ func Accept(tx *store.Tx, sink string) error {
 			all[i].Sinks = append(all[i].Sinks, sink)
 		}
 	}
-	return writeSkipped(tx, all)
+	return skipped.Set(tx, all)
 }
 
 // Restores has the skipped versions of all restores of a state.
@@ -91,14 +73,7 @@ type Restores []Skipped
 
 // ReadRestores returns the restores of a state; none if it was never restored.
 func ReadRestores(db *store.Store) (all Restores, err error) {
-	err = db.View(func(tx *store.Tx) error {
-		all, err = readSkipped(tx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read when the state was restored: %w", err)
-	}
-	return all, nil
+	return store.Read(db, "read when the state was restored", skipped.Get)
 }
 
 // LostWith returns the restore before which the lost state has filled a sink; nil if there is none. Such

@@ -41,21 +41,10 @@ func DropFollowUps(tx *store.Tx, all []FollowUp) error {
 }
 
 // FollowUps returns the pending follow-up runs, by due time.
-func (rs *Runs) FollowUps() (all []FollowUp, err error) {
-	type row struct {
-		job        string
-		due, noted int64
-	}
-	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.job, &r.due, &r.noted} },
-			`SELECT job, due, noted FROM follow_ups ORDER BY due, job`)
-		for _, r := range rows {
-			all = append(all, FollowUp{r.job, store.Instant(r.due), store.Instant(r.noted)})
-		}
-		return err
+func (rs *Runs) FollowUps() ([]FollowUp, error) {
+	return store.Read(rs.db, "look for runs that are to follow others", func(tx *store.Tx) ([]FollowUp, error) {
+		return store.Select(tx, func(f *FollowUp) store.Columns {
+			return store.Columns{"job": &f.Job, "due": store.Time(&f.Due), "noted": store.Time(&f.Noted)}
+		}, `FROM follow_ups ORDER BY due, job`)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for runs that are to follow others: %w", err)
-	}
-	return all, nil
 }

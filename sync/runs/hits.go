@@ -2,8 +2,6 @@ package runs
 
 import (
 	"cmp"
-	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 
@@ -44,11 +42,9 @@ func AddHits(
 		if err := markSeen(tx, hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank,
-			comments, excluded) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`,
-			number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments,
-			hit.Excluded)
+		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
 		if err != nil {
 			return seen, err
 		}
@@ -60,9 +56,9 @@ func AddHits(
 }
 
 // rowNumber returns the run's row number, which keeps the rows of its hits small.
-func rowNumber(tx *store.Tx, run string) (n int64, err error) {
-	err = tx.Row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
-	if errors.Is(err, sql.ErrNoRows) {
+func rowNumber(tx *store.Tx, run string) (int64, error) {
+	n, err := store.Value[int64](tx, `SELECT id FROM runs WHERE run = ?`, run)
+	if err == nil && n == 0 {
 		err = fmt.Errorf("run %s was never started", run)
 	}
 	return n, err
@@ -122,10 +118,9 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 			continue
 		}
 		counted[hit.VideoID] = true
-		var one bool
-		err := tx.Row(`SELECT EXISTS (SELECT 1 FROM run_hits h JOIN (SELECT r.id AS run, s.id AS step
-			FROM `+chain+`) USING (run, step)
-			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID).Scan(&one)
+		one, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM run_hits h
+			JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
+			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID)
 		if err != nil {
 			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
 		}
@@ -137,14 +132,14 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 }
 
 // FirstPage returns the ids of page one of a step's search, by rank.
-func FirstPage(tx *store.Tx, step *Step) (ids []string, err error) {
-	rows, err := store.List(tx, func(id *string) []any { return []any{id} }, `SELECT h.video FROM run_hits h
+func FirstPage(tx *store.Tx, step *Step) ([]string, error) {
+	ids, err := store.Values[string](tx, `SELECT h.video FROM run_hits h
 		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0
 		ORDER BY h.rank`, step.ID, first(step))
 	if err != nil {
 		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
 	}
-	return rows, nil
+	return ids, nil
 }
 
 func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
@@ -152,23 +147,18 @@ func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 // Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
 // may occur more than once: a hit on several pages, a channel from several kinds of calls.
 func (rs *Runs) Distinct(run string) (map[string]int64, error) {
-	var hits, channels int64
-	err := rs.db.View(func(tx *store.Tx) error {
+	return store.Read(rs.db, "count the distinct keys of run "+run, func(tx *store.Tx) (map[string]int64, error) {
 		number, err := rowNumber(tx, run)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := tx.Row(`SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`,
-			number).Scan(&hits); err != nil {
-			return err
+		hits, err := store.Value[int64](tx, `SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`, number)
+		if err != nil {
+			return nil, err
 		}
-		channels, err = ledger.DistinctEntities(tx, run, outlier.OpChannelVideos, outlier.OpChannelShorts)
-		return err
+		channels, err := ledger.DistinctEntities(tx, run, outlier.OpChannelVideos, outlier.OpChannelShorts)
+		return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("count the distinct keys of run %s: %w", run, err)
-	}
-	return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, nil
 }
 
 // A Choice says which hits of a run [Runs.Best] selects.
@@ -182,7 +172,7 @@ type Choice struct {
 
 // Best returns the best of the run's distinct hits: the best value first, hits without a value last,
 // equal values by id.
-func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
+func (rs *Runs) Best(run string, c Choice) ([]Hit, error) {
 	column := "value"
 	if c.Rank {
 		column = "rank AS value"
@@ -197,15 +187,9 @@ func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
 				SELECT step, video, channel, comments, ` + column + `
 				FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?))
 		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
-	err = rs.db.View(func(tx *store.Tx) error {
-		hits, err = store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt),
-			cmp.Or(c.Most, math.MaxInt))
-		return err
+	return store.Read(rs.db, "rank the hits of run "+run, func(tx *store.Tx) ([]Hit, error) {
+		return store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("rank the hits of run %s: %w", run, err)
-	}
-	return hits, nil
 }
 
 func (h *Hit) ranked() []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }

@@ -33,75 +33,65 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 			}
 		}
 		for {
-			page, last, err := rs.page(f, before, size)
+			page, err := rs.page(f, before, size)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for i := range page {
-				if !yield(&page[i], nil) {
+				if !yield(&page[i].Run, nil) {
 					return
 				}
 			}
 			if len(page) < size {
 				return
 			}
-			before, size = last, min(4*size, listPage)
+			before, size = page[len(page)-1].id, min(4*size, listPage)
 		}
 	}
 }
 
 // place returns the row id of a run, or 0.
-func (rs *Runs) place(run string) (id int64, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		ids, err := store.List(tx, func(id *int64) []any { return []any{id} }, `SELECT id FROM runs WHERE run = ?`, run)
-		if len(ids) > 0 {
-			id = ids[0]
-		}
-		return err
+func (rs *Runs) place(run string) (int64, error) {
+	return store.Read(rs.db, "look for run "+run, func(tx *store.Tx) (int64, error) {
+		return store.Value[int64](tx, `SELECT id FROM runs WHERE run = ?`, run)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("look for run %s: %w", run, err)
-	}
-	return id, nil
 }
 
-// page returns the next page of [Runs.Newest] and the row id of its last run.
-func (rs *Runs) page(f Filter, before int64, size int) (page []Run, last int64, err error) {
-	if rs.db.Idle() && f.Status == Running {
-		return nil, 0, nil
-	}
-	query, args := f.query(before, size, rs.db.Idle())
-	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*placedRow).columns, query, args...)
-		for i := 0; err == nil && i < len(rows); i++ {
-			var r Run
-			r, err = rows[i].run()
-			page, last = append(page, rs.withActualStatus(r)), rows[i].id
-		}
-		return err
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list runs: %w", err)
-	}
-	return page, last, nil
-}
-
-// placedRow is a run with its row id.
-type placedRow struct {
-	runRow
+// placed is a run with its row id.
+type placed struct {
+	Run
 	id int64
 }
 
-func (r *placedRow) columns() []any { return append(r.runRow.columns(), &r.id) }
+func (p *placed) columns() store.Columns {
+	all := p.Run.columns()
+	all["id"] = &p.id
+	return all
+}
 
-// query returns the query for one page. Its conditions have indexes in the order of the list, so that
+// page returns the next page of [Runs.Newest].
+func (rs *Runs) page(f Filter, before int64, size int) ([]placed, error) {
+	if rs.db.Idle() && f.Status == Running {
+		return nil, nil
+	}
+	from, args := f.query(before, size, rs.db.Idle())
+	return store.Read(rs.db, "list runs", func(tx *store.Tx) ([]placed, error) {
+		page, err := store.Select(tx, (*placed).columns, from, args...)
+		for i := range page {
+			rs.setActualStatus(&page[i].Run)
+		}
+		return page, err
+	})
+}
+
+// query returns the query for one page without its columns. Its conditions have indexes in the order of the list, so that
 // nothing is sorted. If no process holds the folder, interrupted runs are of two kinds: those recorded
 // as running were interrupted too.
 func (f Filter) query(before int64, size int, idle bool) (query string, args []any) {
 	limit := ` ORDER BY id DESC LIMIT ` + strconv.Itoa(size)
 	where := func(status Status) string {
-		text := `SELECT ` + runColumns + `, id FROM runs WHERE `
+		text := `FROM runs WHERE `
 		if f.Job != "" {
 			text, args = text+`job = ? AND `, append(args, f.Job)
 		}
@@ -115,8 +105,8 @@ func (f Filter) query(before int64, size int, idle bool) (query string, args []a
 		return text + `id < ?` + limit
 	}
 	if idle && f.Status == Interrupted {
-		return `SELECT * FROM (` + where(Interrupted) + `) UNION ALL SELECT * FROM (` + where(Running) + `)` +
-			limit, args
+		return `FROM (SELECT * FROM (SELECT * ` + where(Interrupted) + `) UNION ALL SELECT * FROM (SELECT * ` +
+			where(Running) + `))` + limit, args
 	}
 	return where(f.Status), args
 }
@@ -137,7 +127,7 @@ func (rs *Runs) List(job string, limit int) (all []Run, err error) {
 
 // Named returns the runs whose ids begin with prefix, oldest first, at most most.
 func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
+	return rs.runs(`FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
 		prefix, most) // ids are hexadecimal: no digit sorts after f
 }
 
@@ -153,28 +143,23 @@ const StreakMost = 100
 
 // Streak counts back from a job's newest run that has ended. It skips manually overridden runs, and
 // is zero for a job without runs.
-func (rs *Runs) Streak(job string) (s Streak, err error) {
+func (rs *Runs) Streak(job string) (Streak, error) {
 	type ended struct {
-		id     int64
 		status Status
+		since  time.Time
 	}
-	err = rs.db.View(func(tx *store.Tx) error {
-		all, err := store.List(tx, func(e *ended) []any { return []any{&e.id, &e.status} },
-			`SELECT id, status FROM runs WHERE job = ? AND NOT overridden AND status <> 'running'
-				ORDER BY id DESC LIMIT `+strconv.Itoa(StreakMost), job)
-		if err != nil || len(all) == 0 {
-			return err
+	doing := fmt.Sprintf("count how the runs of job %s ended", job)
+	return store.Read(rs.db, doing, func(tx *store.Tx) (s Streak, err error) {
+		all, err := store.Select(tx, func(e *ended) store.Columns {
+			return store.Columns{"status": &e.status, "started": store.Time(&e.since)}
+		}, `FROM runs WHERE job = ? AND NOT overridden AND status <> 'running' ORDER BY id DESC LIMIT `+
+			strconv.Itoa(StreakMost), job)
+		for _, e := range all {
+			if e.status != all[0].status {
+				break
+			}
+			s = Streak{Status: e.status, Runs: s.Runs + 1, Since: e.since}
 		}
-		for s.Status = all[0].status; s.Runs < len(all) && all[s.Runs].status == s.Status; {
-			s.Runs++
-		}
-		var since int64
-		err = tx.Row(`SELECT started FROM runs WHERE id = ?`, all[s.Runs-1].id).Scan(&since)
-		s.Since = store.Instant(since)
-		return err
+		return s, err
 	})
-	if err != nil {
-		return s, fmt.Errorf("count how the runs of job %s ended: %w", job, err)
-	}
-	return s, nil
 }

@@ -1,15 +1,13 @@
 package runs
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"outlierd/sync/store"
 )
 
-// orderedRuns is the key in meta of the runs requested while a schedule was running.
-const orderedRuns = "ordered runs"
+// orderedRuns has the runs requested while a schedule was running.
+var orderedRuns = store.Cell[[]OrderedRun]{Key: "ordered runs"}
 
 // OrderedRun is a run that was requested while a schedule was running, and that has not ended. The
 // next start continues it, because the command that requested it may have ended.
@@ -19,15 +17,8 @@ type OrderedRun struct {
 }
 
 // Ordered returns the requested runs, in the order of the requests.
-func (rs *Runs) Ordered() (all []OrderedRun, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		all, err = ordered(tx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the runs that were asked for: %w", err)
-	}
-	return all, nil
+func (rs *Runs) Ordered() ([]OrderedRun, error) {
+	return store.Read(rs.db, "list the runs that were asked for", orderedRuns.Get)
 }
 
 // NoteOrdered adds a run to [Runs.Ordered].
@@ -43,27 +34,11 @@ func (rs *Runs) ForgetOrdered(run string) error {
 }
 
 func (rs *Runs) changeOrdered(change func([]OrderedRun) []OrderedRun) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
-		all, err := ordered(tx)
+	return store.Change(rs.db, "note which runs were asked for", func(tx *store.Tx) error {
+		all, err := orderedRuns.Get(tx)
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(change(all))
-		if err != nil {
-			return err
-		}
-		return tx.SetMeta(orderedRuns, string(text))
+		return orderedRuns.Set(tx, change(all))
 	})
-	if err != nil {
-		return fmt.Errorf("note which runs were asked for: %w", err)
-	}
-	return nil
-}
-
-func ordered(tx *store.Tx) (all []OrderedRun, err error) {
-	text, err := tx.Meta(orderedRuns)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &all)
-	}
-	return all, err
 }

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/sync/store"
@@ -16,50 +15,39 @@ type Pause struct {
 	Why   string    `json:"why,omitempty"`  // the user's reason
 }
 
+func (p *Pause) columns() store.Columns {
+	return store.Columns{"job": &p.Job, "since": store.Time(&p.Since), "until": store.Time(&p.Until), "why": &p.Why}
+}
+
 // Pauses returns the pauses in force at a time, by job.
 func (rs *Runs) Pauses(now time.Time) (map[string]*Pause, error) {
-	type row struct {
-		Pause
-		since, until int64
-	}
-	all := map[string]*Pause{}
-	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Job, &r.since, &r.until, &r.Why} },
-			`SELECT job, since, until, why FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
-		for i := range rows {
-			p := &rows[i].Pause
-			p.Since, p.Until = store.Instant(rows[i].since), store.Instant(rows[i].until)
-			all[p.Job] = p
+	return store.Read(rs.db, "read which jobs are paused", func(tx *store.Tx) (map[string]*Pause, error) {
+		pauses, err := store.Select(tx, (*Pause).columns, `FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
+		all := map[string]*Pause{}
+		for i := range pauses {
+			all[pauses[i].Job] = &pauses[i]
 		}
-		return err
+		return all, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read which jobs are paused: %w", err)
-	}
-	return all, nil
 }
 
 // Pause pauses jobs, replacing their current pauses.
 func (rs *Runs) Pause(pauses []Pause) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
+	return store.Change(rs.db, "pause jobs", func(tx *store.Tx) error {
 		for _, p := range pauses {
-			_, err := tx.Exec(`INSERT OR REPLACE INTO pauses (job, since, until, why) VALUES (?, ?, ?, ?)`,
-				p.Job, store.Micros(p.Since), store.Micros(p.Until), p.Why)
+			_, err := store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
+				SET since = excluded.since, until = excluded.until, why = excluded.why`)
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("pause jobs: %w", err)
-	}
-	return nil
 }
 
 // Unpause ends the pauses of jobs.
 func (rs *Runs) Unpause(jobs []string) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
+	return store.Change(rs.db, "resume jobs", func(tx *store.Tx) error {
 		for _, job := range jobs {
 			if _, err := tx.Exec(`DELETE FROM pauses WHERE job = ?`, job); err != nil {
 				return err
@@ -67,8 +55,4 @@ func (rs *Runs) Unpause(jobs []string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("resume jobs: %w", err)
-	}
-	return nil
 }

@@ -35,21 +35,13 @@ func Rename(tx *store.Tx, old, new string) error {
 
 // Renamed reports whether a job's rename has been carried out; see [Rename].
 func (rs *Runs) Renamed(old, new string) (done bool, err error) {
-	err = rs.db.View(func(tx *store.Tx) (err error) {
-		done, err = renamed(tx, old, new)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("read whether job %s was renamed to %s: %w", old, new, err)
-	}
-	return done, nil
+	return store.Read(rs.db, fmt.Sprintf("read whether job %s was renamed to %s", old, new),
+		func(tx *store.Tx) (bool, error) { return renamed(tx, old, new) })
 }
 
 func renamed(tx *store.Tx, old, new string) (done bool, err error) {
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM renames AS r WHERE old = ? AND new = ?
-		AND NOT EXISTS (SELECT 1 FROM renames AS later WHERE later.new = r.old AND later.id > r.id))`,
-		old, new).Scan(&done)
-	return done, err
+	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM renames AS r WHERE old = ? AND new = ?
+		AND NOT EXISTS (SELECT 1 FROM renames AS later WHERE later.new = r.old AND later.id > r.id))`, old, new)
 }
 
 func handOver(tx *store.Tx, old, new string, rename int64) error {
@@ -88,8 +80,8 @@ func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
 	if err != nil {
 		return err
 	}
-	var lastRun int64
-	if err := tx.Row(`SELECT coalesce(max(id), 0) FROM runs`).Scan(&lastRun); err != nil {
+	lastRun, err := store.Value[int64](tx, `SELECT max(id) FROM runs`)
+	if err != nil {
 		return err
 	}
 	takes := ledger.Former{LastDue: store.Instant(max(due, ownDue))}
@@ -97,12 +89,12 @@ func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
 }
 
 func handOverFirstSeen(tx *store.Tx, old, new string) error {
-	before, err := tx.Meta(firstSeen + old)
-	if err != nil || before == "" {
+	before, err := firstSeen(old).Get(tx)
+	if err != nil || before.IsZero() {
 		return err
 	}
-	if err := tx.SetMeta(firstSeen+new, before); err != nil {
+	if err := firstSeen(new).Set(tx, before); err != nil {
 		return err
 	}
-	return tx.SetMeta(firstSeen+old, "")
+	return firstSeen(old).Clear(tx)
 }

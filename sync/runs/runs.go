@@ -13,10 +13,8 @@
 package runs
 
 import (
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"outlierd/outlier"
@@ -90,51 +88,39 @@ type Run struct {
 // Manual is the trigger of a run that was started by hand.
 const Manual = "manual"
 
-const runColumns = `run, job, trigger, due, started, ended, status, plan, config, rest_of, overridden, pages,
-	hits, new_hits,
-	requests, missing, failures, credits, refunded, waited, row_counts, error`
-
-// runRow is a row of the table runs.
-type runRow struct {
-	Run
-	due, started, ended, waited int64
-	rows                        string
+func (r *Run) columns() store.Columns {
+	all := r.progress()
+	maps.Copy(all, store.Columns{
+		"run": &r.ID, "job": &r.Job, "trigger": &r.Trigger, "due": store.Time(&r.Due),
+		"started": store.Time(&r.Started), "plan": &r.Plan, "config": &r.Request, "rest_of": &r.RestOf,
+		"overridden": &r.Overridden,
+	})
+	return all
 }
 
-func (r *runRow) columns() []any {
-	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Request,
-		&r.RestOf, &r.Overridden, &r.Pages, &r.Hits, &r.NewHits,
-		&r.Requests, &r.Missing, &r.Failures, &r.Credits, &r.Refunded, &r.waited, &r.rows, &r.Error}
-}
-
-func (r *runRow) run() (Run, error) {
-	r.Due, r.Started, r.Ended = store.Instant(r.due), store.Instant(r.started), store.Instant(r.ended)
-	r.Waited = time.Duration(r.waited) * time.Microsecond
-	if err := json.Unmarshal([]byte(r.rows), &r.Rows); err != nil {
-		return r.Run, fmt.Errorf("read the row counts of run %s: %w", r.ID, err)
+// progress are the columns that change during a run.
+func (r *Run) progress() store.Columns {
+	return store.Columns{
+		"status": &r.Status, "ended": store.Time(&r.Ended), "pages": &r.Pages, "hits": &r.Hits, "new_hits": &r.NewHits,
+		"requests": &r.Requests, "missing": &r.Missing, "failures": &r.Failures, "credits": &r.Credits,
+		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited), "row_counts": store.JSON(&r.Rows), "error": &r.Error,
 	}
-	return r.Run, nil
 }
 
 // Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due time has
 // a run already, it returns a [*DuplicateRunError]. Otherwise it removes the due time from
 // [Runs.FollowUps].
 func (rs *Runs) Begin(r Run, steps []Step) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
+	return store.Change(rs.db, fmt.Sprintf("start run %s of job %s", r.ID, r.Job), func(tx *store.Tx) error {
 		if err := checkUnique(tx, r); err != nil {
 			return err
 		}
-		values := append([]any{r.ID, r.Job, r.Trigger,
-			store.Micros(r.Due), store.Micros(r.Started), store.Micros(r.Ended), string(r.Status),
-			r.Plan, r.Request, r.RestOf, r.Overridden}, r.counts()...)
-		_, err := tx.Exec(`INSERT INTO runs (`+runColumns+`, unfinished)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			append(values, !r.Status.EndedWell())...)
-		if err != nil {
+		columns := r.columns()
+		columns["unfinished"] = !r.Status.EndedWell()
+		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM follow_ups WHERE job = ? AND due = ?`,
-			r.Job, store.Micros(r.Due)); err != nil {
+		if err := DropFollowUps(tx, []FollowUp{{Job: r.Job, Due: r.Due}}); err != nil {
 			return err
 		}
 		for i, step := range steps {
@@ -145,10 +131,6 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		}
 		return rs.began(tx, r)
 	})
-	if err != nil {
-		return fmt.Errorf("start run %s of job %s: %w", r.ID, r.Job, err)
-	}
-	return nil
 }
 
 // checkUnique returns a [*DuplicateRunError] if r's due time has a run already. The database refuses a
@@ -157,13 +139,9 @@ func checkUnique(tx *store.Tx, r Run) error {
 	if r.Due.IsZero() {
 		return nil
 	}
-	var before string
-	err := tx.Row(`SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`,
-		r.Job, store.Micros(r.Due)).Scan(&before)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
+	before, err := store.Value[string](tx, `SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`,
+		r.Job, store.Micros(r.Due))
+	if err != nil || before == "" {
 		return err
 	}
 	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
@@ -181,13 +159,6 @@ func (e *DuplicateRunError) Error() string {
 		e.Due.Format(time.RFC3339), e.Run)
 }
 
-// counts returns the columns that change during a run, in the order of runColumns.
-func (r *Run) counts() []any {
-	rows, _ := json.Marshal(r.Rows) // never fails for a map of numbers
-	return []any{r.Pages, r.Hits, r.NewHits, r.Requests, r.Missing, r.Failures,
-		int64(r.Credits), int64(r.Refunded), r.Waited.Microseconds(), string(rows), r.Error}
-}
-
 // Finish records a run's status, counts, end and error. A run that was interrupted or paused or has
 // failed stays unfinished, and may be finished again.
 func Finish(tx *store.Tx, r Run) error { return finish(tx, r, !r.Status.EndedWell()) }
@@ -202,13 +173,9 @@ func Supersede(tx *store.Tx, r Run) error {
 }
 
 func finish(tx *store.Tx, r Run, unfinished bool) error {
-	result, err := tx.Exec(`UPDATE runs
-		SET status = ?, ended = ?, unfinished = ?, pages = ?, hits = ?, new_hits = ?,
-		requests = ?, missing = ?, failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?,
-		error = ?
-		WHERE run = ?`,
-		append(append([]any{string(r.Status), store.Micros(r.Ended), unfinished}, r.counts()...), r.ID)...)
-	err = store.Found(result, err)
+	columns := r.progress()
+	columns["unfinished"] = unfinished
+	err := store.Set(tx, "runs", "run", r.ID, columns)
 	if err == nil && !unfinished {
 		var intents []int64
 		if intents, err = unconfirmed(tx); err == nil {
@@ -224,7 +191,7 @@ func finish(tx *store.Tx, r Run, unfinished bool) error {
 // Unfinished returns the job's runs that may continue, oldest first: those that are running, and
 // those that were stopped, such as by a cap or an error, and not superseded.
 func (rs *Runs) Unfinished(job string) ([]Run, error) {
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
+	return rs.runs(`FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
 }
 
 // mayGoOn is the condition for runs whose row may still change.
@@ -232,14 +199,10 @@ const mayGoOn = `unfinished = 1`
 
 // Resume sets an unfinished run to running. It keeps its due time.
 func (rs *Runs) Resume(run string) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
+	return store.Change(rs.db, "resume run "+run, func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ?
 			AND `+mayGoOn, run))
 	})
-	if err != nil {
-		return fmt.Errorf("resume run %s: %w", run, err)
-	}
-	return nil
 }
 
 // Recover closes what the last process left open: its runs are interrupted, and its scans that were
@@ -256,8 +219,7 @@ func Recover(tx *store.Tx) error {
 // one that has just locked the folder has no runs. They end with their last attempt, and their counts
 // are those of their searches and attempts. Their row counts are null, as they are not known.
 func interruptAll(tx *store.Tx) error {
-	open, err := store.List(tx, (*runRow).columns, `SELECT `+runColumns+` FROM runs WHERE `+mayGoOn+`
-		AND status = 'running'`)
+	open, err := store.Select(tx, (*Run).columns, `FROM runs WHERE `+mayGoOn+` AND status = 'running'`)
 	for i := 0; err == nil && i < len(open); i++ {
 		err = interrupt(tx, &open[i])
 	}
@@ -267,7 +229,7 @@ func interruptAll(tx *store.Tx) error {
 	return nil
 }
 
-func interrupt(tx *store.Tx, r *runRow) error {
+func interrupt(tx *store.Tx, r *Run) error {
 	spent, last, err := ledger.Totals(tx, r.ID)
 	if err != nil {
 		return err
@@ -278,61 +240,50 @@ func interrupt(tx *store.Tx, r *runRow) error {
 		coalesce(sum(new_hits), 0)
 			FROM steps WHERE run = runs.run)
 		WHERE run = ?1`,
-		r.ID, max(r.started, store.Micros(last)), max(r.Requests, spent.Requests),
-		int64(spent.Charged+spent.Unknown), int64(spent.Refunded), spent.Waited.Microseconds())
+		r.ID, max(store.Micros(r.Started), store.Micros(last)), max(r.Requests, spent.Requests),
+		spent.Charged+spent.Unknown, spent.Refunded, store.Duration(&spent.Waited))
 	return err
 }
 
 // FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
 // times before that time are not caught up.
 func (rs *Runs) FirstSeen(job string, now time.Time) (time.Time, error) {
-	first, err := rs.firstTime(firstSeen+job, now)
-	if err != nil {
-		return first, fmt.Errorf("read when job %s was first seen: %w", job, err)
-	}
-	return first, nil
+	return rs.firstTime(firstSeen(job), now)
 }
 
-// firstSeen is the prefix of the key in meta of the time at which a job was first seen.
-const firstSeen = "first seen: "
+// firstSeen has the time at which a job was first seen.
+func firstSeen(job string) store.Cell[time.Time] {
+	return store.Cell[time.Time]{Key: "first seen: " + job}
+}
 
 // CountAsNow records that the due time of a run of the job, which is after now, counts as now: the run was
 // recorded while the clock was ahead. Later calls for the same due time change nothing.
 func (rs *Runs) CountAsNow(job string, due, now time.Time) error {
-	if _, err := rs.firstTime(dueAhead(job, store.Micros(due)), now); err != nil {
-		return fmt.Errorf("record that the clock was ahead at a run of job %s: %w", job, err)
-	}
-	return nil
+	_, err := rs.firstTime(dueAhead(job, store.Micros(due)), now)
+	return err
 }
 
-// dueAhead is the key in meta of the time as which a due time in the future counts.
-func dueAhead(job string, due int64) string { return fmt.Sprintf("due ahead: %s %d", job, due) }
+// dueAhead has the time as which a due time in the future counts.
+func dueAhead(job string, due int64) store.Cell[time.Time] {
+	return store.Cell[time.Time]{Key: fmt.Sprintf("due ahead: %s %d", job, due)}
+}
 
-// firstTime returns the time that meta has under key. If there is none, or one after now, as the clock was
-// ahead, it is now from then on.
-func (rs *Runs) firstTime(key string, now time.Time) (first time.Time, err error) {
+// firstTime returns the time in a cell. If there is none, or one after now, as the clock was ahead, it is now
+// from then on.
+func (rs *Runs) firstTime(cell store.Cell[time.Time], now time.Time) (first time.Time, err error) {
 	err = rs.db.Update(func(tx *store.Tx) error {
-		if first, err = timeIn(tx, key); err != nil || !first.IsZero() && !first.After(now) {
+		if first, err = cell.Get(tx); err != nil || !first.IsZero() && !first.After(now) {
 			return err
 		}
 		first = now
-		return tx.SetMeta(key, now.UTC().Format(time.RFC3339Nano))
+		return cell.Set(tx, now.UTC())
 	})
 	return first, err
 }
 
-// timeIn returns the time that meta has under key, or the zero time.
-func timeIn(tx *store.Tx, key string) (time.Time, error) {
-	text, err := tx.Meta(key)
-	if err != nil || text == "" {
-		return time.Time{}, err
-	}
-	return time.Parse(time.RFC3339Nano, text)
-}
-
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
-	runs, err := rs.runs(`SELECT `+runColumns+` FROM runs WHERE run = ?`, id)
+	runs, err := rs.runs(`FROM runs WHERE run = ?`, id)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
@@ -342,62 +293,45 @@ func (rs *Runs) Get(id string) (*Run, error) {
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
 // manually overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
+	return rs.runs(`FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
 		LIMIT ?`, job, limit)
 }
 
-func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
-	var runs []Run
-	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*runRow).columns, query, args...)
-		for i := 0; err == nil && i < len(rows); i++ {
-			var r Run
-			r, err = rows[i].run()
-			runs = append(runs, rs.withActualStatus(r))
+func (rs *Runs) runs(from string, args ...any) ([]Run, error) {
+	return store.Read(rs.db, "look for runs", func(tx *store.Tx) ([]Run, error) {
+		runs, err := store.Select(tx, (*Run).columns, from, args...)
+		for i := range runs {
+			rs.setActualStatus(&runs[i])
 		}
-		return err
+		return runs, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for runs: %w", err)
-	}
-	return runs, nil
 }
 
-// withActualStatus returns a run with its actual status. One recorded as running was interrupted if no process
-// holds the folder; the next process records that, see [Recover].
-func (rs *Runs) withActualStatus(r Run) Run {
+// setActualStatus sets the actual status of a run that was read. One recorded as running was interrupted if no
+// process holds the folder; the next process records that, see [Recover].
+func (rs *Runs) setActualStatus(r *Run) {
 	if rs.db.Idle() && r.Status == Running {
 		r.Status = Interrupted
 	}
-	return r
 }
 
 // Jobs returns the names of the jobs that have runs or watermarks.
-func (rs *Runs) Jobs() (names []string, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		names, err = store.List(tx, func(name *string) []any { return []any{name} },
+func (rs *Runs) Jobs() ([]string, error) {
+	return store.Read(rs.db, "list the jobs on record", func(tx *store.Tx) ([]string, error) {
+		return store.Values[string](tx,
 			`WITH RECURSIVE names (job) AS ( -- a search of the index for each name, however many runs it has
 				SELECT min(job) FROM runs WHERE job > ''
 				UNION ALL SELECT (SELECT min(job) FROM runs WHERE job > names.job) FROM names WHERE job IS NOT NULL)
 			SELECT job FROM names WHERE job IS NOT NULL UNION SELECT job FROM watermarks ORDER BY job`)
-		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the jobs on record: %w", err)
-	}
-	return names, nil
 }
 
 // Performed reports whether a run of the job is recorded for a due time.
-func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
-			job, store.Micros(due)).Scan(&done)
+func (rs *Runs) Performed(job string, due time.Time) (bool, error) {
+	return store.Read(rs.db, fmt.Sprintf("read whether job %s ran for %s", job, due), func(tx *store.Tx) (bool, error) {
+		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
+			job, store.Micros(due))
 	})
-	if err != nil {
-		return false, fmt.Errorf("read whether job %s ran for %s: %w", job, due, err)
-	}
-	return done, nil
 }
 
 // LastDue returns the latest due time for which a run of the job was started, under this name or a
@@ -410,7 +344,7 @@ func (rs *Runs) LastDue(job string, now time.Time) (last, ahead time.Time, err e
 		if err != nil || future == 0 {
 			return err
 		}
-		noted, err := timeIn(tx, dueAhead(job, future))
+		noted, err := dueAhead(job, future).Get(tx)
 		switch {
 		case err != nil:
 			return err
@@ -448,13 +382,6 @@ func lastDue(tx *store.Tx, job string, now int64) (due, future int64, err error)
 // LastSuccess returns when a run of the job last ended as ok or ok_empty; zero if none did. Its cost is
 // proportional to the number of runs since.
 func (rs *Runs) LastSuccess(job string) (time.Time, error) {
-	var ended int64
-	err := rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce((SELECT ended FROM runs WHERE job = ? AND status IN ('ok', 'ok_empty')
-			ORDER BY id DESC LIMIT 1), 0)`, job).Scan(&ended)
-	})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when job %s last succeeded: %w", job, err)
-	}
-	return store.Instant(ended), nil
+	return rs.readTime("read when job "+job+" last succeeded", `SELECT ended FROM runs
+		WHERE job = ? AND status IN ('ok', 'ok_empty') ORDER BY id DESC LIMIT 1`, job)
 }

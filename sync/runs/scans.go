@@ -1,10 +1,8 @@
 package runs
 
 import (
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,30 +53,24 @@ func (s *Scan) HowToSettle() string {
 		"`outlierd scan resolve --not-created %d` records that it was not started", s.Intent)
 }
 
-const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
-	intended, created, polled, next_poll, deadline, polls`
-
-// scanRow is a row of the table scans.
-type scanRow struct {
-	Scan
-	queries                                            string
-	due, intended, created, polled, nextPoll, deadline int64
+// columns are the columns of a scan as it is read.
+func (s *Scan) columns() store.Columns {
+	all := s.progress()
+	maps.Copy(all, store.Columns{
+		"id": &s.Intent, "run": &s.Run, "job": &s.Job, "due": store.Time(&s.Due), "step": &s.Step, "find_by": &s.FindBy,
+		"mode": &s.Mode, "queries": store.JSON(&s.Queries), "price": &s.Price, "again <> 0": &s.Again,
+		"intended": store.Time(&s.Intended),
+	})
+	return all
 }
 
-func (r *scanRow) columns() []any {
-	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price,
-		&r.Again, &r.State, &r.ScanID, &r.Status,
-		&r.intended, &r.created, &r.polled, &r.nextPoll, &r.deadline, &r.Polls}
-}
-
-func (r *scanRow) scan() (Scan, error) {
-	r.Due, r.Intended, r.Created = store.Instant(r.due), store.Instant(r.intended), store.Instant(r.created)
-	r.Polled, r.NextPoll = store.Instant(r.polled), store.Instant(r.nextPoll)
-	r.Deadline = store.Instant(r.deadline)
-	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
-		return r.Scan, fmt.Errorf("read the queries of scan intent %d: %w", r.Intent, err)
+// progress are the columns that change.
+func (s *Scan) progress() store.Columns {
+	return store.Columns{
+		"state": &s.State, "scan": &s.ScanID, "status": &s.Status, "created": store.Time(&s.Created),
+		"polled": store.Time(&s.Polled), "next_poll": store.Time(&s.NextPoll), "deadline": store.Time(&s.Deadline),
+		"polls": &s.Polls,
 	}
-	return r.Scan, nil
 }
 
 // # Which scans are the same
@@ -104,31 +96,20 @@ const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
 		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
 // wanted returns the queries of a scan in a canonical form for comparison.
-func (s *Scan) wanted() (string, error) {
-	text, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
-	return string(text), err
-}
+func (s *Scan) wanted() store.Column { return store.JSON(slices.Sorted(slices.Values(s.Queries))) }
 
 // LiveScan returns the scan that starting s would only repeat: the same scan if it is live, or one of
 // the same run, unless it was never started, or nil. If s.Again is set, only scans
 // whose start is not confirmed, and those of its run, are considered.
-func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
-	wanted, err := s.wanted()
-	if err == nil {
-		err = rs.db.View(func(tx *store.Tx) error {
-			live, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
-					run = ?5 AND state NOT IN ('refused', 'not_created')
-					OR state IN ('intended', 'unknown')
-					OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
-				ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC LIMIT 1`,
-				s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
-			return err
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for a live scan of %q: %w", s.Queries, err)
-	}
-	return live, nil
+func (rs *Runs) LiveScan(s Scan) (*Scan, error) {
+	return store.Read(rs.db, fmt.Sprintf("look for a live scan of %q", s.Queries), func(tx *store.Tx) (*Scan, error) {
+		return oneScan(tx, `FROM scans WHERE `+same+` AND (
+				run = ?5 AND state NOT IN ('refused', 'not_created')
+				OR state IN ('intended', 'unknown')
+				OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
+			ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
+			s.FindBy, s.Mode, s.wanted(), store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
+	})
 }
 
 // JoinScan makes a step wait for a scan that another step has started, and reserves p.Hold for
@@ -145,7 +126,7 @@ func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 
 // NamedBefore returns the scan of another intent that has the service's id, or nil.
 func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
-	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
+	before, err := oneScan(tx, `FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
 		scanID, scan.Intent)
 	if err != nil {
 		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
@@ -179,38 +160,36 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 // same due time. The new intent replaces an earlier refused one of the step for which nothing was
 // reserved, such as when the rate limit delayed it or a cap was reached.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
-	queries, err := json.Marshal(s.Queries)
-	if err != nil {
-		return 0, err
-	}
-	wanted, err := s.wanted()
-	if err != nil {
-		return 0, err
-	}
-	if err := rs.checkNoOther(tx, s, wanted); err != nil {
+	if err := rs.checkNoOther(tx, s); err != nil {
 		return 0, err
 	}
 	if err := dropRefused(tx, s.Step); err != nil {
 		return 0, err
 	}
-	result, err := tx.Exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price,
-		state, scan, status,
-		intended, created, polled, next_poll, deadline, polls, again)
-		VALUES (?4, ?5, ?6, ?7, ?1, ?2, ?8, ?3, ?9, 'intended', '', '', ?10, 0, 0, 0, ?11, 0,
-			iif(?12, (SELECT 1 + coalesce(max(again), 0) FROM scans WHERE `+same+`), 0))`,
-		s.FindBy, s.Mode, wanted, s.Run, s.Job, store.Micros(s.Due), s.Step, string(queries), int64(s.Price),
-		store.Micros(rs.ledger.ServiceTime()), store.Micros(s.Deadline), s.Again)
+	again := 0
+	if s.Again {
+		before, err := store.Value[int](tx, `SELECT max(again) FROM scans WHERE `+same, s.FindBy, s.Mode, s.wanted())
+		if err != nil {
+			return 0, err
+		}
+		again = before + 1
+	}
+	s.State, s.Intended = ScanIntended, rs.ledger.ServiceTime()
+	columns := s.columns()
+	delete(columns, "id")
+	delete(columns, "again <> 0")
+	columns["again"], columns["wanted"] = again, s.wanted()
+	intent, err := store.Insert(tx, "scans", columns, "")
 	if err != nil {
 		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
 	}
-	return result.LastInsertId()
+	return intent, nil
 }
 
 // dropRefused removes the intents of a step that were refused before anything was reserved for them.
 // They carry no information, and a step that waits for budget creates many.
 func dropRefused(tx *store.Tx, step int64) error {
-	refused, err := store.List(tx, func(id *int64) []any { return []any{id} },
-		`SELECT id FROM scans WHERE step = ? AND state = 'refused'`, step)
+	refused, err := store.Values[int64](tx, `SELECT id FROM scans WHERE step = ? AND state = 'refused'`, step)
 	for i := 0; err == nil && i < len(refused); i++ {
 		var attempted bool
 		if attempted, err = ledger.Attempted(tx, refused[i]); err == nil && !attempted {
@@ -225,17 +204,17 @@ func dropRefused(tx *store.Tx, step int64) error {
 
 // checkNoOther returns an error with the scan that prevents s, if there is one. The database refuses s in
 // any case. A scan past its deadline does not prevent s, as no run waits for it.
-func (rs *Runs) checkNoOther(tx *store.Tx, s Scan, wanted string) error {
+func (rs *Runs) checkNoOther(tx *store.Tx, s Scan) error {
 	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running'
 		AND NOT `+timely,
-		s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime())); err != nil {
+		s.FindBy, s.Mode, s.wanted(), store.Micros(rs.ledger.ServiceTime())); err != nil {
 		return err
 	}
-	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
+	before, err := oneScan(tx, `FROM scans WHERE `+same+` AND (
 			state IN ('intended', 'unknown') OR state = 'running' AND NOT ?4
 			OR job = ?5 AND due = ?6 AND due <> 0 AND state NOT IN ('refused', 'not_created'))
-		ORDER BY id DESC LIMIT 1`,
-		s.FindBy, s.Mode, wanted, s.Again, s.Job, store.Micros(s.Due))
+		ORDER BY id DESC`,
+		s.FindBy, s.Mode, s.wanted(), s.Again, s.Job, store.Micros(s.Due))
 	if err != nil || before == nil {
 		return err
 	}
@@ -261,7 +240,7 @@ func (e *LiveScanError) Error() string {
 // unconfirmed returns the intents of scans whose start is not confirmed.
 func unconfirmed(tx *store.Tx) ([]int64, error) {
 	// The first condition is that of the index.
-	return store.List(tx, func(id *int64) []any { return []any{id} },
+	return store.Values[int64](tx,
 		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
 }
 
@@ -278,12 +257,7 @@ func Release(tx *store.Tx, step int64) error {
 // SaveScan records the progress of a scan: its state, the service's id and status, times and polls.
 // The intended search never changes, and a state never goes back.
 func SaveScan(tx *store.Tx, s Scan) error {
-	result, err := tx.Exec(`UPDATE scans
-		SET state = ?, scan = ?, status = ?, created = ?, polled = ?, next_poll = ?, deadline = ?, polls = ?
-		WHERE id = ?`, string(s.State), s.ScanID, s.Status, store.Micros(s.Created), store.Micros(s.Polled),
-		store.Micros(s.NextPoll), store.Micros(s.Deadline), s.Polls,
-		s.Intent)
-	if err := store.Found(result, err); err != nil {
+	if err := store.Set(tx, "scans", "id", s.Intent, s.progress()); err != nil {
 		return fmt.Errorf("save scan intent %d as %s: %w", s.Intent, s.State, err)
 	}
 	return nil
@@ -292,7 +266,7 @@ func SaveScan(tx *store.Tx, s Scan) error {
 // Started adopts the scan named by the answer to a start, for the intent of its attempt. A truncated
 // answer may still have the id, which is enough: the run that waits for the scan requests the rest.
 func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
-	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
+	scan, err := oneScan(tx, `FROM scans WHERE state = 'unknown' AND id = ?`, intent)
 	if err != nil || scan == nil {
 		return err
 	}
@@ -314,59 +288,27 @@ func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 
 // Scans returns the scans of a job, or of all jobs if job is "", newest first.
 func (rs *Runs) Scans(job string) ([]Scan, error) {
-	var all []Scan
-	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*scanRow).columns, `SELECT `+scanColumns+` FROM scans
-			WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
-		for i := 0; err == nil && i < len(rows); i++ {
-			var one Scan
-			one, err = rows[i].scan()
-			all = append(all, one)
-		}
-		return err
+	return store.Read(rs.db, "list the scans", func(tx *store.Tx) ([]Scan, error) {
+		return store.Select(tx, (*Scan).columns, `FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the scans: %w", err)
-	}
-	return all, nil
 }
 
 // ScanOf returns the scan that a step has joined, or its newest intent; nil if it has none.
-func (rs *Runs) ScanOf(step int64) (scan *Scan, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans
-			WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1), (SELECT max(id) FROM scans
-			WHERE step = ?1))`, step)
-		return err
+func (rs *Runs) ScanOf(step int64) (*Scan, error) {
+	return store.Read(rs.db, fmt.Sprintf("look for the scan of step %d", step), func(tx *store.Tx) (*Scan, error) {
+		return oneScan(tx, `FROM scans WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1),
+			(SELECT max(id) FROM scans WHERE step = ?1))`, step)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for the scan of step %d: %w", step, err)
-	}
-	return scan, nil
 }
 
 // ScanByID returns the scan with the service's id; nil if there is none here.
-func (rs *Runs) ScanByID(scanID string) (scan *Scan, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> ''`, scanID)
-		return err
+func (rs *Runs) ScanByID(scanID string) (*Scan, error) {
+	return store.Read(rs.db, "look for scan "+scanID, func(tx *store.Tx) (*Scan, error) {
+		return oneScan(tx, `FROM scans WHERE scan = ? AND scan <> ''`, scanID)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
-	}
-	return scan, nil
 }
 
-// oneScan returns the first row of a query, or nil.
-func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
-	var r scanRow
-	err := tx.Row(query, args...).Scan(r.columns()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	scan, err := r.scan()
-	return &scan, err
+// oneScan returns the first scan of a query, or nil.
+func oneScan(tx *store.Tx, from string, args ...any) (*Scan, error) {
+	return store.First(tx, (*Scan).columns, from, args...)
 }

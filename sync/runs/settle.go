@@ -19,7 +19,7 @@ var ErrNoIntent = errors.New("no scan has this intent; 'outlierd scan list' show
 // read stays spent in both cases. The hold of an adopted scan remains if its run may continue.
 // refunded is the refunded part of the price in credits.
 func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
-	err = rs.db.Update(func(tx *store.Tx) error {
+	err = store.Change(rs.db, fmt.Sprintf("settle scan intent %d", intent), func(tx *store.Tx) error {
 		old, err := unsettled(tx, intent)
 		if err != nil {
 			return err
@@ -30,15 +30,12 @@ func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err
 		}
 		return adopt(tx, *old, sc)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("settle scan intent %d: %w", intent, err)
-	}
-	return refunded, nil
+	return refunded, err
 }
 
 // unsettled returns the scan of an intent, or an error if its outcome is not unknown.
 func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
-	old, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE id = ?`, intent)
+	old, err := oneScan(tx, `FROM scans WHERE id = ?`, intent)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +72,7 @@ func adopt(tx *store.Tx, old, found Scan) error {
 	if found.ScanID == "" || !slices.Contains(existing, found.State) {
 		return fmt.Errorf("a scan that is adopted has an id and one of the states %v", existing)
 	}
-	other, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND id <> ?`,
+	other, err := oneScan(tx, `FROM scans WHERE scan = ? AND id <> ?`,
 		found.ScanID, old.Intent)
 	if err != nil {
 		return err
@@ -99,9 +96,7 @@ func adopt(tx *store.Tx, old, found Scan) error {
 // releaseAdopted releases the hold of a scan whose run ended while its start was not confirmed: no
 // run will read it any more, and the credits are available for reading it by hand.
 func releaseAdopted(tx *store.Tx, scan Scan) error {
-	var over bool
-	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`,
-		scan.Run).Scan(&over)
+	over, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`, scan.Run)
 	if err != nil || !over {
 		return err
 	}

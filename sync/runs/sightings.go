@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -34,63 +32,26 @@ type Sighting struct {
 	Calls []ledger.Call // the attempts for the page; none if it was taken from the journal
 }
 
-type sightingRow struct {
-	Sighting
-	due, started   int64
-	op             outlier.Operation
-	params         string
-	queries, seeds string
-	run            int64
+func (s *Sighting) columns() store.Columns {
+	return store.Columns{
+		"r.run": &s.Run, "r.job": &s.Job, "r.trigger": &s.Trigger, "r.due": store.Time(&s.Due),
+		"r.started": store.Time(&s.Started), "s.id": &s.Step, "s.op": opOf{&s.Query}, "s.params": paramsOf{&s.Query},
+		"s.item": &s.Item, "s.queries": store.JSON(&s.Queries), "s.seeds": store.JSON(&s.Seeds), "s.window": &s.Window,
+		"s.scan": &s.Scan, "h.channel": &s.Channel, "h.page": &s.Page, "h.rank": &s.Rank,
+		"h.run = (SELECT run FROM seen WHERE video = ?1)":                                   &s.First,
+		"(SELECT count(*) FROM run_hits WHERE (run, step, page) = (h.run, h.step, h.page))": &s.Hits,
+	}
 }
-
-func (r *sightingRow) columns() []any {
-	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.op, &r.Item,
-		&r.queries, &r.seeds,
-		&r.params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
-}
-
-const sightings = `SELECT r.run, r.job, r.trigger, r.due, r.started, r.id, s.id, s.op, s.item, s.queries,
-	s.seeds,
-	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
-	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
-	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
 
 // Sightings returns all sightings of an id, oldest first.
-func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*sightingRow).columns, sightings, id)
-		if err != nil {
-			return err
+func (rs *Runs) Sightings(id string) ([]Sighting, error) {
+	return store.Read(rs.db, "look for sightings of "+id, func(tx *store.Tx) ([]Sighting, error) {
+		all, err := store.Select(tx, (*Sighting).columns, `FROM run_hits h JOIN runs r ON r.id = h.run
+			JOIN steps s ON s.id = h.step WHERE h.video = ?1 ORDER BY r.id, s.ordinal`, id)
+		for i := 0; err == nil && i < len(all); i++ {
+			s := &all[i]
+			s.Calls, err = ledger.CallsOfPage(tx, s.Run, s.Step, s.Page)
 		}
-		for i := range rows {
-			if err := completeSighting(tx, &rows[i]); err != nil {
-				return err
-			}
-			all = append(all, rows[i].Sighting)
-		}
-		return nil
+		return all, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for sightings of %s: %w", id, err)
-	}
-	return all, nil
-}
-
-// completeSighting decodes the columns of a row and adds the fields from other tables.
-func completeSighting(tx *store.Tx, r *sightingRow) error {
-	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
-	r.Query = outlier.UncheckedQuery(r.op, r.params)
-	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
-		return fmt.Errorf("read step %d: %w", r.Step, err)
-	}
-	if err := json.Unmarshal([]byte(r.seeds), &r.Seeds); err != nil {
-		return fmt.Errorf("read step %d: %w", r.Step, err)
-	}
-	err := tx.Row(`SELECT count(*) FROM run_hits WHERE run = ? AND step = ? AND page = ?`,
-		r.run, r.Step, r.Page).Scan(&r.Hits)
-	if err != nil {
-		return err
-	}
-	r.Calls, err = ledger.CallsOfPage(tx, r.Run, r.Step, r.Page)
-	return err
 }

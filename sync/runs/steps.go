@@ -3,9 +3,10 @@ package runs
 import (
 	"cmp"
 	"database/sql"
-	"encoding/json"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,36 +94,59 @@ func Covered(stop string) bool {
 	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown}, stop)
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits,
-	new_hits, seen, unread, total, reading, stop,
-	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages,
-	` + ledger.StepCredits
-
-type stepRow struct {
-	Step
-	op             outlier.Operation
-	params         string
-	queries, seeds string
-	began          int64
+// columns are the columns of a step as it is read.
+func (s *Step) columns() store.Columns {
+	all := s.fixed()
+	maps.Copy(all, s.progress())
+	maps.Copy(all, store.Columns{"id": &s.ID, "joined": store.Optional(&s.Joined), ledger.StepCredits: &s.Credits})
+	return all
 }
 
-func (r *stepRow) columns() []any {
-	return []any{&r.ID, &r.Run, &r.Ordinal, &r.op, &r.Item, &r.queries, &r.seeds, &r.params, &r.Window,
-		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Unread, &r.Total, &r.Reading, &r.Stop,
-		&r.Watermark, &r.Scan, &r.Joined, &r.Origin, &r.began, &r.Reused, &r.Left, &r.Credits}
-}
-
-func (r *stepRow) step() (Step, error) {
-	r.Began, r.Query = store.Instant(r.began), outlier.UncheckedQuery(r.op, r.params)
-	err := json.Unmarshal([]byte(r.queries), &r.Queries)
-	if err == nil {
-		err = json.Unmarshal([]byte(r.seeds), &r.Seeds)
+// fixed are the columns that never change, and that the scan of a step may have set before.
+func (s *Step) fixed() store.Columns {
+	return store.Columns{
+		"run": &s.Run, "ordinal": &s.Ordinal, "op": opOf{&s.Query}, "params": paramsOf{&s.Query}, "item": &s.Item,
+		"queries": store.JSON(&s.Queries), "seeds": store.JSON(&s.Seeds), "window": &s.Window,
+		"watermark": &s.Watermark, "scan": &s.Scan, "origin": store.Optional(&s.Origin),
 	}
-	if err != nil {
-		err = fmt.Errorf("read step %d of run %s: %w", r.ID, r.Run, err)
-	}
-	return r.Step, err
 }
+
+// progress are the columns that change with each page.
+func (s *Step) progress() store.Columns {
+	return store.Columns{
+		"began": store.Time(&s.Began), "next": &s.Next, "pages": &s.Pages, "hits": &s.Hits, "new_hits": &s.NewHits,
+		"seen": &s.Seen, "unread": &s.Unread, "total": &s.Total, "reading": &s.Reading, "stop": &s.Stop,
+		"reused": &s.Reused, "left_pages": &s.Left,
+	}
+}
+
+// opOf and paramsOf are the two columns of a query.
+type (
+	opOf     struct{ *outlier.Query }
+	paramsOf struct{ *outlier.Query }
+)
+
+func (q opOf) Scan(v any) error {
+	op, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("%T is not an operation", v)
+	}
+	*q.Query = outlier.UncheckedQuery(outlier.Operation(op), q.Encode())
+	return nil
+}
+
+func (q opOf) Value() (driver.Value, error) { return string(q.Op()), nil }
+
+func (q paramsOf) Scan(v any) error {
+	params, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("%T is not a list of parameters", v)
+	}
+	*q.Query = outlier.UncheckedQuery(q.Op(), params)
+	return nil
+}
+
+func (q paramsOf) Value() (driver.Value, error) { return q.Encode(), nil }
 
 // AddStep appends a step to a running run and returns its id. It assigns the next ordinal.
 func AddStep(tx *store.Tx, s Step) (id int64, err error) {
@@ -146,35 +170,14 @@ func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 }
 
 func addStep(tx *store.Tx, s Step) (int64, error) {
-	queries, err := json.Marshal(s.Queries)
-	if err != nil {
-		return 0, err
-	}
-	seeds, err := json.Marshal(s.Seeds)
-	if err != nil {
-		return 0, err
-	}
-	result, err := tx.Exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next,
-		pages, hits, new_hits, seen, unread, total,
-		reading, stop, watermark, scan, origin, began, reused, left_pages)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
-		s.Run, s.Ordinal, string(s.Query.Op()), s.Item, string(queries), string(seeds), s.Query.Encode(), s.Window,
-		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total,
-		s.Reading, s.Stop, s.Watermark, s.Scan, s.Origin, store.Micros(s.Began), s.Reused, s.Left)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
+	columns := s.fixed()
+	maps.Copy(columns, s.progress())
+	return store.Insert(tx, "steps", columns, "")
 }
 
 // SaveStep records the progress of a step. Values resolved at the beginning never change.
 func SaveStep(tx *store.Tx, s Step) error {
-	result, err := tx.Exec(`UPDATE steps
-		SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
-		reading = ?, stop = ?, reused = ?, left_pages = ? WHERE id = ?`,
-		store.Micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total, s.Reading,
-		s.Stop, s.Reused, s.Left, s.ID)
-	if err := store.Found(result, err); err != nil {
+	if err := store.Set(tx, "steps", "id", s.ID, s.progress()); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}
 	return nil
@@ -182,52 +185,34 @@ func SaveStep(tx *store.Tx, s Step) error {
 
 // Steps returns the steps of a run, in order.
 func (rs *Runs) Steps(run string) ([]Step, error) {
-	var steps []Step
-	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps WHERE run = ?
-			ORDER BY ordinal`, run)
-		for i := 0; err == nil && i < len(rows); i++ {
-			var step Step
-			step, err = rows[i].step()
-			steps = append(steps, step)
-		}
-		return err
+	return store.Read(rs.db, "read the steps of run "+run, func(tx *store.Tx) ([]Step, error) {
+		return store.Select(tx, (*Step).columns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the steps of run %s: %w", run, err)
-	}
-	return steps, nil
 }
 
 // LastOf returns the newest of the steps that share a step's search: the step itself, unless a later
 // run has continued it.
-func (rs *Runs) LastOf(step *Step) (last Step, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps
-			WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
-			WHERE origin = ?1))`, first(step))
-		if err == nil && len(rows) != 1 {
-			err = errors.New("it is not on record")
-		}
-		if err == nil {
-			last, err = rows[0].step()
-		}
-		return err
-	})
-	if err != nil {
-		return last, fmt.Errorf("look for what was bought after step %d: %w", step.ID, err)
-	}
-	return last, nil
+func (rs *Runs) LastOf(step *Step) (Step, error) {
+	return store.Read(rs.db, fmt.Sprintf("look for what was bought after step %d", step.ID),
+		func(tx *store.Tx) (last Step, err error) {
+			found, err := store.First(tx, (*Step).columns, `FROM steps
+				WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
+				WHERE origin = ?1))`, first(step))
+			if err == nil && found == nil {
+				err = errors.New("it is not on record")
+			}
+			if err == nil {
+				last = *found
+			}
+			return last, err
+		})
 }
 
 // Unread returns how many hits of a step, and of those that it continues, could not be stored.
-func (rs *Runs) Unread(step *Step) (n int, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce(sum(unread), 0) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
-			step.ID, first(step)).Scan(&n)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("count what could not be stored of step %d: %w", step.ID, err)
-	}
-	return n, nil
+func (rs *Runs) Unread(step *Step) (int, error) {
+	return store.Read(rs.db, fmt.Sprintf("count what could not be stored of step %d", step.ID),
+		func(tx *store.Tx) (int, error) {
+			return store.Value[int](tx, `SELECT sum(unread) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
+				step.ID, first(step))
+		})
 }

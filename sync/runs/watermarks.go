@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -21,17 +20,23 @@ type Watermark struct {
 	Set      time.Time // when it was recorded
 }
 
+func (w *Watermark) columns() store.Columns {
+	return store.Columns{
+		"job": &w.Job, "key": &w.Key, "at": store.Time(&w.At), "run": &w.Run, "set_at": store.Time(&w.Set),
+	}
+}
+
+// replaceWatermark is what [store.Insert] does with a watermark that exists.
+const replaceWatermark = `ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at`
+
 // MoveWatermark moves a watermark forward to w.At for w.Run. It never moves it back, because runs may
 // end in another order than they began.
 func MoveWatermark(tx *store.Tx, w Watermark) error {
 	if w.Run == "" {
 		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
 	}
-	_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at
-		WHERE excluded.at > at`,
-		w.Job, w.Key, store.Micros(w.At), w.Run, store.Micros(tx.Now()))
-	if err != nil {
+	w.Set = tx.Now()
+	if _, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark+` WHERE excluded.at > at`); err != nil {
 		return fmt.Errorf("move watermark %q of job %s: %w", w.Key, w.Job, err)
 	}
 	return nil
@@ -39,17 +44,16 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 
 // Watermark returns the time up to which a job has covered key; zero if it never has.
 func (rs *Runs) Watermark(job, key string) (time.Time, error) {
-	var at int64
-	err := rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key).Scan(&at)
+	return rs.readTime(fmt.Sprintf("look for watermark %q of job %s", key, job),
+		`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key)
+}
+
+// readTime reads one time; zero if there is no row.
+func (rs *Runs) readTime(doing, query string, args ...any) (time.Time, error) {
+	return store.Read(rs.db, doing, func(tx *store.Tx) (time.Time, error) {
+		us, err := store.Value[int64](tx, query, args...)
+		return store.Instant(us), err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("look for watermark %q of job %s: %w", key, job, err)
-	}
-	return store.Instant(at), nil
 }
 
 // lastSearched is the query of [Runs.LastSearched]. It reads the steps with the watermark's key from
@@ -62,26 +66,9 @@ const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 // watermark's key, whether or not the search succeeded; zero if it never did. Manually overridden runs
 // and times in the future do not count.
 func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
-	var began int64
-	err := rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(lastSearched, job, key,
-			store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew))).Scan(&began)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when job %s last searched for %s: %w", job, key, err)
-	}
-	return store.Instant(began), nil
+	return rs.readTime(fmt.Sprintf("read when job %s last searched for %s", job, key),
+		lastSearched, job, key, store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew)))
 }
-
-// searched is the query of [Runs.Searched].
-const searched = `SELECT steps.op, steps.params, steps.stop, steps.began,
-	CASE WHEN runs.overridden THEN runs.plan END
-	FROM steps CROSS JOIN runs USING (run)
-	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
-	FROM renames WHERE new = ?1))`
 
 // Searched is a search that has received pages.
 type Searched struct {
@@ -92,82 +79,51 @@ type Searched struct {
 }
 
 // Searched returns the searches of a job with a watermark's key, including those under former names.
-func (rs *Runs) Searched(job, key string) (all []Searched, err error) {
-	type row struct {
-		Searched
-		op     outlier.Operation
-		params string
-		began  int64
-	}
-	err = rs.db.View(func(tx *store.Tx) error {
-		columns := func(r *row) []any { return []any{&r.op, &r.params, &r.Stop, &r.began, &r.Plan} }
-		rows, err := store.List(tx, columns, searched, job, key)
-		for _, r := range rows {
-			r.Query, r.Began = outlier.UncheckedQuery(r.op, r.params), store.Instant(r.began)
-			all = append(all, r.Searched)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for the searches of job %s for %s: %w", job, key, err)
-	}
-	return all, nil
+func (rs *Runs) Searched(job, key string) ([]Searched, error) {
+	return store.Read(rs.db, fmt.Sprintf("look for the searches of job %s for %s", job, key),
+		func(tx *store.Tx) ([]Searched, error) {
+			return store.Select(tx, func(s *Searched) store.Columns {
+				return store.Columns{
+					"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query},
+					"steps.stop": &s.Stop, "steps.began": store.Time(&s.Began),
+					"CASE WHEN runs.overridden THEN runs.plan END": &s.Plan,
+				}
+			}, searched, job, key)
+		})
 }
 
-// watermarkRow is a row of the table watermarks.
-type watermarkRow struct {
-	Watermark
-	at, set int64
-}
-
-func (r *watermarkRow) columns() []any {
-	return []any{&r.Job, &r.Key, &r.at, &r.Run, &r.set}
-}
+// searched is the query of [Runs.Searched].
+const searched = `FROM steps CROSS JOIN runs USING (run)
+	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
+	FROM renames WHERE new = ?1))`
 
 // Watermarks returns the watermarks of a job, or of all jobs if job is "", by job and key.
 func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
-	var all []Watermark
-	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*watermarkRow).columns,
-			`SELECT job, key, at, run, set_at FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`,
-			job)
-		for _, r := range rows {
-			r.At, r.Set = store.Instant(r.at), store.Instant(r.set)
-			all = append(all, r.Watermark)
-		}
-		return err
+	return store.Read(rs.db, "list the watermarks", func(tx *store.Tx) ([]Watermark, error) {
+		return store.Select(tx, (*Watermark).columns, `FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the watermarks: %w", err)
-	}
-	return all, nil
 }
 
 // SetWatermark sets a watermark by hand, forward or back. An empty key means every key of the job.
 func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
-		if at.IsZero() {
-			return errors.New("there is no time to set it to")
-		}
-		if key == "" {
+	return store.Change(rs.db, "set the watermarks of job "+job, func(tx *store.Tx) error {
+		switch {
+		case at.IsZero():
+			return errors.New("a watermark needs a time")
+		case key == "":
 			return store.Found(tx.Exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`,
 				store.Micros(at), store.Micros(tx.Now()), job))
 		}
-		_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, '', ?)
-			ON CONFLICT DO UPDATE SET at = excluded.at, run = '', set_at = excluded.set_at`,
-			job, key, store.Micros(at), store.Micros(tx.Now()))
+		w := Watermark{Job: job, Key: key, At: at, Set: tx.Now()}
+		_, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("set the watermarks of job %s: %w", job, err)
-	}
-	return nil
 }
 
 // ResetWatermarks removes the watermarks of a job and returns their number. The job's next run starts
 // as if it were the first.
 func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
-	err = rs.db.Update(func(tx *store.Tx) error {
+	err = store.Change(rs.db, "reset the watermarks of job "+job, func(tx *store.Tx) error {
 		result, err := tx.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
 		if err != nil {
 			return err
@@ -176,30 +132,26 @@ func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
 		n = int(gone)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("reset the watermarks of job %s: %w", job, err)
-	}
-	return n, nil
+	return n, err
 }
 
 // CorrectWatermarks moves watermarks that are later than now back to when they were recorded. A search
 // ignores videos published before its watermark, so a watermark in the future would lose those
 // published until then, and afterwards nothing would show that it was wrong.
 func CorrectWatermarks(tx *store.Tx, now time.Time) error {
-	rows, err := store.List(tx, (*watermarkRow).columns,
-		`SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, store.Micros(now.Add(ledger.Skew)))
-	for i := 0; err == nil && i < len(rows); i++ {
-		err = correctWatermark(tx, rows[i], store.Micros(now))
+	ahead, err := store.Select(tx, (*Watermark).columns, `FROM watermarks WHERE at > ?`,
+		store.Micros(now.Add(ledger.Skew)))
+	for _, w := range ahead {
+		// A trigger refuses to move the watermark of a run back.
+		if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, w.Job, w.Key); err != nil {
+			return err
+		}
+		if w.At = w.Set; now.Before(w.At) {
+			w.At = now
+		}
+		if _, err := store.Insert(tx, "watermarks", w.columns(), ""); err != nil {
+			return err
+		}
 	}
-	return err
-}
-
-// correctWatermark replaces a watermark in the future by one at the time of its recording, at most now.
-func correctWatermark(tx *store.Tx, mark watermarkRow, now int64) error {
-	if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, mark.Job, mark.Key); err != nil {
-		return err
-	}
-	_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)`,
-		mark.Job, mark.Key, min(mark.set, now), mark.Run, mark.set)
 	return err
 }

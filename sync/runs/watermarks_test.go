@@ -74,7 +74,7 @@ func TestWatermarksAreSetAndResetByHand(t *testing.T) {
 		}
 	}
 	statetest.WantText(t, s.Runs.SetWatermark("nobody", "", statetest.Noon), "nobody", "no such record")
-	statetest.WantText(t, s.Runs.SetWatermark("ideas", "a", time.Time{}), "ideas", "no time")
+	statetest.WantText(t, s.Runs.SetWatermark("ideas", "a", time.Time{}), "ideas", "needs a time")
 
 	if n, err := s.Runs.ResetWatermarks("ideas"); n != 3 || err != nil {
 		t.Errorf("%d watermarks were reset (%v), want 3", n, err)

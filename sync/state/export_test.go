@@ -1,6 +1,9 @@
 package state
 
 import (
+	"errors"
+	"time"
+
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
@@ -14,21 +17,27 @@ type PeriodLine struct {
 
 // PeriodLines are all periods that the ledger knows, without those that will be counted anew
 // since they reach farther than they did. Jobs stand under their accounts.
-func (s *Store) PeriodLines() (all []PeriodLine, err error) {
+func (s *Store) PeriodLines(zone *time.Location, renews int) (all []PeriodLine, err error) {
 	type row struct {
 		PeriodLine
-		ends int64
+		begins, ends int64
 	}
 	err = s.DB.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Scope, &r.Key, &r.Held, &r.ends} },
-			`SELECT scope, period, held + adjusted, ends FROM periods`)
+		newest, err := store.Value[int64](tx, `SELECT max(counts_at) FROM attempts WHERE price > 0 OR adjustment > 0`)
+		if err != nil {
+			return err
+		}
+		rows, err := store.Select(tx, func(r *row) store.Columns {
+			return store.Columns{"scope": &r.Scope, "period": &r.Key, "held + adjusted": &r.Held, "begins": &r.begins, "ends": &r.ends}
+		}, `FROM periods`)
+		now := store.Micros(s.Ledger.ServiceTime())
 		for _, r := range rows {
-			present := ledger.Period{Scope: r.Scope, Key: r.Key}
-			if r.Scope == ledger.ScopeJobMonth { // whose bounds are those of the cycle
-				_, cycle := ledger.CutJobCycle(r.Key)
-				present = ledger.Period{Scope: ledger.ScopeMonth, Key: cycle}
+			_, to, wrong := r.Bounds(zone, renews)
+			ends := store.Micros(to)
+			if r.Scope != ledger.ScopeRun && r.begins <= now && now < ends {
+				ends = max(ends, newest+1)
 			}
-			if ends, err := s.Ledger.PeriodEnds(tx, present); err != nil || store.Micros(ends) == r.ends {
+			if err = errors.Join(err, wrong); ends == r.ends {
 				all = append(all, r.PeriodLine)
 			}
 		}

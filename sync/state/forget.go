@@ -17,11 +17,9 @@ import (
 )
 
 func (s *Store) loadForgotten() error {
-	return s.DB.View(func(tx *store.Tx) (err error) {
-		s.Forgotten, err = forgotten.Load(tx)
-		s.Queue.Forgotten = s.Forgotten
-		return err
-	})
+	all, err := store.Read(s.DB, "read what was forgotten", forgotten.Load)
+	s.Forgotten, s.Queue.Forgotten = all, all
+	return err
 }
 
 // Erasure is what [Store.Forget] erases.
@@ -156,10 +154,6 @@ func (s *Store) Forgot() error {
 }
 
 // Forgetting counts the ids whose erasure was interrupted when a process was stopped.
-func (s *Store) Forgetting() (n int, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		n, err = forgotten.Unfinished(tx)
-		return err
-	})
-	return n, err
+func (s *Store) Forgetting() (int, error) {
+	return store.Read(s.DB, "count what is still to be erased", forgotten.Unfinished)
 }

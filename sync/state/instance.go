@@ -7,17 +7,13 @@ import (
 	"outlierd/sync/store"
 )
 
-// instanceKey is the key in meta of the name of this state.
-const instanceKey = "instance"
+// instance has the name of this state.
+var instance = store.Cell[string]{Key: "instance"}
 
 // Instance returns the name of this state, which distinguishes its rows in a lake that several
 // daemons fill; "" if it has none yet. Backups keep the name.
-func (s *Store) Instance() (name string, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		name, err = tx.Meta(instanceKey)
-		return err
-	})
-	return name, err
+func (s *Store) Instance() (string, error) {
+	return store.Read(s.DB, "read the name of the state", instance.Get)
 }
 
 // NamedInstance is [Store.Instance], but creates the name if there is none.
@@ -28,5 +24,5 @@ func (s *Store) NamedInstance() (name string, err error) {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	name = hex.EncodeToString(id)
-	return name, s.DB.Update(func(tx *store.Tx) error { return tx.SetMeta(instanceKey, name) })
+	return name, s.DB.Update(func(tx *store.Tx) error { return instance.Set(tx, name) })
 }

@@ -168,7 +168,7 @@ func (p *process) check() error {
 // ledger is what the ledger holds in each period that it has a row for, and in those in
 // which anything was spent.
 func (p *process) ledger() (map[ledger.Period]outlier.Credits, error) {
-	lines, err := p.store.PeriodLines()
+	lines, err := p.store.PeriodLines(p.options.Location, p.options.Renews)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,21 @@ func over(db *store.Store, o Options) (*Store, error) {
 	}, nil
 }
 
+// Snapshot returns the state as it is now, to read: everything that is read from it belongs together, and
+// nothing waits for a call. It must be closed soon; see [store.Store.Snapshot].
+func (s *Store) Snapshot() (*Store, error) {
+	db, err := s.DB.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	j := s.Journal.Over(db)
+	l := s.Ledger.Over(db, j)
+	return &Store{
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Runs: runs.New(db, l, nil), Forgotten: s.Forgotten,
+		service: s.service, version: s.version, ended: s.ended,
+	}, nil
+}
+
 // Open locks the state folder dir for this process, creating it if necessary, upgrades the file to
 // this program's schema, and settles what an earlier process left open: a reservation that was
 // never marked as sent is provably unsent and refunded; an answer that was kept in a file is
@@ -137,12 +152,18 @@ func (s *Store) bind(tx *store.Tx) error {
 		return err
 	}
 	if s.service != "" {
-		if err := tx.SetMeta("service", s.service); err != nil {
+		if err := boundTo.Set(tx, s.service); err != nil {
 			return err
 		}
 	}
-	return tx.SetMeta("version", s.version)
+	return Version.Set(tx, s.version)
 }
+
+// boundTo has the service that the folder belongs to.
+var boundTo = store.Cell[string]{Key: "service"}
+
+// Version has the version of the program that opened the state last; see [store.NewerError].
+var Version = store.Cell[string]{Key: store.VersionKey}
 
 // BoundError is the error of a folder whose rows come from another service.
 type BoundError struct {
@@ -158,7 +179,7 @@ func (e *BoundError) Error() string {
 // bound refuses a folder for which another service has answered. A service that never answered
 // does not bind the folder: its address was mistyped, or not tried yet.
 func (s *Store) bound(tx *store.Tx) error {
-	have, err := tx.Meta("service")
+	have, err := boundTo.Get(tx)
 	if err != nil || have == "" || s.service == "" || have == s.service {
 		return err
 	}
@@ -171,15 +192,8 @@ func (s *Store) bound(tx *store.Tx) error {
 
 // EverAnswered reports whether the service has ever sent a response of its own, including an
 // error.
-func (s *Store) EverAnswered() (answered bool, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		answered, err = ledger.EverAnswered(tx)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("read whether the service has ever answered: %w", err)
-	}
-	return answered, nil
+func (s *Store) EverAnswered() (bool, error) {
+	return store.Read(s.DB, "read whether the service has ever answered", ledger.EverAnswered)
 }
 
 // Close releases the folder. Closing again does nothing.
@@ -422,7 +436,7 @@ func (s *Store) AcceptSink(name string) error {
 // answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
-		ids, err := s.Ledger.Answers(run, upTo)
+		ids, err := s.Ledger.AnswersOf(run, upTo)
 		if err != nil {
 			yield(nil, err)
 			return

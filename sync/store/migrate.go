@@ -52,11 +52,14 @@ func version(ctx context.Context, db *sql.DB, path string) (have int, err error)
 	return have, nil
 }
 
+// VersionKey is the key in meta of the version of the program that opened the state last.
+const VersionKey = "version"
+
 // newerError returns the error for a file of a later schema version, with the version of the program
 // that wrote it.
 func newerError(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
-	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)
+	err := db.QueryRowContext(ctx, `SELECT value ->> '$' FROM meta WHERE key = ?`, VersionKey).Scan(&e.Version)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return errors.Join(e, err)
 	}

@@ -219,6 +219,9 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.locking.Lock()
 	defer s.locking.Unlock()
+	if s.from != nil && s.broken.CompareAndSwap(nil, &ErrClosed) {
+		return s.from.putReader(s.conn)
+	}
 	if s.lock == nil {
 		return nil
 	}

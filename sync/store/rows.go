@@ -3,9 +3,32 @@ package store
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 )
+
+// Read returns what f reads in a view. doing describes that in the error: "look for run 7".
+func Read[T any](s *Store, doing string, f func(*Tx) (T, error)) (value T, err error) {
+	err = s.View(func(tx *Tx) error {
+		value, err = f(tx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	return value, nil
+}
+
+// Change is [Store.Update] with a description of what is done, for the error.
+func Change(s *Store, doing string, f func(*Tx) error) error {
+	if err := s.Update(f); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
 
 // Exec performs a statement that writes.
 func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
@@ -17,6 +40,71 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 		return nil, err
 	}
 	return stmt.Exec(args...)
+}
+
+// Columns are the columns of a row by their names, or by the expressions that compute them: pointers to the
+// variables that are read or written. See [Time], [Duration], [JSON] and [Optional] for values that SQLite
+// has in another form.
+type Columns map[string]any
+
+// Insert inserts a row and returns its id. If orElse is not "", it is what to do about a conflict, such as
+// "ON CONFLICT DO NOTHING".
+func Insert(tx *Tx, table string, row Columns, orElse string) (id int64, err error) {
+	names := slices.Sorted(maps.Keys(row))
+	result, err := tx.Exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
+		strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.values(names)...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// Set sets columns of the row that has a value in the column key. It returns an error if there is none.
+func Set(tx *Tx, table, key string, value any, row Columns) error {
+	names := slices.Sorted(maps.Keys(row))
+	return Found(tx.Exec(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
+		append(row.values(names), value)...))
+}
+
+// values returns the values of columns in the order of names.
+func (c Columns) values(names []string) []any {
+	values := make([]any, len(names), len(names)+1)
+	for i, name := range names {
+		values[i] = c[name]
+	}
+	return values
+}
+
+// Select reads rows. columns returns the columns of a row, and from is the rest of the query: "FROM runs
+// WHERE job = ?".
+func Select[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) ([]T, error) {
+	names := slices.Sorted(maps.Keys(columns(new(T))))
+	return List(tx, func(row *T) []any { return columns(row).values(names) },
+		`SELECT `+strings.Join(names, ", ")+` `+from, args...)
+}
+
+// First is [Select] for the first row; nil if there is none.
+func First[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) (*T, error) {
+	rows, err := Select(tx, columns, from+` LIMIT 1`, args...)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// Value reads the only column of the first row; the zero value if there is no row, or if it is NULL.
+func Value[T any](tx *Tx, query string, args ...any) (value T, err error) {
+	var found sql.Null[T]
+	err = tx.Row(query, args...).Scan(&found)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return found.V, err
+}
+
+// Values reads the only column of a query.
+func Values[T any](tx *Tx, query string, args ...any) ([]T, error) {
+	return List(tx, func(value *T) []any { return []any{value} }, query, args...)
 }
 
 // Row reads one row. Its Scan fails with [sql.ErrNoRows] if there is none.
@@ -63,52 +151,8 @@ func Changed(result sql.Result) bool {
 
 // Found returns an error for an update that matched no row.
 func Found(result sql.Result, err error) error {
-	if err != nil {
-		return err
-	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
+	if err == nil && !Changed(result) {
 		err = errors.New("no such record")
 	}
 	return err
-}
-
-// OrNull returns nil for 0, which means "none".
-func OrNull(id int64) any {
-	if id == 0 {
-		return nil
-	}
-	return id
-}
-
-// Known returns nil for a negative number, which means "unknown".
-func Known(n int64) any {
-	if n < 0 {
-		return nil
-	}
-	return n
-}
-
-// maxText is the maximum length in bytes of a stored text that others wrote.
-const maxText = 500
-
-// Bounded returns text cut to the maximum length of stored texts. It remains valid UTF-8.
-func Bounded(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
-}
-
-// Micros returns a time as it is stored: microseconds since 1970, and 0 for the zero time.
-func Micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-// Instant is the inverse of [Micros], in UTC.
-func Instant(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
 }

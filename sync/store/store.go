@@ -31,8 +31,9 @@ type Store struct {
 	broken atomic.Pointer[error] // why the store cannot be used any more
 
 	mu                  sync.Mutex // guards what follows
-	conn                *conn      // writes; of a store opened to read, in its only transaction
-	snapshot            bool       // the store was opened to read; see [Peek]
+	conn                *conn      // writes; of a snapshot, in its only transaction
+	snapshot            bool       // all views see the same; see [Peek] and [Store.Snapshot]
+	from                *Store     // of which this is a snapshot; nil for all others
 	firstBusy, lastBusy time.Time  // when another program's lock was met, first and last; see patienceLeft
 
 	reading sync.Mutex // guards what follows
@@ -81,6 +82,9 @@ func (s *Store) UpdateWithin(patience time.Duration, f func(*Tx) error) error {
 }
 
 func (s *Store) update(patience time.Duration, f func(*Tx) error) error {
+	if s.snapshot {
+		return errView
+	}
 	if err := s.begin(patience); err != nil {
 		return s.explain(err)
 	}
@@ -158,6 +162,16 @@ func (s *Store) View(f func(*Tx) error) error {
 	}
 	err = f(&Tx{conn: c, now: time.Now(), view: true})
 	return s.explain(errors.Join(err, s.putReader(c)))
+}
+
+// Snapshot returns the store to read: all views of it see the same, and wait for no other transaction. It must
+// be closed soon, as the log of the file grows meanwhile.
+func (s *Store) Snapshot() (*Store, error) {
+	c, err := s.takeReader()
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return &Store{dir: s.dir, options: s.options, snapshot: true, conn: c, from: s}, nil
 }
 
 // maxReaders is how many connections to read are kept open while no view uses them.

@@ -67,6 +67,32 @@ func TestReadersWaitForNoTransaction(t *testing.T) {
 	})
 }
 
+// TestSnapshotStaysAsItWas: while it is open, its views see no later transaction. It cannot be written to.
+func TestSnapshotStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	statetest.Free(t, s, 1)
+	seen, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := statetest.Entries(t, seen, 0); len(got) != 1 {
+			t.Errorf("%d answers in the snapshot, want 1", len(got))
+		}
+		statetest.Free(t, s, 1)
+	}
+	if err := seen.Runs.Resume("run-1"); err == nil {
+		t.Error("a snapshot was written to")
+	}
+	if err := errors.Join(seen.Close(), seen.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := statetest.Entries(t, s, 0); len(got) != 3 {
+		t.Errorf("%d answers after it was closed, want 3", len(got))
+	}
+}
+
 func TestFailedTransactionLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())

@@ -20,7 +20,6 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sync/job"
 	"outlierd/sync/metrics"
-	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
 
@@ -280,10 +279,8 @@ func (m *monitor) readReadiness() readiness {
 		fileErr = errors.New(mistakes[0].String()) // the first one often causes the others
 	}
 	state := m.program.Engine.Store
-	stateErr := errors.Join(state.DB.View(func(tx *store.Tx) error {
-		_, err := tx.Meta("version")
-		return err
-	}), state.DB.Room())
+	_, stateErr := state.Instance()
+	stateErr = errors.Join(stateErr, state.DB.Room())
 	found := readiness{Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr),
 		Sinks: map[string]string{}}
 	for name, err := range m.program.metrics.Sinks() {

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Micros returns a time as it is stored: microseconds since 1970, and 0 for the zero time.
+func Micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Instant is the inverse of [Micros], in UTC.
+func Instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// Time returns t as a column; see [Micros].
+func Time(t *time.Time) Column { return timeColumn{t} }
+
+// Duration returns d as a column, in microseconds.
+func Duration(d *time.Duration) Column { return durationColumn{d} }
+
+// JSON returns a variable as a column with its JSON.
+func JSON(v any) Column { return jsonColumn{v} }
+
+// Optional returns an id as a column that is NULL for 0.
+func Optional(id *int64) Column { return optionalColumn{id} }
+
+// Column is a variable that SQLite has in another form. It can be read and written.
+type Column interface {
+	Scan(any) error
+	driver.Valuer
+}
+
+type timeColumn struct{ t *time.Time }
+
+func (c timeColumn) Scan(v any) error {
+	us, err := number(v)
+	*c.t = Instant(us)
+	return err
+}
+
+func (c timeColumn) Value() (driver.Value, error) { return Micros(*c.t), nil }
+
+type durationColumn struct{ d *time.Duration }
+
+func (c durationColumn) Scan(v any) error {
+	us, err := number(v)
+	*c.d = time.Duration(us) * time.Microsecond
+	return err
+}
+
+func (c durationColumn) Value() (driver.Value, error) { return c.d.Microseconds(), nil }
+
+type jsonColumn struct{ v any }
+
+func (c jsonColumn) Scan(v any) error {
+	switch text := v.(type) {
+	case string:
+		return json.Unmarshal([]byte(text), c.v)
+	case []byte:
+		return json.Unmarshal(text, c.v)
+	}
+	return fmt.Errorf("%T is not JSON", v)
+}
+
+func (c jsonColumn) Value() (driver.Value, error) {
+	text, err := json.Marshal(c.v)
+	return string(text), err
+}
+
+type optionalColumn struct{ id *int64 }
+
+func (c optionalColumn) Scan(v any) (err error) {
+	*c.id, err = number(v)
+	return err
+}
+
+func (c optionalColumn) Value() (driver.Value, error) {
+	if *c.id == 0 {
+		return nil, nil
+	}
+	return *c.id, nil
+}
+
+// number returns an integer of SQLite; 0 for NULL.
+func number(v any) (int64, error) {
+	n, ok := v.(int64)
+	if !ok && v != nil {
+		return 0, fmt.Errorf("%T is not an integer", v)
+	}
+	return n, nil
+}
+
+// Known returns nil for a negative number, which means "unknown".
+func Known(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// Cell is a value of the table meta under its key, as JSON.
+type Cell[T any] struct{ Key string }
+
+// Get returns the value; the zero value if none is set.
+func (c Cell[T]) Get(tx *Tx) (value T, err error) {
+	text, err := Value[string](tx, `SELECT value FROM meta WHERE key = ?`, c.Key)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &value)
+	}
+	if err != nil {
+		err = fmt.Errorf("read %q: %w", c.Key, err)
+	}
+	return value, err
+}
+
+// Set sets the value.
+func (c Cell[T]) Set(tx *Tx, value T) error {
+	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
+		c.Key, JSON(&value))
+	if err != nil {
+		return fmt.Errorf("set %q: %w", c.Key, err)
+	}
+	return nil
+}
+
+// Clear removes the value.
+func (c Cell[T]) Clear(tx *Tx) error {
+	_, err := tx.Exec(`DELETE FROM meta WHERE key = ?`, c.Key)
+	return err
+}
+
+// maxText is the maximum length in bytes of a stored text that others wrote.
+const maxText = 500
+
+// Bounded returns text cut to the maximum length of stored texts. It remains valid UTF-8.
+func Bounded(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
+}
