@@ -77,6 +77,7 @@ func (e *Engine) rekeyed() bool {
 		return false
 	}
 	e.Client.Key = key
+	e.key.Store(&key)
 	e.Pace.Own(key.Fingerprint())
 	e.log().Info("key changed")
 	return true

@@ -41,6 +41,8 @@ type Engine struct {
 	UseReserve bool // let runs spend the budget's reserve
 	Afresh     bool // start new runs even if unfinished ones could be resumed
 
+	key atomic.Pointer[outlier.Key] // see [Engine.KeyInUse]
+
 	unread    string        // last logged reason why the key could not be read again
 	unrefused string        // fingerprint of the key, if no refusal of it is recorded; "" if unknown
 	believed  journal.Limit // the limiter's last recorded belief, without what changes with every call
@@ -51,6 +53,21 @@ type Engine struct {
 	waits    waits                        // see [Engine.Waited]
 	marked   atomic.Bool                  // see [Engine.PublishSoon]
 	requests requests                     // from other goroutines, while this one runs the schedule
+}
+
+// Reading returns an engine for another goroutine that reads: with the given state and job file, and without
+// what only runs use.
+func (e *Engine) Reading(s *state.Store, config *job.Config) *Engine {
+	return &Engine{Config: config, Store: s, Pace: e.Pace, Log: e.Log, IDs: e.IDs,
+		Client: &outlier.Client{URL: e.Client.URL, Key: e.KeyInUse()}}
+}
+
+// KeyInUse returns the key of the client. It is safe for concurrent use once the schedule is running.
+func (e *Engine) KeyInUse() outlier.Key {
+	if key := e.key.Load(); key != nil {
+		return *key
+	}
+	return e.Client.Key
 }
 
 // Facts returns a reader of what plans depend on, with the command-line options applied.

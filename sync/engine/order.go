@@ -144,7 +144,6 @@ func (q *requests) put(add func()) error {
 type request struct {
 	ctx     context.Context
 	f       func(context.Context) error
-	reads   bool      // f changes nothing
 	retryAt time.Time // when to call f again if it waits for the rate limit
 	err     error
 	done    chan struct{}
@@ -160,24 +159,7 @@ func (r *request) answer(err error) {
 // its agenda. f must not wait for another request. If f makes a call that the rate limit delays, the
 // scheduler does not wait: it calls f again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	return e.requests.serve(&request{ctx: ctx, f: f, done: make(chan struct{})})
-}
-
-// Read is [Engine.Between] for a function that changes nothing: the scheduler keeps its agenda, and publishes
-// nothing for it.
-func (e *Engine) Read(ctx context.Context, f func(context.Context) error) error {
-	return e.requests.serve(&request{ctx: ctx, f: f, reads: true, done: make(chan struct{})})
-}
-
-// PublishSoon has the schedule publish within seconds what people have marked. Without a schedule it does
-// nothing: the next process publishes when it starts.
-func (e *Engine) PublishSoon() {
-	e.marked.Store(true)
-	_ = e.requests.put(func() {}) // wakes it
-}
-
-// serve hands a request to the scheduler and returns the error of its function.
-func (q *requests) serve(r *request) error {
+	q, r := &e.requests, &request{ctx: ctx, f: f, done: make(chan struct{})}
 	if err := q.put(func() { q.between = append(q.between, r) }); err != nil {
 		return err
 	}
@@ -190,7 +172,14 @@ func (q *requests) serve(r *request) error {
 	return r.err
 }
 
-// serveRequests calls the functions passed to [Engine.Between] and [Engine.Read].
+// PublishSoon has the schedule publish within seconds what people have marked. Without a schedule it does
+// nothing: the next process publishes when it starts.
+func (e *Engine) PublishSoon() {
+	e.marked.Store(true)
+	_ = e.requests.put(func() {}) // wakes it
+}
+
+// serveRequests calls the functions passed to [Engine.Between].
 func (s *scheduler) serveRequests(ctx context.Context) {
 	q := &s.engine.requests
 	q.mu.Lock()
@@ -223,9 +212,7 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 	q.mu.Lock()
 	q.between = slices.DeleteFunc(q.between, func(r *request) bool { return slices.Contains(served, r) })
 	q.mu.Unlock()
-	if slices.ContainsFunc(served, func(r *request) bool { return !r.reads }) {
-		s.refreshAgenda(time.Now())
-	}
+	s.refreshAgenda(time.Now())
 }
 
 // serving reports whether a schedule is running.

@@ -861,7 +861,12 @@ jobs:
 			_, before := sink.reads()
 			for range 120 {
 				time.Sleep(time.Second)
-				if err := e.Read(w.ctx, func(context.Context) error { return nil }); err != nil {
+				seen, err := e.Store.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = e.Reading(seen, e.Config).Agenda(time.Now())
+				if err := errors.Join(err, seen.Close()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -161,6 +161,8 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 		staleLogged: map[string]time.Time{}, waitLogged: map[string]time.Time{}, started: time.Now(),
 	}
 	s.notePauses(time.Now())
+	key := e.Client.Key
+	e.key.Store(&key)
 	e.requests.open(s)
 	defer e.requests.close(ctx)
 	for ctx.Err() == nil {

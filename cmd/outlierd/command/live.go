@@ -22,8 +22,7 @@ import (
 // At a terminal, `up` prints when each job is due, and then redraws a block below the log: running
 // jobs, pace, next due jobs, budget. Elsewhere there is only the log, with a line per event.
 
-// The block is redrawn every second. The status is read between two calls of the schedule, and less
-// often, because each reading interrupts it.
+// The block is redrawn every second. The status is read less often.
 const (
 	liveRedraw = time.Second
 	liveLook   = 5 * time.Second
@@ -86,9 +85,8 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 			}
 			progress, err := p.Engine.Progress()
 			if time.Since(looked) >= liveLook || progress.Run != seen {
-				// Configuration and runs belong to the schedule, so they are read in its turn.
-				unread := p.Engine.Read(ctx, func(context.Context) (err error) {
-					status, err = p.forecasts().Status()
+				unread := p.read(func(seen *program) (err error) {
+					status, err = seen.forecasts().Status()
 					return err
 				})
 				looked, seen, err = time.Now(), progress.Run, errors.Join(err, unread)

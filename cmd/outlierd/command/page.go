@@ -36,16 +36,15 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		var s *forecast.Status
 		var cycle *page.Cycle
 		var unconfirmed []runs.Scan
-		// Configuration and runs belong to the schedule, so they are read in its turn.
-		err := p.Engine.Read(ctx, func(context.Context) (err error) {
-			if s, err = p.forecasts().Status(); err == nil {
-				s.Disk, err = diskOf(p.Engine.Store.DB)
+		err := p.read(func(seen *program) (err error) {
+			if s, err = seen.forecasts().Status(); err == nil {
+				s.Disk, err = diskOf(seen.Engine.Store.DB)
 			}
 			if err == nil {
-				cycle, err = cycleOf(p.Engine.Facts(), &s.Budget[0])
+				cycle, err = cycleOf(seen.Engine.Facts(), &s.Budget[0])
 			}
 			if err == nil {
-				unconfirmed, err = unconfirmedScans(p.Engine.Store)
+				unconfirmed, err = unconfirmedScans(seen.Engine.Store)
 			}
 			return err
 		})

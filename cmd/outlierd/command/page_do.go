@@ -67,8 +67,8 @@ func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offe
 	if err != nil {
 		return nil, err
 	}
-	err = a.p.Engine.Read(ctx, func(ctx context.Context) (err error) {
-		offer, err = known.offer(a, ctx, asked)
+	err = a.p.read(func(seen *program) (err error) {
+		offer, err = known.offer(actions{seen}, ctx, asked)
 		return err
 	})
 	return offer, forPeople(ctx, err)
@@ -156,12 +156,12 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 // run starts or continues the offered run.
 func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
 	order := engine.Order{Trigger: engine.Manual}
-	err := a.p.Engine.Read(ctx, func(context.Context) (err error) {
-		if order.Spec, err = a.spec(asked.Job); err == nil && order.Spec.Version() != asked.Seen {
+	err := a.p.read(func(seen *program) (err error) {
+		if order.Spec, err = (actions{seen}).spec(asked.Job); err == nil && order.Spec.Version() != asked.Seen {
 			err = errChanged
 		}
 		if err == nil {
-			order.Old, err = a.p.Engine.Facts().Continues(order.Spec)
+			order.Old, err = seen.Engine.Facts().Continues(order.Spec)
 		}
 		return err
 	})

@@ -122,12 +122,12 @@ func (a actions) withLeft(offer *page.Offer, price outlier.Credits) (*page.Offer
 // once starts the offered request.
 func (a actions) once(ctx context.Context, asked page.Action) (*page.Done, error) {
 	order := engine.Order{Trigger: engine.Manual, Afresh: true}
-	err := a.p.Engine.Read(ctx, func(ctx context.Context) error {
-		_, spec, err := a.onceOf(asked)
+	err := a.p.read(func(seen *program) error {
+		_, spec, err := (actions{seen}).onceOf(asked)
 		if err != nil {
 			return err
 		}
-		cost, err := a.p.forecasts().WorstCase(ctx, spec)
+		cost, err := seen.forecasts().WorstCase(ctx, spec)
 		if err == nil && seenOnce(spec, cost.Credits) != asked.Seen {
 			err = errChanged
 		}
@@ -185,8 +185,8 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, e
 
 func (a actions) rest(ctx context.Context, asked page.Action) (*page.Done, error) {
 	var order engine.Order
-	err := a.p.Engine.Read(ctx, func(context.Context) (err error) {
-		order, err = a.restOf(asked.Run)
+	err := a.p.read(func(seen *program) (err error) {
+		order, err = (actions{seen}).restOf(asked.Run)
 		if err == nil && seenOnce(order.Spec, order.Rest.Cost.Credits) != asked.Seen {
 			err = errChanged
 		}

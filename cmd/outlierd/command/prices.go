@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,17 @@ func (p *program) forecasts() *forecast.Reader {
 		r.Key = p.Engine.Client.Key.Fingerprint()
 	}
 	return r
+}
+
+// read calls f with the program as it is now: with the state in one transaction, and the job file in use. It waits
+// for no call of the daemon, and f changes nothing.
+func (p *program) read(f func(seen *program) error) error {
+	s, err := p.Engine.Store.Snapshot()
+	if err != nil {
+		return err
+	}
+	seen := &program{Engine: p.Engine.Reading(s, cmp.Or(p.inUse.Load(), p.Engine.Config)), server: p.server}
+	return errors.Join(f(seen), s.Close())
 }
 
 // priceList returns a line per job: its name and the maximum cost of a run.
