@@ -163,7 +163,7 @@ func TestAccessRules(t *testing.T) {
 		{open, "GET", "127.0.0.1:7411", "/logout", "", 405},
 		{guarded, "GET", "outlierd:7411", "/login", "", 200},
 		{guarded, "GET", "outlierd:7411", "/style.css", "", 200},
-		{guarded, "GET", "outlierd:7411", "/live.js", "", 200},
+		{guarded, "GET", "outlierd:7411", "/page.js", "", 200},
 		{guarded, "GET", "outlierd:7411", "/do/run?job=a", "", 401},
 		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "", 401},
 		{guarded, "POST", "outlierd:7411", "/do/run?job=a", "Bearer " + daemonToken, 403},
@@ -261,7 +261,7 @@ func TestStyleAndScriptAreNotLimited(t *testing.T) {
 	t.Parallel()
 	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
 	for range 2 * atOnce {
-		for _, path := range []string{"/style.css", "/live.js"} {
+		for _, path := range []string{"/style.css", "/page.js"} {
 			if code, _ := answerOf(m, "GET", "127.0.0.1:7411", path, ""); code != http.StatusOK {
 				t.Fatalf("%s: HTTP %d, want %d", path, code, http.StatusOK)
 			}

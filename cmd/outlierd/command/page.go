@@ -2,10 +2,15 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
@@ -15,69 +20,30 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Periods of the page Now.
+// Periods of the page Now, and how much it shows.
 const (
 	lookBack          = 7 * 24 * time.Hour
-	mostTroubles      = 10
 	mostNotifications = 10
+	lastRuns          = 7  // of all jobs
+	sparkRuns         = 12 // of each job
+	mostDue           = 8  // due times of a job within a day
+	pricesLast        = time.Minute
 )
 
-// site returns the page of a daemon; nil with `daemon.ui: off`. It shows the same as `status`.
+// site returns the page of a daemon; nil with `daemon.ui: off`.
 func (o *options) site(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
-	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
-	// The state does not report on its own process.
-	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
-	zone := o.zone
-	recorded := runsOnRecord{store: p.Engine.Store, zone: zone}
-	look := func(ctx context.Context) (*page.Now, error) {
-		var s *forecast.Status
-		var cycle *page.Cycle
-		var unconfirmed []runs.Scan
-		err := p.read(func(seen *program) (err error) {
-			if s, err = seen.forecasts().Status(); err == nil {
-				s.Disk, err = diskOf(seen.Engine.Store.DB)
-			}
-			if err == nil {
-				cycle, err = cycleOf(seen.Engine.Facts(), &s.Budget[0])
-			}
-			if err == nil {
-				unconfirmed, err = unconfirmedScans(seen.Engine.Store)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		process := self
-		s.Process = &process
-		askProcess(ctx, folder, s.Process)
-		now := nowOf(s, &planPrinter{zone: zone}, p.Engine.Pace.Status())
-		now.Cycle = cycle
-		for i := range unconfirmed {
-			now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent,
-				Says: unconfirmedText(&unconfirmed[i], zone)})
-		}
-		if now.Troubles, err = recorded.troubles(s.At); err != nil {
-			return nil, err
-		}
-		recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
-		for _, t := range recent {
-			now.Notifications = append(now.Notifications, page.Notification{
-				At: t.Time.In(zone).Format("2006-01-02 15:04"), Title: t.Title, Text: t.Text, Targets: t.Targets,
-				Waits: t.Waits,
-			})
-		}
-		return now, err
-	}
-	tables := publishedTables{path: published(p.Engine.Config), zone: zone, temporary: func() (*temporary, error) {
-		return newTemporary(p.inUse.Load(), downloadFolders)
-	}}
+	tables := newPublishedTables(published(p.Engine.Config), o.zone)
+	tables.temporary = func() (*temporary, error) { return newTemporary(p.inUse.Load(), downloadFolders) }
+	tables.cycle, tables.marks = p.Engine.Facts().CycleBounds, marksIn(p.Engine.Store.DB)
+	look := &looking{o: o, p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone},
+		since: time.Now()}
 	sources := page.Sources{
-		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video,
-		Channel: tables.channel, Tables: catalog(),
+		Now: look.now, Found: tables.found, Runs: look.recorded.runs, Run: look.recorded.run, Video: tables.video,
+		Channel: tables.channel, Picked: tables.picked, Export: tables.export, Niche: tables.niche, Tables: catalog(),
+		Money:     func(ctx context.Context) (*page.Money, error) { return look.money(ctx, tables) },
 		Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first,
 		Download: tables.whole,
 	}
@@ -86,48 +52,295 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		sources.ThumbnailTrouble = pictures.Trouble
 	}
 	if p.Engine.Config.Daemon.UI == job.UIFull {
-		do := actions{p}
-		sources.Offer, sources.Do = do.offer, do.do
+		do, mark := actions{p}, marking{p.Engine}
+		sources.Offer, sources.Do, sources.Mark = do.offer, do.do, mark.mark
+		sources.Views = page.Views{List: mark.views, Save: mark.saveView}
 	}
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }
 
+// looking reads what a page shows of the state of the daemon.
+type looking struct {
+	o        *options
+	p        *program
+	folder   string // of the state; an edit of the job file cannot change it
+	recorded runsOnRecord
+	since    time.Time // when the daemon began
+
+	// The most that the next runs may cost, by job. They are planned, which takes time, so they are kept for a minute.
+	mu     sync.Mutex
+	prices map[string]string
+	priced time.Time
+}
+
+// price returns the most that the next runs may cost, by job.
+func (l *looking) price(ctx context.Context, seen *program) map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.priced) >= pricesLast {
+		l.prices, l.priced = prices(ctx, seen), time.Now()
+	}
+	return l.prices
+}
+
+// now returns the overall status.
+func (l *looking) now(ctx context.Context) (*page.Now, error) {
+	var s *forecast.Status
+	var cycle *page.Cycle
+	var unconfirmed []runs.Scan
+	var due map[string][]time.Time
+	var most map[string]string
+	p, zone := l.p, l.o.zone
+	free, err := p.Engine.Store.DB.Free()
+	if err != nil {
+		return nil, err
+	}
+	err = p.read(func(seen *program) (err error) {
+		if s, err = seen.forecasts().Status(); err == nil {
+			s.Disk, err = diskOf(seen.Engine.Store.DB)
+		}
+		if err == nil {
+			cycle, err = cycleOf(seen.Engine.Facts(), &s.Budget[0])
+		}
+		if err == nil {
+			unconfirmed, err = unconfirmedScans(seen.Engine.Store)
+		}
+		due = dueTimes(seen.Engine.Config, time.Now())
+		if err == nil {
+			most = l.price(ctx, seen)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The state does not report on its own process.
+	s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
+	askProcess(ctx, l.folder, s.Process)
+	printer := &planPrinter{zone: zone}
+	now := nowOf(s, printer, p.Engine.Config)
+	now.Stats = stats(s, printer, p.Engine.Pace.Status(), cycle, free)
+	for i := range now.Jobs {
+		j := &now.Jobs[i]
+		j.Price, j.DueAt = most[s.Jobs[i].Job], due[s.Jobs[i].Job]
+		if s.Jobs[i].Disabled || s.Jobs[i].Paused != nil {
+			j.DueAt = nil
+		}
+		if j.New, j.Failed, err = l.recorded.spark(s.Jobs[i].Job); err != nil {
+			return nil, err
+		}
+	}
+	if cycle != nil {
+		now.Left = new(cycle.Rest())
+	}
+	for i := range unconfirmed {
+		now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], zone)})
+	}
+	if now.Runs, err = l.recorded.last(lastRuns); err != nil {
+		return nil, err
+	}
+	recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
+	for _, t := range recent {
+		now.Notifications = append(now.Notifications, page.Notification{
+			At: printer.short(t.Time, s.At), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
+		})
+	}
+	return now, err
+}
+
+// dueTimes returns the due times of the jobs within a day.
+func dueTimes(config *job.Config, now time.Time) map[string][]time.Time {
+	all := map[string][]time.Time{}
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		if spec.Schedule == "" {
+			continue // with every, it depends on the last run
+		}
+		for at := spec.Next(now, config.Timezone); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all[spec.Name]) < mostDue; {
+			all[spec.Name] = append(all[spec.Name], at.In(config.Timezone))
+			at = spec.Next(at, config.Timezone)
+		}
+	}
+	return all
+}
+
+// prices returns the most that a run of each job may cost now.
+func prices(ctx context.Context, p *program) map[string]string {
+	all := map[string]string{}
+	for i := range p.Engine.Config.Jobs {
+		spec := &p.Engine.Config.Jobs[i]
+		credits, err := p.forecasts().MayCost(ctx, spec, true)
+		switch {
+		case err != nil: // the page that offers the run says why
+		case credits == 0:
+			all[spec.Name] = "free"
+		default:
+			all[spec.Name] = "≤ " + term.Count(credits, "credit")
+		}
+	}
+	return all
+}
+
+// levels are the colours of statuses.
+var levels = map[runs.Status]string{runs.OK: "ok", runs.OKEmpty: "ok", runs.Running: "busy", runs.Failed: "bad",
+	runs.Partial: "warn", runs.PausedBudget: "warn", runs.PausedQuota: "warn", runs.Interrupted: "warn"}
+
 // nowOf returns the status for the page, in the words of `status`.
-func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
-	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s),
-		Blocked: len(s.Refused) > 0}
+func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
+	n := &page.Now{At: p.at(s.At), Time: s.At.In(p.zone), Process: p.process(s.Process), Blocked: len(s.Refused) > 0}
+	for _, text := range notable(s) {
+		n.Problems = append(n.Problems, page.Problem{Text: text, Bad: s.Disk != nil})
+	}
+	for _, r := range s.Refused {
+		n.Problems = append(n.Problems, page.Problem{Title: "Calls are blocked.", Text: strings.TrimSpace(p.refusal(r)), Bad: true})
+	}
+	for i := range s.Sinks {
+		if sink := &s.Sinks[i]; sink.Error != "" || sink.Lost {
+			n.Problems = append(n.Problems, page.Problem{Title: sink.Sink + " is not published.", Text: p.sinkLine(sink, s.At)})
+		}
+	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		row := page.Job{Name: shown(j.Job), Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due,
-			Doing: now(j), Why: j.Why}
-		if j.Disabled || j.Paused != nil {
-			row.DueAt = time.Time{}
-		}
+		row := page.Job{Name: shown(j.Job), Due: p.nextDue(j, s.At), Why: j.Why, Status: "never", Schedule: scheduleText(config, j.Job)}
 		if j.Doing == forecast.JobRunning {
-			row.Working = j.Run
+			row.Working, n.Running = j.Run, shown(j.Job)
 		}
+		row.Doing = strings.TrimPrefix(now(j), "–")
 		row.Queued, row.Paused = j.Queued > 0 && !j.Unlisted, j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
-		if j.Last != nil {
-			row.Run = j.Last.Run
+		if last := j.Last; last != nil {
+			row.Run, row.Status, row.Level = last.Run, string(last.Status), levels[last.Status]
+			row.Last = strings.TrimPrefix(p.lastRun(j, s.At), string(last.Status)+", ")
+			if last.Status == runs.Failed || last.Status == runs.PausedQuota {
+				title := row.Name + " failed."
+				if j.Streak != nil && j.Streak.Runs > 1 {
+					title = fmt.Sprintf("%s failed %d times.", row.Name, j.Streak.Runs)
+				}
+				text := strings.TrimSuffix(last.Error, ".") + "; " + spent(int64(last.Credits)) + "."
+				if !j.Due.IsZero() {
+					text += " It is tried again at " + p.short(j.Due, s.At) + "."
+				}
+				n.Problems = append(n.Problems, page.Problem{Title: title, Text: text, Bad: true, Run: last.Run, Job: row.Name})
+			}
 		}
 		n.Jobs = append(n.Jobs, row)
 	}
-	for _, f := range p.standing(s) {
-		if f.notice {
-			n.Notices = append(n.Notices, f.text)
-			continue
+	if !s.Newest.IsZero() {
+		n.Newest = p.short(s.Newest, s.At)
+		if old := s.At.Sub(s.Newest); old > tooOld(config, s.At) {
+			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", p.at(s.Newest), days(old))
 		}
-		fact := page.Fact{Name: f.name, Text: f.text}
-		switch cycle := &s.Budget[0]; {
-		case f.name == "pace":
-			fact.Meter = &page.Meter{Used: int64(window.Limit - window.Remaining), Of: int64(window.Limit)}
-		case f.name == "budget" && cycle.Max != nil:
-			fact.Meter = &page.Meter{Used: int64(cycle.Held), Of: int64(*cycle.Max + cycle.Bought())}
-		}
-		n.Facts = append(n.Facts, fact)
 	}
 	return n
+}
+
+func days(d time.Duration) string { return term.Count(int(d.Hours()/24), "day") }
+
+// spent says what a run cost.
+func spent(credits int64) string {
+	if credits == 0 {
+		return "nothing was charged"
+	}
+	return term.Count(credits, "credit") + " were charged"
+}
+
+// tooOld returns the age at which data are said to be old: twice the shortest schedule, and at least a day. Without a
+// schedule nobody expects new data.
+func tooOld(config *job.Config, now time.Time) time.Duration {
+	shortest := time.Duration(1<<63 - 1)
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		if first := spec.Next(now, config.Timezone); !first.IsZero() {
+			if next := spec.Next(first, config.Timezone); !next.IsZero() {
+				shortest = min(shortest, 2*next.Sub(first))
+			}
+		}
+	}
+	return max(24*time.Hour, shortest)
+}
+
+// scheduleText says when a job runs.
+func scheduleText(config *job.Config, name string) string {
+	spec := config.Job(name)
+	switch {
+	case spec == nil:
+		return ""
+	case spec.Schedule != "":
+		return spec.Schedule
+	case spec.Every > 0:
+		return "every " + job.Duration(spec.Every).String()
+	case spec.After != "":
+		return "after " + spec.After
+	}
+	return "by hand"
+}
+
+// stats returns the five numbers of the status.
+func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle, free uint64) []page.Stat {
+	credits := page.Stat{Name: "Credits of the cycle", Value: page.Thousands(int64(s.Budget[0].Held)), Unit: "held, no cap"}
+	if cycle != nil {
+		left := cycle.Rest()
+		credits = page.Stat{Name: "Credits of the cycle", Value: page.Thousands(left), Unit: "of " + page.Thousands(cycle.Max) + " left",
+			Meter: &page.Meter{Used: left, Of: cycle.Max, Even: cycle.Even()},
+			More:  "even spending from " + cycle.From.Format("2 Jan") + " to " + cycle.To.Format("2 Jan") + " would leave " + page.Thousands(cycle.Even())}
+	}
+	used := int64(window.Limit - window.Remaining)
+	requests := page.Stat{Name: "Requests", Value: page.Thousands(used), Unit: "of " + p.paceLine(s), Meter: &page.Meter{Used: used, Of: int64(window.Limit)}}
+	if window.Foreign > 0 {
+		requests.More = fmt.Sprintf("%d by others with your key", window.Foreign)
+	}
+	queue := page.Stat{Name: "Queue", Value: page.Thousands(int64(s.Queue.Calls + s.Queue.Pages)), Unit: "calls", More: p.queueLine(s)}
+	newest := page.Stat{Name: "Newest data", Value: "–"}
+	if !s.Newest.IsZero() {
+		newest.Value, newest.Unit = p.short(s.Newest, s.At), term.Duration(max(0, s.At.Sub(s.Newest)))+" ago"
+	}
+	for i := range s.Sinks {
+		newest.More = strings.TrimPrefix(newest.More+" · "+p.sinkLine(&s.Sinks[i], s.At), " · ")
+	}
+	return []page.Stat{credits, requests, queue, newest, {Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free"}}
+}
+
+// money returns what credits were spent on in the billing cycle.
+func (l *looking) money(ctx context.Context, tables *publishedTables) (*page.Money, error) {
+	m := &page.Money{}
+	var from time.Time
+	err := l.p.read(func(seen *program) error {
+		known := seen.Engine.Facts()
+		budget, err := seen.forecasts().Budget(ctx)
+		if err != nil {
+			return err
+		}
+		m.Now = budget.At.In(l.o.zone)
+		from, _ = known.CycleBounds()
+		from = from.In(l.o.zone)
+		for i := range budget.Caps {
+			switch c := &budget.Caps[i]; c.Scope {
+			case ledger.ScopeMonth:
+				m.Spent, m.Lost = int64(c.Held), int64(c.Unknown)
+				m.Cycle, err = cycleOf(known, c)
+			case ledger.ScopeDay:
+				m.Today = int64(c.Held)
+				if c.Max != nil {
+					m.Day = new(int64(*c.Max))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		f, err := seen.forecasts().Forecast(ctx)
+		if err == nil {
+			m.Schedule = int64(f.Cycle.Wanted)
+		}
+		return err
+	})
+	if err == nil {
+		err = tables.money(ctx, m, from)
+	}
+	if errors.Is(err, page.ErrNothingPublished) {
+		err = nil // the state knows what was spent
+	}
+	return m, err
 }
 
 // cycleOf returns the credits left at the end of each day of the cycle, and now; nil without a cap.

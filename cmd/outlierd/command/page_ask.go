@@ -37,11 +37,11 @@ func questions(config *job.Config) (all []page.Question) {
 	return all
 }
 
-// numbers matches the types of columns that can be plotted.
+// numbers matches the types of columns of numbers.
 var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
 
 // first returns the first rows of a query, which runs in a process that can be killed.
-func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, error) {
+func (t *publishedTables) first(ctx context.Context, sql string) (*page.Result, error) {
 	if err := t.exists(); err != nil {
 		return nil, err
 	}
@@ -54,8 +54,7 @@ func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, e
 	}
 	result := &page.Result{Rows: got.Rows, More: got.More}
 	for i, f := range got.Columns {
-		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind),
-			Time: f.Kind == "DATE" || strings.HasPrefix(f.Kind, "TIMESTAMP")}
+		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind)}
 		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
 			t.local(result.Rows, i)
 		}
@@ -65,7 +64,7 @@ func (t publishedTables) first(ctx context.Context, sql string) (*page.Result, e
 }
 
 // local converts the times of a column to the time zone of the job file.
-func (t publishedTables) local(rows [][]*string, column int) {
+func (t *publishedTables) local(rows [][]*string, column int) {
 	for _, row := range rows {
 		if row[column] == nil {
 			continue
@@ -77,7 +76,7 @@ func (t publishedTables) local(rows [][]*string, column int) {
 }
 
 // exists returns an error if the file does not exist: the error of the SQL would be less clear.
-func (t publishedTables) exists() error {
+func (t *publishedTables) exists() error {
 	if t.path == "" {
 		return page.ErrNothingPublished
 	}
@@ -89,7 +88,7 @@ func (t publishedTables) exists() error {
 
 // whole returns the whole result of a query in a format of export. A process that can be killed writes
 // it to a temporary file, so that errors are known before the first byte is sent.
-func (t publishedTables) whole(ctx context.Context, sql, format string) (_ io.ReadCloser, err error) {
+func (t *publishedTables) whole(ctx context.Context, sql, format string) (_ io.ReadCloser, err error) {
 	if err := t.exists(); err != nil {
 		return nil, err
 	}

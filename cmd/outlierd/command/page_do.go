@@ -211,7 +211,7 @@ func (a actions) pause(ctx context.Context, asked page.Action) (*page.Done, erro
 	}
 	pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
 	_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/"}, err
+	return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/now"}, err
 }
 
 func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {
@@ -242,7 +242,7 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 
 func (a actions) resume(ctx context.Context, asked page.Action) (*page.Done, error) {
 	_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/"}, err
+	return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/now"}, err
 }
 
 func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, error) {
@@ -273,7 +273,7 @@ func (a actions) clear(ctx context.Context, asked page.Action) (*page.Done, erro
 		return nil, err
 	}
 	cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/"}, err
+	return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/now"}, err
 }
 
 func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
@@ -295,7 +295,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 
 func (a actions) lift(ctx context.Context, _ page.Action) (*page.Done, error) {
 	_, err := serve.Lift{}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/"}, err
+	return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/now"}, err
 }
 
 // unconfirmed returns the unconfirmed start of a scan.
@@ -346,7 +346,7 @@ func (a actions) adopt(ctx context.Context, asked page.Action) (*page.Done, erro
 		return nil, absent(err, id, "look there for the id of the scan that was started")
 	}
 	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
-		adopted.Intent), To: "/"}, nil
+		adopted.Intent), To: "/now"}, nil
 }
 
 func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer, error) {
@@ -365,5 +365,5 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 
 func (a actions) resolve(ctx context.Context, asked page.Action) (*page.Done, error) {
 	refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/"}, err
+	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/now"}, err
 }

@@ -40,32 +40,38 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 	return list, nil
 }
 
-// troubles returns the latest runs of the last week that did not succeed.
-func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
-	var found []*runs.Run
-	statuses := []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted}
-	for _, status := range statuses {
-		n := 0
-		for r, err := range c.store.Runs.Newest(runs.Filter{Status: status}) {
-			if err != nil {
-				return nil, err
-			}
-			if n++; n > mostTroubles || now.Sub(r.Started) > lookBack {
-				break
-			}
-			found = append(found, r)
+// last returns the last runs of all jobs.
+func (c runsOnRecord) last(most int) (all []page.Run, err error) {
+	for r, err := range c.store.Runs.Newest(runs.Filter{}) {
+		if err != nil {
+			return nil, err
 		}
-	}
-	slices.SortFunc(found, func(a, b *runs.Run) int { return b.Started.Compare(a.Started) })
-	for _, r := range found[:min(mostTroubles, len(found))] {
-		all = append(all, c.row(r))
+		if all = append(all, c.row(r)); len(all) == most {
+			break
+		}
 	}
 	return all, nil
 }
 
+// spark returns how many hits were new in the last runs of a job, the oldest first, and which of them failed.
+func (c runsOnRecord) spark(job string) (found []float64, failed []bool, err error) {
+	for r, err := range c.store.Runs.Newest(runs.Filter{Job: job}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		found, failed = append(found, float64(r.NewHits)), append(failed, r.Status == runs.Failed)
+		if len(found) == sparkRuns {
+			break
+		}
+	}
+	slices.Reverse(found)
+	slices.Reverse(failed)
+	return found, failed, nil
+}
+
 func (c runsOnRecord) row(r *runs.Run) page.Run {
 	row := page.Run{
-		ID: r.ID, Short: r.ID[:min(shortID, len(r.ID))], Job: shown(r.Job), Status: string(r.Status),
+		ID: r.ID, Short: r.ID[:min(shortID, len(r.ID))], Job: shown(r.Job), Status: string(r.Status), Level: levels[r.Status],
 		Started: r.Started.In(c.zone).Format("2006-01-02 15:04"), Hits: r.Hits, New: r.NewHits,
 		Credits: int64(r.Credits), Error: r.Error,
 	}

@@ -1,10 +1,10 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,7 +18,9 @@ import (
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier/simulator"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/marks"
 )
 
 // publishing is a person whose searches are published, with the published file open for queries of the test's own.
@@ -76,68 +78,217 @@ func (p *publishing) open() {
 	}
 }
 
-// TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own.
+// TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own, and with the SQL
+// that the page links to.
 func TestFoundMatchesQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 1)
+	w.must("run", "search-0", "--again", "--yes")
 	var channel, handle, language string
 	w.query(`select channel_id, ltrim(channel_handle, '@'), "language" from outliers
 		where channel_handle is not null order by video_id limit 1`, func(row []any) {
 		channel, handle, language = row[0].(string), row[1].(string), row[2].(string)
 	})
 	const history = "video_id in (select video_id from outliers_history where "
-	find := publishedTables{path: w.file, zone: time.UTC}.found
-	for name, c := range map[string]struct {
-		filter page.Filter
-		where  string
-	}{
-		"all":      {page.Filter{}, "true"},
-		"query":    {page.Filter{Query: "moka pot"}, history + "list_contains(queries, 'moka pot'))"},
-		"part":     {page.Filter{Query: "OKA p"}, history + "list_contains(queries, 'moka pot'))"},
-		"job":      {page.Filter{Job: "search-2"}, history + "_job = 'search-2')"},
-		"channel":  {page.Filter{Channel: channel}, "channel_id = '" + channel + "'"},
-		"handle":   {page.Filter{Channel: "@" + handle}, "ltrim(channel_handle, '@') = '" + handle + "'"},
-		"type":     {page.Filter{Kind: "short"}, "kind = 'short'"},
-		"language": {page.Filter{Language: language}, "language = '" + language + "'"},
-		"ratio":    {page.Filter{Ratio: 3.5}, "average_views_ratio >= 3.5"},
-		"days":     {page.Filter{Days: 60}, "published_at >= now() - interval 60 days"},
-		"several": {
-			page.Filter{Kind: "video", Ratio: 2, Query: "minecraft"},
-			"kind = 'video' and average_views_ratio >= 2 and " + history + "list_contains(queries, 'minecraft'))",
-		},
-		"quotation": {page.Filter{Query: "' or true --"}, "false"},
+	tables := newPublishedTables(w.file, time.UTC)
+	now := time.Now().Truncate(time.Hour)
+	for address, where := range map[string]string{
+		"/found":                                    "true",
+		"/":                                         "video_id in (select video_id from new_this_week)",
+		"/found?query=moka+pot":                     history + "list_contains(queries, 'moka pot'))",
+		"/found?query=OKA+p":                        history + "list_contains(queries, 'moka pot'))",
+		"/found?topic=moka+pot":                     history + "list_contains(queries, 'moka pot'))",
+		"/found?topic=moka+pot&topic=none":          history + "list_contains(queries, 'moka pot'))",
+		"/found?job=search-2":                       history + "_job = 'search-2')",
+		"/found?channel=" + channel:                 "channel_id = '" + channel + "'",
+		"/found?channel=%40" + handle:               "ltrim(channel_handle, '@') = '" + handle + "'",
+		"/found?kind=short":                         "kind = 'short'",
+		"/found?language=" + language:               "language = '" + language + "'",
+		"/found?ratio=3.5":                          "average_views_ratio >= 3.5",
+		"/found?ratio=below":                        "average_views_ratio < 1",
+		"/found?days=60":                            "published_at >= to_timestamp(" + fmt.Sprint(now.AddDate(0, 0, -60).Unix()) + ")",
+		"/found?size=10K&size=50K":                  "channel_subscribers < 50000",
+		"/found?more=rising":                        "video_id in (select video_id from growth where growth_per_day >= 0.05 and seen_in = 'outliers')",
+		"/found?q=THE+a":                            "(title ilike '%the%' or channel_title ilike '%the%') and (title ilike '%a%' or channel_title ilike '%a%')",
+		"/found?q=%27+or+true+--":                   "false",
+		"/found?topic=%27+or+true+--":               "false",
+		"/found?kind=video&ratio=2&query=minecraft": "kind = 'video' and average_views_ratio >= 2 and " + history + "list_contains(queries, 'minecraft'))",
 	} {
-		for order, column := range foundOrders {
-			if c.filter.Order = order; name != "all" && order != "found" {
+		for order, column := range query.Orders {
+			if address != "/found" && order != "found" || strings.Contains(column, "t.") { // of several columns
 				continue
 			}
-			var want, got []string
-			w.query(fmt.Sprintf("select coalesce(title, video_id) from outliers where %s order by %s desc nulls last, video_id",
-				c.where, column), func(row []any) {
-				want = append(want, row[0].(string))
-			})
-			if len(want) == 0 && name != "quotation" {
-				t.Fatalf("%s: the query finds nothing, the test needs outliers", name)
+			filter, err := page.FilterOf(address)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for c.filter.Page = 1; ; c.filter.Page++ {
-				found, err := find(context.Background(), c.filter)
+			filter.Order = order
+			var want, got, plain []string
+			w.query(fmt.Sprintf("select video_id from outliers where %s order by %s desc nulls last, video_id", where, column),
+				func(row []any) { want = append(want, row[0].(string)) })
+			for filter.Most = 10; ; filter.Skip += filter.Most {
+				found, err := tables.found(t.Context(), filter)
 				if err != nil {
-					t.Fatalf("%s: %v", name, err)
+					t.Fatalf("%s: %v", address, err)
 				}
 				if found.Total != int64(len(want)) {
-					t.Fatalf("%s, page %d: a total of %d, want %d", name, c.filter.Page, found.Total, len(want))
+					t.Fatalf("%s, from %d: a total of %d, want %d", address, filter.Skip, found.Total, len(want))
 				}
-				for _, f := range found.Outliers {
-					got = append(got, f.Title)
+				for _, c := range found.Cards {
+					got = append(got, c.ID)
 				}
-				if len(found.Outliers) == 0 {
+				if plain == nil {
+					plain = []string{}
+					w.query("select video_id from ("+found.SQL+")", func(row []any) { plain = append(plain, row[0].(string)) })
+				}
+				if len(found.Cards) == 0 {
 					break
 				}
 			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s by %s: got %q, want %q", name, order, got, want)
+			if fmt.Sprint(got) != fmt.Sprint(want) || fmt.Sprint(plain) != fmt.Sprint(want) {
+				t.Errorf("%s by %s: got %q, by SQL %q, want %q", address, order, got, plain, want)
 			}
 		}
+	}
+}
+
+// TestFacetsCountWhatALinkShows: the number beside each value is that of the list behind it.
+func TestFacetsCountWhatALinkShows(t *testing.T) {
+	t.Parallel()
+	tables := newPublishedTables(newPublishing(t, 2, 1).file, time.UTC)
+	for _, address := range []string{"/found", "/", "/found?kind=video&ratio=3", "/found?q=a&language=en", "/found?topic=moka+pot&more=steady"} {
+		filter, err := page.FilterOf(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := tables.found(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted := 0
+		for _, facet := range found.Facets {
+			for _, option := range facet.Options {
+				one := filter
+				one.Chosen = maps.Clone(filter.Chosen)
+				one.Chosen[facet.Name] = []string{option.Value}
+				if facet.Name == "more" {
+					one.Chosen["more"] = append([]string{option.Value}, filter.Chosen["more"]...)
+				}
+				one.Most = 0
+				behind, err := tables.found(t.Context(), one)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if behind.Total != option.Count {
+					t.Errorf("%s: %d beside %s %s, and %d behind it", address, option.Count, facet.Name, option.Value, behind.Total)
+				}
+				counted += int(option.Count)
+			}
+		}
+		if counted == 0 {
+			t.Errorf("%s: nothing is counted", address)
+		}
+	}
+}
+
+// TestMarksFilterOutliers: what is hidden is nowhere, and a tag is found by its #.
+func TestMarksFilterOutliers(t *testing.T) {
+	t.Parallel()
+	tables := newPublishedTables(newPublishing(t, 1, 1).file, time.UTC)
+	found := func(address string) *page.Found {
+		t.Helper()
+		filter, err := page.FilterOf(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tables.found(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	all := found("/found")
+	a, b := all.Cards[0].ID, all.Cards[1].ID
+	tables.marks = func() (*marked, error) {
+		return &marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
+			Views: []page.View{{Name: "mine", Address: "/found?q=%23hook"}}}, nil
+	}
+	for address, want := range map[string]int64{"/found": all.Total - 1, "/found?show=starred": 1, "/found?show=hidden": 1, "/found?q=%23HOOK": 1, "/found?q=%23none": 0} {
+		if got := found(address); got.Total != want {
+			t.Errorf("%s: %d videos, want %d", address, got.Total, want)
+		}
+	}
+	if c := found("/found").Cards[0]; c.ID != b || !c.Starred || c.Note != "why" {
+		t.Errorf("the first card is %+v, want %s with its marks", c, b)
+	}
+	views := found("/found").Views
+	if got := fmt.Sprint(views[1], views[2], views[3]); got != fmt.Sprintf("{Everything /found %d} {★ Starred /found?show=starred 1} {mine /found?q=%%23hook 1}", all.Total-1) {
+		t.Errorf("the views are %s", got)
+	}
+}
+
+// TestNichesAndMoneyMatchQueries compares the numbers of these pages with queries of its own.
+func TestNichesAndMoneyMatchQueries(t *testing.T) {
+	t.Parallel()
+	w := newPublishing(t, 2, 1)
+	tables := newPublishedTables(w.file, time.UTC)
+	one := func(sql string) (n int64) {
+		w.query(sql, func(row []any) { n = row[0].(int64) })
+		return n
+	}
+	const of = " from outliers where video_id in (select video_id from outliers_history where list_contains(queries, 'moka pot'))"
+	n, err := tables.niche(t.Context(), "moka pot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inWeeks, inLeaders := int64(0), int64(0)
+	for _, week := range n.Weeks {
+		for _, count := range week.Count {
+			inWeeks += count
+		}
+	}
+	for _, l := range n.Leaders {
+		inLeaders += l.All()
+	}
+	if all := one("select count(*)" + of); n.Outliers != all || inWeeks != all || inLeaders == 0 || inLeaders > all || len(n.Topics) != 3 {
+		t.Errorf("%d outliers, %d in weeks, %d of leaders, want %d; topics %v", n.Outliers, inWeeks, inLeaders, all, n.Topics)
+	}
+	if want := one("select count(distinct channel_id)" + of); n.Channels != want || n.NewChannels != want {
+		t.Errorf("%d channels, %d new, want %d", n.Channels, n.NewChannels, want)
+	}
+	if want := one("select seen from ops.coverage where list_contains(queries, 'moka pot')"); n.Seen == nil || *n.Seen != want || n.Total == nil || len(n.Strongest) == 0 {
+		t.Errorf("seen %v of %v, want %d; strongest %v", n.Seen, n.Total, want, n.Strongest)
+	}
+	if _, err := tables.niche(t.Context(), "' or true --"); !errors.Is(err, page.ErrUnknown) {
+		t.Errorf("an unknown topic: %v", err)
+	}
+	var month string
+	w.query("select max(month) from ops.credits", func(row []any) { month = row[0].(string) })
+	from, err := time.Parse(time.DateOnly, month)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &page.Money{}
+	if err := tables.money(t.Context(), m, from); err != nil {
+		t.Fatal(err)
+	}
+	spent, bought, found := int64(0), int64(0), int64(0)
+	for _, d := range m.Days {
+		for _, credits := range d.Spent {
+			spent += credits
+		}
+	}
+	for _, y := range m.Yields {
+		bought, found = bought+y.Credits, found+y.New
+	}
+	if want := one("select sum(price)::bigint from ops.credits"); spent != want || bought != want || len(m.Yields) != 3 {
+		t.Errorf("%d credits by day, %d by search, want %d", spent, bought, want)
+	}
+	if want := one("select sum(new_hits)::bigint from ops.searches"); found != want {
+		t.Errorf("%d new, want %d", found, want)
+	}
+	if want := one("select count(*) from ops.coverage where not complete"); int64(len(m.Rests)) != want {
+		t.Errorf("%d rests, want %d", len(m.Rests), want)
 	}
 }
 
@@ -147,7 +298,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 3)
 	w.must("run", "search-0", "--again", "--yes")
-	tables := publishedTables{path: w.file, zone: time.UTC}
+	tables := newPublishedTables(w.file, time.UTC)
 	text := func(sql string) (all string) {
 		w.query(sql, func(row []any) { all += fmt.Sprintln(row...) })
 		return all
@@ -165,7 +316,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 			len(videos))
 	}
 	for _, id := range videos {
-		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, Page: 1})
+		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, All: true, Page: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +331,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 			lists["views"] += fmt.Sprintln(p.N)
 		}
 		for _, b := range v.Sightings {
-			lists["searches"] += fmt.Sprintln(b.Run, b.Search, *b.Page, *b.Rank)
+			lists["searches"] += fmt.Sprintln(b.Run, b.Topic, *b.Page, *b.Rank)
 		}
 		for _, c := range v.Comments {
 			lists["comments"] += fmt.Sprintln(c.Author, c.Text)
@@ -202,7 +353,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 			"channel_uploads where video_id = '" + id + "')"); fmt.Sprintln(v.Kind) != want {
 			t.Errorf("video %s is a %s, want a %s", id, v.Kind, want)
 		}
-		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last == "" {
+		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last.IsZero() {
 			t.Errorf("video %s: fields are missing: %+v", id, v)
 		}
 		c, err := tables.channel(t.Context(), page.ChannelFilter{ID: v.ChannelID, Page: 1})
@@ -225,12 +376,12 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 		}
 	}
 
-	v, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Page: 1})
+	v, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], All: true, Page: 1})
 	if err != nil || len(v.Lines) == 0 {
 		t.Fatal(v, err)
 	}
 	word := strings.ToUpper(v.Lines[0].Text)
-	some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, Page: 1})
+	some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, All: true, Page: 1})
 	if err != nil || len(some.Lines) == 0 || some.Lines[0] != v.Lines[0] {
 		t.Errorf("lines with %q: %+v %v, want %+v first", word, some.Lines, err, v.Lines[0])
 	}
@@ -255,9 +406,8 @@ func TestQuestionsOfThePage(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 1)
 	config := &job.Config{Data: t.TempDir()}
-	tables := publishedTables{path: w.file, zone: time.FixedZone("", 2*60*60), temporary: func() (*temporary, error) {
-		return newTemporary(config, downloadFolders)
-	}}
+	tables := newPublishedTables(w.file, time.FixedZone("", 2*60*60))
+	tables.temporary = func() (*temporary, error) { return newTemporary(config, downloadFolders) }
 	for _, q := range questions(&job.Config{}) {
 		got, err := tables.first(t.Context(), q.SQL)
 		if err != nil || len(got.Columns) == 0 {
@@ -277,7 +427,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {
 		t.Fatalf("got %+v, %v, want the time in the zone: 2026-11-24 01:30:00", got, err)
 	}
-	want := []page.Column{{Name: "at", Time: true}, {Name: "n", Number: true}, {Name: "s"}}
+	want := []page.Column{{Name: "at"}, {Name: "n", Number: true}, {Name: "s"}}
 	if diff := cmp.Diff(want, got.Columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
@@ -311,7 +461,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if left, err := os.ReadDir(temporaryFolder(config)); err != nil || len(left) > 0 {
 		t.Errorf("left on the disk of the data: %v, %v", left, err)
 	}
-	for _, tables := range []publishedTables{{}, {path: w.file + ".away"}} {
+	for _, tables := range []*publishedTables{newPublishedTables("", time.UTC), newPublishedTables(w.file+".away", time.UTC)} {
 		_, asked := tables.first(t.Context(), "select 1")
 		_, got := tables.whole(t.Context(), "select 1", "csv")
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {

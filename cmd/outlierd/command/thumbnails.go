@@ -13,7 +13,7 @@ import (
 // newThumbnails returns the pictures of the page; nil with `daemon.thumbnails: off`. Nothing is fetched
 // before somebody looks at a page. Browsers cannot reach the simulator's pictures, so these are always
 // proxied.
-func newThumbnails(config *job.Config, tables publishedTables, log *slog.Logger) *thumbnails.Thumbnails {
+func newThumbnails(config *job.Config, tables *publishedTables, log *slog.Logger) *thumbnails.Thumbnails {
 	d := config.Daemon
 	with := thumbnails.Options{Find: tables.images, Hosts: thumbnails.Hosts, Data: config.Data,
 		MaxCache: d.ThumbnailsCache, Log: log}
@@ -29,13 +29,14 @@ func newThumbnails(config *job.Config, tables publishedTables, log *slog.Logger)
 }
 
 // images returns the pictures of videos.
-func (t publishedTables) images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
+func (t *publishedTables) images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
 	found := map[string][]thumbnails.Image{}
-	return found, t.ask(ctx, t.each(query.Thumbnails(ids), func(row cells) {
+	_, err := t.ask(ctx, t.each(query.Thumbnails(ids), func(row cells) {
 		image := thumbnails.Image{URL: row.text(1)}
 		if width := row.whole(2); width != nil {
 			image.Width = *width
 		}
 		found[row.text(0)] = append(found[row.text(0)], image)
 	}))
+	return found, err
 }

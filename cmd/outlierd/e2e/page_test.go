@@ -73,11 +73,11 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.mustRun("runs", "-o", "json")), &runs); err != nil || len(runs) != 3 {
 		t.Fatalf("%d runs, %v, want 3", len(runs), err)
 	}
-	now := w.get(address + "/")
+	now := w.get(address + "/now")
 	spent := 0
 	w.query("select sum(price)::bigint from ops.credits", func(row []any) { spent = int(row[0].(int64)) })
 	for _, want := range []string{
-		"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; with even spending from"),
+		"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000 - spent), "of 1\u202f000 left",
 	} {
 		if !strings.Contains(now, want) {
 			t.Errorf("the page Now does not contain %q: %s", want, now)
@@ -108,7 +108,7 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 				t.Errorf("run %s: the page does not contain %q", r.Run, want)
 			}
 		}
-		if bars := strings.Count(page, "<svg"); int64(bars) != d.Requests {
+		if bars := strings.Count(page, `class="bar1"`); int64(bars) != d.Requests {
 			t.Errorf("run %s: %d bars, want one for each of %d requests", r.Run, bars, d.Requests)
 		}
 	}
@@ -375,7 +375,7 @@ func (v *visitor) until(text string) string {
 // now returns the page Now.
 func (v *visitor) now() string {
 	v.Helper()
-	_, body := v.visit("/")
+	_, body := v.visit("/now")
 	return body
 }
 

@@ -1,15 +1,11 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -34,7 +30,6 @@ type Result struct {
 type Column struct {
 	Name   string
 	Number bool // its cells are numbers
-	Time   bool // its cells are dates, or times in the format of time.RFC3339
 }
 
 // MostRows is the maximum number of rows shown.
@@ -59,31 +54,30 @@ const (
 // askSQL runs a query and shows its result.
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
-	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart",
-		Tables: s.from.Tables, Questions: s.from.Questions()}
-	if len(view.SQL) > longestSQL {
-		s.say(w, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
+	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: s.from.Tables, Questions: s.from.Questions()}
+	if len(v.SQL) > longestSQL {
+		s.say(w, r, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 		return
 	}
 	var err error
 	switch {
-	case view.SQL == "":
+	case v.SQL == "":
 	case foreign(r):
-		view.Refused = "This query came from another site, so it was not run. Read it, then press Ask."
+		v.Refused = "This query came from another site, so it was not run. Read it, then press Ask."
 	default:
 		err = ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
-			view.Result, err = s.from.Ask(ctx, view.SQL)
+			v.Result, err = s.from.Ask(ctx, v.SQL)
 			return err
 		})
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		view.Refused, err = refused.Why, nil
+		v.Refused, err = refused.Why, nil
 	}
 	if err != nil {
 		s.refuse(w, r, "ask", err)
 		return
 	}
-	s.show(w, "ask.html", view)
+	s.show(w, r, view{"ask.html", "Ask", "Ask", v})
 }
 
 // foreign reports whether the request came from a page of another site, according to the browser. Such
@@ -99,12 +93,12 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
 	kind, known := formats[format]
 	if !known || sql == "" || len(sql) > longestSQL {
-		s.say(w, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
+		s.say(w, r, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
 			"parquet or xlsx.")
 		return
 	}
 	if foreign(r) {
-		s.say(w, http.StatusForbidden, "This download was requested by another site.")
+		s.say(w, r, http.StatusForbidden, "This download was requested by another site.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloading)
@@ -114,12 +108,12 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-s.downloads }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		s.say(w, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
+		s.say(w, r, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
 		return
 	}
 	file, err := s.from.Download(ctx, sql, format)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		s.say(w, http.StatusBadRequest, refused.Why)
+		s.say(w, r, http.StatusBadRequest, refused.Why)
 		return
 	}
 	if err != nil {
@@ -140,16 +134,18 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 // askView is the data of the page Ask.
 type askView struct {
 	SQL       string
-	Chart     bool
 	Tables    []Table
 	Questions []Question
 	Refused   string // why the SQL has no result
 	*Result
 }
 
-// As returns the address of the same query with another output, "table" or "chart".
-func (v askView) As(form string) string {
-	return "/ask?" + url.Values{"sql": {v.SQL}, "as": {form}}.Encode()
+// For returns the SQL as it is pasted into DuckDB's shell or a notebook, which have opened the published file.
+func (v askView) For(program string) string {
+	if program == "python" {
+		return "con.sql(\"\"\"\n" + v.SQL + "\n\"\"\").df()"
+	}
+	return v.SQL + ";"
 }
 
 // File returns the address for downloading the whole result.
@@ -162,97 +158,3 @@ func (q Question) Address() string { return "/ask?" + url.Values{"sql": {q.SQL}}
 
 // Count returns the number of rows shown.
 func (v askView) Count() int64 { return int64(len(v.Rows)) }
-
-// Drawn returns the chart of a result: a line if it has a time and a number in order of time, otherwise bars
-// for its first numeric column; nil if there is nothing to draw.
-func (v askView) Drawn() *drawing {
-	number := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Number })
-	if number < 0 || len(v.Rows) == 0 {
-		return nil
-	}
-	d := &drawing{Name: v.Columns[number].Name}
-	if at := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Time }); at >= 0 {
-		d.Line = v.line(at, number)
-	}
-	if d.Line == nil {
-		d.Bars = v.bars(number)
-	}
-	return d
-}
-
-// drawing is a line or a set of bars.
-type drawing struct {
-	Name string // of the column that is drawn
-	Line *chart
-	Bars []column
-}
-
-// column is a bar, with its length in thousandths of the longest.
-type column struct {
-	Label, Value string
-	Length       int64
-}
-
-// line returns a line if the rows are in order of time, else nil.
-func (v askView) line(at, number int) *chart {
-	var points []Point
-	for _, row := range v.Rows {
-		when, known := timeOf(row[at])
-		n, is := numberOf(row[number])
-		if !known || !is {
-			continue
-		}
-		points = append(points, Point{when, int64(math.Round(n))})
-	}
-	if !slices.IsSortedFunc(points, func(a, b Point) int { return a.At.Compare(b.At) }) {
-		slices.Reverse(points)
-		if !slices.IsSortedFunc(points, func(a, b Point) int { return a.At.Compare(b.At) }) {
-			return nil
-		}
-	}
-	return newChart(points)
-}
-
-// bars returns the bars of the first rows.
-func (v askView) bars(number int) (bars []column) {
-	const most = 50
-	greatest := 0.0
-	rows := v.Rows[:min(most, len(v.Rows))]
-	for _, row := range rows {
-		if n, is := numberOf(row[number]); is {
-			greatest = max(greatest, math.Abs(n))
-		}
-	}
-	label := slices.IndexFunc(v.Columns, func(c Column) bool { return !c.Number })
-	for i, row := range rows {
-		b := column{Label: strconv.Itoa(i + 1), Value: *cmp.Or(row[number], new(string))}
-		if label >= 0 {
-			b.Label = *cmp.Or(row[label], new(string))
-		}
-		if n, is := numberOf(row[number]); is && greatest > 0 {
-			b.Length = int64(1000 * math.Abs(n) / greatest)
-		}
-		bars = append(bars, b)
-	}
-	return bars
-}
-
-func numberOf(cell *string) (float64, bool) {
-	if cell == nil {
-		return 0, false
-	}
-	n, err := strconv.ParseFloat(*cell, 64)
-	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
-}
-
-func timeOf(cell *string) (time.Time, bool) {
-	if cell == nil {
-		return time.Time{}, false
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", time.DateOnly} {
-		if t, err := time.Parse(layout, *cell); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
-}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // resultOf returns a result with the given cells; "NULL" stands for NULL.
@@ -40,27 +38,17 @@ func askSite(t *testing.T, ask func(ctx context.Context, sql string) (*Result, e
 }
 
 func TestAskShowsResults(t *testing.T) {
-	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}},
-		[]string{"Coffee & tea", "12"}, []string{"NULL", "6"}, []string{"none", "NULL"})
+	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}}, []string{"Coffee & tea", "12"}, []string{"NULL", "6"})
 	channels.More = true
-	days := resultOf([]Column{{Name: "day", Time: true}, {Name: "views", Number: true}},
-		[]string{"2026-11-22", "40"}, []string{"2026-11-21", "20"}, []string{"2026-11-20", "10"})
-	for name, c := range map[string]struct {
-		address string
-		result  *Result
-	}{
-		"ask.html":       {"/ask", nil},
-		"ask_table.html": {"/ask?as=table&sql=select+%27%26%27", channels},
-		"ask_bars.html":  {"/ask?as=chart&sql=select+%27%26%27", channels},
-		"ask_line.html":  {"/ask?as=chart&sql=select+%27%26%27", days},
-	} {
-		golden(t, answer(askSite(t, func(_ context.Context, sql string) (*Result, error) {
-			if sql != "select '&'" || c.result == nil {
-				t.Errorf("%s: the query is %q", name, sql)
-			}
-			return c.result, nil
-		}), c.address), name)
-	}
+	s := askSite(t, func(_ context.Context, sql string) (*Result, error) {
+		if sql != "select '&'" {
+			t.Errorf("the query is %q", sql)
+		}
+		return channels, nil
+	})
+	shows(t, answer(s, "/ask"), "Best &amp; worst", "/ask?sql=select+1+as+best", `data-name="video_id"`, "!id=\"result\"")
+	shows(t, answer(s, "/ask?sql=select+%27%26%27"), "The first 2 rows", "Coffee &amp; tea", `<td class="number"><bdi>6</bdi>`,
+		"/ask/result/parquet?sql=select+%27%26%27", `value="select &#39;&amp;&#39;;">Copy for DuckDB`)
 }
 
 func TestRefusedSQLIsShownWithReason(t *testing.T) {
@@ -174,48 +162,11 @@ func TestOneDownloadAtATime(t *testing.T) {
 	})
 }
 
-func TestResultCharts(t *testing.T) {
-	text, number, at := Column{Name: "name"}, Column{Name: "n", Number: true}, Column{Name: "day", Time: true}
-	for name, c := range map[string]struct {
-		result *Result
-		want   string // the line, or the lengths of the bars
-	}{
-		"no number": {resultOf([]Column{text}, []string{"a"}), "nothing"},
-		"no rows":   {resultOf([]Column{text, number}), "nothing"},
-		"bars": {resultOf([]Column{text, number},
-			[]string{"a", "4"}, []string{"b", "1"}, []string{"c", "NULL"}, []string{"d", "inf"}, []string{"e", "-2"}),
-			"a 1000, b 250, c 0, d 0, e 500"},
-		"only numbers": {resultOf([]Column{number}, []string{"0"}, []string{"0"}), "1 0, 2 0"},
-		"time": {resultOf([]Column{at, number},
-			[]string{"2026-11-20", "1"}, []string{"2026-11-21", "3"}, []string{"2026-11-22", "2"}), "0,100 500,0 1000,50"},
-		"time, descending": {resultOf([]Column{at, number}, []string{"2026-11-22", "2"}, []string{"2026-11-20", "1"}), "0,100 1000,0"},
-		"time, unordered": {resultOf([]Column{at, number},
-			[]string{"2026-11-21", "1"}, []string{"2026-11-20", "2"}, []string{"2026-11-22", "2"}),
-			"2026-11-21 500, 2026-11-20 1000, 2026-11-22 1000"},
-		"one time":   {resultOf([]Column{at, number}, []string{"2026-11-21 10:00:00", "1"}), "2026-11-21 10:00:00 1000"},
-		"not a time": {resultOf([]Column{at, number}, []string{"infinity", "1"}), "infinity 1000"},
-	} {
-		got := "nothing"
-		if d := (askView{Result: c.result}).Drawn(); d != nil && d.Line != nil {
-			got = d.Line.Line
-		} else if d != nil {
-			var bars []string
-			for _, b := range d.Bars {
-				bars = append(bars, b.Label+" "+thousands(b.Length))
-			}
-			got = strings.ReplaceAll(strings.Join(bars, ", "), "\u202f", "")
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // TestAddressContainsSQL: the address can be shared, whatever characters the SQL has.
 func TestAddressContainsSQL(t *testing.T) {
 	const sql = "select '&=#?%' as \"ä\"\n+ 1"
 	view := askView{SQL: sql}
-	for _, address := range []string{view.As("chart"), view.File("csv"), Question{SQL: sql}.Address()} {
+	for _, address := range []string{view.File("csv"), Question{SQL: sql}.Address()} {
 		u, err := url.Parse(address)
 		if err != nil || u.Query().Get("sql") != sql {
 			t.Errorf("%s contains the SQL %q, %v, want %q", address, u.Query().Get("sql"), err, sql)

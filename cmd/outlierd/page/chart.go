@@ -2,7 +2,7 @@ package page
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"time"
 )
@@ -13,55 +13,202 @@ type Point struct {
 	N  int64
 }
 
-// chart is a line through points. The server renders it, so no script is needed.
-type chart struct {
-	Line        string // the points of an SVG polyline in a field of 1000 by 100
-	First, Last Point
-	Least, Most int64
+// plot is a chart that the server renders: an HTML grid of three SVGs, whose bars and points have positions in percent,
+// so that it fits any width and needs no script and no inline style.
+type plot struct {
+	Says  string // what it shows, in a sentence
+	Low   bool
+	Y, X  []tick
+	Hits  []hit
+	Lines []polyline
+	Rules []rule
+	Notes []note
+	Table numbers
+
+	scale    scale
+	from, to time.Time // of a line
 }
 
-// newChart plots points, which must be in order of time. Points within one minute, such as those of a
-// search and the details after it, make no line: it returns nil.
-func newChart(points []Point) *chart {
-	if len(points) == 0 || points[0].Day() == points[len(points)-1].Day() {
+// tick is a label of an axis.
+type tick struct{ At, Text, Anchor string }
+
+// hit is a mark with a field of full height, over which a pointer shows its numbers.
+type hit struct {
+	Title, At, Width string
+	Bars             []rect
+	Point            bool
+	X, Y             string // of the point
+}
+
+// rect is a bar, or a part of one.
+type rect struct{ Class, X, Width, Y, Height string }
+
+// polyline is a line in a field of 1000 by 100.
+type polyline struct {
+	Class, Points string
+	Area          string // the points of the field below it; "" for none
+}
+
+// rule is a broken line.
+type rule struct{ X1, X2, Y1, Y2 string }
+
+// note is a text in the plot.
+type note struct {
+	X, Y, Text string
+	End, Loud  bool
+}
+
+// numbers is the table below a chart: names, and numbers.
+type numbers struct {
+	Head []string
+	Rows [][]string
+}
+
+// scale is an axis from 0 to a round number.
+type scale struct{ step, top float64 }
+
+// upTo returns the axis with three to five ticks for numbers up to most.
+func upTo(most float64) scale {
+	most = max(1, most)
+	step := math.Pow(10, math.Floor(math.Log10(most)))
+	for _, part := range []float64{.2, .25, .5, 1} {
+		if n := math.Ceil(most / (step * part)); n <= 5 && (step*part >= 1) {
+			step *= part
+			break
+		}
+	}
+	if most/step > 5 {
+		step *= 2
+	}
+	return scale{step, step * math.Ceil(most/step)}
+}
+
+// y returns the place of a number from the top.
+func (s scale) y(n float64) string { return percent(100 - 100*n/s.top) }
+
+// height returns the length of a number.
+func (s scale) height(n float64) string { return percent(100 * n / s.top) }
+
+func (s scale) ticks() (all []tick) {
+	for n := 0.0; n <= s.top*1.0001; n += s.step {
+		all = append(all, tick{At: s.y(n), Text: rounded(n)})
+	}
+	return all
+}
+
+// part is a part of a column.
+type part struct {
+	class string
+	n     float64
+}
+
+// columns returns a chart of columns with one or more parts, from the left.
+func columns(says string, columns [][]part, titles []string) *plot {
+	most := 0.0
+	for _, parts := range columns {
+		sum := 0.0
+		for _, p := range parts {
+			sum += p.n
+		}
+		most = max(most, sum)
+	}
+	s := upTo(most)
+	p := &plot{Says: says, Y: s.ticks(), scale: s}
+	width := 100 / float64(max(1, len(columns)))
+	for i, parts := range columns {
+		h := hit{Title: titles[i], At: percent(float64(i) * width), Width: percent(width)}
+		sum := 0.0
+		for _, part := range parts {
+			if sum += part.n; part.n > 0 {
+				h.Bars = append(h.Bars, rect{part.class, percent((float64(i) + .16) * width), percent(.68 * width),
+					s.y(sum), s.height(part.n)})
+			}
+		}
+		p.Hits = append(p.Hits, h)
+	}
+	return p
+}
+
+// mean adds a broken line at a number, with its name.
+func (p *plot) mean(n float64, name string) {
+	at := p.scale.y(n)
+	p.Rules = append(p.Rules, rule{"0", "100%", at, at})
+	p.Notes = append(p.Notes, note{X: "0", Y: at, Text: name})
+}
+
+// line returns a chart of numbers over time, which must be in order; nil without two days.
+func line(says string, points []Point, title func(Point) string) *plot {
+	if len(points) == 0 || points[0].At.Format(time.DateOnly) == points[len(points)-1].At.Format(time.DateOnly) {
 		return nil
 	}
-	c := &chart{First: points[0], Last: points[len(points)-1], Least: points[0].N, Most: points[0].N}
+	most := int64(0)
 	for _, p := range points {
-		c.Least, c.Most = min(c.Least, p.N), max(c.Most, p.N)
+		most = max(most, p.N)
 	}
-	span := max(1, c.Last.At.Sub(c.First.At))
-	var line strings.Builder
-	for _, p := range points {
-		fmt.Fprintf(&line, "%d,%d ", int64(1000*float64(p.At.Sub(c.First.At))/float64(span)),
-			height(p.N, c.Least, c.Most, 100))
+	p := &plot{Says: says, scale: upTo(float64(most)), from: points[0].At, to: points[len(points)-1].At}
+	p.Y = p.scale.ticks()
+	p.days()
+	p.draw("line", true, points)
+	for _, point := range points {
+		at := p.place(point.At)
+		p.Hits = append(p.Hits, hit{Title: title(point), At: percent(at - 50/float64(len(points))),
+			Width: percent(100 / float64(len(points))), Point: true, X: percent(at), Y: p.scale.y(float64(point.N))})
 	}
-	c.Line = strings.TrimSpace(line.String())
-	return c
+	return p
 }
 
-// height returns the distance of a value from the top of a field of that height. If all values are equal, it
-// is the middle.
-func height(n, least, most int64, field float64) int64 {
-	if least == most {
-		return int64(field / 2)
-	}
-	return int64(field * (1 - float64(n-least)/float64(most-least)))
+// place returns the place of a time, in percent from the left.
+func (p *plot) place(at time.Time) float64 {
+	return 100 * float64(at.Sub(p.from)) / float64(max(1, p.to.Sub(p.from)))
 }
 
-// Day returns the time of a point, to the minute.
-func (p Point) Day() string { return p.At.Format("2006-01-02 15:04") }
+// days labels the axis of time.
+func (p *plot) days() {
+	layout := "2 Jan"
+	if p.to.Sub(p.from) > 300*24*time.Hour {
+		layout = "Jan 2006"
+	}
+	middle := p.from.Add(p.to.Sub(p.from) / 2)
+	p.X = []tick{{"0", p.from.Format(layout), "start"}, {"50%", middle.Format(layout), "middle"}, {"100%", p.to.Format(layout), "end"}}
+}
 
-// sparkline returns the points of a small line through values, evenly spaced in a field of 100 by 20;
-// "" for fewer than two.
-func sparkline(numbers []int64) string {
-	if len(numbers) < 2 {
-		return ""
+// draw adds a line.
+func (p *plot) draw(class string, area bool, points []Point) {
+	var at []string
+	for _, point := range points {
+		at = append(at, fmt.Sprintf("%.1f,%.2f", 10*p.place(point.At), 100-100*float64(point.N)/p.scale.top))
 	}
-	least, most := slices.Min(numbers), slices.Max(numbers)
-	var line strings.Builder
-	for i, n := range numbers {
-		fmt.Fprintf(&line, "%d,%d ", 100*i/(len(numbers)-1), height(n, least, most, 20))
+	l := polyline{Class: class, Points: strings.Join(at, " ")}
+	if area {
+		l.Area = fmt.Sprintf("%.1f,100 %s %.1f,100", 10*p.place(points[0].At), l.Points, 10*p.place(points[len(points)-1].At))
 	}
-	return strings.TrimSpace(line.String())
+	p.Lines = append(p.Lines, l)
+}
+
+// change marks a time with a broken line and a text.
+func (p *plot) change(at time.Time, text string) {
+	if at.Before(p.from) || at.After(p.to) {
+		return
+	}
+	x := p.place(at)
+	p.Rules = append(p.Rules, rule{percent(x), percent(x), "0", "100%"})
+	p.Notes = append(p.Notes, note{X: percent(x + map[bool]float64{true: -1.5, false: 1.5}[x > 50]), Y: "9%", Text: text, End: x > 50})
+}
+
+// spark is a row of small columns, each with its place and height in a field of 100 % by 20.
+func spark(values []float64, class func(i int) string) (all []rect) {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	width := 100 / float64(max(1, len(values)))
+	for i, v := range values {
+		height := max(1, 20*v/max(most, 1e-9))
+		if most == 0 {
+			height = 1
+		}
+		all = append(all, rect{class(i), percent((float64(i) + .12) * width), percent(.76 * width),
+			fmt.Sprintf("%.1f", 20-height), fmt.Sprintf("%.1f", height)})
+	}
+	return all
 }

@@ -85,6 +85,14 @@ type offerView struct {
 	Form string // of the session
 }
 
+// Back is the page on which the action was chosen.
+func (v offerView) Back() string {
+	if v.Video != "" {
+		return "/videos/" + url.PathEscape(v.Video)
+	}
+	return ""
+}
+
 // doneView is the data of the page after an action.
 type doneView struct{ Message, To string }
 
@@ -94,11 +102,11 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
 	switch {
 	case err != nil:
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	case session == "":
-		s.write(w, http.StatusUnauthorized, "login.html",
-			loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true})
+		s.write(w, r, http.StatusUnauthorized, view{"login.html", "Log in", "",
+			loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true}})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answering)
@@ -108,20 +116,20 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 		s.refuseAction(w, r, a, err)
 		return
 	}
-	s.show(w, "do.html", offerView{offer, a, formMark(session)})
+	s.show(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
 }
 
 // do performs an action that the user has confirmed.
 func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
-		s.say(w, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
+		s.say(w, r, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
 			"page and try again.")
 		return
 	}
 	a, err := actionOf(r.PathValue("verb"), r.PostForm)
 	if err != nil {
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
@@ -136,7 +144,7 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	case done.Message == "":
 		http.Redirect(w, r, done.To, http.StatusSeeOther)
 	default:
-		s.show(w, "done.html", doneView(*done))
+		s.show(w, r, view{"done.html", "Done", "", doneView(*done)})
 	}
 }
 
@@ -145,17 +153,17 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 	refused, is := errors.AsType[*RefusedError](err)
 	switch {
 	case is:
-		s.say(w, http.StatusConflict, refused.Why)
+		s.say(w, r, http.StatusConflict, refused.Why)
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
-		s.say(w, http.StatusServiceUnavailable,
+		s.say(w, r, http.StatusServiceUnavailable,
 			"outlierd up is busy with a call. Check the page Now before you try again: "+
 				"the action may still be carried out.")
 	case r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
 		s.refuse(w, r, a.Verb, err)
 	default:
 		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)
-		s.say(w, http.StatusInternalServerError,
+		s.say(w, r, http.StatusInternalServerError,
 			"The action failed, and may have been carried out in part; the log of outlierd up has the reason.")
 	}
 }

@@ -3,74 +3,155 @@ package page
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
-// Filter selects outliers. The zero value selects all, newest first.
+// Filter selects outliers. The zero value selects all, the strongest first.
 type Filter struct {
-	Query, Job, Channel, Kind, Language string // "" for any; a query is part of one, a channel an id, a handle or words of its title
+	Show   string              // one of [shows]
+	Words  string              // parts of titles, channels and #tags
+	Chosen map[string][]string // values of facets, by name
 
-	Ratio float64 // minimum of views, as a multiple of the channel's average
-	Days  int     // maximum number of days since publication; 0 for any
-	Order string  // one of [orders]
-	Page  int     // of [PerPage] outliers, from 1
-	Map   bool    // show the first [MostDots] on the map instead of a page
+	Query, Job, Channel, Seed string // see [Filter.Others]
+
+	Order      string // one of [orders]
+	Page       int    // of [PerPage] outliers, from 1
+	Table      bool   // show a table instead of cards
+	Skip, Most int    // the part of the list that is wanted
 }
 
-// PerPage is the number of outliers per page.
-const PerPage = 50
+// What is shown.
+const (
+	ShowNew     = "new" // found this week for the first time
+	ShowAll     = "all"
+	ShowStarred = "starred"
+	ShowHidden  = "hidden"
+)
 
-// orders are the sort orders, with their labels.
+// PerPage is the number of outliers per page.
+const PerPage = 48
+
+// orders are the sort orders with their labels. The last ones are only heads of the table.
 var orders = []choice{
-	{"found", "newest"}, {"ratio", "views against the channel's average"}, {"score", "score"},
-	{"views", "views"}, {"published", "published last"},
+	{"ratio", "strongest first"}, {"found", "newest find first"}, {"score", "score"}, {"views", "most views"},
+	{"gain", "gaining most a day"}, {"published", "published last"}, {"median", ""}, {"subscribers", ""},
 }
 
 // choice is an option of a form.
 type choice struct{ Value, Text string }
 
-// Outlier is a row of [Found]. Numbers that the service did not give are nil.
-type Outlier struct {
-	ID        string
-	Title     string
-	Link      string // address of the video
-	Channel   string
-	ChannelID string
-	Kind      string
-	Language  string
-	Views     *int64
-	Curve     []int64  // its views at its last sightings, oldest first
-	Ratio     *float64 // views as a multiple of the channel's average
-	Score     *float64 // standard deviations above the channel's average
-	Age       float64  // days since it was published; 0 if unknown
-	Published string   // formatted times
-	Found     string
-}
+// facetNames are the parameters of an address that choose values of facets.
+var facetNames = []string{"topic", "ratio", "days", "size", "kind", "language", "more"}
 
-// Found is a page of outliers from the published tables.
+// Found is a part of the outliers in the published tables.
 type Found struct {
-	Outliers []Outlier
-	Total    int64 // matching outliers, on all pages
+	Cards  []Card
+	Total  int64 // matching outliers
+	Facets []Facet
+	Views  []View
+	Newest time.Time // when the newest was found
+	SQL    string    // finds the same outliers
 }
 
-// found shows the outliers that match the form.
+// Facet is a property by which outliers are filtered.
+type Facet struct {
+	Name, Title string
+	Several     bool // several values can be chosen
+	Options     []Option
+}
+
+// Option is a value of a facet, with the number of outliers that have it and match all other filters.
+type Option struct {
+	Value, Label string
+	Count        int64
+}
+
+// found shows the outliers that match the address.
 func (s *Site) found(w http.ResponseWriter, r *http.Request) {
-	f, err := filterOf(r.URL.Query())
+	f, err := filterOf(r.URL)
 	if err != nil {
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := foundView{Filter: f, Orders: orders}
-	view.Found, err = read(s, r, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+	fv := foundView{Filter: f, Saves: s.from.Views.Save != nil && s.Knows(r)}
+	fv.Found, err = s.find(f)
+	if err == nil && fv.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.active()) == 1 { // nothing is new
+		fv.Nothing = true
+		f.Show = ShowAll
+		if fv.Found, err = s.find(f); err == nil && fv.Total == 0 {
+			s.nothing(w, r, "No run has found an outlier yet.")
+			return
+		}
+	}
+	if err == nil && fv.Total == 0 {
+		fv.Without, err = s.without(f)
+	}
 	if err != nil {
 		s.refuse(w, r, "found", err)
 		return
 	}
-	s.show(w, "found.html", view)
+	s.show(w, r, view{"found.html", fv.title(), "Found", &fv})
+}
+
+// find returns what matches a filter.
+func (s *Site) find(f Filter) (*Found, error) {
+	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Skip, " ", f.Most)
+	return read(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+}
+
+// without returns the filters without which something matches.
+func (s *Site) without(f Filter) (all []Without, err error) {
+	for _, one := range f.active() {
+		one.rest.Most = 0
+		found, err := s.find(one.rest)
+		if err != nil {
+			return nil, err
+		}
+		if found.Total > 0 {
+			all = append(all, Without{one.label, one.rest.address(1), found.Total})
+		}
+	}
+	return all, nil
+}
+
+// Without is a filter without which something matches.
+type Without struct {
+	Label, Address string
+	Count          int64
+}
+
+// nothing explains why there are no data yet: the first run works, or none has begun.
+func (s *Site) nothing(w http.ResponseWriter, r *http.Request, why string) {
+	s.mu.Lock()
+	now := s.last
+	s.mu.Unlock()
+	v := view{"first.html", "Nothing is here yet", "Found", firstView{Why: why}}
+	if now != nil {
+		first := firstView{Why: why, Running: now.Running}
+		if first.Running != "" {
+			v.Title = "Your first outliers are on their way"
+		}
+		for i := range now.Jobs {
+			if j := &now.Jobs[i]; s.from.Do != nil && first.Running == "" && len(first.Jobs) < 3 {
+				first.Jobs = append(first.Jobs, *j)
+			}
+		}
+		v.Data = first
+	}
+	s.show(w, r, v)
+}
+
+// firstView is shown before the first run has published something.
+type firstView struct {
+	Why, Running string
+	Jobs         []Job
 }
 
 // longest is the maximum length of a form field, in characters.
@@ -86,124 +167,402 @@ func tooLong(form url.Values) error {
 	return nil
 }
 
-// filterOf parses the form.
-func filterOf(form url.Values) (f Filter, err error) {
+// filterOf parses an address of the page Found. On / it selects what is new, on /found everything.
+func filterOf(address *url.URL) (f Filter, err error) {
+	form := address.Query()
 	if err := tooLong(form); err != nil {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"),
-		Language: text("language"), Order: text("order"), Page: 1, Map: form.Get("as") == "map"}
+	f = Filter{Show: text("show"), Words: text("q"), Query: text("query"), Job: text("job"), Channel: text("channel"),
+		Seed: text("seed"), Order: text("order"), Table: form.Get("as") == "table", Chosen: map[string][]string{}, Most: PerPage}
+	switch f.Show {
+	case "":
+		if f.Show = ShowAll; address.Path == "/" && f.Seed == "" {
+			f.Show = ShowNew
+		}
+	case ShowNew, ShowAll, ShowStarred, ShowHidden:
+	default:
+		return f, fmt.Errorf("show: unknown value %.40q", f.Show)
+	}
 	if f.Order == "" {
 		f.Order = orders[0].Value
 	}
-	if !known(orders, f.Order) {
-		return f, fmt.Errorf("order: unknown value %q", f.Order)
+	if !slices.ContainsFunc(orders, func(c choice) bool { return c.Value == f.Order }) {
+		return f, fmt.Errorf("order: unknown value %.40q", f.Order)
 	}
-	if ratio := text("ratio"); ratio != "" {
-		if f.Ratio, err = strconv.ParseFloat(ratio, 64); err != nil || !(f.Ratio >= 0) {
-			return f, fmt.Errorf("ratio: must be a number of at least 0, got %q", ratio)
-		}
-	}
-	for name, into := range map[string]*int{"days": &f.Days, "page": &f.Page} {
-		if number := text(name); number != "" {
-			if *into, err = strconv.Atoi(number); err != nil || *into < 1 || *into > 1_000_000 {
-				return f, fmt.Errorf("%s: must be a number from 1 to 1000000, got %q", name, number)
+	for _, name := range facetNames {
+		for _, value := range form[name] {
+			if value = strings.TrimSpace(value); value != "" && !slices.Contains(f.Chosen[name], value) && len(f.Chosen[name]) < 50 {
+				f.Chosen[name] = append(f.Chosen[name], value)
 			}
 		}
 	}
-	return f, nil
-}
-
-func known(choices []choice, value string) bool {
-	for _, c := range choices {
-		if c.Value == value {
-			return true
+	for name, unit := range map[string]string{"ratio": "number", "days": "number of days"} {
+		for _, value := range f.Chosen[name] {
+			if n, err := strconv.ParseFloat(value, 64); value != "below" && (err != nil || !(n >= 0) || n > 1_000_000) {
+				return f, fmt.Errorf("%s: must be a %s from 0 to 1000000, got %.40q", name, unit, value)
+			}
 		}
 	}
-	return false
+	f.Page, err = pageOf(form)
+	f.Skip = (f.Page - 1) * PerPage
+	return f, err
 }
 
-// address returns the address of another page with the same filter.
-func (f Filter) address(page int) string {
+// FilterOf parses the address of a list of outliers.
+func FilterOf(address string) (Filter, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return Filter{}, err
+	}
+	return filterOf(u)
+}
+
+// form returns the filter as a form.
+func (f Filter) form() url.Values {
 	form := url.Values{}
-	for name, value := range map[string]string{
-		"query": f.Query, "job": f.Job, "channel": f.Channel, "kind": f.Kind, "language": f.Language,
-	} {
+	for name, values := range f.Chosen {
+		if len(values) > 0 {
+			form[name] = values
+		}
+	}
+	for name, value := range map[string]string{"q": f.Words, "query": f.Query, "job": f.Job, "channel": f.Channel, "seed": f.Seed} {
 		if value != "" {
 			form.Set(name, value)
 		}
 	}
-	if f.Order != orders[0].Value {
+	if f.Order != "" && f.Order != orders[0].Value {
 		form.Set("order", f.Order)
 	}
-	if f.Ratio > 0 {
-		form.Set("ratio", strconv.FormatFloat(f.Ratio, 'g', -1, 64))
+	if f.Show != ShowNew && f.Show != ShowAll {
+		form.Set("show", f.Show)
 	}
-	if f.Days > 0 {
-		form.Set("days", strconv.Itoa(f.Days))
+	if f.Table {
+		form.Set("as", "table")
 	}
-	if f.Map {
-		form.Set("as", "map")
+	return form
+}
+
+// address returns the address of a page with the same filter.
+func (f Filter) address(page int) string {
+	path := "/found"
+	if f.Show == ShowNew {
+		path = "/"
 	}
-	return paged("/found", form, page)
+	return paged(path, f.form(), page)
+}
+
+// one is a filter, and the other ones without it.
+type one struct {
+	label string
+	rest  Filter
+}
+
+// active returns the filters that are in force.
+func (f Filter) active() (all []one) {
+	f.Page, f.Skip = 1, 0
+	add := func(label string, remove func(*Filter)) {
+		rest := f
+		rest.Chosen = maps.Clone(f.Chosen)
+		remove(&rest)
+		all = append(all, one{label, rest})
+	}
+	if label := map[string]string{ShowNew: "new this week", ShowStarred: "starred", ShowHidden: "hidden"}[f.Show]; label != "" {
+		add(label, func(rest *Filter) { rest.Show = ShowAll })
+	}
+	if f.Words != "" {
+		add("“"+f.Words+"”", func(rest *Filter) { rest.Words = "" })
+	}
+	for _, name := range facetNames {
+		if values := f.Chosen[name]; len(values) > 0 {
+			add(name+": "+strings.Join(labels(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
+		}
+	}
+	for _, other := range f.Others() {
+		add(other.Text, func(rest *Filter) {
+			rest.Query, rest.Job, rest.Channel, rest.Seed = "", "", "", ""
+		})
+	}
+	return all
+}
+
+func labels(name string, values []string) (all []string) {
+	for _, v := range values {
+		all = append(all, label(name, v))
+	}
+	return all
+}
+
+// label names a value of a facet.
+func label(name, value string) string {
+	switch {
+	case name == "language" && languages[strings.ToLower(value)] != "":
+		return languages[strings.ToLower(value)]
+	case name == "ratio" && value != "below":
+		return value + "× and more"
+	case name == "days":
+		return "last " + value + " days"
+	}
+	return value
+}
+
+// Others are filters that have no menu, each with the address without them.
+func (f Filter) Others() (all []Link) {
+	without := f
+	without.Query, without.Job, without.Channel, without.Seed = "", "", "", ""
+	for _, o := range []struct{ what, value string }{{"query", f.Query}, {"job", f.Job}, {"channel", f.Channel}, {"like", f.Seed}} {
+		if o.value != "" {
+			all = append(all, Link{Text: o.what + ": " + o.value, Address: without.address(1)})
+		}
+	}
+	return all
 }
 
 // foundView is the data of the page Found.
 type foundView struct {
 	*Found
-	Filter Filter
-	Orders []choice
+	Filter  Filter
+	Nothing bool      // nothing is new, so that everything is shown
+	Without []Without // if nothing matches
+	Saves   bool      // the view can be saved
+}
+
+// title is the headline.
+func (v *foundView) title() string {
+	switch f := v.Filter; {
+	case v.Nothing && !v.Newest.IsZero():
+		return "Nothing new since " + v.Newest.Format("2 January")
+	case v.Total == 0:
+		return "No video matches " + map[bool]string{true: "this filter", false: "all filters"}[len(f.active()) < 2]
+	case f.Show == ShowNew:
+		return count(v.Total, "new outlier") + " this week"
+	case f.Show == ShowStarred:
+		return count(v.Total, "starred video")
+	case f.Show == ShowHidden:
+		return count(v.Total, "hidden video")
+	}
+	return count(v.Total, "outlier")
+}
+
+// Leader is the strongest outlier, if the list begins with it.
+func (v *foundView) Leader() *Card {
+	if v.Filter.Order != orders[0].Value || v.Filter.Page > 1 || len(v.Cards) == 0 || v.Cards[0].Ratio == nil {
+		return nil
+	}
+	return &v.Cards[0]
+}
+
+// Tiles returns the cards, whose pages lead through the list.
+func (v *foundView) Tiles(f *frame) []tile {
+	return f.tiles(v.Cards, v.shown().address(1), v.Filter.Skip+1)
+}
+
+// shown is the filter of what is shown.
+func (v *foundView) shown() Filter {
+	f := v.Filter
+	f.Table = false
+	if v.Nothing {
+		f.Show = ShowAll
+	}
+	return f
+}
+
+// Menu is a facet as a menu of links.
+type menu struct {
+	Title string
+	On    bool
+	Items []item
+}
+
+type item struct {
+	Label, Address string
+	Dot            string // class of a dot
+	Count          int64
+	On, Counted    bool
+}
+
+// Menus returns the facets as menus.
+func (v *foundView) Menus() (all []menu) {
+	for _, facet := range v.Facets {
+		chosen := v.Filter.Chosen[facet.Name]
+		m := menu{Title: facet.Title, On: len(chosen) > 0}
+		if len(chosen) > 0 {
+			if m.Title = label(facet.Name, chosen[0]); len(chosen) > 1 {
+				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
+			}
+		}
+		options := facet.Options
+		for _, value := range chosen { // what is chosen can be removed, even if no outlier has it
+			if !slices.ContainsFunc(options, func(o Option) bool { return o.Value == value }) {
+				options = append(options, Option{Value: value})
+			}
+		}
+		for i, o := range options {
+			on := slices.Contains(chosen, o.Value)
+			f := v.shown()
+			f.Table = v.Filter.Table
+			f.Chosen = maps.Clone(f.Chosen)
+			switch {
+			case on:
+				f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
+			case facet.Several:
+				f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
+			default:
+				f.Chosen[facet.Name] = []string{o.Value}
+			}
+			name := o.Label
+			if name == "" {
+				name = label(facet.Name, o.Value)
+			}
+			dot := ""
+			if facet.Name == "ratio" && i < len(limits)+1 {
+				dot = fmt.Sprint("dot b", len(limits)-i)
+			}
+			m.Items = append(m.Items, item{Label: name, Address: f.address(1), Count: o.Count, On: on, Counted: true, Dot: dot})
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// Sorting is the menu of orders.
+func (v *foundView) Sorting() menu {
+	m := menu{}
+	for _, o := range orders {
+		if o.Text == "" {
+			continue
+		}
+		f := v.shown()
+		f.Table, f.Order = v.Filter.Table, o.Value
+		m.Items = append(m.Items, item{Label: o.Text, Address: f.address(1), On: v.Filter.Order == o.Value})
+		if v.Filter.Order == o.Value {
+			m.Title = strings.ToUpper(o.Text[:1]) + o.Text[1:]
+		}
+	}
+	if m.Title == "" {
+		m.Title = "Sorted"
+	}
+	return m
+}
+
+// Tabs are the views: those of every page first, then the saved ones.
+func (v *foundView) Tabs() (all []tab) {
+	here := v.shown().address(1)
+	for _, view := range v.Views {
+		all = append(all, tab{Name: view.Name, Address: view.Address, Count: view.Count, On: view.Address == here})
+	}
+	return all
+}
+
+type tab struct {
+	Name, Address string
+	Count         int64
+	On            bool
+}
+
+// head is a column of the table; Address sorts by it.
+type head struct {
+	Text, Address string
+	On            bool
+}
+
+// Heads are the columns of numbers.
+func (v *foundView) Heads() (all []head) {
+	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
+		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
+		f := v.shown()
+		f.Table, f.Order = true, c.Value
+		all = append(all, head{c.Text, f.address(1), v.Filter.Order == c.Value})
+	}
+	return all
+}
+
+// Other is the address of the same list as a table, or as cards.
+func (v *foundView) Other() string {
+	f := v.shown()
+	f.Table = !v.Filter.Table
+	return f.address(v.Filter.Page)
+}
+
+// Here is the address of the list, which can be saved.
+func (v *foundView) Here() string { return v.shown().address(1) }
+
+// Files are the addresses of the whole list as a file, and as SQL.
+func (v *foundView) Files() []Link {
+	if v.SQL == "" || len(v.SQL) > longestSQL {
+		return nil
+	}
+	sql := "?" + url.Values{"sql": {v.SQL}}.Encode()
+	return []Link{{Text: "CSV", Address: "/ask/result/csv" + sql}, {Text: "Excel", Address: "/ask/result/xlsx" + sql},
+		{Text: "Parquet", Address: "/ask/result/parquet" + sql}, {Text: "SQL", Address: "/ask" + sql}}
 }
 
 // Previous and Next are the addresses of the neighbouring pages, or "".
-func (v foundView) Previous() string {
+func (v *foundView) Previous() string {
 	if v.Filter.Page == 1 {
 		return ""
 	}
-	return v.Filter.address(v.Filter.Page - 1)
+	return v.page(v.Filter.Page - 1)
 }
 
-func (v foundView) Next() string {
-	if int64(v.Filter.Page)*PerPage >= v.Total {
+func (v *foundView) Next() string {
+	if int64(v.Filter.Skip+PerPage) >= v.Total {
 		return ""
 	}
-	return v.Filter.address(v.Filter.Page + 1)
+	return v.page(v.Filter.Page + 1)
 }
 
-// Map returns the map of the outliers. Other is the address of the list if the map is shown, otherwise
-// of the map.
-func (v foundView) Map() *mapView { return mapped(v.Outliers) }
-func (v foundView) Other() string {
-	f := v.Filter
-	f.Map = !f.Map
-	return f.address(1)
+func (v *foundView) page(n int) string {
+	f := v.shown()
+	f.Table = v.Filter.Table
+	return f.address(n)
 }
 
-// First and Last are the numbers of the first and last row shown.
-func (v foundView) First() int64 { return int64(v.Filter.Page-1)*PerPage + 1 }
-func (v foundView) Last() int64  { return v.First() + int64(len(v.Outliers)) - 1 }
+// First and Last are the numbers of the first and last outlier shown.
+func (v *foundView) First() int64 { return int64(v.Filter.Skip) + 1 }
+func (v *foundView) Last() int64  { return int64(v.Filter.Skip + len(v.Cards)) }
 
-// whole formats a whole number with thousands separators; "" for nil.
-func whole(n *int64) string {
-	if n == nil {
-		return ""
+// Fields are the parameters of the filter but its words, for the form that searches.
+func (v *foundView) Fields() (all []choice) {
+	form := v.Filter.form()
+	form.Del("q")
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		for _, value := range form[name] {
+			all = append(all, choice{name, value})
+		}
 	}
-	return thousands(*n)
+	return all
 }
 
-func thousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "\u202f" + digits[i:] // a narrow no-break space
+// Path is where the form that searches leads.
+func (v *foundView) Path() string {
+	if v.shown().Show == ShowNew {
+		return "/"
 	}
-	return digits
+	return "/found"
 }
 
-// decimal formats a number with one decimal place; "" for nil.
-func decimal(n *float64) string {
-	if n == nil {
-		return ""
+// pageOf returns the page number in a form; default 1.
+func pageOf(form url.Values) (int, error) {
+	number := strings.TrimSpace(form.Get("page"))
+	if number == "" {
+		return 1, nil
 	}
-	return strconv.FormatFloat(*n, 'f', 1, 64)
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > 1_000_000 {
+		return 0, fmt.Errorf("page: must be a number from 1 to 1000000, got %.40q", number)
+	}
+	return n, nil
+}
+
+// paged returns the address of a page; the first page has no number.
+func paged(path string, form url.Values, page int) string {
+	if page > 1 {
+		form.Set("page", strconv.Itoa(page))
+	}
+	if len(form) == 0 {
+		return path
+	}
+	return path + "?" + form.Encode()
 }

@@ -7,7 +7,6 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -22,82 +21,142 @@ func foundSite(t *testing.T, find func(context.Context, Filter) (*Found, error))
 	return siteOf(t, Sources{Found: find})
 }
 
-func TestFoundShowsOutliers(t *testing.T) {
-	views, ratio := int64(1234567), 12.34
-	golden(t, answer(foundSite(t, func(context.Context, Filter) (*Found, error) {
-		return &Found{Total: 1201, Outliers: []Outlier{
-			{ID: "v0000000001", ChannelID: "UC1", Curve: []int64{5, 10, 30}, Title: "Moka pot & fire",
-				Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
-				Views: &views, Ratio: &ratio, Score: &ratio, Published: "2026-11-01 08:00", Found: "2026-11-23 12:00"},
+// cardsOf returns outliers with these ids.
+func cardsOf(ids ...string) (all []Card) {
+	for _, id := range ids {
+		all = append(all, Card{ID: id, Title: "title of " + id})
+	}
+	return all
+}
+
+func TestFoundShowsCards(t *testing.T) {
+	views, ratio, subscribers, seconds := int64(1234567), 41.2, int64(9400), int64(522)
+	s := foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
+		return &Found{Total: 1201, SQL: "SELECT 1", Cards: []Card{
+			{ID: "v0000000001", ChannelID: "UC1", Title: "Moka pot & fire", Channel: "Coffee", Kind: "video", Views: &views, Ratio: &ratio,
+				Median: &ratio, Seconds: &seconds, Subscribers: &subscribers, OneHit: true, Published: time.Now().AddDate(0, 0, -16), Starred: true},
 			{ID: "v0000000002", Title: "v0000000002"}, // all other columns are NULL
-		}}, nil
-	}), "/found?kind=video&ratio=2.5&days=30&order=ratio&page=2&channel=%40coffee"), "found.html")
-}
-
-// TestMapPlacesOutliers by age and ratio, and leaves out those without a positive age and ratio.
-func TestMapPlacesOutliers(t *testing.T) {
-	of := func(id string, age, ratio float64) Outlier {
-		return Outlier{ID: id, Title: id, Age: age, Ratio: &ratio}
+		}, Views: []View{{"New this week", "/", 40}, {"Everything", "/found", 1201}, {"Hooks <3", "/found?kind=short", 7}}}, nil
+	})
+	shows(t, answer(s, "/found"), "<h1>1\u202f201 outliers</h1>", `<b class="times t4" title="41.2 times the channel’s average views">41×`,
+		`<rect class="f4" width="80.74%"`, "title=\"1\u202f234\u202f567 views\">1.2M<", ">9.4K<", ">2 wk<", "one-hit", "Moka pot &amp; fire",
+		`/videos/v0000000001?in=%2Ffound&amp;n=1`, `aria-label="starred"`, "Hooks &lt;3", `<a href="/found" aria-current="page">`,
+		`rel="next"`, "!rel=\"prev\"", "!<img", `class="grid words"`, "!name=\"star\"", `/ask/result/xlsx?sql=SELECT+1`)
+	s.from.Thumbnails, s.from.ImageSources = func(http.ResponseWriter, *http.Request) {}, "'self'"
+	w := answer(s, "/found")
+	shows(t, w, `<img src="/thumbnails/v0000000001?s=320" alt="" width="480" height="270"`, `<span class="len">8:42</span>`)
+	if got := w.Header().Get("Content-Security-Policy"); got != policy+"; img-src 'self'" {
+		t.Errorf("the policy is %q", got)
 	}
-	for name, c := range map[string]struct {
-		all     []Outlier
-		dots    string
-		unknown int
-	}{
-		"corners":  {[]Outlier{of("a", 1, 1), of("b", 100, 100), of("c", 10, 10)}, "a 0,400; b 960,0; c 480,200; ", 0},
-		"alone":    {[]Outlier{of("a", 3, 5)}, "a 0,400; ", 0},
-		"no place": {[]Outlier{of("a", 0, 5), of("b", 5, 0), of("c", -1, 3), {ID: "d", Age: 3}}, "", 4},
-		"empty":    {nil, "", 0},
-	} {
-		v := mapped(c.all)
-		dots := ""
-		for _, d := range v.Dots {
-			dots += fmt.Sprintf("%s %d,%d; ", d.ID, d.X, d.Y)
+	shows(t, answer(s, "/found?as=table&order=views"), `aria-sort="descending"><a class="sort" href="/found?as=table&amp;order=views">Views ↓</a>`,
+		"1\u202f234\u202f567", ">Grid</a>")
+}
+
+func TestMenusCountAndToggle(t *testing.T) {
+	s := foundSite(t, func(context.Context, Filter) (*Found, error) {
+		return &Found{Total: 3, Cards: cardsOf("a"), Facets: []Facet{
+			{Name: "topic", Title: "Topic", Several: true, Options: []Option{{Value: "moka pot", Count: 11}, {Value: "tea & milk", Count: 8}}},
+			{Name: "ratio", Title: "Times average", Options: []Option{{Value: "30", Label: "30 and more", Count: 5}}},
+			{Name: "language", Title: "Language", Several: true, Options: []Option{{Value: "de", Count: 4}}},
+		}}, nil
+	})
+	shows(t, answer(s, "/found?topic=moka+pot&topic=gone&page=3"),
+		`<summary><bdi>moka pot +1</bdi></summary>`, `href="/found?topic=gone" aria-current="true"`, // what is chosen can be removed
+		`href="/found?topic=moka+pot&amp;topic=gone&amp;topic=tea+%26+milk"`, `href="/found?ratio=30&amp;topic=moka+pot&amp;topic=gone"`,
+		`<bdi>German</bdi>`, `<span class="n">11</span>`, `<input type="hidden" name="topic" value="moka pot">`)
+	shows(t, answer(s, "/found?ratio=30&job=x"), `href="/found?job=x" aria-current="true"`, `<a class="chip on" href="/found?ratio=30"><bdi>job: x</bdi> ✕</a>`)
+}
+
+// TestNothingNewShowsEverything, and says since when nothing is new.
+func TestNothingNewShowsEverything(t *testing.T) {
+	s := foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
+		if f.Show == ShowNew {
+			return &Found{}, nil
 		}
-		if dots != c.dots || v.Unknown != c.unknown {
-			t.Errorf("%s: got %q, %d left out; want %q, %d left out", name, dots, v.Unknown, c.dots, c.unknown)
+		return &Found{Total: 1, Cards: cardsOf("a"), Newest: time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)}, nil
+	})
+	shows(t, answer(s, "/"), "<h1>Nothing new since 14 November</h1>", "title of a", `in=%2Ffound&amp;n=1`)
+}
+
+// TestNoMatchOffersToRemoveFilters that exclude everything.
+func TestNoMatchOffersToRemoveFilters(t *testing.T) {
+	s := foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
+		switch {
+		case f.Words == "":
+			return &Found{Total: 12}, nil
+		case len(f.Chosen["language"]) == 0:
+			return &Found{Total: 1}, nil
+		}
+		return &Found{}, nil
+	})
+	shows(t, answer(s, "/found?q=oat&language=de&ratio=30"), "No video matches all filters",
+		`<a class="chip" href="/found?language=de&amp;ratio=30"><bdi>“oat”</bdi> ✕ <span class="n quiet">12</span></a>`,
+		`<a class="chip" href="/found?q=oat&amp;ratio=30"><bdi>language: German</bdi> ✕ <span class="n quiet">1</span></a>`, "!ratio: 30")
+}
+
+func TestFirstRunIsAnnounced(t *testing.T) {
+	from := Sources{
+		Found: func(context.Context, Filter) (*Found, error) { return nil, ErrNothingPublished },
+		Now: func(context.Context) (*Now, error) {
+			return &Now{Jobs: []Job{{Name: "coffee", Due: "Mon 06:30", Price: "≤ 10 credits"}}}, nil
+		},
+		Do: func(context.Context, Action) (*Done, error) { return nil, nil },
+	}
+	s := siteOf(t, from)
+	shows(t, answer(s, "/now"))
+	shows(t, answer(s, "/"), "Nothing is here yet", "Mon 06:30", `href="/do/run?job=coffee"`, "≤ 10 credits")
+	from.Now = func(context.Context) (*Now, error) { return &Now{Running: "coffee"}, nil }
+	s = siteOf(t, from)
+	shows(t, answer(s, "/now"))
+	shows(t, answer(s, "/"), "Your first outliers are on their way", `id="live"`)
+}
+
+func TestFilterFromAddress(t *testing.T) {
+	none := map[string][]string{}
+	for address, want := range map[string]Filter{
+		"/":                                {Show: ShowNew, Order: "ratio", Chosen: none},
+		"/found":                           {Show: ShowAll, Order: "ratio", Chosen: none},
+		"/?seed=v1":                        {Show: ShowAll, Seed: "v1", Order: "ratio", Chosen: none},
+		"/found?show=starred&q=+oat+milk+": {Show: ShowStarred, Words: "oat milk", Order: "ratio", Chosen: none},
+		"/found?query=moka&ratio=0.5&days=7&order=views&kind=short&language=en&channel=c&job=j": {Show: ShowAll, Query: "moka", Job: "j",
+			Channel: "c", Order: "views", Chosen: map[string][]string{"ratio": {"0.5"}, "days": {"7"}, "kind": {"short"}, "language": {"en"}}},
+		"/found?topic=b&topic=a&topic=b&as=table&other=1": {Show: ShowAll, Order: "ratio", Table: true, Chosen: map[string][]string{"topic": {"b", "a"}}},
+	} {
+		want.Page, want.Most = 1, PerPage
+		got, err := FilterOf(address)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", address, err, diff)
+		}
+		if back, err := FilterOf(got.address(1)); err != nil || !cmp.Equal(got, back) {
+			t.Errorf("%s: its address %s: got %+v, %v", address, got.address(1), back, err)
 		}
 	}
 }
 
-func TestFoundShowsAMap(t *testing.T) {
-	few, many := 1.5, 120.0
-	golden(t, answer(foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
-		if !f.Map {
-			t.Errorf("the filter is %+v, want one with Map", f)
-		}
-		return &Found{Total: 3, Outliers: []Outlier{
-			{ID: "v0000000001", Title: "Moka pot & fire", Kind: "video", Ratio: &few, Age: 2, Published: "2026-11-22"},
-			{ID: "v0000000002", Title: "<b>", Kind: "short", Ratio: &many, Age: 400, Published: "2025-10-20"},
-			{ID: "v0000000003", Title: "unknown"},
-		}}, nil
-	}), "/found?as=map&kind=video"), "map.html")
-}
-
-func TestFilterFromForm(t *testing.T) {
-	for form, want := range map[string]Filter{
-		"":                     {Order: "found", Page: 1},
-		"query=+moka+pot&job=": {Query: "moka pot", Order: "found", Page: 1},
-		"ratio=0.5&days=7&page=3&order=views&kind=short&language=en&channel=c&job=j": {
-			Job: "j", Channel: "c", Kind: "short", Language: "en", Ratio: .5, Days: 7, Order: "views", Page: 3},
-		"as=map&ratio=3": {Order: "found", Page: 1, Map: true, Ratio: 3},
-		"other=1":        {Order: "found", Page: 1},
+// TestVideoLeadsThroughItsList, also over the border of a page.
+func TestVideoLeadsThroughItsList(t *testing.T) {
+	ids := []string{}
+	for i := range 100 {
+		ids = append(ids, fmt.Sprint("v", i+1))
+	}
+	s := siteOf(t, Sources{
+		Found: func(_ context.Context, f Filter) (*Found, error) {
+			return &Found{Total: 100, Cards: cardsOf(ids[f.Skip:min(100, f.Skip+f.Most)]...), Views: []View{{"Shorts", "/found?kind=short", 100}}}, nil
+		},
+		Video: func(_ context.Context, f VideoFilter) (*Video, error) {
+			return &Video{Card: Card{ID: f.ID, Title: f.ID}}, nil
+		},
+	})
+	way := func(id string, n int) string { return html.EscapeString(videoAddress(id, "/found?kind=short", n)) }
+	for n, want := range map[int][]string{
+		1:   {"1 of 100", way("v2", 2), `!rel="prev"`},
+		48:  {"<bdi>Shorts</bdi></a> · 48 of 100", way("v47", 47), way("v49", 49)},
+		100: {way("v99", 99), `!rel="next"`},
 	} {
-		values, err := url.ParseQuery(form)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := filterOf(values)
-		if err != nil || got != want {
-			t.Errorf("%s: got %+v, %v, want %+v", form, got, err, want)
-		}
-		again, err := url.Parse(got.address(got.Page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, err := filterOf(again.Query()); err != nil || back != got {
-			t.Errorf("%s: its address %s: got %+v, %v, want %+v", form, again, back, err, got)
-		}
+		shows(t, answer(s, videoAddress(ids[n-1], "/found?kind=short", n)), want...)
+	}
+	for _, strange := range []string{"/videos/v1?in=https://evil.example/&n=1", "/videos/v1?in=/ask&n=1", "/videos/v1?in=/&n=0", "/videos/v1?in=/found%3Forder%3Dx&n=2"} {
+		shows(t, answer(s, strange), `!rel="next"`, "!evil")
 	}
 }
 
@@ -107,8 +166,8 @@ func TestInvalidFilterIsRefused(t *testing.T) {
 		return &Found{}, nil
 	})
 	for form, says := range map[string]string{
-		"ratio=many": `ratio: must be a number of at least 0, got "many"`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
-		"days=0": "days:", "days=1e9": "days:", "page=-1": "page:", "page=99999999999999999999": "page:",
+		"ratio=many": `ratio: must be a number from 0 to 1000000, got "many"`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
+		"days=x": "days:", "days=1e9": "days:", "show=x": "show:", "page=-1": "page:", "page=99999999999999999999": "page:",
 		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 characters are too many`,
 	} {
 		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(html.UnescapeString(w.Body.String()), says) {
@@ -126,7 +185,11 @@ func TestLinksToPreviousAndNextPage(t *testing.T) {
 		{1, 0, "", ""}, {1, PerPage, "", ""}, {1, PerPage + 1, "", "/found?kind=short&page=2"},
 		{2, PerPage + 1, "/found?kind=short", ""}, {3, 1000, "/found?kind=short&page=2", "/found?kind=short&page=4"},
 	} {
-		v := foundView{Found: &Found{Total: c.total}, Filter: Filter{Kind: "short", Order: "found", Page: c.page}}
+		f, err := FilterOf("/found?kind=short&page=" + fmt.Sprint(c.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := foundView{Found: &Found{Total: c.total}, Filter: f}
 		if diff := cmp.Diff([]string{c.previous, c.next}, []string{v.Previous(), v.Next()}); diff != "" {
 			t.Errorf("page %d of %d (-want +got):\n%s", c.page, c.total, diff)
 		}
@@ -156,7 +219,7 @@ func TestConcurrentRequestsShareOneQuery(t *testing.T) {
 		s := foundSite(t, func(context.Context, Filter) (*Found, error) {
 			queries++
 			time.Sleep(time.Second)
-			return &Found{}, nil
+			return &Found{Total: 1}, nil
 		})
 		ctx, disconnect := context.WithCancel(t.Context())
 		go answerTo(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/found", nil))
@@ -193,8 +256,8 @@ func TestQueriesAreLimited(t *testing.T) {
 			count(1)
 			defer count(-1)
 			select {
-			case <-time.After(time.Duration(f.Days) * 40 * time.Millisecond):
-				return &Found{}, nil
+			case <-time.After(map[string]time.Duration{"1": 40 * time.Millisecond, "1000": time.Minute}[f.Chosen["days"][0]]):
+				return &Found{Total: 1}, nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -222,6 +285,47 @@ func TestThousands(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1 000", -123456: "-123 456", 1234567890: "1 234 567 890"} {
 		if got := strings.ReplaceAll(thousands(n), "\u202f", " "); got != want {
 			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestNumbersForAGlance(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 612: "612", 999: "999", 1000: "1K", 9400: "9.4K", 9999: "10K", 183_900: "184K", 999_950: "1M", 1_234_567: "1.2M", 2_500_000_000: "2.5B"} {
+		if got := short(&n); got != want {
+			t.Errorf("short(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[float64]string{0.5: "0.5×", 3: "3×", 9.64: "9.6×", 9.96: "10×", 41.2: "41×"} {
+		if got := times(&n); got != want {
+			t.Errorf("times(%g) = %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[float64]string{22_100: "+22K/d", -512: "−512/d", 0: "+0/d"} {
+		if got := gained(&n); got != want {
+			t.Errorf("gained(%g) = %q, want %q", n, got, want)
+		}
+	}
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for days, want := range map[int]string{0: "0 h", 9: "9 d", 13: "13 d", 16: "2 wk", 59: "8 wk", 70: "2 mo", 800: "2 y"} {
+		if got := age(now, now.AddDate(0, 0, -days)); got != want {
+			t.Errorf("%d days: %q, want %q", days, got, want)
+		}
+	}
+	for ratio, want := range map[float64]string{0.2: "0%", 1: "0%", 10: "50%", 100: "100%", 4000: "100%"} {
+		if got := onRuler(ratio); got != want {
+			t.Errorf("onRuler(%g) = %q, want %q", ratio, got, want)
+		}
+	}
+}
+
+func TestAxesHaveRoundNumbers(t *testing.T) {
+	for most, want := range map[float64]string{0: "0 1", 1: "0 1", 4: "0 1 2 3 4", 13: "0 5 10 15", 389_000: "0 100K 200K 300K 400K", 1000: "0 200 400 600 800 1K", 60: "0 20 40 60"} {
+		var got []string
+		for _, tick := range upTo(most).ticks() {
+			got = append(got, tick.Text)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("up to %g: %s, want %s", most, text, want)
 		}
 	}
 }

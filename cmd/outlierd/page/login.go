@@ -147,9 +147,14 @@ type loginView struct {
 
 // Login shows the login page instead of the requested page.
 func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
-	guarded(func(w http.ResponseWriter, r *http.Request) {
-		s.write(w, http.StatusUnauthorized, "login.html", loginView{Token: s.logins.token != "", To: requestedPage(r)})
+	s.guarded(func(w http.ResponseWriter, r *http.Request) {
+		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r)})
 	})(w, r)
+}
+
+// logIn shows the login page.
+func (s *Site) logIn(w http.ResponseWriter, r *http.Request, status int, v loginView) {
+	s.write(w, r, status, view{"login.html", "Log in", "", v})
 }
 
 // requestedPage returns the page that was requested.
@@ -164,40 +169,40 @@ func requestedPage(r *http.Request) string {
 // redirect: a browser that was started by another program would not send the new cookie with the
 // redirect.
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
-	view := loginView{Token: s.logins.token != "", To: "/"}
+	v := loginView{Token: s.logins.token != "", To: "/"}
 	if ticket := r.URL.Query().Get("ticket"); ticket != "" {
 		s.logins.mu.Lock()
-		view.New = s.logins.tickets.has(ticket)
+		v.New = s.logins.tickets.has(ticket)
 		s.logins.tickets.remove(ticket)
 		s.logins.mu.Unlock()
 		switch {
-		case view.New:
+		case v.New:
 			s.logins.begin(w, r)
 			w.Header().Set("Refresh", "0;url=/")
-			s.show(w, "login.html", view)
+			s.logIn(w, r, http.StatusOK, v)
 		case !s.logins.tries.Allow():
-			s.tooMany(w)
+			s.tooMany(w, r)
 		default:
-			view.Wrong = "This login URL was already used or has expired."
-			s.write(w, http.StatusForbidden, "login.html", view)
+			v.Wrong = "This login URL was already used or has expired."
+			s.logIn(w, r, http.StatusForbidden, v)
 		}
 		return
 	}
 	if session := s.logins.session(r); session != "" {
-		view.Known, view.Form = true, formMark(session)
+		v.Known, v.Form = true, formMark(session)
 	}
-	s.show(w, "login.html", view)
+	s.logIn(w, r, http.StatusOK, v)
 }
 
 // enter accepts the token.
 func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
-		s.say(w, http.StatusForbidden, "This form was sent by another site.")
+		s.say(w, r, http.StatusForbidden, "This form was sent by another site.")
 	case !s.logins.tries.Allow():
-		s.tooMany(w)
+		s.tooMany(w, r)
 	case !s.logins.isToken(r.PostFormValue("token")):
-		s.write(w, http.StatusForbidden, "login.html", loginView{
+		s.logIn(w, r, http.StatusForbidden, loginView{
 			Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong.",
 		})
 	default:
@@ -212,9 +217,9 @@ func (l *logins) isToken(text string) bool {
 	return l.token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-func (s *Site) tooMany(w http.ResponseWriter) {
+func (s *Site) tooMany(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "12")
-	s.say(w, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
+	s.say(w, r, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
 }
 
 // ofThisSite returns a path of this site. It never leads to another site.
@@ -229,7 +234,7 @@ func ofThisSite(path string) string {
 func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
 	session := s.logins.session(r)
 	if session == "" || !sent(r, session) {
-		s.say(w, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
+		s.say(w, r, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	s.logins.mu.Lock()

@@ -7,19 +7,34 @@ import (
 	"time"
 )
 
-// Now is the overall status, in the words of `outlierd status`.
+// Now is the overall status.
 type Now struct {
-	At            string    // time of the status, with the name of the zone
-	Time          time.Time // the same
-	Process       string    // the running process, and since when
-	Notices       []string  // problems, the most important first
+	At       string    // time of the status, with the name of the zone
+	Time     time.Time // the same
+	Process  string    // the running process, and since when
+	Problems []Problem // what needs a person, the most important first
+	Blocked  bool      // calls are blocked, and a user can lift the block
+	Scans    []Scan    // with unconfirmed starts
+
+	Running string // the job that runs; "" for none
+	Left    *int64 // credits of the cycle; nil without a cap
+	Newest  string // when the newest data was received
+	Old     string // that this was too long ago; "" if it was not
+
+	Stats         []Stat
 	Jobs          []Job
-	Blocked       bool           // calls are blocked, and a user can lift the block
-	Scans         []Scan         // with unconfirmed starts
-	Facts         []Fact         // budget, pace, queue, sinks and the like
-	Cycle         *Cycle         // nil without a cap of the cycle
-	Troubles      []Run          // of the last seven days: runs that did not succeed, newest first
+	Runs          []Run          // the last ones
 	Notifications []Notification // of the last seven days, newest first
+}
+
+// problems is the number of things that need a person.
+func (n *Now) problems() int { return len(n.Problems) + len(n.Scans) }
+
+// Problem is something that needs a person.
+type Problem struct {
+	Title, Text string
+	Bad         bool   // it stops work
+	Run, Job    string // that it is about
 }
 
 // Notification is a notification that was sent, or waits to be.
@@ -31,17 +46,31 @@ type Notification struct {
 
 // Job is a row of [Now].
 type Job struct {
-	Name  string
-	Run   string    // its last run, or "" before the first
-	Last  string    // how it ended
-	Due   string    // when it is due next
-	DueAt time.Time // the same; zero if it is not
-	Doing string
-	Why   string // why it waits; "" if it does not
+	Name, Schedule string
+	Run            string // its last run, or "" before the first
+	Status, Last   string // how it ended, and when
+	Level          string // ok, busy, warn or bad
+	New            []float64
+	Failed         []bool // which of these runs failed
+	Due            string // when it is due next
+	DueAt          []time.Time
+	Doing          string
+	Why            string // why it waits; "" if it does not
+	Price          string // of its next run; "" if unknown
 
 	Working           string // the run in progress; "" for none
 	Queued            bool   // it has queued calls
 	Scheduled, Paused bool   // it has a schedule of its own, and that is paused
+}
+
+// Spark returns the new hits of its last runs as small columns.
+func (j Job) Spark() []rect {
+	return spark(j.New, func(i int) string {
+		if j.Failed[i] {
+			return "kbad"
+		}
+		return "k1"
+	})
 }
 
 // Scan is the start of a scan that the service did not confirm.
@@ -50,93 +79,128 @@ type Scan struct {
 	Says   string
 }
 
-// Fact is a line of the status.
-type Fact struct {
-	Name, Text string
-	Meter      *Meter // nil without one
+// Stat is one of the numbers at the head of a page.
+type Stat struct {
+	Name, Value, Unit string
+	Meter             *Meter // nil without one
+	More              string
 }
 
-// Meter shows how much of something is used.
-type Meter struct{ Used, Of int64 }
+// Meter shows how much of something is used, and where it would be with even use.
+type Meter struct{ Used, Of, Even int64 }
 
-// Length returns the used part, in thousandths.
-func (m Meter) Length() int64 {
-	if m.Of <= 0 {
-		return 0
+// Length and Mark return the used part and the even one, in percent.
+func (m Meter) Length() string { return share(m.Used, m.Of) }
+func (m Meter) Mark() string {
+	if m.Even == 0 {
+		return ""
 	}
-	return min(1000, max(0, 1000*m.Used/m.Of))
+	return share(m.Even, m.Of)
 }
 
-// Cycle is the billing cycle, with the credits left over time.
-type Cycle struct {
-	From, To time.Time
-	Max      int64
-	Left     []Point // in order of time; the last one is now
+// nowView is the data of the page Now.
+type nowView struct {
+	*Now
+	Failed, Stale bool
 }
 
-// Line plots the credits left in a field of 1000 by 100, starting with all credits of the cycle. Even
-// spending is the diagonal.
-func (c *Cycle) Line() string {
-	line := "0,0"
-	for _, p := range c.Left {
-		at := 1000 * float64(p.At.Sub(c.From)) / float64(c.To.Sub(c.From))
-		line += fmt.Sprintf(" %d,%d", int64(min(1000, max(0, at))), min(100, max(0, 100-100*p.N/max(1, c.Max))))
+// Title says how many things need a person.
+func (v nowView) title() string {
+	switch n := v.problems(); n {
+	case 0:
+		return "Nothing needs you"
+	case 1:
+		return "One thing needs you"
+	default:
+		return fmt.Sprintf("%d things need you", n)
 	}
-	return line
 }
 
-// Now returns the number of credits left.
-func (c *Cycle) Now() int64 { return c.Left[len(c.Left)-1].N }
-
-// Even returns the number of credits that would be left with even spending.
-func (c *Cycle) Even() int64 {
-	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
-	return c.Max - int64(float64(c.Max)*gone)
+// Summary says what goes on.
+func (v nowView) Summary() string {
+	working := 0
+	next := time.Time{}
+	for _, j := range v.Jobs {
+		if j.Working != "" {
+			working++
+		}
+		for _, due := range j.DueAt {
+			if due.After(v.Time) && (next.IsZero() || due.Before(next)) {
+				next = due
+			}
+		}
+	}
+	text := "No job is at work"
+	if working > 0 {
+		text = count(int64(working), "job") + " at work"
+	}
+	if !next.IsZero() {
+		text += ", the next is due " + near(v.Time, next)
+	}
+	return text + "."
 }
 
-// Begin and End are the first and last day of the cycle.
-func (c *Cycle) Begin() string { return c.From.Format(time.DateOnly) }
-func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
+// near formats a time that is not far away, such as 06:45, Thu 06:30 or 1 Dec.
+func near(now, at time.Time) string {
+	switch days := at.Sub(now).Abs().Hours() / 24; {
+	case at.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return at.Format("15:04")
+	case days < 6:
+		return at.Format("Mon 15:04")
+	default:
+		return at.Format("2 Jan")
+	}
+}
 
 // lookAhead is the period that the time line of the jobs shows.
 const lookAhead = 24 * time.Hour
 
-// Place returns the position of the job's next due time on the time line, in thousandths; negative if it is
-// outside.
-func (n *Now) Place(j Job) int64 {
-	if j.DueAt.IsZero() || j.DueAt.Sub(n.Time) > lookAhead {
-		return -1
+// Places returns the places of the job's due times on the time line.
+func (n *Now) Places(j Job) (all []string) {
+	for _, due := range j.DueAt {
+		if ahead := due.Sub(n.Time); ahead <= lookAhead {
+			all = append(all, percent(97*float64(max(0, ahead))/float64(lookAhead)))
+		}
 	}
-	return max(0, min(990, int64(1000*j.DueAt.Sub(n.Time)/lookAhead)))
+	return all
+}
+
+// Hours are the labels of the time line.
+func (n *Now) Hours() (all []tick) {
+	at := n.Time.Truncate(time.Hour)
+	for i := 1; i <= 24; i++ {
+		if t := at.Add(time.Duration(i) * time.Hour); t.Hour()%6 == 0 {
+			all = append(all, tick{At: percent(97 * float64(t.Sub(n.Time)) / float64(lookAhead)), Text: t.Format("15")})
+		}
+	}
+	return all
 }
 
 const (
 	shared   = time.Second     // how long requests share one reading
-	patience = 2 * time.Second // how long a request waits for a reading before it gets the last one
+	patience = 2 * time.Second // how long the page Now waits for a reading before it gets the last one
 )
 
 // now shows the status.
 func (s *Site) now(w http.ResponseWriter, r *http.Request) {
-	now, stale, err := s.newest(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	now, stale, err := s.newest(ctx)
 	switch {
 	case now == nil && err != nil:
-		s.say(w, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
+		s.say(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
 	case now == nil && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "2")
-		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; reload the page.")
+		s.say(w, r, http.StatusServiceUnavailable, "outlierd up is busy with a call; reload the page.")
 	case now != nil:
-		s.show(w, "now.html", struct {
-			*Now
-			Failed, Stale, Acts, Known bool
-		}{now, err != nil, stale, s.from.Do != nil, s.logins.session(r) != ""})
+		v := nowView{now, err != nil, stale}
+		s.show(w, r, view{"now.html", v.title(), "Now", v})
 	}
 }
 
-// newest returns a status that is at most [shared] old, and not older than the last action. If that takes too
-// long, it returns the previous one as stale, or nil; if it fails, the previous one or nil with the error.
+// newest returns a status that is at most [shared] old, and not older than the last action. If the context ends
+// before, it returns the previous one as stale, or nil; if the reading fails, the previous one or nil with the error.
 func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
-	enough := time.NewTimer(patience)
-	defer enough.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.last == nil || time.Since(s.looked) >= shared || s.began.Before(s.acted) {
@@ -149,8 +213,6 @@ func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 		late := false
 		select {
 		case <-done:
-		case <-enough.C:
-			late = true
 		case <-ctx.Done():
 			late = true
 		}

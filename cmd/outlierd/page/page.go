@@ -1,5 +1,5 @@
-// Package page serves the pages of a daemon to browsers: HTML rendered by the server, with scripts only
-// for live updates and completion. It knows how things look and who has logged in. What there is to
+// Package page serves the pages of a daemon to browsers: HTML rendered by the server, which works without
+// a script. It knows how things look and who has logged in. What there is to
 // show and to do comes from its [Sources].
 package page
 
@@ -7,20 +7,24 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 )
 
-// Sources provides the data of a site. Each function may be called concurrently.
+// Sources provides the data of a site. Each function may be called concurrently. Functions that are nil belong to what
+// is not offered.
 type Sources struct {
 	Now   func(context.Context) (*Now, error) // may take as long as a call to the service
 	Found func(context.Context, Filter) (*Found, error)
@@ -29,21 +33,26 @@ type Sources struct {
 
 	Video   func(context.Context, VideoFilter) (*Video, error)
 	Channel func(context.Context, ChannelFilter) (*Channel, error)
+	Picked  func(ctx context.Context, ids []string) ([]Card, error)
+	Niche   func(ctx context.Context, topic string) (*Niche, error)
+	Money   func(context.Context) (*Money, error)
 
 	Tables    []Table // that can be queried
 	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
+	Export    func(cards []Card, format string) (kind string, file []byte, err error)
 
 	// The pictures of videos, at /thumbnails/{video}?s=320|480; nil if none are shown.
 	Thumbnails       http.HandlerFunc
 	ImageSources     string       // where browsers may load images from: the value of img-src
 	ThumbnailTrouble func() error // why none are fetched at the moment, or nil
 
-	// The actions of logged-in users, or nil. A [RefusedError] explains why an action
-	// was refused.
+	// The actions of logged-in users. A [RefusedError] explains why an action was refused.
 	Offer func(context.Context, Action) (*Offer, error)
 	Do    func(context.Context, Action) (*Done, error)
+	Mark  func(context.Context, Marking) error
+	Views Views
 }
 
 // Errors of sources whose text is shown to the user.
@@ -61,30 +70,34 @@ const (
 //go:embed *.html
 var files embed.FS
 
+// The files of the pages, whose addresses have a hash of their content: a browser loads them once.
+//
 //go:embed style.css
 var style []byte
 
-// Scripts for live updates and for completion in SQL.
-//
-//go:embed live.js
-var liveScript []byte
+//go:embed page.js
+var script []byte
 
-//go:embed ask.js
-var askScript []byte
+//go:embed icon.svg
+var icon []byte
+
+var styleAddress, scriptAddress = hashed("/style.css", style), hashed("/page.js", script)
+
+func hashed(path string, text []byte) string {
+	sum := sha256.Sum256(text)
+	return path + "?" + hex.EncodeToString(sum[:6])
+}
 
 // pages are parsed at the first request, since most processes of the program serve none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline,
-		"segment": url.PathEscape,
+		"whole": whole, "thousands": thousands, "short": short, "times": times, "decimal": decimal, "gained": gained,
+		"gainedExactly": gainedExactly, "level": level, "segment": url.PathEscape, "count": count, "atMost": atMost,
+		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": share, "percent": percent,
+		"day": day, "int64": func(n int) int64 { return int64(n) }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
+		"language": func(code string) string { return label("language", code) }, "many": func(n int) []int { return make([]int, n) },
 	}).ParseFS(files, "*.html"))
 })
-
-// head is the data of a page's head.
-type head struct{ Title, Section string }
-
-// newHead returns the head of a page with its own title in a section of the site.
-func newHead(title, section string) head { return head{title, section} }
 
 // Site serves the pages. It reads nothing between requests.
 type Site struct {
@@ -122,21 +135,33 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		return nil
 	}
 	routes := map[string]http.HandlerFunc{
-		"GET /{$}":                 guarded(s.now),
-		"GET /found":               guarded(s.found),
-		"GET /runs":                guarded(s.runs),
-		"GET /runs/{run}":          guarded(s.run),
-		"GET /videos/{video}":      guarded(s.video),
-		"GET /channels/{channel}":  guarded(s.channel),
-		"GET /ask":                 guarded(s.askSQL),
-		"GET /ask/result/{format}": guarded(s.download),
+		"GET /{$}":                 s.guarded(s.found),
+		"GET /found":               s.guarded(s.found),
+		"GET /niches":              s.guarded(s.niche),
+		"GET /niches/{topic}":      s.guarded(s.niche),
+		"GET /now":                 s.guarded(s.now),
+		"GET /runs":                s.guarded(s.runs),
+		"GET /runs/{run}":          s.guarded(s.run),
+		"GET /money":               s.guarded(s.money),
+		"GET /videos/{video}":      s.guarded(s.video),
+		"GET /channels/{channel}":  s.guarded(s.channel),
+		"GET /picked":              s.guarded(s.picked),
+		"GET /ask":                 s.guarded(s.askSQL),
+		"GET /ask/result/{format}": s.guarded(s.download),
 	}
 	if s.from.Thumbnails != nil {
-		routes["GET /thumbnails/{video}"] = guarded(s.from.Thumbnails)
+		routes["GET /thumbnails/{video}"] = s.guarded(s.from.Thumbnails)
 	}
 	if s.from.Do != nil {
-		routes["GET /do/{verb}"] = guarded(s.offer)
-		routes["POST /do/{verb}"] = guarded(s.do)
+		routes["GET /do/{verb}"] = s.guarded(s.offer)
+		routes["POST /do/{verb}"] = s.guarded(s.do)
+	}
+	if s.from.Mark != nil {
+		routes["POST /marks"] = s.guarded(s.mark)
+	}
+	if s.from.Views.Save != nil {
+		routes["GET /views"] = s.guarded(s.views)
+		routes["POST /views"] = s.guarded(s.saveView)
 	}
 	return routes
 }
@@ -147,12 +172,12 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 		return nil
 	}
 	return map[string]http.HandlerFunc{
-		"GET /login":     guarded(s.login),
-		"POST /login":    guarded(s.enter),
-		"POST /logout":   guarded(s.leave),
-		"GET /style.css": guarded(file("text/css; charset=utf-8", style)),
-		"GET /live.js":   guarded(file("text/javascript; charset=utf-8", liveScript)),
-		"GET /ask.js":    guarded(file("text/javascript; charset=utf-8", askScript)),
+		"GET /login":     s.guarded(s.login),
+		"POST /login":    s.guarded(s.enter),
+		"POST /logout":   s.guarded(s.leave),
+		"GET /style.css": s.guarded(file("text/css; charset=utf-8", style)),
+		"GET /page.js":   s.guarded(file("text/javascript; charset=utf-8", script)),
+		"GET /icon.svg":  s.guarded(file("image/svg+xml", icon)),
 	}
 }
 
@@ -160,6 +185,14 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 // script or a style.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// policy returns the policy of a site, which may have pictures.
+func (s *Site) policy() string {
+	if s.from.Thumbnails == nil {
+		return policy
+	}
+	return policy + "; img-src " + s.from.ImageSources
+}
 
 // mostSent is the maximum size of a form, in bytes.
 const mostSent = 64 << 10
@@ -176,26 +209,30 @@ func Guard(h http.Header) {
 }
 
 // guarded sets the headers of an answer, and limits the size of a request.
-func guarded(next http.HandlerFunc) http.HandlerFunc {
+func (s *Site) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		Guard(w.Header())
+		w.Header().Set("Content-Security-Policy", s.policy())
 		r.Body = http.MaxBytesReader(w, r.Body, mostSent)
 		next(w, r)
 	}
 }
 
-// file serves an embedded file.
+// file serves an embedded file, which never changes under an address with its hash.
 func file(kind string, text []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kind)
+		if r.URL.RawQuery != "" && strings.HasSuffix(hashed(r.URL.Path, text), r.URL.RawQuery) {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
 		_, _ = w.Write(text) // whether the client has read it is its own affair
 	}
 }
 
-// read reads the published tables for a page. Requests for the same page share one answer, which is
+// read reads the published tables for a page. Requests with the same key share one answer, which is
 // completed even if all clients disconnect.
-func read[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (T, error) {
-	shared, err, _ := s.pages.Do(r.URL.RequestURI(), func() (any, error) {
+func read[T any](s *Site, key string, question func(context.Context) (T, error)) (T, error) {
+	shared, err, _ := s.pages.Do(key, func() (any, error) {
 		var answer T
 		err := ask(s.ctx, s.reading, func(ctx context.Context) (err error) {
 			answer, err = question(ctx)
@@ -233,39 +270,60 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err e
 	switch {
 	case r.Context().Err() != nil: // the client has disconnected
 	case errors.Is(err, ErrUnknown):
-		s.say(w, http.StatusNotFound, err.Error()+".")
+		s.say(w, r, http.StatusNotFound, err.Error()+".")
 	case errors.Is(err, ErrNothingPublished):
-		s.say(w, http.StatusOK, err.Error()+".")
+		s.nothing(w, r, err.Error()+".")
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "10")
-		s.say(w, http.StatusServiceUnavailable, "The query took too long; reload the page, or narrow the filter.")
+		s.tooLong(w, r)
 	default:
 		s.log.Warn("page not shown", "page", page, "err", err)
-		s.say(w, http.StatusInternalServerError, "The data could not be read; the log of outlierd up has the reason.")
+		s.say(w, r, http.StatusInternalServerError, "The data could not be read; the log of outlierd up has the reason.")
 	}
 }
 
-// say shows a sentence instead of a page.
-func (s *Site) say(w http.ResponseWriter, status int, sentence string) {
-	s.write(w, status, "sentence.html", sentence)
+// sentence is shown instead of a page.
+type sentence struct {
+	Sentence string
+	Links    []Link
 }
 
-func (s *Site) show(w http.ResponseWriter, name string, data any) {
-	s.write(w, http.StatusOK, name, data)
+// Link leads to a page. Price is what it may cost.
+type Link struct{ Text, Address, Price string }
+
+// say shows a sentence instead of a page.
+func (s *Site) say(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s.write(w, r, status, view{"say.html", "Nothing to show", "", sentence{Sentence: text}})
 }
+
+// tooLong offers a narrower query instead of one that took too long.
+func (s *Site) tooLong(w http.ResponseWriter, r *http.Request) {
+	said := sentence{Sentence: "The query took too long. Reload the page, narrow the filter, or ask in SQL."}
+	if r.URL.Path == "/" || r.URL.Path == "/found" {
+		form := r.URL.Query()
+		form.Set("days", "30")
+		said.Links = []Link{{Text: "Only the last 30 days", Address: r.URL.Path + "?" + form.Encode()}, {Text: "Ask in SQL", Address: "/ask"}}
+	}
+	s.write(w, r, http.StatusServiceUnavailable, view{"say.html", "This took longer than 10 seconds", "Found", said})
+}
+
+// view is a page: its template, its title, the section that it belongs to, and its data.
+type view struct {
+	name, Title, Section string
+	Data                 any
+}
+
+func (s *Site) show(w http.ResponseWriter, r *http.Request, v view) { s.write(w, r, http.StatusOK, v) }
 
 // write renders a page completely before sending it, so that an incomplete page is never sent with
 // status 200.
-func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
+func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, v view) {
 	var b bytes.Buffer
-	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
-		s.log.Error("page not shown", "page", name, "err", err)
+	if err := pages().ExecuteTemplate(&b, v.name, s.frame(r, v)); err != nil {
+		s.log.Error("page not shown", "page", v.name, "err", err)
 		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
 			http.StatusInternalServerError)
 		return
-	}
-	if s.from.Thumbnails != nil {
-		w.Header().Set("Content-Security-Policy", policy+"; img-src "+s.from.ImageSources)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

@@ -24,6 +24,7 @@ type Run struct {
 	ID, Short string // the id, and its abbreviation for people
 	Job       string
 	Status    string
+	Level     string // ok, busy, warn or bad
 	Started   string
 	Took      string // "" while it is in progress
 
@@ -97,17 +98,17 @@ const CallsPerPage = 100
 func (s *Site) runs(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	if err := tooLong(form); err != nil {
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
+	v := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
 		Before: form.Get("before")}}
 	var err error
-	if view.Runs, err = s.from.Runs(r.Context(), view.Filter); err != nil {
+	if v.Runs, err = s.from.Runs(r.Context(), v.Filter); err != nil {
 		s.refuse(w, r, "runs", err)
 		return
 	}
-	s.show(w, "runs.html", view)
+	s.show(w, r, view{"runs.html", "Runs", "Now", v})
 }
 
 // runsView is the data of the list of runs.
@@ -148,7 +149,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request) {
 	if number := r.URL.Query().Get("calls"); number != "" {
 		var err error
 		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
-			s.say(w, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
+			s.say(w, r, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
 			return
 		}
 	}
@@ -158,7 +159,8 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	first := min((calls-1)*CallsPerPage, len(d.Calls))
-	s.show(w, "run.html", runView{d, waterfall(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first})
+	s.show(w, r, view{"run.html", "Run " + d.Short, "Now", runView{d,
+		waterfall(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first}})
 }
 
 // runView is the data of the page of a run.

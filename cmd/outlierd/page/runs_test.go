@@ -12,22 +12,23 @@ import (
 )
 
 func TestRunsPage(t *testing.T) {
-	golden(t, answer(siteOf(t, Sources{Runs: func(_ context.Context, f RunFilter) (*Runs, error) {
+	shows(t, answer(siteOf(t, Sources{Runs: func(_ context.Context, f RunFilter) (*Runs, error) {
 		if want := (RunFilter{Job: "tea & milk", Status: "failed", Before: "01a4"}); f != want {
 			t.Errorf("asked for %+v, want %+v", f, want)
 		}
 		return &Runs{Statuses: []string{"ok", "failed"}, More: true, Runs: []Run{
-			{ID: "01a3-1", Short: "01a3", Job: "tea & milk", Status: "failed", Started: "2026-11-23 12:00", Took: "3s",
+			{ID: "01a3-1", Short: "01a3", Job: "tea & milk", Status: "failed", Level: "bad", Started: "2026-11-23 12:00", Took: "3s",
 				Error: "HTTP 401 <Unauthorized>"},
 			{ID: "01a2-1", Short: "01a2", Job: "tea & milk", Status: "failed", Started: "2026-11-23 11:00",
 				Hits: 1200, New: 40, Credits: 6},
 		}}, nil
-	}}), "/runs?job=+tea+%26+milk&status=failed&before=01a4"), "runs.html")
+	}}), "/runs?job=+tea+%26+milk&status=failed&before=01a4"), "/runs/01a3-1", "HTTP 401 &lt;Unauthorized&gt;", "1\u202f200",
+		"<option selected>failed</option>", "before=01a2-1", `<span class="dot bad">`, "Newest runs")
 }
 
 func TestRunPageShowsCalls(t *testing.T) {
 	total, left, at := int64(480), int64(9), time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	golden(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
+	shows(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
 		return &RunDetails{
 			Run:     Run{ID: id, Short: "01a3", Job: "tea", Status: "partial"},
 			Summary: []string{"schedule · due 12:00", "1 call failed"},
@@ -43,7 +44,8 @@ func TestRunPageShowsCalls(t *testing.T) {
 				{Operation: "video", About: "v2", Asked: at.Add(10 * time.Second), Status: "not sent"},
 			},
 		}, nil
-	}}), "/runs/01a3-1"), "run.html")
+	}}), "/runs/01a3-1"), "Run 01a3 of <bdi>tea</bdi>: partial", "1 call failed", "green tea", ">0.04<", ">cap<", "1 to 3 of 3",
+		`<strong class="down">unknown</strong>`, ">4.0<", `<rect class="k1" x="400"`)
 }
 
 // TestLongRunIsPaginated: the time axis of each page starts with the first call of the page.
@@ -60,7 +62,7 @@ func TestLongRunIsPaginated(t *testing.T) {
 		next        bool
 	}{1: {"v0", "v99", true}, 2: {"v100", "v199", true}, 3: {"v200", "v200", false}} {
 		body := answer(s, fmt.Sprint("/runs/01a3?calls=", page)).Body.String()
-		for _, want := range []string{">" + c.first + "<", ">" + c.last + "<", `class="call" x="0"`} {
+		for _, want := range []string{">" + c.first + "<", ">" + c.last + "<", `class="k1" x="0"`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("page %d has no %s", page, want)
 			}
@@ -69,7 +71,7 @@ func TestLongRunIsPaginated(t *testing.T) {
 			t.Errorf("page %d: links to the next page: %t, want %t", page, next, c.next)
 		}
 	}
-	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<svg") {
+	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `class="bar1"`) {
 		t.Errorf("a page after the last: HTTP %d %s, want %d without a chart", w.Code, w.Body, http.StatusOK)
 	}
 }

@@ -7,36 +7,39 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Video is what the tables have about a video. Unknown numbers are nil.
 type Video struct {
-	ID, Title, Link    string // Link is the address of the video; "" if the id has an unknown form
-	Channel, ChannelID string
-	Kind, Language     string
-
-	Seconds                *int64 // duration
-	Views, Likes, Remarks  *int64 // Remarks is the number of comments
-	Ratio, Score           *float64
-	Published, First, Last string // times of publication and of the first and last sighting
+	Card
+	Likes, Remarks *int64    // Remarks is the number of comments
+	Average        *int64    // views of the channel's average video
+	First, Last    time.Time // the first and last sighting
 
 	Description string
-	Curve       []Point // views over time
+	Curve       []Point  // views over time
+	Uploads     []Upload // of its channel, the newest first
 	Sightings   []Sighting
-	Changes     []Change
+	Changes     []Change // of its title, the newest first
 	Comments    []Comment
 	Lines       []Line
-	LineCount   int64 // matching lines, on all pages
+	LineCount   int64  // matching lines, on all pages
+	Alike       []Card // other outliers of the same searches, the strongest first
 }
 
 // Sighting is a hit of a search.
 type Sighting struct {
-	At, Job, Run, Search string
-	Page, Rank           *int64 // from 1
+	At              time.Time
+	Job, Run, Topic string
+	Page, Rank      *int64 // from 1
 }
 
-// Change is an earlier title.
-type Change struct{ At, Before, After string }
+// Change is a change of the title.
+type Change struct {
+	At            time.Time
+	Before, After string
+}
 
 // Comment is a comment on a video.
 type Comment struct {
@@ -52,24 +55,35 @@ type Line struct{ At, Link, Text string }
 type VideoFilter struct {
 	ID    string
 	Words string // words that the lines contain; "" for all lines
+	All   bool   // the whole transcript, instead of its first [Opening]
 	Page  int    // of [LinesPerPage] lines, from 1
 }
 
+// Opening is how much of a transcript is shown at first.
+const Opening = 30 * time.Second
+
+// LinesPerPage is the number of transcript lines per page.
+const LinesPerPage = 500
+
 // Channel is what the tables have about a channel.
 type Channel struct {
-	ID, Title, Handle, Description, Last string
+	ID, Title, Handle, Description string
+	Last                           time.Time
 
 	// Median is the median of the views of its videos. Outliers are those among the sampled videos.
-	Subscribers, Videos, Median, Outliers *int64
+	Subscribers, Videos, Average, Median, Outliers *int64
+	OneHit                                         bool
 
 	Curve       []Point // subscribers over time
+	Found       []Card  // its outliers, the strongest first
 	Uploads     []Upload
 	UploadCount int64 // on all pages
 }
 
 // Upload is a video of a channel.
 type Upload struct {
-	ID, Title, Kind, Published string
+	ID, Title, Kind string
+	Published       time.Time
 
 	Views        *int64
 	Ratio, Score *float64
@@ -81,23 +95,14 @@ type ChannelFilter struct {
 	Page int // of [PerPage] videos, from 1
 }
 
-// LinesPerPage is the number of transcript lines per page.
-const LinesPerPage = 500
-
-// Length returns the duration of the video.
-func (v *Video) Length() string {
-	if v.Seconds == nil {
-		return ""
+// videoAddress returns the address of a video's page. It leads to the neighbours in a list, in which the video is the
+// nth, unless list is "".
+func videoAddress(id, list string, nth int) string {
+	address := "/videos/" + url.PathEscape(id)
+	if list == "" {
+		return address
 	}
-	return Clock(*v.Seconds)
-}
-
-// Clock formats seconds as video players do, such as 1:02:03 or 4:05.
-func Clock(s int64) string {
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
+	return address + "?" + url.Values{"in": {list}, "n": {strconv.Itoa(nth)}}.Encode()
 }
 
 // video shows a video.
@@ -105,51 +110,78 @@ func (s *Site) video(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	number, err := pageOf(form)
 	if err == nil {
-		err = tooLong(form)
+		err = tooLong(url.Values{"words": form["words"]})
 	}
 	if err != nil {
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
-		Page: number}}
-	view.Video, err = read(s, r, func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, view.Filter) })
+	v := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
+		All: form.Has("words") || form.Has("page"), Page: number}}
+	v.Video, err = read(s, fmt.Sprint("video ", v.Filter), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, v.Filter) })
+	if err == nil {
+		v.Way, err = s.way(form)
+	}
 	if err != nil {
 		s.refuse(w, r, "video", err)
 		return
 	}
-	view.Chart = newChart(view.Curve)
-	s.show(w, "video.html", view)
+	s.show(w, r, view{"video.html", v.Title, "Found", &v})
+}
+
+// way is the list that a reader came from.
+type way struct {
+	List, Name, Previous, Next string // addresses
+	Nth, Total                 int64
+}
+
+// way returns the way to the neighbours in the list that an address names; nil without one.
+func (s *Site) way(form url.Values) (*way, error) {
+	nth, wrong := strconv.Atoi(form.Get("n"))
+	if wrong != nil || nth < 1 || !isList(form.Get("in")) {
+		return nil, nil
+	}
+	f, err := FilterOf(form.Get("in"))
+	if err != nil {
+		return nil, err
+	}
+	first := max(1, nth-1)
+	f.Skip, f.Most = first-1, 3
+	found, err := s.find(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &way{List: f.address(1), Name: "Found", Nth: int64(nth), Total: found.Total}
+	for _, view := range found.Views {
+		if view.Address == w.List {
+			w.Name = view.Name
+		}
+	}
+	for i, c := range found.Cards {
+		switch first + i {
+		case nth - 1:
+			w.Previous = videoAddress(c.ID, w.List, nth-1)
+		case nth + 1:
+			w.Next = videoAddress(c.ID, w.List, nth+1)
+		}
+	}
+	return w, nil
 }
 
 // channel shows a channel.
 func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
 	number, err := pageOf(r.URL.Query())
 	if err != nil {
-		s.say(w, http.StatusBadRequest, err.Error())
+		s.say(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	view := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
-	view.Channel, err = read(s, r, func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, view.Filter) })
+	v := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
+	v.Channel, err = read(s, fmt.Sprint("channel ", v.Filter), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, v.Filter) })
 	if err != nil {
 		s.refuse(w, r, "channel", err)
 		return
 	}
-	view.Chart = newChart(view.Curve)
-	s.show(w, "channel.html", view)
-}
-
-// pageOf returns the page number in a form; default 1.
-func pageOf(form url.Values) (int, error) {
-	number := strings.TrimSpace(form.Get("page"))
-	if number == "" {
-		return 1, nil
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || n > 1_000_000 {
-		return 0, fmt.Errorf("page: must be a number from 1 to 1000000, got %q", number)
-	}
-	return n, nil
+	s.show(w, r, view{"channel.html", v.Title, "Found", &v})
 }
 
 // videoView and channelView are the data of these pages.
@@ -157,57 +189,219 @@ type (
 	videoView struct {
 		*Video
 		Filter VideoFilter
-		Chart  *chart
+		Way    *way
 	}
 	channelView struct {
 		*Channel
 		Filter ChannelFilter
-		Chart  *chart
 	}
 )
 
+// mostUploads is the number of uploads in a chart.
+const mostUploads = 30
+
+// against plots uploads, the oldest first, with one highlighted and the average as a line.
+func against(channel string, uploads []Upload, id string, average *int64) *plot {
+	uploads = uploads[:min(len(uploads), mostUploads)]
+	var bars [][]part
+	var titles []string
+	table := numbers{Head: []string{"Upload", "Views", "÷ average"}}
+	var own *Upload
+	for i := len(uploads) - 1; i >= 0; i-- {
+		u := &uploads[i]
+		views, class := int64(0), "usual"
+		if u.Views != nil {
+			views = *u.Views
+		}
+		if id == u.ID || id == "" && u.Ratio != nil && *u.Ratio >= limits[0] {
+			class = fmt.Sprint("f", level(u.Ratio))
+		}
+		if u.ID == id {
+			own = u
+		}
+		bars = append(bars, []part{{class, float64(views)}})
+		titles = append(titles, fmt.Sprintf("%s: %s views", u.Title, thousands(views)))
+	}
+	if len(bars) < 3 {
+		return nil
+	}
+	for i := range uploads {
+		table.Rows = append(table.Rows, []string{uploads[i].Title, whole(uploads[i].Views), times(uploads[i].Ratio)})
+	}
+	p := columns(fmt.Sprintf("Views of the last %d uploads of %s", len(bars), channel), bars, titles)
+	if average != nil {
+		p.mean(float64(*average), "average "+short(average))
+	}
+	if own != nil && own.Views != nil {
+		p.Says += ", this one " + short(own.Views)
+	}
+	first, last := uploads[len(uploads)-1].Published, uploads[0].Published
+	if !first.IsZero() && !last.IsZero() {
+		p.X = []tick{{"0", first.Format("Jan 2006"), "start"}, {"100%", last.Format("Jan 2006"), "end"}}
+	}
+	p.Table = table
+	return p
+}
+
+// Against compares the video with the other uploads of its channel.
+func (v *videoView) Against() *plot { return against(v.Channel, v.Uploads, v.ID, v.Average) }
+
+// Against shows the uploads of the channel.
+func (v *channelView) Against() *plot {
+	if v.Filter.Page > 1 {
+		return nil
+	}
+	return against(v.Title, v.Uploads, "", v.Average)
+}
+
+// grows plots a number over time.
+func grows(what, unit string, curve []Point) *plot {
+	if len(curve) == 0 {
+		return nil
+	}
+	first, last := curve[0], curve[len(curve)-1]
+	says := fmt.Sprintf("%s from %s on %s to %s on %s", what, rounded(float64(first.N)), first.At.Format("2 January"),
+		rounded(float64(last.N)), last.At.Format("2 January"))
+	p := line(says, curve, func(p Point) string {
+		return fmt.Sprintf("%s: %s %s", p.At.Format("2 Jan 15:04"), rounded(float64(p.N)), unit)
+	})
+	if p == nil {
+		return nil
+	}
+	p.Table.Head = []string{"Seen", what, "a day"}
+	for i := len(curve) - 1; i >= 0; i-- {
+		daily := "–"
+		if i > 0 {
+			if days := curve[i].At.Sub(curve[i-1].At).Hours() / 24; days > 0 {
+				n := float64(curve[i].N-curve[i-1].N) / days
+				daily = signed(n) + rounded(max(n, -n))
+			}
+		}
+		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), thousands(curve[i].N), daily})
+	}
+	return p
+}
+
+// Growth plots the views over time, with the changes of the title.
+func (v *videoView) Growth() *plot {
+	p := grows("Views", "views", v.Curve)
+	if p != nil {
+		for _, c := range v.Changes {
+			p.change(c.At, "new title, "+c.At.Format("2 Jan"))
+		}
+	}
+	return p
+}
+
+// Growth plots the subscribers over time.
+func (v *channelView) Growth() *plot { return grows("Subscribers", "subscribers", v.Curve) }
+
+// Changed is a change, with the views gained a day before and after it.
+type changed struct {
+	Change
+	Ahead, Since string
+	Up           bool
+}
+
+// Changed returns the changes with their effect.
+func (v *videoView) Changed() (all []changed) {
+	for _, c := range v.Changes {
+		row := changed{Change: c}
+		var before, after []Point
+		for _, p := range v.Curve {
+			if p.At.Before(c.At) {
+				before = append(before, p)
+			} else {
+				after = append(after, p)
+			}
+		}
+		if n := len(before); n > 0 { // the sighting before the change is the first one of what came after it
+			after = append([]Point{before[n-1]}, after...)
+		}
+		was, knownBefore := daily(before)
+		is, knownAfter := daily(after)
+		if knownBefore {
+			row.Ahead = signed(was) + rounded(max(was, -was)) + " a day before"
+		}
+		if knownAfter {
+			row.Since = signed(is) + rounded(max(is, -is)) + " a day after"
+		}
+		row.Up = knownBefore && knownAfter && is > was
+		all = append(all, row)
+	}
+	return all
+}
+
+// daily returns the growth a day over points that are at least a day apart.
+func daily(points []Point) (float64, bool) {
+	if len(points) < 2 {
+		return 0, false
+	}
+	first, last := points[max(0, len(points)-4)], points[len(points)-1]
+	days := last.At.Sub(first.At).Hours() / 24
+	return float64(last.N-first.N) / max(days, 1e-9), days >= 1
+}
+
+// fact is a number with its name.
+type fact struct{ Name, Value, Title string }
+
+// Facts are the eight numbers of a video.
+func (v *videoView) Facts() []fact {
+	perSubscriber := ""
+	if v.Views != nil && v.Subscribers != nil && *v.Subscribers > 0 {
+		perSubscriber = digits(float64(*v.Views) / float64(*v.Subscribers))
+	}
+	return []fact{
+		{"against its median", orDash(times(v.Median)), ""}, {"score", orDash(decimal(v.Score)), "standard deviations above the channel’s average"},
+		{"views", whole(v.Views), ""}, {"a day now", orDash(strings.TrimSuffix(gained(v.Gain), "/d")), gainedExactly(v.Gain)},
+		{"likes", orDash(short(v.Likes)), whole(v.Likes)}, {"comments", whole(v.Remarks), ""},
+		{"views per subscriber", orDash(perSubscriber), ""}, {"length", orDash(v.Length()), ""},
+	}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// Waited says how long after its publication a search first found the video.
+func (v *videoView) Waited() string {
+	if v.Found.IsZero() || v.Published.IsZero() || v.Found.Before(v.Published) {
+		return ""
+	}
+	return count(int64(v.Found.Sub(v.Published).Hours()/24), "day")
+}
+
 // Previous and Next are the addresses of the neighbouring lines, or "".
-func (v videoView) Previous() string {
+func (v *videoView) Previous() string {
 	return v.address(v.Filter.Page-1, v.Filter.Page > 1)
 }
 
-func (v videoView) Next() string {
-	return v.address(v.Filter.Page+1, int64(v.Filter.Page)*LinesPerPage < v.LineCount)
+func (v *videoView) Next() string {
+	return v.address(v.Filter.Page+1, v.Filter.All && int64(v.Filter.Page)*LinesPerPage < v.LineCount)
 }
 
-func (v videoView) address(page int, is bool) string {
+func (v *videoView) address(page int, is bool) string {
 	if !is {
 		return ""
 	}
-	form := url.Values{}
-	if v.Filter.Words != "" {
-		form.Set("words", v.Filter.Words)
-	}
+	form := url.Values{"words": {v.Filter.Words}}
 	return paged("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
 }
 
 // Previous and Next are the addresses of the neighbouring videos, or "".
-func (v channelView) Previous() string {
+func (v *channelView) Previous() string {
 	if v.Filter.Page == 1 {
 		return ""
 	}
 	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page-1)
 }
 
-func (v channelView) Next() string {
+func (v *channelView) Next() string {
 	if int64(v.Filter.Page)*PerPage >= v.UploadCount {
 		return ""
 	}
 	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
-}
-
-// paged returns the address of a page; the first page has no number.
-func paged(path string, form url.Values, page int) string {
-	if page > 1 {
-		form.Set("page", strconv.Itoa(page))
-	}
-	if len(form) == 0 {
-		return path
-	}
-	return path + "?" + form.Encode()
 }

@@ -1,8 +1,6 @@
 package query
 
 import (
-	"context"
-	"database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -19,43 +17,19 @@ type Question struct {
 	Row func([]any) error // called for each row; the slice is reused
 }
 
-// RunAll runs trusted queries one after another, like [Run], all on the same published file. It stops
-// at the first error.
-func RunAll(ctx context.Context, path string, questions ...Question) error {
-	return withTemp(ctx, path, func(conn driver.Conn) error {
-		for _, q := range questions {
-			if err := read(ctx, conn, q.SQL, nil, q.Row); err != nil {
-				return fmt.Errorf("query %s: %w", path, err)
-			}
-		}
-		return nil
-	})
-}
-
-// seen returns a query for all sightings of videos: video_id, observed_at and view_count. ids is a list
-// of SQL literals.
-func seen(ids string) string {
-	const table = "SELECT video_id, observed_at, view_count FROM %s WHERE video_id IN (%s) AND view_count IS NOT NULL"
+// seen returns a query for all sightings of a video: observed_at and view_count.
+func seen(id string) string {
+	const table = "SELECT observed_at, view_count FROM %s WHERE video_id = %s AND view_count IS NOT NULL"
+	id = database.Text(id)
 	return fmt.Sprintf(table+" UNION ALL "+table+" UNION ALL "+table,
-		"outliers_history", ids, "videos_history", ids, "channel_uploads_history", ids)
-}
-
-// Curves returns a query for the views of videos at their last sightings: video_id, and a list of at
-// most most numbers, oldest first.
-func Curves(ids []string, most int) string {
-	var list []string
-	for _, id := range ids {
-		list = append(list, database.Text(id))
-	}
-	return fmt.Sprintf("SELECT video_id, list(view_count ORDER BY observed_at)[-%d:] FROM (%s) GROUP BY video_id",
-		most, seen(strings.Join(list, ", ")))
+		"outliers_history", id, "videos_history", id, "channel_uploads_history", id)
 }
 
 // Curve returns a query for the views of a video at its last sightings: observed_at and view_count, at
 // most most rows, oldest first.
 func Curve(id string, most int) string {
 	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) "+
-		"ORDER BY observed_at", seen(database.Text(id)), most)
+		"ORDER BY observed_at", seen(id), most)
 }
 
 // Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.
@@ -105,7 +79,7 @@ func Video(id string) string {
 // was searched for, page and rank, both from 1. It has at most most rows, newest first.
 func Sightings(id string, most int) string {
 	return fmt.Sprintf(`SELECT observed_at, _job, _run_id,
-			coalesce(array_to_string(queries, ', '), array_to_string(seeds, ', '), item, source),
+			coalesce(`+topic+`, array_to_string(seeds, ', '), source),
 			page + 1, rank
 		FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }
@@ -140,14 +114,15 @@ func Lines(id, words string, skip, most int) string {
 }
 
 // Channel returns a query for the data of a channel: title, handle, description, subscribers, videos,
-// median views, outliers among its sampled uploads, and last_seen_at. The result is empty if the
-// channel is unknown.
+// median views, outliers among its sampled uploads, last_seen_at, average views, and whether few videos have
+// most of the views. The result is empty if the channel is unknown.
 func Channel(id string) string {
 	return fmt.Sprintf(`SELECT coalesce(c.title, o.channel_title),
 			coalesce(c.handle, ltrim(o.channel_handle, '@')), c.description,
 			coalesce(s.subscriber_count, o.channel_subscribers), s.videos_count, s.median_views_estimate,
 			s.positive_outliers_count,
-			greatest(c.last_seen_at, o.last_seen_at)
+			greatest(c.last_seen_at, o.last_seen_at), s.average_views_estimate,
+			coalesce(s.view_variation_coefficient > 1.5, false)
 		FROM (SELECT 1) LEFT JOIN (FROM channels WHERE channel_id = %[1]s) AS c ON true
 			LEFT JOIN (FROM outliers WHERE channel_id = %[1]s ORDER BY last_seen_at DESC LIMIT 1) AS o ON true
 			LEFT JOIN (FROM channel_statistics WHERE channel_id = %[1]s ORDER BY last_seen_at DESC LIMIT 1) AS s ON true
@@ -186,4 +161,15 @@ func Uploads(id string, skip, most int) string {
 			LEFT JOIN (FROM wanted ORDER BY published_at DESC NULLS LAST, video_id LIMIT %[2]d OFFSET %[3]d) AS w ON true
 			LEFT JOIN videos AS v ON v.video_id = w.video_id
 		ORDER BY w.published_at DESC NULLS LAST, w.video_id`, database.Text(id), most, skip)
+}
+
+// Sampled returns a query for the numbers of a channel's videos, or of its shorts: average and median of their views,
+// and subscribers.
+func Sampled(channel, kind string) string {
+	if kind != "short" {
+		kind = "video"
+	}
+	return fmt.Sprintf("SELECT average_views_estimate, median_views_estimate, subscriber_count, "+
+		"coalesce(view_variation_coefficient > 1.5, false) FROM channel_statistics WHERE channel_id = %s AND kind = %s",
+		database.Text(channel), database.Text(kind))
 }

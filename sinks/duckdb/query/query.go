@@ -105,24 +105,39 @@ func run(
 }
 
 // withFile opens the published file read-only, calls work, and closes the file.
-func withFile(ctx context.Context, path string, r resources, work func(driver.Conn) error) (err error) {
+func withFile(ctx context.Context, path string, r resources, work func(driver.Conn) error) error {
+	f, err := openFile(ctx, path, r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.explain(work(f.conn)), f.close())
+}
+
+// file is a published file, open read-only in a DuckDB of its own.
+type file struct {
+	connector *duckdb.Connector
+	conn      driver.Conn
+}
+
+func (f *file) close() error { return errors.Join(f.conn.Close(), f.connector.Close()) }
+
+func openFile(ctx context.Context, path string, r resources) (*file, error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %w", path, ErrNotPublished)
+		return nil, fmt.Errorf("%s: %w", path, ErrNotPublished)
 	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w", path, ErrNotRegular)
+		return nil, fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
 	connector, err := duckdb.NewConnector(fmt.Sprintf(
 		"?autoinstall_known_extensions=false&autoload_known_extensions=false&threads=%d", r.threads), nil)
 	if err != nil {
-		return fmt.Errorf("start DuckDB: %w", err)
+		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	defer func() { err = errors.Join(err, connector.Close()) }()
 	conn, err := connector.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("start DuckDB: %w", err)
+		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), connector.Close())
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	f := &file{connector, conn}
 	// The driver parses a path as a URL, and would drop what follows a #, including the option to open
 	// the file read-only. So the file is attached instead, under its default name in DuckDB.
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
@@ -134,9 +149,9 @@ func withFile(ctx context.Context, path string, r resources, work func(driver.Co
 	attach := fmt.Sprintf("%s; SET TimeZone = 'UTC'; ATTACH %s AS %s (READ_ONLY); USE %[3]s",
 		r.settings(), database.Text(path), database.Name(name))
 	if err := execute(ctx, conn, attach); err != nil {
-		return fmt.Errorf("open %s read-only: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("open %s read-only: %w", path, err), f.close())
 	}
-	return r.explain(work(conn))
+	return f, nil
 }
 
 // Errors for a path that is not a published file. Other files are not opened, because opening a pipe

@@ -1,0 +1,182 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Thousands formats a whole number exactly, with thin spaces.
+func Thousands(n int64) string { return thousands(n) }
+
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:] // a narrow no-break space
+	}
+	return digits
+}
+
+// whole is [thousands]; "–" for nil.
+func whole(n *int64) string {
+	if n == nil {
+		return "–"
+	}
+	return thousands(*n)
+}
+
+// short formats a count for a glance, such as 612, 9.4K, 184K or 1.2M; "" for nil.
+func short(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return rounded(float64(*n))
+}
+
+func rounded(n float64) string {
+	if n < 0 {
+		return "-" + rounded(-n)
+	}
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e9, "B"}, {1e6, "M"}, {1e3, "K"}} {
+		if n >= unit.size*.9995 || n >= 999.5 && unit.size == 1e3 {
+			return digits(n/unit.size) + unit.name
+		}
+	}
+	return strconv.FormatFloat(n, 'f', 0, 64)
+}
+
+// digits formats a number with one decimal place below 10, and without .0.
+func digits(n float64) string {
+	if math.Round(n*10) < 100 {
+		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
+	}
+	return strconv.FormatFloat(n, 'f', 0, 64)
+}
+
+// times formats a multiple of the average, such as 9.6× or 41×; "" for nil.
+func times(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return digits(*n) + "×"
+}
+
+// decimal formats a number with one decimal place; "" for nil.
+func decimal(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*n, 'f', 1, 64)
+}
+
+// gained formats the views gained a day; "" for nil. It is exact in tables.
+func gained(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return signed(*n) + rounded(math.Abs(*n)) + "/d"
+}
+
+func gainedExactly(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return signed(*n) + thousands(int64(math.Round(math.Abs(*n))))
+}
+
+func signed(n float64) string {
+	if n < 0 {
+		return "−"
+	}
+	return "+"
+}
+
+// limits are the multiples of the average at which a video counts as stronger.
+var limits = [...]float64{3, 5, 10, 30}
+
+// level returns the strength of a multiple of the average, from 0 to 4.
+func level(ratio *float64) int {
+	n := 0
+	for ratio != nil && n < len(limits) && *ratio >= limits[n] {
+		n++
+	}
+	return n
+}
+
+// onRuler returns the place of a multiple on the ruler, which is logarithmic from 1 to 100, in percent.
+func onRuler(ratio float64) string { return percent(50 * math.Log10(max(1, min(100, ratio)))) }
+
+func percent(n float64) string {
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(n, 'f', 2, 64), "0"), ".") + "%"
+}
+
+// share returns n of a total, in percent of a length.
+func share(n, of int64) string {
+	if of <= 0 {
+		return "0%"
+	}
+	return percent(100 * float64(max(0, min(n, of))) / float64(of))
+}
+
+// day formats a date; "" for an unknown time.
+func day(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.DateOnly)
+}
+
+// age formats how long ago a time was.
+func age(now, at time.Time) string {
+	switch days := int(now.Sub(at).Hours() / 24); {
+	case days < 1:
+		return fmt.Sprintf("%d h", max(0, int(now.Sub(at).Hours())))
+	case days < 14:
+		return fmt.Sprintf("%d d", days)
+	case days < 60:
+		return fmt.Sprintf("%d wk", days/7)
+	case days < 730:
+		return fmt.Sprintf("%d mo", days/30)
+	default:
+		return fmt.Sprintf("%d y", days/365)
+	}
+}
+
+// Clock formats seconds as video players do, such as 1:02:03 or 4:05.
+func Clock(s int64) string {
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}
+
+// count formats a number of things, in the singular if it is one.
+func count(n int64, one string, many ...string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + cmp.Or(strings.Join(many, ""), one+"s")
+}
+
+// atMost formats a price.
+func atMost(credits int64) string {
+	if credits == 0 {
+		return "free"
+	}
+	return "at most " + count(credits, "credit")
+}
+
+// languages are the names of common languages by code.
+var languages = map[string]string{
+	"ar": "Arabic", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+	"es": "Spanish", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian",
+	"id": "Indonesian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "no": "Norwegian",
+	"pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish", "th": "Thai",
+	"tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
+}

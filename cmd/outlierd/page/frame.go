@@ -1,0 +1,161 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// frame is what every page has around its own data.
+type frame struct {
+	view
+	Style, Script string
+	Sections      []Link
+	Problems      string // "" without any
+	ProblemCount  int
+	Running       string // the job that runs
+	Left          string // credits of the cycle
+	Newest        string // when the newest data was received
+	Old           string // that this was too long ago
+
+	Acts, Known, Marks bool   // actions are offered; somebody is logged in; who may mark videos
+	Form, Here         string // the secret of the login; the address of the page
+	Pictured           bool
+	Pictureless        string // why no pictures are fetched at the moment
+	now                time.Time
+}
+
+var sections = []Link{
+	{Text: "Found", Address: "/"}, {Text: "Niches", Address: "/niches"}, {Text: "Now", Address: "/now"},
+	{Text: "Money", Address: "/money"}, {Text: "Ask", Address: "/ask"},
+}
+
+// glance is how long a page waits for a status that its header needs.
+const glance = 50 * time.Millisecond
+
+// glance returns the status for the header of a page: the one that the page shows, or the last one.
+func (s *Site) glance(r *http.Request, v view) *Now {
+	if shown, is := v.Data.(nowView); is {
+		return shown.Now
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), glance)
+	defer cancel()
+	now, _, _ := s.newest(ctx) // the page Now shows its error
+	return now
+}
+
+// frame returns the frame of a page.
+func (s *Site) frame(r *http.Request, v view) *frame {
+	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: s.from.Do != nil,
+		Pictured: s.from.Thumbnails != nil, now: time.Now()}
+	if s.from.ThumbnailTrouble != nil {
+		if err := s.from.ThumbnailTrouble(); err != nil {
+			f.Pictureless = err.Error()
+		}
+	}
+	if r.Method == http.MethodGet {
+		f.Here = r.URL.RequestURI()
+	}
+	for _, section := range sections {
+		if section.Text == "Niches" && s.from.Niche == nil || section.Text == "Money" && s.from.Money == nil {
+			continue
+		}
+		f.Sections = append(f.Sections, section)
+	}
+	if session := s.logins.session(r); session != "" {
+		f.Known, f.Form = true, formMark(session)
+		f.Marks = s.from.Mark != nil
+	}
+	if !f.Known && (v.name == "login.html" || r.URL.Path == "/login" || r.URL.Path == "/logout") {
+		return f // whoever is not logged in may not see the status
+	}
+	now := s.glance(r, v)
+	if now == nil {
+		return f
+	}
+	if f.ProblemCount = now.problems(); f.ProblemCount > 0 {
+		f.Problems = count(int64(f.ProblemCount), "problem")
+	}
+	f.Running, f.Newest, f.Old = now.Running, now.Newest, now.Old
+	if now.Left != nil {
+		f.Left = thousands(*now.Left)
+	}
+	return f
+}
+
+// Card is a video in a list. Numbers that the service did not give are nil.
+type Card struct {
+	ID, Title, Link            string // Link is the address of the video; "" if the id has an unknown form
+	Channel, ChannelID         string
+	Kind, Language             string
+	Seconds, Views             *int64
+	Subscribers                *int64
+	Ratio, Median, Score, Gain *float64  // times the channel's average and its median; views gained a day
+	Published, Found           time.Time // in the zone of the page; zero if unknown
+	OneHit                     bool      // a few videos have most of the channel's views
+	Topics                     []string  // what it was searched for
+
+	Starred, Hidden bool
+	Tags            []string
+	Note            string
+}
+
+// tile is a card on a page.
+type tile struct {
+	*Card
+	Address, Picture, Age string
+	Eager, Marks          bool // the picture is loaded at once; a star is a button
+}
+
+// eager is the number of pictures that are loaded at once: those that are seen first.
+const eager = 10
+
+// Tiles returns cards for the page. list is the address of the list that they are from, and first the number of the
+// first card in it; previous and next on the page of a video follow it.
+func (f *frame) Tiles(cards []Card) []tile { return f.tiles(cards, "", 0) }
+
+func (f *frame) tiles(cards []Card, list string, first int) (all []tile) {
+	for i := range cards {
+		t := tile{Card: &cards[i], Address: videoAddress(cards[i].ID, list, first+i), Eager: i < eager, Marks: f.Marks}
+		if !cards[i].Published.IsZero() {
+			t.Age = age(f.now, cards[i].Published)
+		}
+		t.Picture = f.Image(cards[i].ID, 320)
+		all = append(all, t)
+	}
+	return all
+}
+
+// Image returns the address of a video's picture; "" without pictures.
+func (f *frame) Image(id string, width int) string {
+	if !f.Pictured {
+		return ""
+	}
+	return fmt.Sprintf("/thumbnails/%s?s=%d", url.PathEscape(id), width)
+}
+
+// Related are the searches for look-alikes of a video.
+func (f *frame) Related(id, title string) []Link {
+	var all []Link
+	for _, by := range []choice{{"thumbnail_video_id", "Like its thumbnail"}, {"title", "Like its title"}, {"video_id", "Like the video"}} {
+		form := url.Values{"video": {id}, "by": {by.Value}}
+		if by.Value == "title" {
+			form.Set("title", title)
+		}
+		all = append(all, Link{by.Text, "/do/" + LookAlikes + "?" + form.Encode(), "2 credits"})
+	}
+	return all
+}
+
+// Length returns the duration as the platform shows it.
+func (c *Card) Length() string {
+	switch {
+	case c.Kind == "short":
+		return "Short"
+	case c.Seconds == nil:
+		return ""
+	}
+	return Clock(*c.Seconds)
+}

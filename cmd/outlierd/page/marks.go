@@ -1,0 +1,162 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Marking is a change of the marks of videos. What is nil or empty stays as it is.
+type Marking struct {
+	IDs        []string
+	Star, Hide *bool
+	Tag, Untag []string
+	Set        bool // Tag has all tags: others are removed
+	Note       *string
+}
+
+// View is a saved view: a name for an address of the page Found, with the number of its outliers.
+type View struct {
+	Name, Address string
+	Count         int64
+}
+
+// Views changes the saved views. A [RefusedError] explains why one was refused.
+type Views struct {
+	List func(context.Context) ([]View, error)
+	Save func(ctx context.Context, old, name, address string) error // an empty name deletes the old one
+}
+
+// mark carries out a form that marks videos. A script sends it without leaving the page.
+func (s *Site) mark(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	switch {
+	case session == "":
+		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: "/", Acting: true})
+		return
+	case !sent(r, session):
+		s.say(w, r, http.StatusForbidden, "Nothing was marked: the form does not belong to your login. Reload the page and try again.")
+		return
+	}
+	m := markingOf(r.PostForm)
+	if len(m.IDs) == 0 || len(m.IDs) > mostPicked {
+		s.say(w, r, http.StatusBadRequest, "Nothing was marked: name from 1 to 200 videos.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), acting)
+	defer cancel()
+	err := s.from.Mark(ctx, m)
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		s.say(w, r, http.StatusConflict, refused.Why)
+		return
+	}
+	if err != nil {
+		s.refuse(w, r, "marks", err)
+		return
+	}
+	http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
+}
+
+// markingOf reads a marking from a form: a button of one video, or fields about some.
+func markingOf(form url.Values) (m Marking) {
+	yes, no := new(true), new(false)
+	for name, set := range map[string]func(){
+		"star": func() { m.Star = yes }, "unstar": func() { m.Star = no }, "hide": func() { m.Hide = yes }, "show": func() { m.Hide = no },
+	} {
+		if form.Has(name) {
+			m.IDs = []string{form.Get(name)}
+			set()
+		}
+	}
+	if len(m.IDs) > 0 {
+		return m
+	}
+	m.IDs = slices.Compact(form["v"])
+	switch form.Get("all") {
+	case "star":
+		m.Star = yes
+		return m
+	case "hide":
+		m.Hide = yes
+		return m
+	}
+	for _, tag := range strings.FieldsFunc(form.Get("tags"), func(r rune) bool { return r == ',' }) {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "#"); tag != "" {
+			m.Tag = append(m.Tag, tag)
+		}
+	}
+	m.Set = form.Has("set")
+	if note := form.Get("note"); note != "" || m.Set {
+		m.Note = &note
+	}
+	return m
+}
+
+// views shows the saved views, which can be renamed and deleted, and offers to save an address.
+func (s *Site) views(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	if session == "" {
+		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true})
+		return
+	}
+	v := viewsView{Address: r.URL.Query().Get("address"), Form: formMark(session)}
+	if v.Address != "" && !isList(v.Address) {
+		s.say(w, r, http.StatusBadRequest, "Only a list of outliers can be saved as a view.")
+		return
+	}
+	var err error
+	if v.Views, err = s.from.Views.List(r.Context()); err != nil {
+		s.refuse(w, r, "views", err)
+		return
+	}
+	s.show(w, r, view{"views.html", "Saved views", "Found", v})
+}
+
+// viewsView is the data of the page of saved views.
+type viewsView struct {
+	Views         []View
+	Address, Form string
+}
+
+// isList reports whether an address is one of the page Found.
+func isList(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.IsAbs() || u.Host != "" || u.Path != "/" && u.Path != "/found" {
+		return false
+	}
+	_, err = filterOf(u)
+	return err == nil
+}
+
+// saveView saves, renames or deletes a view.
+func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.session(r)
+	if session == "" || !sent(r, session) {
+		s.say(w, r, http.StatusForbidden, "Nothing was saved: the form does not belong to your login. Reload the page and try again.")
+		return
+	}
+	form := r.PostForm
+	name, address := strings.TrimSpace(form.Get("name")), form.Get("address")
+	if form.Has("delete") {
+		name = ""
+	} else if err := tooLong(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
+		s.say(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
+		return
+	}
+	err := s.from.Views.Save(r.Context(), form.Get("old"), name, address)
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		s.say(w, r, http.StatusConflict, refused.Why)
+		return
+	}
+	if err != nil {
+		s.refuse(w, r, "views", err)
+		return
+	}
+	if name == "" {
+		address = "/views"
+	}
+	http.Redirect(w, r, address, http.StatusSeeOther)
+}

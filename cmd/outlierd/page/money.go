@@ -1,0 +1,310 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Money is what credits were spent on in the billing cycle, and how long they last.
+type Money struct {
+	Now      time.Time
+	Cycle    *Cycle // nil without a cap of the cycle
+	Spent    int64
+	Today    int64  // spent today
+	Day      *int64 // the cap per day
+	Lost     int64  // credits of calls without an answer, which count as spent
+	Schedule int64  // what the scheduled runs will need until the cycle ends
+	Days     []Spending
+	Yields   []Yield
+	Rests    []Rest
+	Entries  []Entry // unusual entries of the ledger
+	SQL      string  // of the yields
+}
+
+// Cycle is the billing cycle, with the credits left over time.
+type Cycle struct {
+	From, To time.Time
+	Max      int64
+	Left     []Point // in order of time; the last one is now
+}
+
+// Even returns the number of credits that would be left now with even spending.
+func (c *Cycle) Even() int64 {
+	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
+	return c.Max - int64(float64(c.Max)*gone)
+}
+
+// Rest returns the number of credits left.
+func (c *Cycle) Rest() int64 { return c.Left[len(c.Left)-1].N }
+
+// Spending is what the jobs spent on a day.
+type Spending struct {
+	Day   time.Time
+	Jobs  []string
+	Spent []int64 // by these jobs
+}
+
+// Yield is what a search found for its credits in the cycle.
+type Yield struct {
+	Topic, Job        string
+	Credits, New, IDs int64
+	Shared            int64     // of IDs, what other searches found, too
+	Hits              int64     // on its pages
+	Shares            []float64 // of new hits in its last runs, the oldest first
+}
+
+// Rest is what a search counts and nobody has read.
+type Rest struct {
+	Topic, Job, Run string
+	Seen, Total     int64
+	Pages           *int64 // nil if it is not known
+}
+
+// Entry is an entry of the ledger.
+type Entry struct{ At, Job, What, Outcome, Credits string }
+
+// PerNew returns the credits for a new outlier; 0 without one.
+func (y Yield) PerNew() float64 {
+	return float64(y.Credits) / float64(max(1, y.New)) * min(1, float64(y.New))
+}
+
+// The rule of the verdict, in the words of [moneyView.Rule].
+const (
+	exhausted = .03 // below this share of new hits in the last three runs
+	thin      = .10
+	doubled   = .40 // above this share of hits that other searches find, too
+)
+
+// Verdict says what a search is worth, with its level.
+func (y Yield) Verdict() (text, level string) {
+	last := y.Shares[max(0, len(y.Shares)-3):]
+	share := 1.0
+	for _, s := range last {
+		if s < share {
+			share = s
+		}
+	}
+	if len(last) > 0 {
+		share = slices.Max(last)
+	}
+	switch {
+	case len(last) == 0:
+		return "not known yet", ""
+	case len(last) == 3 && share < exhausted:
+		return "exhausted", "bad"
+	case y.IDs > 0 && float64(y.Shared)/float64(y.IDs) > doubled:
+		return "others find it, too", "warn"
+	case len(last) == 3 && share < thin:
+		return "little is new", "warn"
+	}
+	return "worth it", "ok"
+}
+
+// Says and Level are the verdict.
+func (y Yield) Says() string  { text, _ := y.Verdict(); return text }
+func (y Yield) Level() string { _, level := y.Verdict(); return level }
+
+// Trend returns the shares of new hits as small columns.
+func (y Yield) Trend() []rect { return spark(y.Shares, func(int) string { return "k1" }) }
+
+// Others returns the share of hits that other searches found, too.
+func (y Yield) Others() string {
+	if y.IDs == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f %%", 100*float64(y.Shared)/float64(y.IDs))
+}
+
+// Price is what reading the rest costs.
+func (r Rest) Price() string {
+	if r.Pages == nil || r.Total >= 10_000 {
+		return ""
+	}
+	return count(2**r.Pages, "credit")
+}
+
+// money shows what credits were spent on.
+func (s *Site) money(w http.ResponseWriter, r *http.Request) {
+	m, err := read(s, "money", s.from.Money)
+	if err != nil {
+		s.refuse(w, r, "money", err)
+		return
+	}
+	v := moneyView{m}
+	s.show(w, r, view{"money.html", v.title(), "Money", v})
+}
+
+// moneyView is the data of the page Money.
+type moneyView struct{ *Money }
+
+func (v moneyView) title() string {
+	if v.Cycle == nil {
+		return count(v.Spent, "credit") + " spent in this cycle"
+	}
+	days := int64(v.Cycle.To.Sub(v.Now).Hours()/24) + 1
+	return fmt.Sprintf("%s left, %s to go", count(v.Cycle.Rest(), "credit"), count(max(0, days), "day"))
+}
+
+// Summary says whether the credits last.
+func (v moneyView) Summary() string {
+	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", count(v.Schedule, "credit"))
+	if v.Cycle == nil {
+		return text
+	}
+	if left := v.Cycle.Rest() - v.Schedule; left < 0 {
+		return text + fmt.Sprintf(" %s are missing.", count(-left, "credit"))
+	} else if left >= 2 {
+		return text + fmt.Sprintf(" Enough remains for %s.", count(left/2, "page"))
+	}
+	return text
+}
+
+// Rule prints the rule of the verdict.
+func (v moneyView) Rule() string {
+	return fmt.Sprintf("Exhausted: less than %.0f %% of the hits were new in each of the last three runs; "+
+		"little is new: less than %.0f %%; others find it, too: more than %.0f %% of its videos.", 100*exhausted, 100*thin, 100*doubled)
+}
+
+// Stats are the numbers at the head.
+func (v moneyView) Stats() []Stat {
+	var credits, found int64
+	for _, y := range v.Yields {
+		credits, found = credits+y.Credits, found+y.New
+	}
+	spent := Stat{Name: "Spent", Value: thousands(v.Spent)}
+	if v.Lost > 0 {
+		spent.More = thousands(v.Lost) + " of them for lost answers"
+	}
+	all := []Stat{spent}
+	if c := v.Cycle; c != nil {
+		all[0].Unit = "of " + thousands(c.Max)
+		even := Stat{Name: "Even spending", Value: thousands(c.Even()), Unit: "left by now"}
+		if over := c.Rest() - c.Even(); over >= 0 {
+			even.More = "you are " + thousands(over) + " above it"
+		} else {
+			even.More = "you are " + thousands(-over) + " below it"
+		}
+		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + thousands(c.Rest()-v.Schedule), Unit: "left"})
+	}
+	per := Stat{Name: "Price of a new outlier", Value: "–"}
+	if found > 0 {
+		per.Value, per.Unit, per.More = fmt.Sprintf("%.2f", float64(credits)/float64(found)), "credits", count(found, "new one")
+	}
+	today := Stat{Name: "Today", Value: thousands(v.Today)}
+	if v.Day != nil {
+		today.Unit, today.Meter, today.More = "of "+thousands(*v.Day), &Meter{Used: v.Today, Of: *v.Day}, "cap per day"
+	}
+	return append(all, per, today)
+}
+
+// Left plots the credits left against even spending, and what the schedule will need.
+func (v moneyView) Left() *plot {
+	c := v.Cycle
+	if c == nil {
+		return nil
+	}
+	p := &plot{scale: upTo(float64(c.Max)), from: c.From, to: c.To,
+		Says: fmt.Sprintf("Credits left: %s at first, %s now", thousands(c.Max), thousands(c.Rest()))}
+	p.Y = p.scale.ticks()
+	p.days()
+	now := c.Left[len(c.Left)-1]
+	p.draw("line even", false, []Point{{c.From, c.Max}, {c.To, 0}})
+	p.draw("line", true, append([]Point{{c.From, c.Max}}, c.Left...))
+	p.draw("line next", false, []Point{now, {c.To, max(0, now.N-v.Schedule)}})
+	at := p.place(now.At)
+	p.Notes = append(p.Notes, note{percent(min(at, 98) - 1), p.scale.y(float64(now.N)), thousands(now.N) + " left", at > 20, true})
+	p.Table.Head = []string{"Until", "Credits left"}
+	for i := len(c.Left) - 1; i >= 0; i-- {
+		p.Table.Rows = append(p.Table.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), thousands(c.Left[i].N)})
+	}
+	return p
+}
+
+// mostJobs is the number of colours for jobs in a chart; the last one is for all others.
+const mostJobs = 4
+
+// jobs returns the jobs that spent most, and one name for the others.
+func (v moneyView) jobs() (names []string) {
+	sums := map[string]int64{}
+	for _, d := range v.Days {
+		for i, job := range d.Jobs {
+			sums[job] += d.Spent[i]
+		}
+	}
+	for job := range sums {
+		names = append(names, job)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if sums[a] != sums[b] {
+			return int(sums[b] - sums[a])
+		}
+		return strings.Compare(a, b)
+	})
+	if len(names) > mostJobs {
+		names = append(names[:mostJobs-1], "others")
+	}
+	return names
+}
+
+// Legend names the colours of the jobs.
+func (v moneyView) Legend() (all []choice) {
+	for i, name := range v.jobs() {
+		all = append(all, choice{fmt.Sprint("k", i+1), name})
+	}
+	return all
+}
+
+// Daily plots what the jobs spent per day.
+func (v moneyView) Daily() *plot {
+	if len(v.Days) == 0 {
+		return nil
+	}
+	names := v.jobs()
+	var bars [][]part
+	var titles []string
+	table := numbers{Head: append([]string{"Day"}, names...)}
+	for _, d := range v.Days {
+		parts := make([]part, len(names))
+		row := []string{d.Day.Format("2006-01-02")}
+		sum := int64(0)
+		for i := range parts {
+			parts[i].class = fmt.Sprint("k", i+1)
+		}
+		for i, job := range d.Jobs {
+			at := slices.Index(names, job)
+			if at < 0 {
+				at = len(names) - 1
+			}
+			parts[at].n += float64(d.Spent[i])
+			sum += d.Spent[i]
+		}
+		for i := range parts {
+			row = append(row, thousands(int64(parts[i].n)))
+		}
+		bars = append(bars, parts)
+		titles = append(titles, d.Day.Format("2 Jan")+": "+count(sum, "credit"))
+		table.Rows = append(table.Rows, row)
+	}
+	slices.Reverse(table.Rows)
+	p := columns("Credits per day by job", bars, titles)
+	p.Low, p.Table = true, table
+	p.X = []tick{{"0", v.Days[0].Day.Format("2 Jan"), "start"}, {"100%", v.Days[len(v.Days)-1].Day.Format("2 Jan"), "end"}}
+	return p
+}
+
+// Dearest is the highest price of a new outlier.
+func (v moneyView) Dearest() (most float64) {
+	for _, y := range v.Yields {
+		most = max(most, y.PerNew())
+	}
+	return most
+}
+
+// Part returns the length of a price.
+func (v moneyView) Part(y Yield) string { return percent(100 * y.PerNew() / max(v.Dearest(), 1e-9)) }
+
+// Question is the query of the yields as a link.
+func (v moneyView) Question() string { return Question{SQL: v.SQL}.Address() }

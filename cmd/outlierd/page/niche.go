@@ -1,0 +1,252 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Niche is what is known about a topic.
+type Niche struct {
+	Topic  string
+	Topics []Option // all of them, with their outliers of this week
+	Job    string   // that searches for it
+
+	Outliers, Channels, NewChannels int64
+	Weeks                           []Week   // the last ones, the oldest first
+	Typical, Before                 *float64 // median strength of this week, and of all weeks
+	Credits, New                    int64    // of the cycle
+
+	Seen, Total *int64    // hits read of hits counted by the service
+	Pages       *int64    // left
+	Run         string    // the last one of the search
+	Shares      []float64 // of new hits, run by run
+
+	Strongest []Card // of this week
+	Words     []Word
+	Shapes    []Shape
+	Others    int64 // uploads that words and shapes are compared with
+	Leaders   []Leader
+}
+
+// Week counts the outliers that were new in a week, by strength.
+type Week struct {
+	From  time.Time
+	Count [len(limits) + 1]int64
+}
+
+// Word is a word of titles.
+type Word struct {
+	Word      string
+	Titles    int64
+	Lift      float64 // how much more often than in other uploads of the same channels
+	Median    *float64
+	Strongest string // title
+}
+
+// Shape is a property of titles.
+type Shape struct {
+	Name          string
+	Share, Others float64
+}
+
+// Lift returns how much more often outliers have it.
+func (s Shape) Lift() float64 { return s.Share / max(s.Others, 1e-9) }
+
+// Leader is a channel with its outliers by strength.
+type Leader struct {
+	ID, Title   string
+	Subscribers *int64
+	Count       [len(limits) + 1]int64
+	Best        *float64
+	Week        int64 // new this week
+}
+
+// All returns the number of outliers.
+func (l Leader) All() (n int64) { return sum(l.Count) }
+
+func sum(counts [len(limits) + 1]int64) (n int64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// niche shows a topic; without one, the one with most news.
+func (s *Site) niche(w http.ResponseWriter, r *http.Request) {
+	topic := r.PathValue("topic")
+	n, err := read(s, "niche "+topic, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
+	switch {
+	case err != nil:
+		s.refuse(w, r, "niche", err)
+	case n.Topic == "":
+		s.write(w, r, http.StatusOK, view{"say.html", "No niche yet", "Niches", sentence{Sentence: "A niche is what a job searches for; " +
+			"no run has found an outlier yet."}})
+	default:
+		s.show(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
+	}
+}
+
+// nicheView is the data of the page of a niche.
+type nicheView struct{ *Niche }
+
+func (v nicheView) thisWeek() int64 {
+	if len(v.Weeks) == 0 {
+		return 0
+	}
+	return sum(v.Weeks[len(v.Weeks)-1].Count)
+}
+
+// Summary says whether the niche grows.
+func (v nicheView) Summary() string {
+	now := v.thisWeek()
+	text := count(now, "new outlier") + " in the last seven days"
+	if n := len(v.Weeks); n > 8 {
+		then := sum(v.Weeks[0].Count)
+		switch {
+		case then > 0 && now >= 2*then:
+			text += fmt.Sprintf(", %s times as many as %d weeks before", digits(float64(now)/float64(then)), n-1)
+		case now > 0 && then >= 2*now:
+			text += fmt.Sprintf(", down from %d of %d weeks before", then, n-1)
+		}
+	}
+	if n := len(v.Weeks); n > 0 {
+		if top := v.Weeks[n-1].Count[len(limits)]; top > 0 {
+			text += fmt.Sprintf(". %d with more than 30 times the average of the channel", top)
+		}
+	}
+	return text + "."
+}
+
+// Stats are the numbers at the head.
+func (v nicheView) Stats() []Stat {
+	outliers := Stat{Name: "Outliers", Value: thousands(v.Outliers)}
+	if v.Total != nil {
+		outliers.More = "of " + thousands(*v.Total) + " that the service counts"
+	}
+	week := Stat{Name: "New this week", Value: thousands(v.thisWeek())}
+	if n := len(v.Weeks); n > 1 {
+		week.More = thousands(sum(v.Weeks[n-2].Count)) + " the week before"
+	}
+	typical := Stat{Name: "Typical strength", Value: orDash(times(v.Typical)), More: "median of this week"}
+	if v.Before != nil {
+		typical.More += "; " + times(v.Before) + " of all"
+	}
+	price := Stat{Name: "Price of a new one", Value: "–"}
+	if v.New > 0 {
+		price.Value, price.Unit = fmt.Sprintf("%.2f", float64(v.Credits)/float64(v.New)), "credits"
+		price.More = fmt.Sprintf("%s, %s new", count(v.Credits, "credit"), thousands(v.New))
+	}
+	return []Stat{outliers, week, typical, {Name: "Channels", Value: thousands(v.Channels),
+		More: thousands(v.NewChannels) + " for the first time this week"}, price}
+}
+
+// Weekly plots the new outliers per week by strength.
+func (v nicheView) Weekly() *plot {
+	if len(v.Weeks) == 0 {
+		return nil
+	}
+	var bars [][]part
+	var titles []string
+	table := numbers{Head: []string{"Week of", "below 3×", "3×", "5×", "10×", "30×"}}
+	for _, w := range v.Weeks {
+		var parts []part
+		row := []string{day(w.From)}
+		for i, n := range w.Count {
+			parts = append(parts, part{fmt.Sprint("f", i), float64(n)})
+			row = append(row, thousands(n))
+		}
+		bars = append(bars, parts)
+		titles = append(titles, fmt.Sprintf("Week of %s: %d new, of these %d with 10 times and more", w.From.Format("2 Jan"), sum(w.Count), w.Count[3]+w.Count[4]))
+		table.Rows = append([][]string{row}, table.Rows...)
+	}
+	p := columns(fmt.Sprintf("New outliers per week, %d in the last one", v.thisWeek()), bars, titles)
+	p.X = []tick{{"0", v.Weeks[0].From.Format("2 Jan"), "start"}, {"100%", v.Weeks[len(v.Weeks)-1].From.Format("2 Jan"), "end"}}
+	p.Table = table
+	return p
+}
+
+// Legend names the colours of strength.
+func (v nicheView) Legend() []choice {
+	return []choice{{"f0", "below 3×"}, {"f1", "3×"}, {"f2", "5×"}, {"f3", "10×"}, {"f4", "30× and more"}}
+}
+
+// Newness plots the share of new hits run by run.
+func (v nicheView) Newness() *plot {
+	if len(v.Shares) < 2 {
+		return nil
+	}
+	p := &plot{Low: true, scale: scale{50, 100}, Says: fmt.Sprintf("Share of new hits in %d runs, %.0f %% in the last one",
+		len(v.Shares), 100*v.Shares[len(v.Shares)-1])}
+	for _, n := range []float64{0, 50, 100} {
+		p.Y = append(p.Y, tick{At: p.scale.y(n), Text: fmt.Sprintf("%.0f%%", n)})
+	}
+	var at []string
+	width := 100 / float64(len(v.Shares)-1)
+	for i, share := range v.Shares {
+		x := float64(i) * width
+		at = append(at, fmt.Sprintf("%.1f,%.1f", 10*x, 100-100*share))
+		p.Hits = append(p.Hits, hit{Title: fmt.Sprintf("run %d: %.0f %% new", i+1, 100*share), At: percent(x - width/2), Width: percent(width),
+			Point: true, X: percent(x), Y: p.scale.y(100 * share)})
+	}
+	p.Lines = []polyline{{Class: "line", Points: strings.Join(at, " ")}}
+	p.X = []tick{{"0", "first run", "start"}, {"100%", fmt.Sprintf("run %d", len(v.Shares)), "end"}}
+	return p
+}
+
+// Found is the address of all its outliers.
+func (v nicheView) Found() string { return "/found?" + url.Values{"topic": {v.Topic}}.Encode() }
+
+// Fresh is the address of its outliers of this week.
+func (v nicheView) Fresh() string { return "/?" + url.Values{"topic": {v.Topic}}.Encode() }
+
+// Left is what reading the rest costs.
+func (v nicheView) Left() string {
+	if v.Total == nil || v.Seen == nil || v.Pages == nil || *v.Pages == 0 || *v.Total >= 10_000 {
+		return ""
+	}
+	return count(2**v.Pages, "credit")
+}
+
+// lifted is a bar to the right of the middle for what is more often, and to the left for what is less.
+func lifted(lift float64) rect {
+	length := min(50, 50*math.Abs(math.Log10(max(lift, .1))))
+	if lift < 1 {
+		return rect{Class: "k4", X: percent(50 - length), Width: percent(length)}
+	}
+	return rect{Class: "k1", X: "50%", Width: percent(length)}
+}
+
+// Bar shows how much more often it is.
+func (w Word) Bar() rect  { return lifted(w.Lift) }
+func (s Shape) Bar() rect { return lifted(s.Lift()) }
+
+// Parts are the outliers of a channel by strength, the strongest first, as lengths of those of the first one.
+func (v nicheView) Parts(l Leader) (all []rect) {
+	most := int64(1)
+	for _, other := range v.Leaders {
+		most = max(most, other.All())
+	}
+	at := 0.0
+	for i := len(l.Count) - 1; i >= 0; i-- {
+		width := 100 * float64(l.Count[i]) / float64(most)
+		all = append(all, rect{Class: fmt.Sprint("f", i), X: percent(at), Width: percent(width)})
+		at += width
+	}
+	return all
+}
+
+// Tabs are the niches.
+func (v nicheView) Tabs() (all []tab) {
+	for _, o := range v.Topics {
+		all = append(all, tab{o.Value, "/niches/" + url.PathEscape(o.Value), o.Count, o.Value == v.Topic})
+	}
+	return all
+}
+
+// Covered is the share of the niche that was read.
+func (v nicheView) Covered() string { return share(*v.Seen, *v.Total) }

@@ -1,0 +1,83 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// mostPicked is the number of videos that can be picked at once.
+const mostPicked = 200
+
+// files are the formats of an export of picked videos.
+var fileFormats = []choice{{"links", "Links"}, {"csv", "CSV"}, {"xlsx", "Excel"}, {"md", "Markdown"}}
+
+// picked shows the picked videos as a board, or sends them as a file.
+func (s *Site) picked(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	ids := slices.Compact(form["v"])
+	if len(ids) > mostPicked {
+		s.say(w, r, http.StatusBadRequest, fmt.Sprintf("%d videos are too many; pick at most %d.", len(ids), mostPicked))
+		return
+	}
+	if err := tooLong(form); err != nil {
+		s.say(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	cards, err := read(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
+	if err != nil {
+		s.refuse(w, r, "picked", err)
+		return
+	}
+	if format := form.Get("as"); format != "" {
+		s.export(w, r, cards, format)
+		return
+	}
+	s.show(w, r, view{"picked.html", count(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
+}
+
+// export sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
+func (s *Site) export(w http.ResponseWriter, r *http.Request, cards []Card, format string) {
+	if s.from.Export == nil || !slices.ContainsFunc(fileFormats, func(c choice) bool { return c.Value == format }) {
+		s.say(w, r, http.StatusBadRequest, fmt.Sprintf("as: unknown format %.40q", format))
+		return
+	}
+	kind, file, err := s.from.Export(cards, format)
+	if err != nil {
+		s.refuse(w, r, "export", err)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	if format == "csv" || format == "xlsx" {
+		w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
+	}
+	_, _ = w.Write(file) // whether the client has read it is its own affair
+}
+
+// pickedView is the data of the board.
+type pickedView struct {
+	Cards []Card
+	ids   []string
+}
+
+// IDs are the ids of the videos that were found.
+func (v pickedView) IDs() (all []string) {
+	for i := range v.Cards {
+		all = append(all, v.Cards[i].ID)
+	}
+	return all
+}
+
+// Missing is the number of picked videos that are not there any more.
+func (v pickedView) Missing() int64 { return int64(len(v.ids) - len(v.Cards)) }
+
+// Files are the addresses of the board in other formats.
+func (v pickedView) Files() (all []Link) {
+	for _, f := range fileFormats {
+		all = append(all, Link{Text: f.Text, Address: "/picked?" + url.Values{"v": v.IDs(), "as": {f.Value}}.Encode()})
+	}
+	return all
+}

@@ -1,0 +1,105 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"time"
+)
+
+// A Reader runs trusted queries on the published file, and keeps it open between them: opening it takes longer than
+// most of these queries. It always reads the newest publication, and closes the file when nothing was asked for a
+// while. Its queries may use a third of the memory, and no disk.
+type Reader struct {
+	path  string
+	setup string        // runs once for each publication
+	idle  time.Duration // when the file is closed
+
+	turn    chan struct{} // a semaphore of one: a connection runs one query at a time
+	file    *file         // nil if it is closed
+	info    os.FileInfo   // of the open file
+	opened  int           // how many publications were opened so far
+	closing *time.Timer
+}
+
+// NewReader returns a reader of the file at path.
+func NewReader(path, setup string, idle time.Duration) *Reader {
+	return &Reader{path: path, setup: setup, idle: idle, turn: make(chan struct{}, 1)}
+}
+
+// All runs queries one after another, all on the same publication, up to the first error. It returns the number of
+// that publication: as long as it stays the same, so do the answers.
+func (r *Reader) All(ctx context.Context, questions ...Question) (publication int, err error) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if err := r.renew(ctx); err != nil {
+		return 0, err
+	}
+	for _, q := range questions {
+		if err := read(ctx, r.file.conn, q.SQL, nil, q.Row); err != nil {
+			err = fmt.Errorf("query %s: %w", r.path, r.resources().explain(err))
+			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
+				err = errors.Join(err, r.close())
+			}
+			return 0, err
+		}
+	}
+	return r.opened, nil
+}
+
+// renew opens the newest publication, unless it is open.
+func (r *Reader) renew(ctx context.Context) (err error) {
+	now, _ := os.Stat(r.path) // if that fails, so does opening the file
+	if r.file == nil || !sameFile(now, r.info) {
+		if err := r.close(); err != nil {
+			return err
+		}
+		if r.file, err = openFile(ctx, r.path, r.resources()); err != nil {
+			return err
+		}
+		if r.setup != "" {
+			if err := execute(ctx, r.file.conn, r.setup); err != nil {
+				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, r.resources().explain(err)), r.close())
+			}
+		}
+		r.info = now
+		r.opened++
+	}
+	if r.closing == nil {
+		r.closing = time.AfterFunc(r.idle, r.rest)
+	} else {
+		r.closing.Reset(r.idle)
+	}
+	return nil
+}
+
+// rest closes the file when nothing was asked for a while. A query in progress is completed.
+func (r *Reader) rest() { _ = r.Close() } // it was only read
+
+func (r *Reader) close() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.close()
+}
+
+// Close closes the file. The reader may be used again.
+func (r *Reader) Close() error {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	return r.close()
+}
+
+func (r *Reader) resources() resources {
+	memory := room(math.MaxInt64)
+	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
+}
