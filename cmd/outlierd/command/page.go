@@ -11,6 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/lazyregexp"
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
@@ -117,7 +118,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	// The state does not report on its own process.
 	s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
 	askProcess(ctx, l.folder, s.Process)
-	printer := &planPrinter{zone: zone}
+	printer := &planPrinter{zone: zone, near: true}
 	now := nowOf(s, printer, p.Engine.Config)
 	now.Stats = stats(s, printer, p.Engine.Pace.Status(), cycle, free)
 	for i := range now.Jobs {
@@ -266,13 +267,29 @@ func scheduleText(config *job.Config, name string) string {
 	case spec == nil:
 		return ""
 	case spec.Schedule != "":
-		return spec.Schedule
+		return scheduleWords(spec.Schedule)
 	case spec.Every > 0:
 		return "every " + job.Duration(spec.Every).String()
 	case spec.After != "":
 		return "after " + spec.After
 	}
 	return "by hand"
+}
+
+// clockTime matches a cron expression with one time of day, and days of the week or none.
+var clockTime = lazyregexp.New(`^(\d{1,2}) (\d{1,2}) \* \* (\*|[a-zA-Z0-9,]+)$`)
+
+// scheduleWords puts a simple cron expression into words, such as "daily 06:30" or "mon,thu 06:30".
+func scheduleWords(cron string) string {
+	part := clockTime().FindStringSubmatch(strings.Join(strings.Fields(cron), " "))
+	if part == nil {
+		return cron
+	}
+	on := part[3]
+	if on == "*" {
+		on = "daily"
+	}
+	return fmt.Sprintf("%s %02s:%02s", on, part[2], part[1])
 }
 
 // stats returns the five numbers of the status.

@@ -39,6 +39,7 @@ var acts = map[string]act{
 	page.Lift:      {actions.offerLift, inTurn(actions.lift)},
 	page.Adopt:     {actions.offerAdopt, inTurn(actions.adopt)},
 	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
+	page.Record:    {actions.offerRecord, inTurn(actions.record)},
 
 	page.LookAlikes: {actions.offerOnce, actions.once},
 	page.SearchOnce: {actions.offerOnce, actions.once},
@@ -366,4 +367,22 @@ func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer
 func (a actions) resolve(ctx context.Context, asked page.Action) (*page.Done, error) {
 	refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
 	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/now"}, err
+}
+
+func (a actions) offerRecord(context.Context, page.Action) (*page.Offer, error) {
+	return &page.Offer{Title: "Record credits", Button: "Record them", Says: []string{
+		"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +
+			"of this cycle. A negative number records credits that were bought in addition. Nothing is charged.",
+	}}, nil
+}
+
+func (a actions) record(ctx context.Context, asked page.Action) (*page.Done, error) {
+	switch {
+	case asked.Credits == 0:
+		return nil, errors.New("enter how many credits were spent, or bought as a negative number")
+	case asked.Why == "" || utf8.RuneCountInString(asked.Why) > longestWhy:
+		return nil, fmt.Errorf("enter the reason, in at most %d characters", longestWhy)
+	}
+	_, err := serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why}.Do(ctx, a.p.Engine)
+	return &page.Done{Message: term.Count(asked.Credits, "credit") + " recorded.", To: "/money"}, err
 }

@@ -46,7 +46,9 @@ func (c runsOnRecord) last(most int) (all []page.Run, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, c.row(r)); len(all) == most {
+		row := c.row(r)
+		row.Started = page.Near(time.Now().In(c.zone), r.Started.In(c.zone))
+		if all = append(all, row); len(all) == most {
 			break
 		}
 	}

@@ -105,6 +105,7 @@ func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecas
 type planPrinter struct {
 	strings.Builder
 	zone *time.Location
+	near bool // times that are not far away are short, as on the page
 }
 
 // planText formats a forecast for people. If jobs are named, it leaves out the rest of the file.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
@@ -297,6 +298,9 @@ func now(j *forecast.JobStatus) string {
 // short formats a time, without its date if that is today.
 func (p *planPrinter) short(t, now time.Time) string {
 	t, now = t.In(p.zone), now.In(p.zone)
+	if p.near {
+		return page.Near(now, t)
+	}
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")
 	}

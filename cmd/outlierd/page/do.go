@@ -26,22 +26,24 @@ const (
 	Transcript = "transcript"
 	BuyRest    = "rest"   // what the searches of a run left
 	Follow     = "follow" // the channel of a video
+	Record     = "record" // credits that were spent or bought elsewhere
 )
 
 // Action is something that a user asks the daemon to do.
 type Action struct {
-	Verb   string
-	Job    string
-	Run    string // id
-	Scan   string // its id at the service
-	Intent int64  // of an unconfirmed start
-	Until  string // when a pause ends; "" for no end
-	Why    string // reason of a pause
-	Video  string // id
-	By     string // of look-alikes: thumbnail_video_id, title or video_id
-	Title  string // of the video, for look-alikes by title
-	Query  string // of a search
-	Seen   string // [Offer.Seen] of the confirmed offer
+	Verb    string
+	Job     string
+	Run     string // id
+	Scan    string // its id at the service
+	Intent  int64  // of an unconfirmed start
+	Until   string // when a pause ends; "" for no end
+	Why     string // reason of a pause
+	Video   string // id
+	By      string // of look-alikes: thumbnail_video_id, title or video_id
+	Title   string // of the video, for look-alikes by title
+	Query   string // of a search
+	Credits int64  // spent elsewhere, or bought if negative
+	Seen    string // [Offer.Seen] of the confirmed offer
 }
 
 // Offer describes an action before it is confirmed.
@@ -70,6 +72,11 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"),
 		Why: text("why"), Video: text("video"), By: text("by"), Title: text("title"), Query: text("query"),
 		Seen: text("seen")}
+	if credits := text("credits"); credits != "" {
+		if a.Credits, err = strconv.ParseInt(credits, 10, 64); err != nil {
+			return a, errors.New("the number of credits must be a whole number")
+		}
+	}
 	if intent := text("intent"); intent != "" {
 		if a.Intent, err = strconv.ParseInt(intent, 10, 64); err != nil {
 			return a, errors.New("the intent of a scan must be a number")

@@ -81,18 +81,11 @@ const (
 // Verdict says what a search is worth, with its level.
 func (y Yield) Verdict() (text, level string) {
 	last := y.Shares[max(0, len(y.Shares)-3):]
-	share := 1.0
-	for _, s := range last {
-		if s < share {
-			share = s
-		}
-	}
-	if len(last) > 0 {
-		share = slices.Max(last)
-	}
-	switch {
-	case len(last) == 0:
+	if len(last) == 0 {
 		return "not known yet", ""
+	}
+	share := slices.Max(last)
+	switch {
 	case len(last) == 3 && share < exhausted:
 		return "exhausted", "bad"
 	case y.IDs > 0 && float64(y.Shared)/float64(y.IDs) > doubled:

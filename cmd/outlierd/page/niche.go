@@ -125,7 +125,7 @@ func (v nicheView) Summary() string {
 // Stats are the numbers at the head.
 func (v nicheView) Stats() []Stat {
 	outliers := Stat{Name: "Outliers", Value: thousands(v.Outliers)}
-	if v.Total != nil {
+	if v.Total != nil && *v.Total >= v.Outliers {
 		outliers.More = "of " + thousands(*v.Total) + " that the service counts"
 	}
 	week := Stat{Name: "New this week", Value: thousands(v.thisWeek())}

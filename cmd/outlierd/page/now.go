@@ -135,13 +135,13 @@ func (v nowView) Summary() string {
 		text = count(int64(working), "job") + " at work"
 	}
 	if !next.IsZero() {
-		text += ", the next is due " + near(v.Time, next)
+		text += ", the next is due " + Near(v.Time, next)
 	}
 	return text + "."
 }
 
-// near formats a time that is not far away, such as 06:45, Thu 06:30 or 1 Dec.
-func near(now, at time.Time) string {
+// Near formats a time that is not far away, such as 06:45, Thu 06:30 or 1 Dec.
+func Near(now, at time.Time) string {
 	switch days := at.Sub(now).Abs().Hours() / 24; {
 	case at.Format(time.DateOnly) == now.Format(time.DateOnly):
 		return at.Format("15:04")

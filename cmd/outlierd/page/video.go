@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,8 +244,22 @@ func against(channel string, uploads []Upload, id string, average *int64) *plot 
 	return p
 }
 
-// Against compares the video with the other uploads of its channel.
-func (v *videoView) Against() *plot { return against(v.Channel, v.Uploads, v.ID, v.Average) }
+// Against compares the video with the other uploads of its channel. If it is older than them, it is the first one.
+func (v *videoView) Against() *plot {
+	uploads := v.Uploads[:min(len(v.Uploads), mostUploads)]
+	if !slices.ContainsFunc(uploads, func(u Upload) bool { return u.ID == v.ID }) {
+		own := Upload{ID: v.ID, Title: v.Title, Published: v.Published, Views: v.Views, Ratio: v.Ratio}
+		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), own)
+	}
+	return against(v.Channel, uploads, v.ID, v.Average)
+}
+
+// mostLiked is the number of comments that are shown at first.
+const mostLiked = 5
+
+// Liked are the comments with most likes, and Others all others.
+func (v *videoView) Liked() []Comment  { return v.Comments[:min(mostLiked, len(v.Comments))] }
+func (v *videoView) Others() []Comment { return v.Comments[min(mostLiked, len(v.Comments)):] }
 
 // Against shows the uploads of the channel.
 func (v *channelView) Against() *plot {

@@ -79,8 +79,8 @@ func (n Niche) Words(more, less int) string {
 		), usual AS (SELECT word, count(*) AS n FROM (SELECT %[2]s FROM others) SEMI JOIN counted USING (word) GROUP BY word
 		), lifted AS (SELECT c.word, c.n, (c.n / (SELECT count(*) FROM hits)) / ((coalesce(u.n, 0) + 1) / ((SELECT count(*) FROM others) + 1)) AS lift,
 				c.typical, c.title FROM counted AS c LEFT JOIN usual AS u ON u.word = c.word WHERE (SELECT count(*) FROM others) > 0)
-		FROM (FROM lifted WHERE lift >= 1.2 ORDER BY lift DESC, n DESC, word LIMIT %[3]d)
-		UNION ALL FROM (FROM lifted WHERE lift < .8 ORDER BY lift, n DESC, word LIMIT %[4]d) ORDER BY lift DESC, n DESC, word`,
+		FROM (FROM lifted WHERE lift >= 1.5 ORDER BY lift DESC, n DESC, word LIMIT %[3]d)
+		UNION ALL FROM (FROM lifted WHERE lift < .67 ORDER BY lift, n DESC, word LIMIT %[4]d) ORDER BY lift DESC, n DESC, word`,
 		n.titles(), words, more, less)
 }
 
