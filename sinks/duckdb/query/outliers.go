@@ -47,15 +47,19 @@ const (
 	sampled = "s.channel_id = t.channel_id AND s.kind = CASE WHEN t.kind = 'short' THEN 'short' ELSE 'video' END"
 	// topic is what a hit was searched for.
 	topic = "coalesce(item, array_to_string(queries, ', '))"
+	// steady selects the videos of channels whose views do not come from a few videos.
+	steady = "t.channel_id NOT IN (SELECT s.channel_id FROM channel_statistics AS s " +
+		"WHERE s.view_variation_coefficient > 1.5 AND s.channel_id IS NOT NULL)"
 	// several selects the videos that several searches found.
 	several = "t.video_id IN (SELECT video_id FROM outliers_history GROUP BY video_id HAVING count(DISTINCT " + topic + ") > 1)"
 )
 
-// Setup prepares a publication for [Outliers]: what only the histories have is put into small temporary tables. place
-// is the rowid of an outlier.
+// Setup prepares a publication for [Outliers]: what only the histories and the channels have is put into small
+// temporary tables. place is the rowid of an outlier.
 const Setup = "CREATE TEMP TABLE brought AS SELECT o.rowid::INTEGER AS place, h.topic FROM outliers AS o JOIN (" +
 	"SELECT DISTINCT video_id, " + topic + " AS topic FROM outliers_history) AS h ON h.video_id = o.video_id WHERE h.topic <> '';" +
-	"CREATE TEMP TABLE several AS SELECT place FROM brought GROUP BY place HAVING count(*) > 1"
+	"CREATE TEMP TABLE several AS SELECT place FROM brought GROUP BY place HAVING count(*) > 1;" +
+	"CREATE TEMP TABLE steady AS SELECT t.rowid::INTEGER AS place FROM outliers AS t WHERE " + steady
 
 // Facet is a property by which outliers are filtered.
 type Facet struct {
@@ -94,9 +98,7 @@ var Facets = []Facet{
 	{Name: "more", Title: "More", Every: true, Choices: []Choice{
 		{"rising", "still rising, 5 % a day and more", gain + " >= 0.05e0 * t.previous_view_count"},
 		{"several", "found by several searches", several},
-		{"steady", "steady channels only", "t.channel_id NOT IN (SELECT s.channel_id FROM channel_statistics AS s " +
-			"WHERE s.view_variation_coefficient > 1.5 AND s.channel_id IS NOT NULL)"},
-		{"faceless", "faceless", "t.is_faceless"}}},
+		{"steady", "steady channels only", steady}, {"faceless", "faceless", "t.is_faceless"}}},
 }
 
 // where returns the condition of a choice. DuckDB would calculate the time for each row.
@@ -204,6 +206,7 @@ func (o Outliers) Search() string {
 // quickly replaces conditions by those over the temporary tables.
 func quickly(condition string) string {
 	condition = strings.ReplaceAll(condition, several, "t.rowid IN (FROM several)")
+	condition = strings.ReplaceAll(condition, steady, "t.rowid IN (FROM steady)")
 	condition = strings.ReplaceAll(condition, "t.video_id IN (SELECT video_id FROM outliers_history WHERE "+topic+" = ",
 		"t.rowid IN (SELECT place FROM brought WHERE topic = ")
 	return strings.ReplaceAll(condition, "t.video_id IN (SELECT video_id FROM new_this_week)",
@@ -272,7 +275,7 @@ func (o Outliers) Cards() string {
 func (o Outliers) Counts() string {
 	var bits []string
 	bit := func(condition string) string {
-		bits = append(bits, fmt.Sprintf("coalesce((%s)::BIGINT, 0) * %d", quickly(condition), 1<<len(bits)))
+		bits = append(bits, fmt.Sprintf("CASE WHEN %s THEN %d ELSE 0 END", quickly(condition), 1<<len(bits)))
 		return fmt.Sprintf("bits & %d > 0", 1<<(len(bits)-1))
 	}
 	chosen := map[string]string{}
@@ -302,7 +305,7 @@ func (o Outliers) Counts() string {
 			sums = append(sums, fmt.Sprintf("sum(n) FILTER (%s AND %s)", bit(o.choice(f, c)), where))
 		}
 	}
-	from := fmt.Sprintf("SELECT t.rowid AS place, t.language, %s AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.within())
+	from := fmt.Sprintf("SELECT t.rowid AS place, t.language, (%s)::BIGINT AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.within())
 	topics := "brought"
 	if o.within() != "true" || others("topic") != "true" {
 		topics = fmt.Sprintf("brought SEMI JOIN (SELECT place FROM (%s) WHERE %s) AS p ON p.place = brought.place", from, others("topic"))

@@ -1,22 +1,29 @@
-package query_test
+package command
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"outlierd/cmd/outlierd/page"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/sinks/duckdb/query"
 )
 
-var outliers = flag.Int("outliers", 100_000, "how many outliers BenchmarkOutliers finds some among, each seen three times")
+var manyOutliers = flag.Int("outliers", 100_000, "how many outliers BenchmarkPage shows some of, each seen three times")
 
-// published writes a published file with so many outliers, each seen three times.
-func published(b *testing.B, outliers int) (path string) {
+// publishMany writes a published file with so many outliers, each seen three times.
+func publishMany(b *testing.B, outliers int) (path string) {
 	path = filepath.Join(b.TempDir(), "outliers.duckdb")
 	db, err := database.Open(b.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: b.TempDir()})
 	if err != nil {
@@ -56,63 +63,65 @@ func published(b *testing.B, outliers int) (path string) {
 	return path
 }
 
-// BenchmarkOutliers queries a published file as the pages in the browser do.
-func BenchmarkOutliers(b *testing.B) {
-	path := published(b, *outliers)
-	reader := query.NewReader(path, query.Setup, time.Hour)
-	defer reader.Close()
-	ask := func(b *testing.B, most int, sql ...string) {
+// BenchmarkPage requests pages over many outliers, whose numbers are counted each time. Those of the tabs are kept, as
+// they are as long as nothing is published.
+func BenchmarkPage(b *testing.B) {
+	tables := newPublishedTables(publishMany(b, *manyOutliers), time.UTC)
+	defer tables.reader.Close()
+	site := page.New(b.Context(), page.Sources{
+		Now:   func(context.Context) (*page.Now, error) { return &page.Now{}, nil },
+		Found: tables.found, Video: tables.video, Channel: tables.channel, Niche: tables.niche,
+	}, "", slog.New(slog.DiscardHandler))
+	mux := http.NewServeMux()
+	for pattern, handler := range site.Routes() {
+		mux.HandleFunc(pattern, handler)
+	}
+	get := func(b *testing.B, path string) {
 		b.Helper()
-		rows := 0
-		var questions []query.Question
-		for _, one := range sql {
-			if one != "" {
-				questions = append(questions, query.Question{SQL: one, Row: func([]any) error { rows++; return nil }})
-			}
-		}
-		for b.Loop() {
-			rows = 0
-			if _, err := reader.All(b.Context(), questions...); err != nil || rows > most {
-				b.Fatal(rows, err)
-			}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || w.Body.Len() > 150_000 {
+			b.Fatalf("%s: HTTP %d, %d bytes", path, w.Code, w.Body.Len())
 		}
 	}
-	b.Run("open", func(b *testing.B) {
-		for b.Loop() {
-			if err := reader.Close(); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := reader.All(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	const video, channel = "c81e728d9d4", "c81e728d9d4c2f636f067f89" // of i = 2
-	for name, sql := range map[string][]string{
-		"video":   {query.Video(video), query.Curve(video, 500), query.Sightings(video, 20), query.Changes(video), query.Comments(video), query.Lines(video, "", 0, 500)},
-		"channel": {query.Channel(channel), query.Subscribers(channel, 500), query.Uploads(channel, 0, 50)},
+	get(b, "/found?more=faceless") // opens the file, and counts what is in the tabs
+	tabs := maps.Clone(tables.counted)
+	for name, path := range map[string]string{
+		"size":       "/found?size=10K",
+		"words":      "/found?q=moka+art",
+		"many words": "/found?q=e&kind=video&ratio=3",
+		"gain":       "/found?order=gain",
+		"topic":      "/found?topic=query+7",
+		"query":      "/found?query=query+7",
+		"job":        "/found?job=job-3&order=views",
+		"several":    "/found?kind=video&ratio=5&days=600&order=published",
+		"steady":     "/found?more=steady&more=rising",
+		"table":      "/found?as=table&order=median",
+		"far down":   "/found?order=found&page=1000",
+		"no match":   "/found?q=nosuchword&ratio=30",
+		"video":      "/videos/c81e728d9d4",
+		"channel":    "/channels/c81e728d9d4c2f636f067f89",
+		"niche":      "/niches/query%207",
+		"kept":       "/found",
 	} {
-		b.Run(name, func(b *testing.B) { ask(b, 1000, sql...) })
+		b.Run(name, func(b *testing.B) {
+			began := cpuTime(b)
+			for b.Loop() {
+				tables.mu.Lock()
+				tables.counted = maps.Clone(tabs)
+				tables.mu.Unlock()
+				get(b, path)
+			}
+			b.ReportMetric(float64((cpuTime(b)-began).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
 	}
-	for _, q := range query.Questions {
-		b.Run("question/"+q.Name, func(b *testing.B) { ask(b, 1000, "SELECT * FROM ("+q.SQL+") LIMIT 1000") })
+}
+
+// cpuTime returns the CPU time of the process, which a busy machine does not lengthen.
+func cpuTime(b *testing.B) time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
 	}
-	for name, o := range map[string]query.Outliers{
-		"everything": {},
-		"week":       {Week: true},
-		"words":      {Words: "moka art"},
-		"gain":       {Order: "gain"},
-		"median":     {Order: "median"},
-		"query":      {Query: "query 7"},
-		"topic":      {Chosen: map[string][]string{"topic": {"query 7"}}},
-		"job":        {Order: "views", Job: "job-3"},
-		"channel":    {Order: "score", Channel: "channel 77"},
-		"several":    {Order: "published", Chosen: map[string][]string{"kind": {"video"}, "ratio": {"5"}, "days": {"400"}}},
-		"most words": {Words: "e", Chosen: map[string][]string{"kind": {"video"}, "ratio": {"3"}}},
-		"far down":   {Order: "found", Offset: 50_000},
-	} {
-		o.Now, o.Limit = time.Now(), 48
-		b.Run("page/"+name, func(b *testing.B) { ask(b, 49, o.Search(), o.Cards()) })
-		b.Run("counts/"+name, func(b *testing.B) { ask(b, 300, o.Search(), o.Counts()) })
-	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
