@@ -334,6 +334,7 @@ for (const [name, way] of Object.entries(ways)) {
     const tab = await look(context, way, path, status);
     if (has && !(await tab.locator(has).count())) tab.wrong.push(`${has} is missing`);
     for (const link of await tab.locator("a[href]").evaluateAll((all) => all.map((a) => ({ href: new URL(a.getAttribute("href"), document.baseURI).href, rel: a.getAttribute("rel") ?? "" })))) {
+      if (link.href.split("#")[0] === tab.url().split("#")[0]) continue;
       if (link.href.startsWith(`${origin}/`)) links.add(link.href.split("#")[0]);
       else if (!/^https:\/\//.test(link.href) || !link.rel.includes("noopener")) tab.wrong.push(`a link to ${link.href}, rel=${link.rel}`);
     }

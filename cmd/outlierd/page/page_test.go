@@ -289,7 +289,7 @@ func TestServeHostile(t *testing.T) {
 		session := cookieOf(t, answer(s, s.Ticket()))
 		mux := muxOf(s)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.AddCookie(session)
+			r.AddCookie(&http.Cookie{Name: cookieName(r), Value: session.Value}) // whose name has the port
 			mux.ServeHTTP(w, r)
 		})}
 		go func() { _ = server.Serve(listener) }() // until it is closed

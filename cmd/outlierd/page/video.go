@@ -381,6 +381,9 @@ func orDash(text string) string {
 	return text
 }
 
+// IsNiche reports whether what was searched for has a page: a seed of a related search has none.
+func (v *videoView) IsNiche(topic string) bool { return slices.Contains(v.Topics, topic) }
+
 // Waited says how long after its publication a search first found the video.
 func (v *videoView) Waited() string {
 	if v.Found.IsZero() || v.Published.IsZero() || v.Found.Before(v.Published) {
