@@ -92,6 +92,8 @@ func (y Yield) Verdict() (text, level string) {
 		return "others find it, too", "warn"
 	case len(last) == 3 && share < thin:
 		return "little is new", "warn"
+	case share < thin:
+		return "not known yet", ""
 	}
 	return "worth it", "ok"
 }
