@@ -29,6 +29,9 @@ type options struct {
 	outcomes  []outcome       // of the runs that have ended
 }
 
+// defaultConfig is the job file of commands without --config.
+const defaultConfig = "jobs.yaml"
+
 // newCommand returns the root command.
 func newCommand(o *options) *cobra.Command {
 	w := o.world
@@ -69,7 +72,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.SetFlagErrorFunc(badFlag)
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
-	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
+	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, defaultConfig), "the job file (env OUTLIERD_CONFIG)")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
 	flags.BoolVar(&o.wide, "wide", false, "print all columns of a table and all text, however wide")
 	flags.StringVar(&o.logLevel, "log-level", "info", term.OneOf(logLevels))

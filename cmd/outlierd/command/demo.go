@@ -27,7 +27,7 @@ no cost. A second run buys only what may have changed.`,
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err
 			}
-			o.config = filepath.Join(folder, "jobs.yaml")
+			o.config = filepath.Join(folder, defaultConfig)
 			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
 				return err
 			}

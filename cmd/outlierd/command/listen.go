@@ -56,8 +56,8 @@ type monitor struct {
 	file    string // the job file
 	env     func(string) (string, bool)
 	began   time.Time
-	metrics http.Handler
-	site    *page.Site // nil if none is offered
+	metrics http.Handler // nil if this process is no daemon
+	site    *page.Site   // nil if none is offered
 	server  *http.Server
 	known   *rate.Limiter // requests with the token or a session
 	read    *rate.Limiter // those of them for pages, which share their data
@@ -97,6 +97,18 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	if m.site = o.site(ctx, p); m.site != nil {
 		p.server.LogIn(m.site.Ticket)
 	}
+	if d.Private() {
+		log.Info("listening", "address", port.Addr().String())
+	} else {
+		log.Warn("listening for other machines, without encryption; requests need daemon.token",
+			"address", port.Addr().String())
+	}
+	m.serve(port, log)
+	return m, nil
+}
+
+// serve answers requests in the background, until the monitor is closed.
+func (m *monitor) serve(port net.Listener, log *slog.Logger) {
 	m.server = &http.Server{
 		Handler:           m.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -106,18 +118,11 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	if d.Private() {
-		log.Info("listening", "address", port.Addr().String())
-	} else {
-		log.Warn("listening for other machines, without encryption; requests need daemon.token",
-			"address", port.Addr().String())
-	}
 	go func() {
 		if err := m.server.Serve(port); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("health and metrics stopped", "err", err)
+			log.Error("requests are not answered any more", "err", err)
 		}
 	}()
-	return m, nil
 }
 
 // innermost returns the error of the operating system: the errors that wrap it repeat the address.
@@ -146,9 +151,11 @@ func (m *monitor) close() error {
 
 func (m *monitor) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", m.health)
-	mux.HandleFunc("GET /readyz", m.ready)
-	mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
+	if m.metrics != nil { // a daemon
+		mux.HandleFunc("GET /healthz", m.health)
+		mux.HandleFunc("GET /readyz", m.ready)
+		mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
+	}
 	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
 	for pattern, page := range m.site.Routes() {
 		mux.HandleFunc(pattern, m.loggedIn(page))

@@ -41,6 +41,9 @@ func (o *options) announce(p *program, agenda []*engine.DueRun) error {
 		}
 		return nil
 	}
+	if len(agenda) == 0 {
+		return nil
+	}
 	rows, err := term.NewPrinter("table", o.world.out, o.look(), []string{"job", "due", "note"})
 	if err != nil {
 		return err

@@ -20,53 +20,90 @@ import (
 func openCommand(o *options) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
-		Use:   "open",
-		Short: "Open the page in a browser, logged in",
+		Use:   "open [FOLDER]",
+		Short: "Open the page in a browser",
 		Long: `Open the page of 'outlierd up' in the browser, log in for 12 hours, and print the address. Only
 the daemon's user can do this. It needs daemon.listen.
 
+If 'outlierd up' is not running, this command serves the published DuckDB file itself, on this
+machine only and without any action, until ^C. FOLDER has a job file, or just a published
+file: a copy of the data folder is enough.
+
 Without a browser, as on a server or in a container, it prints a login URL, which can be used
 once and within a minute. --print always prints one.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.config = filepath.Join(args[0], defaultConfig)
+				if _, err := os.Stat(o.config); errors.Is(err, fs.ErrNotExist) {
+					config, err := o.folderConfig(args[0])
+					if err != nil {
+						return err
+					}
+					return o.openView(c.Context(), config, show)
+				}
+			}
 			data, d := job.DaemonOf(o.config, o.world.env)
-			switch {
-			case d.Listen == "":
-				return errors.New("there is no page without daemon.listen; " +
-					"add `daemon: {listen: 127.0.0.1:7411}` to the job file")
-			case d.UI == job.UIOff:
+			if d.UI == job.UIOff {
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
-			if _, err := ask(c.Context(), reachable(d.Listen), "/healthz", d.Token); err != nil {
-				return fmt.Errorf("%w; start 'outlierd up'", err)
+			if d.Listen != "" {
+				if _, err := ask(c.Context(), reachable(d.Listen), "/healthz", d.Token); err == nil {
+					return o.openDaemon(c.Context(), filepath.Join(data, "state"), "http://"+reachable(d.Listen), show)
+				}
 			}
-			folder := filepath.Join(data, "state")
-			daemon, err := serve.Dial(c.Context(), folder)
-			if err != nil {
-				return fmt.Errorf("ask for a login: %w", err)
-			}
-			ticket, err := daemon.Login(c.Context())
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
-			address := "http://" + reachable(d.Listen)
-			program := browser()
-			if show || program == "" {
-				return o.done(map[string]string{"address": address + ticket.Path}, "%s\n", address+ticket.Path)
-			}
-			if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
-				return err
-			}
-			if err := browse(c.Context(), program, folder, address+ticket.Path); err != nil {
-				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; "+
-					"'outlierd open --print' prints an address that logs in any browser\n", err)
-				return err
-			}
-			return nil
+			return o.openView(c.Context(), config, show)
 		},
 	}
-	c.Flags().BoolVar(&show, "print", false, "print a one-time login URL, and open no browser")
+	c.Flags().BoolVar(&show, "print", false, "print the address, and open no browser")
 	return c
+}
+
+// openDaemon opens the page of the daemon that uses a state folder.
+func (o *options) openDaemon(ctx context.Context, folder, address string, show bool) error {
+	daemon, err := serve.Dial(ctx, folder)
+	if err != nil {
+		return fmt.Errorf("ask for a login: %w", err)
+	}
+	ticket, err := daemon.Login(ctx)
+	if err != nil {
+		return err
+	}
+	program := browser()
+	if show || program == "" {
+		return o.done(map[string]string{"address": address + ticket.Path}, "%s\n", address+ticket.Path)
+	}
+	if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
+		return err
+	}
+	if err := browse(ctx, program, folder, address+ticket.Path); err != nil {
+		_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; "+
+			"'outlierd open --print' prints an address that logs in any browser\n", err)
+		return err
+	}
+	return nil
+}
+
+// openView serves the published file, and opens the page in a browser.
+func (o *options) openView(ctx context.Context, config *job.Config, show bool) error {
+	return o.view(ctx, config, func(address string) error {
+		if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
+			return err
+		}
+		program := browser()
+		if show || program == "" {
+			return nil
+		}
+		if err := exec.CommandContext(ctx, program, address+"/").Run(); err != nil { // the address is no secret
+			_, err = fmt.Fprintf(o.world.err, "no browser was opened: %s: %v\n", program, err)
+			return err
+		}
+		return nil
+	})
 }
 
 // browser returns the path of the system's program for opening files, or "".

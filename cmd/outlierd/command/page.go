@@ -66,7 +66,7 @@ type looking struct {
 	p        *program
 	folder   string // of the state; an edit of the job file cannot change it
 	recorded runsOnRecord
-	since    time.Time // when the daemon began
+	since    time.Time // when the daemon began; zero if this process is none
 
 	// The most that the next runs may cost, by job. They are planned, which takes time, so they are kept for a minute.
 	mu     sync.Mutex
@@ -115,9 +115,10 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The state does not report on its own process.
-	s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
-	askProcess(ctx, l.folder, s.Process)
+	if !l.since.IsZero() { // the state does not report on its own process
+		s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
+		askProcess(ctx, l.folder, s.Process)
+	}
 	printer := &planPrinter{zone: zone, near: true}
 	now := nowOf(s, printer, p.Engine.Config)
 	now.Stats = stats(s, printer, p.Engine.Pace.Status(), cycle, free)

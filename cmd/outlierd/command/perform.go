@@ -167,7 +167,7 @@ func (o *options) continueCommand(todo []jobRun) string {
 // typed returns a command as the user would type it: with the job file, if it is not the default.
 func (o *options) typed(command string) string {
 	line := "outlierd "
-	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
+	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, defaultConfig) {
 		line += "-c " + job.Quoted(o.config) + " "
 	}
 	return term.Plain(line + command)

@@ -24,7 +24,7 @@ const (
 // processes can tell which folders killed processes have left.
 type temporary struct {
 	path string
-	lock *os.File
+	lock *os.File // nil for a folder elsewhere
 }
 
 // newTemporary creates a folder whose name follows a pattern, and removes those of killed processes.
@@ -64,7 +64,11 @@ func (t *temporary) Close() error {
 	if t == nil {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
+	err := os.RemoveAll(t.path)
+	if t.lock != nil {
+		err = errors.Join(err, t.lock.Close())
+	}
+	return err
 }
 
 // systemTemporary creates a folder where the system keeps temporary files.

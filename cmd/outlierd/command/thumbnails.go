@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"log/slog"
+	"net/http"
 
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier/simulator"
@@ -20,12 +21,21 @@ func newThumbnails(config *job.Config, tables *publishedTables, log *slog.Logger
 	switch {
 	case d.Thumbnails == job.ThumbnailsOff:
 		return nil
-	case config.Service.Simulated():
-		with.Hosts, with.Transport = []string{simulator.PictureHost}, simulator.Pictures{}
-	case d.Thumbnails == job.ThumbnailsProxy:
-		with.Transport = thumbnails.NewTransport(d.ThumbnailsProxy)
+	case d.Thumbnails == job.ThumbnailsProxy || config.Service.Simulated():
+		with.Hosts = append([]string{simulator.PictureHost}, thumbnails.Hosts...)
+		with.Transport = imageHosts{thumbnails.NewTransport(d.ThumbnailsProxy)}
 	}
 	return thumbnails.New(with)
+}
+
+// imageHosts sends requests to the image hosts, and has the pictures of simulated videos drawn.
+type imageHosts struct{ network http.RoundTripper }
+
+func (h imageHosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == simulator.PictureHost {
+		return simulator.Pictures{}.RoundTrip(r)
+	}
+	return h.network.RoundTrip(r)
 }
 
 // images returns the pictures of videos.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -69,9 +68,9 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			if err != nil {
 				return err
 			}
-			if len(agenda) == 0 {
-				return fmt.Errorf("no job of %s has a schedule or an interval; "+
-					"give one `schedule:` or `every:`, or use 'outlierd run'", config.Path)
+			if len(agenda) == 0 { // the page, commands, and an edit of the file still have a use for this process
+				log.Warn("no job has a schedule or an interval, so none starts by itself",
+					"remedy", "give one `schedule:` or `every:`, or use 'outlierd run'")
 			}
 			if err := p.Engine.NoteJobs(); err != nil {
 				return err

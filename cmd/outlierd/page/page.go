@@ -137,17 +137,21 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{
 		"GET /{$}":                 s.guarded(s.found),
 		"GET /found":               s.guarded(s.found),
-		"GET /niches":              s.guarded(s.niche),
-		"GET /niches/{topic}":      s.guarded(s.niche),
 		"GET /now":                 s.guarded(s.now),
-		"GET /runs":                s.guarded(s.runs),
-		"GET /runs/{run}":          s.guarded(s.run),
-		"GET /money":               s.guarded(s.money),
 		"GET /videos/{video}":      s.guarded(s.video),
 		"GET /channels/{channel}":  s.guarded(s.channel),
 		"GET /picked":              s.guarded(s.picked),
 		"GET /ask":                 s.guarded(s.askSQL),
 		"GET /ask/result/{format}": s.guarded(s.download),
+	}
+	if s.from.Niche != nil {
+		routes["GET /niches"], routes["GET /niches/{topic}"] = s.guarded(s.niche), s.guarded(s.niche)
+	}
+	if s.from.Runs != nil {
+		routes["GET /runs"], routes["GET /runs/{run}"] = s.guarded(s.runs), s.guarded(s.run)
+	}
+	if s.from.Money != nil {
+		routes["GET /money"] = s.guarded(s.money)
 	}
 	if s.from.Thumbnails != nil {
 		routes["GET /thumbnails/{video}"] = s.guarded(s.from.Thumbnails)

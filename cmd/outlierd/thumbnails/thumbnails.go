@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -76,6 +77,7 @@ type Thumbnails struct {
 	places   chan struct{}      // of fetches that run or wait
 	turns    chan struct{}      // of those that run
 	pace     *rate.Limiter
+	unkept   atomic.Bool // the last picture could not be kept
 
 	mu       sync.Mutex
 	next     *batch // of the query after the running one
@@ -291,8 +293,9 @@ func (t *Thumbnails) fetch(address, name string) (*Picture, error) {
 	if err != nil && !errors.Is(err, ErrNone) {
 		return nil, fmt.Errorf("fetch a picture: %w", err)
 	}
-	if failed := t.cache.write(name, picture); failed != nil { // it is shown nevertheless
-		t.Log.Warn("picture not kept", "err", failed)
+	failed := t.cache.write(name, picture) // it is shown nevertheless
+	if was := t.unkept.Swap(failed != nil); failed != nil && !was {
+		t.Log.Warn("pictures are not kept", "err", failed)
 	}
 	return picture, err
 }

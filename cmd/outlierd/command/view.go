@@ -1,0 +1,169 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+// # The page without a daemon
+//
+// Whoever has the published file can look at it: its owner while nothing runs, and a colleague with a copy
+// of the folder. Nothing can be changed there. What only the state has is shown if the state is there.
+
+// defaultListen is where the page is served without daemon.listen, if the port is free.
+const defaultListen = "127.0.0.1:7411"
+
+// folderConfig returns the configuration for a folder with published tables and without a job file.
+func (o *options) folderConfig(folder string) (*job.Config, error) {
+	found, err := filepath.Glob(filepath.Join(folder, "*.duckdb"))
+	if err != nil {
+		return nil, err
+	}
+	if below, _ := filepath.Glob(filepath.Join(folder, "data", "*.duckdb")); len(found) == 0 {
+		found = below
+	}
+	if len(found) != 1 {
+		return nil, usageError{fmt.Errorf("%s has neither a jobs.yaml nor one published DuckDB file", folder)}
+	}
+	_, daemon := job.DaemonOf("", o.world.env) // the defaults
+	return &job.Config{
+		Path: folder, Dir: folder, Data: filepath.Dir(found[0]), Timezone: time.Local, Daemon: daemon,
+		Sinks: []job.Sink{{Kind: job.SinkDuckDB, Path: filepath.Base(found[0])}},
+	}, nil
+}
+
+// view serves the published file until ctx ends. It calls show with the address.
+func (o *options) view(ctx context.Context, config *job.Config, show func(address string) error) (err error) {
+	path := published(config)
+	if path == "" {
+		return noFile(config)
+	}
+	tables, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return explained(path, query.ErrNotPublished)
+	}
+	if err != nil {
+		return err
+	}
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	port, err := listenNear(ctx, config.Daemon.Listen)
+	if err != nil {
+		return err
+	}
+	alone := *config
+	alone.Daemon.Listen, alone.Daemon.Token = port.Addr().String(), job.Secret{}
+	o.zone = config.Timezone
+	m := newMonitor(&program{Engine: &engine.Engine{Config: &alone, Log: log}}, o.config, o.world.env)
+	m.site = o.viewSite(ctx, &alone, log)
+	m.serve(port, log)
+	defer func() { err = errors.Join(err, m.close()) }()
+	fmt.Fprintf(o.world.err, "'outlierd up' is not running here. This page shows the tables published at %s, "+
+		"and changes nothing; ^C ends it.\n", tables.ModTime().In(o.zone).Format("2006-01-02 15:04 MST"))
+	if err := show("http://" + port.Addr().String()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// listenNear listens on this machine only, at the port of an address if it is free.
+func listenNear(ctx context.Context, address string) (net.Listener, error) {
+	var l net.ListenConfig
+	host, number, err := net.SplitHostPort(defaultListen)
+	if _, configured, wrong := net.SplitHostPort(address); wrong == nil {
+		number = configured
+	}
+	port, busy := l.Listen(ctx, "tcp", net.JoinHostPort(host, number))
+	if busy == nil {
+		return port, err
+	}
+	return l.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+}
+
+// viewSite returns the page of published tables, and of the state if it can be read.
+func (o *options) viewSite(ctx context.Context, config *job.Config, log *slog.Logger) *page.Site {
+	tables := newPublishedTables(published(config), o.zone)
+	tables.temporary = func() (*temporary, error) {
+		path, err := systemTemporary("outlierd-download-")
+		return &temporary{path: path}, err
+	}
+	sources := page.Sources{
+		Now: tablesAlone, Found: tables.found, Video: tables.video, Channel: tables.channel, Picked: tables.picked,
+		Export: tables.export, Niche: tables.niche, Tables: catalog(),
+		Questions: func() []page.Question { return questions(config) }, Ask: tables.first, Download: tables.whole,
+	}
+	if pictures := newThumbnails(config, tables, log); pictures != nil {
+		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()
+		sources.ThumbnailTrouble = pictures.Trouble
+	}
+	if hasState(config) {
+		o.viewState(config, tables, &sources)
+	}
+	return page.New(ctx, sources, "", log)
+}
+
+// notRunning is the first problem of the page Now.
+var notRunning = page.Problem{Title: "Nothing runs.",
+	Text: "'outlierd up' is not running here, so no job starts by itself, and nothing can be changed."}
+
+// tablesAlone is the status of a folder without a state.
+func tablesAlone(context.Context) (*page.Now, error) {
+	return &page.Now{Time: time.Now(), Problems: []page.Problem{notRunning}}, nil
+}
+
+// hasState reports whether this user can read a state, which belongs to the user of the daemon. Without a
+// job file nothing is known about it.
+func hasState(config *job.Config) bool {
+	if len(config.Jobs) == 0 {
+		return false
+	}
+	file, err := os.Open(filepath.Join(stateFolder(config), "state.db"))
+	return err == nil && file.Close() == nil
+}
+
+// viewState adds what the page shows of the state. It is opened for each reading, as by `status`.
+func (o *options) viewState(config *job.Config, tables *publishedTables, into *page.Sources) {
+	tables.marks = func() (*marked, error) {
+		return reading(o, config, func(l *looking) (*marked, error) { return marksIn(l.p.Engine.Store.DB)() })
+	}
+	into.Now = func(ctx context.Context) (*page.Now, error) {
+		now, err := reading(o, config, func(l *looking) (*page.Now, error) { return l.now(ctx) })
+		if err == nil {
+			now.Problems = append([]page.Problem{notRunning}, now.Problems...)
+		}
+		return now, err
+	}
+	into.Money = func(ctx context.Context) (*page.Money, error) {
+		return reading(o, config, func(l *looking) (*page.Money, error) { return l.money(ctx, tables) })
+	}
+	into.Runs = func(ctx context.Context, f page.RunFilter) (*page.Runs, error) {
+		return reading(o, config, func(l *looking) (*page.Runs, error) { return l.recorded.runs(ctx, f) })
+	}
+	into.Run = func(ctx context.Context, id string) (*page.RunDetails, error) {
+		return reading(o, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.run(ctx, id) })
+	}
+}
+
+// reading reads something from the state.
+func reading[T any](o *options, config *job.Config, read func(*looking) (T, error)) (found T, err error) {
+	err = o.glance(context.Background(), config, func(p *program) error { // opening it takes milliseconds
+		found, err = read(&looking{o: o, p: p, folder: stateFolder(config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone}})
+		return err
+	})
+	return found, err
+}
