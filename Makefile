@@ -9,7 +9,7 @@ help: ## list the targets
 ready: ## say what a build lacks on this machine
 	@.ci/ready
 
-demo: ready ## run a job against the built-in simulator, and write to ./demo
+demo: ready ## play four weeks against the built-in simulator, into ./demo, and serve the page
 	go run ./cmd/outlierd demo
 
 first-test: ready ## run the tests of the service's interface and of the job file: half a minute

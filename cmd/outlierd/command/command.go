@@ -112,7 +112,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o), downloadCommand(o))
+	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o), downloadCommand(o), playCommand(o))
 }
 
 // group returns a command that only has subcommands.

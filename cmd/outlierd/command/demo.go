@@ -1,14 +1,18 @@
 package command
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -17,11 +21,16 @@ var demoFile []byte
 
 func demoCommand(o *options) *cobra.Command {
 	var folder string
+	var once bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a sample job against the built-in simulator",
-		Long: `Run a sample job against the built-in simulator, in a folder of its own. No key, no network,
-no cost. A second run buys only what may have changed.`,
+		Short: "Play four weeks of sample jobs with the simulator",
+		Long: `Play four weeks of sample jobs against the built-in simulator, in a folder of its own, in less
+than a minute. No key, no network, no cost. At a terminal it then serves the page of these
+weeks until ^C.
+
+With --once, or if the folder has data, the jobs run once now: a further run buys only what
+may have changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -46,15 +55,26 @@ no cost. A second run buys only what may have changed.`,
 			if err != nil {
 				return err
 			}
-			err = talk.runJobs(c.Context(), config,
-				func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
+			if once || !missing(stateFolder(config)) {
+				err = talk.runJobs(c.Context(), config,
+					func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
+			} else {
+				err = talk.playWeeks(c.Context(), config)
+			}
 			if err != nil {
 				return err
 			}
-			return o.firstQuery(c, config, talk)
+			if err := o.firstQuery(c, config, talk); err != nil || !term.Is(o.world.out) {
+				return err
+			}
+			return o.view(c.Context(), config, func(address string) error {
+				_, err := fmt.Fprintf(o.world.out, "\n%s/ shows it in your browser. ^C ends the demo.\n", address)
+				return err
+			})
 		},
 	}
 	c.Flags().StringVar(&folder, "dir", "demo", "the folder to work in")
+	c.Flags().BoolVar(&once, "once", false, "run the jobs once, now")
 	return c
 }
 
@@ -66,10 +86,50 @@ func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options
 	}
 	fmt.Fprintf(talk.world.out, `
 Next steps:
+  outlierd open %[2]s                   look at it in the browser
   outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
   outlierd run -c %[1]s       run again: only what may have changed is bought
   outlierd up -c %[1]s        run it on its schedule
   outlierd init                        a jobs.yaml of your own
-`, o.config)
+`, o.config, filepath.Dir(o.config))
+	return nil
+}
+
+// demoLength is how long the schedule of the demo is played.
+const demoLength = 4 * 7 * 24 * time.Hour
+
+// playWeeks lets the schedule of the job file run for the last weeks, in virtual time, and says what came of it.
+func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
+	began := time.Now()
+	fmt.Fprintf(o.world.out, "playing four weeks of %s, from %s to now\n", term.Count(len(config.Jobs), "scheduled job"),
+		began.Add(-demoLength).Format(time.DateOnly))
+	defer o.block.Erase()
+	played, credits := 0, 0
+	err := o.play(ctx, demoLength, began, func(run playedRun) {
+		played, credits = played+1, credits+run.Credits
+		if term.Is(o.world.out) {
+			o.block.Draw(func(int) []string {
+				return []string{fmt.Sprintf("  %s  %s", run.Time.Format("Mon 2 Jan"), term.Bar(int(run.Time.Sub(began.Add(-demoLength))), int(demoLength)))}
+			})
+		}
+	})
+	o.block.Erase()
+	if err != nil {
+		return err
+	}
+	var outliers, week int64
+	err = query.Run(ctx, published(config), "SELECT (SELECT count(*) FROM outliers), (SELECT count(*) FROM new_this_week)", nil,
+		func(row []any) error {
+			outliers, week = row[0].(int64), row[1].(int64)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.world.out, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(played, "run"),
+		term.Duration(time.Since(began)), term.Count(outliers, "outlier"), week, term.Count(credits, "credit"))
+	for _, s := range config.Sinks {
+		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
+	}
 	return nil
 }
