@@ -99,7 +99,7 @@ func addCommands(root *cobra.Command, o *options) {
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), channelsCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
+		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), shareCommand(o),
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
 			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), notifyCommand(o)}},
 		{"Maintenance:", []*cobra.Command{

@@ -170,14 +170,27 @@ func (o *options) export(ctx context.Context, e export) error {
 		_, err := o.exportTo(ctx, e, o.world.out)
 		return err
 	}
+	var rows int64
+	bytes, err := e.create(func(file io.Writer) (err error) {
+		rows, err = o.exportTo(ctx, e, file)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return o.done(map[string]any{"file": e.to, "format": e.format, "rows": rows, "bytes": bytes},
+		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(bytes))
+}
+
+// create writes the file under another name, and renames it when it is complete.
+func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(e.to), "."+filepath.Base(e.to)+".*.tmp")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", e.to, err)
+		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}
 	defer os.Remove(file.Name()) // after success there is no such file
-	rows, err := o.exportTo(ctx, e, file)
-	if err != nil {
-		return errors.Join(err, file.Close())
+	if err := write(file); err != nil {
+		return 0, errors.Join(err, file.Close())
 	}
 	info, err := file.Stat()
 	if err == nil {
@@ -187,10 +200,9 @@ func (o *options) export(ctx context.Context, e export) error {
 		err = e.appear(file.Name())
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", e.to, err)
+		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}
-	return o.done(map[string]any{"file": e.to, "format": e.format, "rows": rows, "bytes": info.Size()},
-		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(info.Size()))
+	return info.Size(), nil
 }
 
 // appear renames the finished file. It keeps a file of that name that was created meanwhile, if the file

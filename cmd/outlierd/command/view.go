@@ -51,11 +51,8 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 		return noFile(config)
 	}
 	tables, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return explained(path, query.ErrNotPublished)
-	}
 	if err != nil {
-		return err
+		return explained(path, unpublished(err))
 	}
 	log, err := o.logger()
 	if err != nil {
@@ -79,6 +76,14 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// unpublished replaces the error of a published file that does not exist.
+func unpublished(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return query.ErrNotPublished
+	}
+	return err
 }
 
 // listenNear listens on this machine only, at the port of an address if it is free.

@@ -1,0 +1,213 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/thumbnails"
+	"outlierd/sync/job"
+)
+
+// maxShared is the maximum number of videos in one file, which has about 10 KB for each.
+const maxShared = 500
+
+// sharing is one file for people who do not have the page.
+type sharing struct {
+	export
+	sql, title string
+	top        int
+}
+
+func shareCommand(o *options) *cobra.Command {
+	var s sharing
+	c := &cobra.Command{
+		Use:   "share VIEW",
+		Short: "Write videos with pictures to one HTML file",
+		Long: `Write the videos of a view to one HTML file, with their pictures and numbers, for a mail or a
+drive. The file loads nothing, and has nothing but these videos: no notes, tags, jobs or queries.
+
+VIEW is new_this_week, everything, starred, the name of a view that was saved on the page, or
+the address of a list on the page, such as "/found?topic=ramen". With --sql the query selects
+the videos by its column video_id, in its order.
+
+Pictures come from the cache of 'outlierd up', or from the image host as with daemon.thumbnails:
+proxy. With daemon.thumbnails: off there are none.`,
+		Example: `  outlierd share new_this_week --to week48.html
+  outlierd share --sql "select video_id from outliers order by z_score desc limit 20" --to best.html`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			switch {
+			case (len(args) == 1) == (s.sql != ""):
+				return usageError{errors.New("name either a view or --sql")}
+			case s.to == "":
+				return usageError{errors.New("--to is missing: name the HTML file to write")}
+			case s.top < 1 || s.top > maxShared:
+				return usageError{fmt.Errorf("--top must be from 1 to %d, got %d", maxShared, s.top)}
+			}
+			if s.config, err = o.loadToRead(); err != nil {
+				return err
+			}
+			if err := s.place(); err != nil {
+				return err
+			}
+			return o.share(c.Context(), s, strings.Join(args, ""))
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&s.to, "to", "", "the HTML file to write")
+	flags.StringVar(&s.sql, "sql", "", "a query whose column video_id selects the videos")
+	flags.StringVar(&s.title, "title", "", "the headline (default: the name of the view)")
+	flags.IntVar(&s.top, "top", page.PerPage, "the first N videos only")
+	flags.BoolVar(&s.force, "force", false, "replace an existing file")
+	return c
+}
+
+func (o *options) share(ctx context.Context, s sharing, view string) error {
+	path := published(s.config)
+	if path == "" {
+		return noFile(s.config)
+	}
+	published, err := os.Stat(path)
+	if err != nil {
+		return explained(path, unpublished(err))
+	}
+	if err := o.warnErased(ctx, s.config); err != nil {
+		return err
+	}
+	tables := newPublishedTables(path, o.zone)
+	if hasState(s.config) {
+		o.viewState(s.config, tables, &page.Sources{})
+	}
+	shared := page.Shared{Title: s.title, At: published.ModTime().In(o.zone)}
+	total, err := o.selectShared(ctx, s, view, tables, &shared)
+	if err != nil {
+		return explained(path, err)
+	}
+	if len(shared.Cards) == 0 {
+		return errors.New("nothing is selected, so no file was written")
+	}
+	if shared.Pictures, err = o.sharedPictures(ctx, s.config, tables, shared.Cards); err != nil {
+		return err
+	}
+	bytes, err := s.create(func(w io.Writer) error { return shared.WriteHTML(w) })
+	if err != nil {
+		return err
+	}
+	of := ""
+	if total > int64(len(shared.Cards)) {
+		of = fmt.Sprintf(" of %d", total)
+	}
+	return o.done(map[string]any{"file": s.to, "videos": len(shared.Cards), "of": total, "pictures": len(shared.Pictures), "bytes": bytes},
+		"wrote %s (%s%s, %s, %s)\n", relative(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), size(bytes))
+}
+
+// selectShared finds the videos, and returns how many there are without --top.
+func (o *options) selectShared(ctx context.Context, s sharing, view string, tables *publishedTables, into *page.Shared) (int64, error) {
+	if s.sql != "" {
+		ids, err := seeds(s.config)(ctx, s.sql, "video_id")
+		if err != nil {
+			return 0, err
+		}
+		if into.Title == "" {
+			into.Title = "Outliers"
+		}
+		into.Cards, err = tables.picked(ctx, ids[:min(s.top, len(ids))])
+		return int64(len(ids)), err
+	}
+	name, address, err := addressOf(view, tables)
+	if err != nil {
+		return 0, err
+	}
+	f, err := page.FilterOf(address)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("%s: %w", view, err)}
+	}
+	f.Skip, f.Most = 0, s.top
+	found, err := tables.found(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	if into.Title == "" {
+		into.Title = name
+	}
+	into.Cards = found.Cards
+	return found.Total, nil
+}
+
+// addressOf returns the name of a view and its address on the page.
+func addressOf(view string, tables *publishedTables) (name, address string, err error) {
+	if strings.HasPrefix(view, "/") {
+		return "Outliers", view, nil
+	}
+	marked, err := tables.marked()
+	if err != nil {
+		return "", "", err
+	}
+	views := append([]page.View{{Name: "new_this_week", Address: "/"}, {Name: "everything", Address: "/found"},
+		{Name: "starred", Address: "/found?show=starred"}}, marked.Views...)
+	at := slices.IndexFunc(views, func(v page.View) bool { return strings.EqualFold(v.Name, view) })
+	if at < 0 {
+		names := make([]string, len(views))
+		for i, v := range views {
+			names[i] = v.Name
+		}
+		return "", "", usageError{fmt.Errorf("there is no view %q; want %s", view, term.OneOf(names))}
+	}
+	if at < 3 {
+		return []string{"New this week", "Outliers", "Starred"}[at], views[at].Address, nil
+	}
+	return views[at].Name, views[at].Address, nil
+}
+
+// sharedPictures returns the pictures of videos. Those that cannot be fetched are missing, which is said.
+func (o *options) sharedPictures(
+	ctx context.Context, config *job.Config, tables *publishedTables, cards []page.Card,
+) (map[string]page.Picture, error) {
+	log, err := o.logger()
+	if err != nil {
+		return nil, err
+	}
+	here := *config
+	if here.Daemon.Thumbnails == job.ThumbnailsDirect { // there is no browser to fetch them
+		here.Daemon.Thumbnails = job.ThumbnailsProxy
+	}
+	from := newThumbnails(&here, tables, log)
+	if from == nil {
+		return nil, nil
+	}
+	var mu sync.Mutex
+	var failed error
+	pictures := map[string]page.Picture{}
+	var all sync.WaitGroup
+	turns := make(chan struct{}, 8) // so that none waits too long for its turn
+	for i := range cards {
+		all.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			picture, err := from.Get(ctx, cards[i].ID, 320)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				pictures[cards[i].ID] = page.Picture(*picture)
+			case !errors.Is(err, thumbnails.ErrNone):
+				failed = err
+			}
+		})
+	}
+	all.Wait()
+	if failed != nil && ctx.Err() == nil {
+		fmt.Fprintf(o.world.err, "some pictures are missing: %s\n", term.Plain(failed.Error()))
+	}
+	return pictures, context.Cause(ctx)
+}
