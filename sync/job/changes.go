@@ -99,6 +99,7 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	}{
 		{"notify", was.Targets, now.Targets},
 		{"alerts", was.Alerts, now.Alerts},
+		{"reports", was.Reports, now.Reports},
 		{"questions", was.Questions, now.Questions},
 	} {
 		if reflect.DeepEqual(section.was, section.now) {
@@ -112,14 +113,18 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	return said
 }
 
-// placeless returns targets, alerts and questions without their positions in the file.
+// placeless returns targets, alerts, reports and questions without their positions in the file.
 func (c *Config) placeless() (bare Config) {
-	bare.Targets, bare.Alerts, bare.Questions = slices.Clone(c.Targets), slices.Clone(c.Alerts), slices.Clone(c.Questions)
+	bare.Targets, bare.Alerts = slices.Clone(c.Targets), slices.Clone(c.Alerts)
+	bare.Reports, bare.Questions = slices.Clone(c.Reports), slices.Clone(c.Questions)
 	for i := range bare.Targets {
 		bare.Targets[i].BodyLine, bare.Targets[i].BodyColumn = 0, 0
 	}
 	for i := range bare.Alerts {
 		bare.Alerts[i].Line, bare.Alerts[i].Column = 0, 0
+	}
+	for i := range bare.Reports {
+		bare.Reports[i].Line, bare.Reports[i].Column = 0, 0
 	}
 	for i := range bare.Questions {
 		bare.Questions[i].Line, bare.Questions[i].Column = 0, 0

@@ -52,6 +52,7 @@ type Config struct {
 
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
+	Reports []Report // in the order of the file
 
 	Questions []Question // in the order of the file
 

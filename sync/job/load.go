@@ -142,6 +142,7 @@ func (b *builder) build() {
 	b.filters(b.root.Get("filters"))
 	b.notify(b.root.Get("notify"))
 	b.alerts(b.root.Get("alerts"))
+	b.reports(b.root.Get("reports"))
 	b.questions(b.root.Get("questions"))
 	b.cfg.CommentAuthors = b.root.Get("privacy").Get("comment_authors").TextOr(AuthorsKeep)
 	b.daemon(b.root.Get("daemon"))

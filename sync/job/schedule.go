@@ -33,13 +33,7 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 		past := (t%every + every) % every // since the last multiple of every, also before 1970
 		return time.Unix(0, t-past+every).In(loc)
 	}
-	switch {
-	case s.times.none():
-		return time.Time{}
-	case s.times.hourly():
-		return s.times.flowing(after, loc)
-	}
-	return s.times.fixed(after, loc)
+	return s.times.after(after, loc)
 }
 
 // Begins returns when the run of a due time begins: at the due time or, with jitter, up to that much
@@ -60,18 +54,24 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.
 func (s Spec) Last(after, until time.Time, loc *time.Location) time.Time {
+	return last(func(t time.Time) time.Time { return s.Next(t, loc) }, after, until)
+}
+
+// last returns the last due time after the first of two times and not after the second, or the zero time. next
+// returns the first due time after a time.
+func last(next func(time.Time) time.Time, after, until time.Time) time.Time {
 	isLater := func(due time.Time) bool { return due.IsZero() || due.After(until) }
-	if !until.After(after) || isLater(s.Next(after, loc)) {
+	if !until.After(after) || isLater(next(after)) {
 		return time.Time{}
 	}
 	for end := until; end.Sub(after) > time.Second; { // due times are at least that far apart
-		if middle := after.Add(end.Sub(after) / 2); isLater(s.Next(middle, loc)) {
+		if middle := after.Add(end.Sub(after) / 2); isLater(next(middle)) {
 			end = middle
 		} else {
 			after = middle
 		}
 	}
-	return s.Next(after, loc)
+	return next(after)
 }
 
 // Coming returns the first due time whose run has not begun by now, or the zero time. A run begins before
@@ -89,6 +89,17 @@ type times struct {
 	minutes, hours, days, months, weekdays uint64
 
 	anyDay bool // days or weekdays is *, so both must match; otherwise one match is enough
+}
+
+// after returns the first time after another that the expression includes, or the zero time.
+func (s times) after(t time.Time, loc *time.Location) time.Time {
+	switch {
+	case s.none():
+		return time.Time{}
+	case s.hourly():
+		return s.flowing(t, loc)
+	}
+	return s.fixed(t, loc)
 }
 
 // none reports whether there is no expression.

@@ -32,13 +32,20 @@ const (
 
 // write returns the body of a webhook's request.
 func write(t *job.Target, e Event) (message, error) {
+	asReport := e.Kind == Report && t.Body == ""
 	switch t.As {
 	case job.AsSlack:
+		if asReport {
+			return jsonMessage(slackBlocks(e), nil)
+		}
 		text, err := chat(t, e, escapeSlack)
 		return jsonMessage(map[string]any{
 			"text": excerpt.Runes(text, maxSlack), "unfurl_links": false, "unfurl_media": false, "link_names": false,
 		}, err)
 	case job.AsDiscord:
+		if asReport {
+			return jsonMessage(discordEmbeds(e), nil)
+		}
 		text, err := chat(t, e, escapeDiscord)
 		return jsonMessage(map[string]any{
 			"content": excerpt.Runes(text, maxDiscord), "flags": 1 << 2, // no previews of links
@@ -135,9 +142,9 @@ func urgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskLow
 // fields are the fields of an event in a template. Untrusted texts are escaped for the format of
 // the target.
 type fields struct {
-	ID, Event, Time, Job, Run, Alert, Title, Text string
-	Counts                                        map[string]int64
-	Rows                                          []Row
+	ID, Event, Time, Job, Run, Alert, Report, Title, Text string
+	Counts                                                map[string]int64
+	Rows                                                  []Row
 }
 
 // fill executes a template.
@@ -148,7 +155,7 @@ func fill(body string, e Event, escape func(string) string) (string, error) {
 	}
 	f := fields{
 		ID: e.ID, Event: string(e.Kind), Time: e.Time.Format(time.RFC3339),
-		Job: e.Job, Run: e.Run, Alert: e.Alert,
+		Job: e.Job, Run: e.Run, Alert: e.Alert, Report: e.Report,
 		Title: escape(e.Title), Text: escape(e.Text), Counts: e.Counts,
 	}
 	for _, r := range e.Rows {

@@ -38,6 +38,7 @@ const (
 
 	Started Kind = "started" // a run began; for Healthchecks alone
 	Alert   Kind = "alert"   // an alert's SQL returned new rows; sent to the alert's own targets
+	Report  Kind = "report"  // a report is due; sent to the report's own targets
 	Test    Kind = "test"    // `outlierd notify test`
 )
 
@@ -58,13 +59,14 @@ type Event struct {
 	Job     string           `json:"job,omitempty"`
 	Run     string           `json:"run,omitempty"`
 	Alert   string           `json:"alert,omitempty"`
+	Report  string           `json:"report,omitempty"`
 	Title   string           `json:"title"`            // one line
 	Text    string           `json:"text,omitempty"`   // what happened, and what to do; may have several lines
-	Counts  map[string]int64 `json:"counts,omitempty"` // of a run: pages, hits, new_hits, requests, credits
-	Rows    []Row            `json:"rows,omitempty"`   // of an alert, at most MaxRows
+	Counts  map[string]int64 `json:"counts,omitempty"` // of a run: pages, hits, new_hits, requests, credits; of a report: rows
+	Rows    []Row            `json:"rows,omitempty"`   // of an alert or a report, at most MaxRows
 }
 
-// Row is one new row of an alert.
+// Row is one new row of an alert, or one of a report.
 type Row struct {
 	Title  string         `json:"title"`
 	Link   string         `json:"link,omitempty"` // an address of http or https
@@ -93,7 +95,7 @@ const (
 func (e Event) clean(redact func(string) string) Event {
 	line := func(s string, most int) string { return excerpt.Runes(oneLine(redact(s)), most) }
 	e.Version, e.Time = Version, e.Time.UTC()
-	for _, text := range []*string{&e.Title, &e.Job, &e.Run, &e.Alert} {
+	for _, text := range []*string{&e.Title, &e.Job, &e.Run, &e.Alert, &e.Report} {
 		*text = line(*text, maxTitle)
 	}
 	e.Text = excerpt.Runes(plain(redact(e.Text)), maxText)
@@ -160,8 +162,13 @@ func (e *Event) about(shown func(string) string) string {
 		lines = append(lines, shown(e.Text))
 	}
 	for _, r := range e.Rows {
-		line := "• " + shown(cmp.Or(r.Title, "(no title)"))
-		if values := r.values(); values != "" {
+		title, values := cmp.Or(r.Title, "(no title)"), r.values()
+		if e.Kind == Report {
+			title = r.heading()
+			values = strings.Join(slices.DeleteFunc([]string{r.channel(), r.glance(e.Time)}, isBlank), " · ")
+		}
+		line := "• " + shown(title)
+		if values != "" {
 			line += " (" + shown(values) + ")"
 		}
 		if r.Link != "" {
@@ -171,6 +178,8 @@ func (e *Event) about(shown func(string) string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+func isBlank(s string) bool { return s == "" }
 
 // values lists the columns of a row for people, except its title and its link.
 func (r *Row) values() string {

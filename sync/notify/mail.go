@@ -1,10 +1,13 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail"
@@ -24,8 +27,8 @@ func (e *PartError) Error() string {
 
 // sendMail sends an event by SMTP. If the server refuses one of several recipients, each gets a mail of
 // its own, and the error is a [*PartError] unless all are refused.
-func sendMail(ctx context.Context, m *job.Mail, e Event) error {
-	whole, err := mailTo(m, e, m.To...)
+func sendMail(ctx context.Context, m *job.Mail, e Event, in *enclosure) error {
+	whole, err := mailTo(m, e, in, m.To...)
 	if err != nil {
 		return err
 	}
@@ -49,7 +52,7 @@ func sendMail(ctx context.Context, m *job.Mail, e Event) error {
 	}
 	var left []string
 	for _, to := range m.To {
-		one, err := mailTo(m, e, to)
+		one, err := mailTo(m, e, in, to)
 		if err != nil {
 			return err
 		}
@@ -67,8 +70,8 @@ func sendMail(ctx context.Context, m *job.Mail, e Event) error {
 }
 
 // mailTo writes a mail to some recipients. The event's id is the message's id, so that mail programs
-// recognize one that was sent twice.
-func mailTo(m *job.Mail, e Event, to ...string) (*mail.Msg, error) {
+// recognize one that was sent twice. A report is HTML with its pictures, too.
+func mailTo(m *job.Mail, e Event, in *enclosure, to ...string) (*mail.Msg, error) {
 	msg := mail.NewMsg()
 	if err := msg.From(m.From); err != nil {
 		return nil, fmt.Errorf("the address of the sender: %w", err)
@@ -80,8 +83,45 @@ func mailTo(m *job.Mail, e Event, to ...string) (*mail.Msg, error) {
 	msg.SetMessageIDWithValue(e.ID + "@outlierd.invalid")
 	msg.SetDateWithValue(e.Time)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
-	msg.SetBodyString(mail.TypeTextPlain, e.Title+"\n\n"+e.about(nothing)+"\n")
-	return msg, nil
+	text := e.Title + "\n\n" + e.about(nothing) + "\n"
+	if in == nil {
+		msg.SetBodyString(mail.TypeTextPlain, text)
+		return msg, nil
+	}
+	if in.note != "" {
+		text += "\n" + in.note + "\n"
+	}
+	msg.SetBodyString(mail.TypeTextPlain, text)
+	return msg, in.addTo(msg, e)
+}
+
+// addTo adds the HTML of a report, its pictures and its file to a mail.
+func (in *enclosure) addTo(msg *mail.Msg, e Event) error {
+	var embedded []string
+	html, err := e.writeHTML(in.note, func(video string) template.URL {
+		if _, is := in.pictures[video]; !is {
+			return ""
+		}
+		if !slices.Contains(embedded, video) {
+			embedded = append(embedded, video)
+		}
+		return template.URL("cid:" + video + "@outlierd.invalid") // an id is safe in an address
+	})
+	if err != nil {
+		return err
+	}
+	msg.AddAlternativeString(mail.TypeTextHTML, html)
+	for _, video := range embedded {
+		picture := in.pictures[video]
+		name := video + "." + strings.TrimPrefix(picture.Type, "image/")
+		err = errors.Join(err, msg.EmbedReader(name, bytes.NewReader(picture.Data),
+			mail.WithFileContentID("<"+video+"@outlierd.invalid>"), mail.WithFileContentType(mail.ContentType(picture.Type))))
+	}
+	if in.file != nil {
+		err = errors.Join(err, msg.AttachReader(in.file.Name, bytes.NewReader(in.file.Data),
+			mail.WithFileContentType(mail.ContentType(in.file.Type))))
+	}
+	return err
 }
 
 func mailOptions(m *job.Mail) []mail.Option {

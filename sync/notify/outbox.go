@@ -97,7 +97,7 @@ func wants(t *job.Target, k Kind) bool {
 		return pinged
 	case k == Started:
 		return false
-	case k == Alert:
+	case k == Alert, k == Report:
 		return true
 	case len(t.Events) == 0:
 		return k != Published

@@ -30,6 +30,13 @@ type Sender struct {
 	Redact    func(string) string                       // removes the service's key from a text
 	Dir       string                                    // working directory of commands
 	Env       func(name string) (value string, ok bool) // environment for commands: PATH and the like
+
+	// Picture returns the picture of a video for the mails of reports; nil for none.
+	Picture func(ctx context.Context, video string) (*Picture, error)
+
+	// Attach returns the file that the mails of a report have, with all of its rows as they are now; nil for
+	// none.
+	Attach func(ctx context.Context, report string, due time.Time) (*File, error)
 }
 
 // timeout is the time limit of one attempt, for all kinds of targets.
@@ -64,12 +71,16 @@ func (e *RefusedError) busy() bool {
 	return e.Status/100 == 3 || e.Status >= 500
 }
 
-// Send sends an event to a target, once, within 20 s. The error shows no secret of the target. It is a
+// Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows no secret of the target. It is a
 // [*RefusedError] or [*PartError] if the target may accept other events.
 func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
+	e = e.clean(s.Redact)
+	var in *enclosure
+	if t.Kind == job.TargetMail {
+		in = s.enclose(ctx, e)
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	e = e.clean(s.Redact)
 	var err error
 	switch t.Kind {
 	case job.TargetWebhook:
@@ -79,7 +90,7 @@ func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	case job.TargetCommand:
 		err = s.command(ctx, t, e)
 	case job.TargetMail:
-		err = sendMail(ctx, &t.Mail, e)
+		err = sendMail(ctx, &t.Mail, e, in)
 	default:
 		return fmt.Errorf("target %s is of the unknown kind %q", t.Name, t.Kind)
 	}

@@ -33,11 +33,14 @@ const downloadVerb = "answer-download"
 // over a published file, in a format of export. Unlike export, it is confined.
 func downloadCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process",
+		Use: downloadVerb + " FILE FORMAT ZONE", Short: "Write what SQL on standard input gives, for another process",
 		Hidden: true,
-		Args:   cobra.ExactArgs(2),
+		Args:   cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := o.queryText("-")
+			if err == nil {
+				o.zone, err = time.LoadLocation(args[2]) // of the times in a sheet
+			}
 			if err == nil {
 				err = query.Confine()
 			}
@@ -54,9 +57,9 @@ func downloadCommand(o *options) *cobra.Command {
 
 // downloader returns that process. Its environment has only the folder for data that does not fit into
 // memory.
-func downloader(ctx context.Context, path, format, temp string) *exec.Cmd {
+func downloader(ctx context.Context, path, format, temp string, zone *time.Location) *exec.Cmd {
 	c := answerer(ctx)
-	c.Args = []string{"outlierd", downloadVerb, path, format}
+	c.Args = []string{"outlierd", downloadVerb, path, format, zone.String()}
 	c.Env = []string{"TMPDIR=" + temp}
 	return c
 }

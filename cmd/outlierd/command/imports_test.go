@@ -12,6 +12,7 @@ import (
 // as a picture in words.
 var mayImport = map[string][]string{
 	"excerpt":                   {},
+	"figures":                   {},
 	"lazyregexp":                {},
 	"testenv":                   {},
 	"outlier":                   {"excerpt"},
@@ -53,7 +54,7 @@ var mayImport = map[string][]string{
 	"sync/backup":              {"sync/state"},
 	"sync/check":               {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
 	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/runs", "sync/store"},
-	"sync/notify":              {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
+	"sync/notify":              {"excerpt", "figures", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page":        {},

@@ -181,7 +181,7 @@ func adviseOnOrder(r *forecast.Reader, spec *job.Spec, warn func(text, hint stri
 	return nil
 }
 
-// checkSQL binds all SQL of jobs, alerts and questions against the declared, empty tables. Errors are
+// checkSQL binds all SQL of jobs, alerts, reports and questions against the declared, empty tables. Errors are
 // mistakes of the file with their positions, and are found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
 	bound := bindAll(ctx, config)
@@ -204,6 +204,9 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 	for _, a := range config.Alerts {
 		refuse(a.Line, a.Column, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
 	}
+	for _, r := range config.Reports {
+		refuse(r.Line, r.Column, "reports."+r.Name, bound[r.SQL].Err())
+	}
 	for _, q := range config.Questions {
 		refuse(q.Line, q.Column, "questions."+q.Name, bound[q.SQL].Err())
 	}
@@ -224,6 +227,9 @@ func bindAll(ctx context.Context, config *job.Config) map[string]query.Bound {
 	}
 	for _, a := range config.Alerts {
 		bound[a.SQL] = query.Bound{}
+	}
+	for _, r := range config.Reports {
+		bound[r.SQL] = query.Bound{}
 	}
 	for _, q := range config.Questions {
 		bound[q.SQL] = query.Bound{}

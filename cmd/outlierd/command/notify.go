@@ -114,6 +114,7 @@ type notifier struct {
 	watcher   *notify.Watcher // likewise
 	deliverer notify.Deliverer
 	alerts    notify.Alerts
+	reports   notify.Reports
 	asked     os.FileInfo // the published file that alerts were read from last
 	logged    string      // why a look failed, as the log has it
 	soon      chan struct{}
@@ -129,15 +130,17 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	if err != nil {
 		return nil, err
 	}
+	reportExtras(sender, e.Config, e.Log)
 	find := seeds(e.Config)
+	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
 	return &notifier{
 		engine: e, config: e.Config, watcher: p.watcher, soon: make(chan struct{}, 1),
 		deliverer: notify.Deliverer{
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log, Health: &p.targets,
 		},
-		alerts: notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log,
-			Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }},
+		alerts:  notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
+		reports: notify.Reports{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
 	}, nil
 }
 
@@ -174,10 +177,11 @@ func (n *notifier) lookSoon() {
 	}
 }
 
-// look adds new events to the outbox: conditions of the whole file, and new rows of alerts.
+// look adds new events to the outbox: conditions of the whole file, new rows of alerts, and due reports.
 func (n *notifier) look(ctx context.Context) {
 	n.lookAround()
 	n.ask(ctx)
+	n.reports.Prepare(ctx)
 }
 
 // lookAround adds the conditions of the whole file to the outbox.
@@ -209,7 +213,7 @@ func (n *notifier) ask(ctx context.Context) {
 const finishTime = 3 * time.Second
 
 // finish delivers the events of a command. Events that are not accepted in time stay in the outbox for
-// the next command or the daemon. Alerts are asked meanwhile, so that slow SQL delays no other event.
+// the next command or the daemon. Alerts and reports are asked meanwhile, so that slow SQL delays no other event.
 func (n *notifier) finish(ctx context.Context) {
 	if n == nil || ctx.Err() != nil {
 		return
@@ -218,7 +222,10 @@ func (n *notifier) finish(ctx context.Context) {
 	defer cancel()
 	n.lookAround()
 	var asking sync.WaitGroup
-	asking.Go(func() { n.ask(ctx) })
+	asking.Go(func() {
+		n.ask(ctx)
+		n.reports.Prepare(ctx)
+	})
 	n.deliverer.Flush(ctx)
 	asking.Wait()
 	n.deliverer.Flush(ctx)

@@ -101,7 +101,7 @@ func (t *publishedTables) whole(ctx context.Context, sql, format string) (_ io.R
 	if err != nil {
 		return nil, err
 	}
-	process := downloader(ctx, t.path, format, temp.path)
+	process := downloader(ctx, t.path, format, temp.path, t.zone)
 	var said bytes.Buffer
 	process.Stdin, process.Stdout, process.Stderr = strings.NewReader(sql), file, &said
 	err = process.Run()

@@ -1,0 +1,161 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+	"outlierd/sync/notify"
+)
+
+func reportCommand(o *options) *cobra.Command {
+	return group("report", "Preview the reports of the job file",
+		`Reports are the entries of "reports" in the job file: results of SQL that 'outlierd up', or
+the next 'outlierd run', sends on a schedule. See docs/notifications.md.`, reportPreviewCommand(o))
+}
+
+func reportPreviewCommand(o *options) *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "preview NAME", Short: "Write what a report would send now",
+		Long: `Run the SQL of a report on the published tables, and write what each of its targets would get
+now: a mail as .html and .eml, the body of a webhook's request, and the attachment. Nothing is sent.`,
+		Example: `  outlierd report preview monday --dir /tmp`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			report := config.Report(args[0])
+			if report == nil {
+				return noReport(config, args[0])
+			}
+			return o.previewReport(c.Context(), config, report, dir)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", ".", "the folder to write to")
+	return c
+}
+
+func noReport(config *job.Config, name string) error {
+	if len(config.Reports) == 0 {
+		return usageError{fmt.Errorf("%s has no reports: docs/notifications.md shows how to write one", config.Path)}
+	}
+	var names []string
+	for _, r := range config.Reports {
+		names = append(names, r.Name)
+	}
+	return usageError{fmt.Errorf("reports has no %q: the reports are %s", name, strings.Join(names, ", "))}
+}
+
+// previewReport writes the files of a report. Files of an earlier preview are replaced.
+func (o *options) previewReport(ctx context.Context, config *job.Config, report *job.Report, dir string) error {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	sender, err := o.sender(config)
+	if err != nil {
+		return err
+	}
+	reportExtras(sender, config, log)
+	find := seeds(config)
+	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
+	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), ask)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var written []string
+	for _, name := range report.To {
+		files, err := sender.Preview(ctx, config.Target(name), e)
+		if err != nil {
+			return fmt.Errorf("preview %s for %s: %w", report.Name, name, err)
+		}
+		for _, f := range files {
+			path := filepath.Join(dir, f.Name)
+			if slices.Contains(written, path) {
+				continue // the attachment, which is the same for all
+			}
+			if err := os.WriteFile(path, f.Data, 0o600); err != nil {
+				return err
+			}
+			written = append(written, path)
+		}
+	}
+	if err := o.done(map[string]any{"title": e.Title, "rows": e.Counts["rows"], "files": written},
+		"%s\n  %s\n", term.Plain(e.Title), strings.Join(written, "\n  ")); err != nil {
+		return err
+	}
+	return failed
+}
+
+// tablesOf returns the published tables for the mails of reports.
+func tablesOf(config *job.Config) *publishedTables {
+	tables := newPublishedTables(published(config), config.Timezone)
+	tables.temporary = func() (*temporary, error) { return newTemporary(config, downloadFolders) }
+	return tables
+}
+
+// maxAttachment is the maximum size of an attachment in bytes: few mail servers accept more than twice as much.
+const maxAttachment = 10 << 20
+
+// attachmentTypes has the types of attachments by their format.
+var attachmentTypes = map[string]string{
+	"csv":  "text/csv; charset=utf-8",
+	"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+// reportExtras lets a sender enclose pictures and attachments in the mails of reports.
+func reportExtras(s *notify.Sender, config *job.Config, log *slog.Logger) {
+	tables := tablesOf(config)
+	s.Attach = func(ctx context.Context, name string, due time.Time) (*notify.File, error) {
+		report := config.Report(name)
+		if report == nil || report.Attach == "" {
+			return nil, nil
+		}
+		return tables.attachment(ctx, report, due)
+	}
+	pictures := newThumbnails(config, tables, log)
+	if pictures == nil || pictures.Transport == nil { // with `direct`, this process fetches none
+		return
+	}
+	s.Picture = func(ctx context.Context, video string) (*notify.Picture, error) {
+		picture, err := pictures.Get(ctx, video, 320)
+		if err != nil {
+			return nil, err
+		}
+		return &notify.Picture{Data: picture.Data, Type: picture.Type}, nil
+	}
+}
+
+// attachment returns a file with all rows of a report.
+func (t *publishedTables) attachment(ctx context.Context, report *job.Report, due time.Time) (*notify.File, error) {
+	content, err := t.whole(ctx, report.SQL, report.Attach)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(content, maxAttachment+1))
+	if err = errors.Join(err, content.Close()); err != nil {
+		return nil, err
+	}
+	if len(data) > maxAttachment {
+		return nil, fmt.Errorf("it has more than %d MiB", maxAttachment>>20)
+	}
+	return &notify.File{Name: fmt.Sprintf("%s-%s.%s", report.Name, due.In(t.zone).Format(time.DateOnly), report.Attach),
+		Type: attachmentTypes[report.Attach], Data: data}, nil
+}

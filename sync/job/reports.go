@@ -1,0 +1,88 @@
+package job
+
+import (
+	"strings"
+	"time"
+
+	"outlierd/sync/yamltree"
+)
+
+// Report is one entry of `reports`: the result of SQL that is sent to targets on a schedule.
+type Report struct {
+	Name   string
+	About  string   // description for people; "" if there is none
+	SQL    string   // for a view, all of its rows
+	To     []string // names of targets
+	Attach string   // format of the file that mails have with all rows; "" for none
+
+	due times
+
+	Line, Column int // position of the SQL or the view in the file
+}
+
+// Last returns the last due time after the first of two times and not after the second, or the zero time.
+func (r *Report) Last(after, until time.Time, loc *time.Location) time.Time {
+	return last(func(t time.Time) time.Time { return r.due.after(t, loc) }, after, until)
+}
+
+// Report returns the report with this name, or nil.
+func (c *Config) Report(name string) *Report {
+	for i := range c.Reports {
+		if c.Reports[i].Name == name {
+			return &c.Reports[i]
+		}
+	}
+	return nil
+}
+
+func (b *builder) reports(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	for _, e := range n.Entries {
+		if e.Value.Has(yamltree.Mapping) {
+			b.report(e.Key, e.Value)
+		}
+	}
+}
+
+// report reads one report. The schema has checked its keys and their types.
+func (b *builder) report(name, n *yamltree.Node) {
+	r := Report{Name: name.Text, About: n.Get("about").TextOr(""), Attach: n.Get("attach").TextOr("")}
+	if schedule := n.Get("schedule"); schedule.Has(yamltree.Text) {
+		var err error
+		if r.due, err = parseCron(schedule.Text); err != nil {
+			schedule.RefuseQuoting(err.Error())
+		}
+	}
+	what, view := n.Get("sql"), n.Get("view")
+	switch {
+	case what != nil && view != nil:
+		view.Head().Refuse("cannot be combined with sql: a report has one of them")
+	case what == nil && view == nil:
+		name.RefuseWithHint("add view: new_this_week, or sql", "has nothing to report")
+		return
+	case view != nil:
+		what, r.SQL = view, "SELECT * FROM "+quotedName(view.TextOr(""))
+	default:
+		r.SQL = what.TextOr("")
+	}
+	b.needsTables(what)
+	r.Line, r.Column = what.Line, what.Column
+	r.To = b.notified(n.Get("to"))
+	for _, to := range n.Get("to").Members() {
+		if b.root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
+			to.Refuse("is a check of Healthchecks, which gets no reports")
+		}
+	}
+	b.cfg.Reports = append(b.cfg.Reports, r)
+}
+
+// quotedName returns a name such as ops.spend_by_day, quoted for SQL.
+func quotedName(name string) string {
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		parts[i] = `"` + strings.ReplaceAll(part, `"`, `""`) + `"`
+	}
+	return strings.Join(parts, ".")
+}

@@ -1,0 +1,442 @@
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"outlierd/excerpt"
+	"outlierd/figures"
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+)
+
+// Reports runs the SQL of reports that are due, and puts the results in the outbox.
+type Reports struct {
+	Watcher *Watcher
+	Store   *store.Store
+	Log     *slog.Logger
+
+	// Ask runs a query and returns the first column of its result, as text.
+	Ask func(ctx context.Context, sql string) ([]string, error)
+
+	failed map[string]string // last logged failure, by the report's name
+}
+
+// Prepare puts the reports that are due in the outbox, each once for each due time. If several due times
+// have passed, for example while no process was running, the last one counts. The due time is recorded in
+// the transaction that writes the outbox.
+func (r *Reports) Prepare(ctx context.Context) {
+	for i := range r.Watcher.config.Reports {
+		report := &r.Watcher.config.Reports[i]
+		err := r.prepare(ctx, report)
+		switch {
+		case err == nil:
+			delete(r.failed, report.Name)
+		case ctx.Err() != nil:
+			return // the next process prepares it
+		case r.failed[report.Name] != err.Error():
+			if r.failed == nil {
+				r.failed = map[string]string{}
+			}
+			r.failed[report.Name] = err.Error()
+			r.Log.Error("report not prepared", "report", report.Name, "err", err)
+		}
+	}
+}
+
+func (r *Reports) prepare(ctx context.Context, report *job.Report) error {
+	due, err := r.due(report)
+	if err != nil || due.IsZero() {
+		return err
+	}
+	e, failed := MakeReport(ctx, report, due, r.Ask)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err = r.Store.Update(func(tx *store.Tx) error {
+		if err := r.Watcher.outbox.put(tx, report.To, e); err != nil {
+			return err
+		}
+		return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(due), 10))
+	})
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		r.Log.Warn("report failed", "report", report.Name, "due", due, "err", failed)
+	default:
+		r.Log.Info("report prepared", "report", report.Name, "due", due, "rows", e.Counts["rows"])
+	}
+	return nil
+}
+
+// reportSubject returns the key in the database of the last due time of a report.
+func reportSubject(report *job.Report) string { return "report/" + report.Name }
+
+// due returns the due time for which a report is to be made now, or the zero time. A report is due for the
+// first time after it was first seen. A recorded time in the future was recorded while the clock was ahead,
+// and counts as now.
+func (r *Reports) due(report *job.Report) (due time.Time, err error) {
+	err = r.Store.View(func(tx *store.Tx) error {
+		var last string
+		if last, _, err = lastState(tx, reportSubject(report)); err != nil || last == "" {
+			return err
+		}
+		us, err := strconv.ParseInt(last, 10, 64)
+		due = store.Instant(us)
+		return err
+	})
+	now := time.Now()
+	if err == nil && (due.IsZero() || due.After(now)) {
+		return time.Time{}, r.Store.Update(func(tx *store.Tx) error {
+			return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(now), 10))
+		})
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return report.Last(due, now, r.Watcher.config.Timezone), nil
+}
+
+// MakeReport runs the SQL of a report and returns its event. If the SQL fails, the event says so, and failed is
+// the error.
+func MakeReport(ctx context.Context, report *job.Report, due time.Time,
+	ask func(ctx context.Context, sql string) ([]string, error)) (e Event, failed error) {
+	name := cmp.Or(report.About, report.Name)
+	e = Event{ID: idOf(string(Report), report.Name, due.UTC().Format(time.RFC3339)), Kind: Report, Time: due,
+		Report: report.Name, Title: name}
+	var rows int64
+	e.Rows, rows, failed = firstRows(ctx, report.SQL, ask)
+	if failed != nil {
+		e.Rows, e.Title = nil, name+" failed"
+		e.Text = fmt.Sprintf("%v\n`outlierd report preview %s` runs its SQL again.", failed, report.Name)
+		return e, failed
+	}
+	e.Counts = map[string]int64{"rows": rows}
+	switch {
+	case rows == 0:
+		e.Title, e.Text = name+": nothing found", "Its SQL returned no rows."
+	case rows == 1:
+		e.Title = name + ": 1 row"
+	default:
+		e.Title = fmt.Sprintf("%s: %s rows", name, roundNumber(json.Number(strconv.FormatInt(rows, 10))))
+	}
+	if rows > MaxRows {
+		e.Text = fmt.Sprintf("These are the first %d.", MaxRows)
+	}
+	return e, nil
+}
+
+// firstRows returns the first rows of the result of SQL, and the number of all rows.
+func firstRows(ctx context.Context, sql string, ask func(ctx context.Context, sql string) ([]string, error)) (
+	rows []Row, all int64, err error) {
+	// The line break ends a comment at the end of the SQL.
+	texts, err := ask(ctx, fmt.Sprintf("WITH found AS MATERIALIZED (\n%s\n) "+
+		"SELECT count(*)::VARCHAR AS row FROM found UNION ALL (SELECT to_json(found)::VARCHAR FROM found LIMIT %d)",
+		strings.TrimRight(sql, "; \n\t"), MaxRows))
+	for _, text := range texts {
+		if !strings.HasPrefix(text, "{") {
+			if all, err = strconv.ParseInt(text, 10, 64); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		row, err := readRow(text, nil)
+		if err != nil {
+			return nil, 0, err
+		}
+		rows = append(rows, row.row)
+	}
+	return rows, all, err
+}
+
+// # Rows for a glance
+//
+// A report shows the numbers of a video as the page's cards do.
+
+// video returns the id of a row's video, or "".
+func (r *Row) video() string {
+	if id, _ := r.Values["video_id"].(string); videoID.MatchString(id) {
+		return id
+	}
+	return ""
+}
+
+// glance has the known columns of videos in the order of a card, and how each is shown.
+var glance = []struct {
+	column string
+	show   func(n float64) string
+}{
+	{"average_views_ratio", figures.Times},
+	{"view_count", func(n float64) string { return figures.Short(n) + " views" }},
+	{"views_per_day", figures.Gained},
+	{"z_score", func(n float64) string { return "score " + strconv.FormatFloat(n, 'f', 1, 64) }},
+	{"channel_subscribers", func(n float64) string { return figures.Short(n) + " subscribers" }},
+	{"subscriber_count", func(n float64) string { return figures.Short(n) + " subscribers" }},
+	{"duration", func(n float64) string { return figures.Clock(int64(n)) }},
+}
+
+// unshown are columns that are shown elsewhere, or that say how a video was found.
+var unshown = []string{"title", "link", "video_id", "channel_id", "channel_title", "published_at",
+	"first_seen_at", "last_seen_at", "days_until_seen", "jobs", "searched"}
+
+// timestamp is the form in which DuckDB writes times, in the time zone of the job file.
+const timestamp = "2006-01-02 15:04:05.999999-07"
+
+// glance returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that it does
+// not know follow with their names.
+func (r *Row) glance(now time.Time) string {
+	var all []string
+	known := slices.Clone(unshown)
+	for _, g := range glance {
+		known = append(known, g.column)
+		if n, is := r.Values[g.column].(json.Number); is {
+			if f, err := n.Float64(); err == nil {
+				all = append(all, g.show(f))
+			}
+		}
+	}
+	if text, _ := r.Values["published_at"].(string); text != "" {
+		if at, err := time.Parse(timestamp, text); err == nil {
+			all = append(all, figures.Age(now, at))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+		value := r.Values[name]
+		if value == nil || slices.Contains(known, strings.ToLower(name)) {
+			continue
+		}
+		if text, is := value.(string); is {
+			if at, err := time.Parse(timestamp, text); err == nil {
+				value = at.Format("2006-01-02 15:04")
+			}
+		}
+		all = append(all, describeValue(strings.ToLower(name), value))
+	}
+	return strings.Join(all, " · ")
+}
+
+// heading returns a row's title for people.
+func (r *Row) heading() string {
+	if r.Title != "" {
+		return r.Title
+	}
+	for _, name := range []string{"channel_title", "video_id", "name", "job"} {
+		if text, _ := r.Values[name].(string); text != "" {
+			return text
+		}
+	}
+	return "(no title)"
+}
+
+// channel returns the name of the channel of a row with a video's title, or "".
+func (r *Row) channel() string {
+	if name, _ := r.Values["channel_title"].(string); r.Title != "" {
+		return name
+	}
+	return ""
+}
+
+// # Chats
+
+// Limits of the chats for one message, in characters, and ours below them: Slack takes 50 blocks, and Discord
+// 6,000 characters in all embeds.
+const (
+	maxSlackHeader  = 150
+	maxSlackSection = 3000
+	maxSlackLink    = 500
+	maxEmbeds       = 10
+	maxEmbedTitle   = 200
+	maxLine         = 350
+)
+
+// slackBlocks returns a report for Slack.
+func slackBlocks(e Event) map[string]any {
+	section := func(text string) map[string]any {
+		return map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": text}}
+	}
+	blocks := []any{map[string]any{"type": "header", "text": map[string]any{
+		"type": "plain_text", "text": excerpt.Runes(e.Title, maxSlackHeader), "emoji": false}}}
+	if e.Text != "" {
+		blocks = append(blocks, section(excerpt.Runes(escapeSlack(e.Text), maxSlackSection)))
+	}
+	for _, r := range e.Rows {
+		title := escapeSlack(r.heading())
+		if r.Link != "" && len(r.Link) <= maxSlackLink {
+			title = "<" + slackLink.Replace(r.Link) + "|" + title + ">"
+		}
+		text := "*" + title + "*"
+		for _, line := range []string{r.channel(), excerpt.Runes(r.glance(e.Time), maxLine)} {
+			if line != "" {
+				text += "\n" + escapeSlack(line)
+			}
+		}
+		blocks = append(blocks, section(excerpt.Runes(text, maxSlackSection)))
+	}
+	return map[string]any{"text": escapeSlack(e.Title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false}
+}
+
+// slackLink keeps an address from ending before its end.
+var slackLink = strings.NewReplacer("<", "%3C", ">", "%3E", "|", "%7C", "&", "&amp;")
+
+// discordEmbeds returns a report for Discord.
+func discordEmbeds(e Event) map[string]any {
+	content := "**" + escapeDiscord(e.Title) + "**"
+	switch {
+	case len(e.Rows) > maxEmbeds:
+		content += fmt.Sprintf("\nThese are the first %d.", maxEmbeds)
+	case e.Text != "":
+		content += "\n" + escapeDiscord(e.Text)
+	}
+	var embeds []any
+	for _, r := range e.Rows[:min(len(e.Rows), maxEmbeds)] {
+		embed := map[string]any{"title": excerpt.Runes(escapeDiscord(r.heading()), maxEmbedTitle)}
+		if r.Link != "" {
+			embed["url"] = r.Link
+		}
+		lines := slices.DeleteFunc([]string{r.channel(), r.glance(e.Time)}, isBlank)
+		embed["description"] = excerpt.Runes(escapeDiscord(strings.Join(lines, "\n")), maxLine)
+		embeds = append(embeds, embed)
+	}
+	return map[string]any{"content": excerpt.Runes(content, maxDiscord), "embeds": embeds,
+		"allowed_mentions": map[string]any{"parse": []string{}}}
+}
+
+// # Mail
+
+// Picture is a picture of a video, from the cache of the page.
+type Picture struct {
+	Data []byte
+	Type string // image/jpeg and the like
+}
+
+// File is the attachment of a mail.
+type File struct {
+	Name string
+	Type string
+	Data []byte
+}
+
+// enclosure is what a report's mail has besides its text. It is made when the mail is sent, so that the state
+// has no copy that would have to be erased.
+type enclosure struct {
+	pictures map[string]Picture // by video
+	file     *File
+	note     string // why there is no file
+}
+
+// enclose makes the enclosure of a report. It is nil for other events. What fails is left out: a picture
+// silently, the file with a note.
+func (s *Sender) enclose(ctx context.Context, e Event) *enclosure {
+	if e.Kind != Report {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	in := &enclosure{pictures: map[string]Picture{}}
+	if s.Attach != nil && len(e.Rows) > 0 {
+		var err error
+		if in.file, err = s.Attach(ctx, e.Report, e.Time); err != nil {
+			in.note = fmt.Sprintf("The attachment could not be made: %s", oneLine(s.Redact(err.Error())))
+		}
+	}
+	for _, r := range e.Rows {
+		video := r.video()
+		if video == "" || s.Picture == nil {
+			continue
+		}
+		if picture, err := s.Picture(ctx, video); err == nil {
+			in.pictures[video] = *picture
+		}
+	}
+	return in
+}
+
+//go:embed report.html
+var reportText string
+
+var reportHTML = template.Must(template.New("report").Parse(reportText))
+
+// card is a row for the template.
+type card struct {
+	Title, Link, Channel, Figures string
+	Picture                       template.URL // "" for none; "cid:" or "data:"
+}
+
+// writeHTML returns a report as HTML. source returns the address of a video's picture, or "".
+func (e *Event) writeHTML(note string, source func(video string) template.URL) (string, error) {
+	view := struct {
+		Title, Text, Note string
+		Cards             []card
+	}{e.Title, e.Text, note, nil}
+	for _, r := range e.Rows {
+		c := card{Title: r.heading(), Link: r.Link, Channel: r.channel(), Figures: r.glance(e.Time)}
+		if video := r.video(); video != "" {
+			c.Picture = source(video)
+		}
+		view.Cards = append(view.Cards, c)
+	}
+	var out strings.Builder
+	err := reportHTML.Execute(&out, view)
+	return out.String(), err
+}
+
+// # Preview
+
+// Preview returns what a target would get for a report, as files. Nothing is sent.
+func (s *Sender) Preview(ctx context.Context, t *job.Target, e Event) ([]File, error) {
+	e = e.clean(s.Redact)
+	name := e.Report + "-" + t.Name
+	switch t.Kind {
+	case job.TargetMail:
+		return s.previewMail(ctx, t, e, name)
+	case job.TargetWebhook:
+		m, err := write(t, e)
+		if err != nil {
+			return nil, err
+		}
+		end := ".txt"
+		if isJSON(m.contentType) {
+			end = ".json"
+		}
+		return []File{{Name: name + end, Type: m.contentType, Data: m.body}}, nil
+	}
+	input, err := encode(e)
+	return []File{{Name: name + ".json", Type: "application/json", Data: input}}, err
+}
+
+func (s *Sender) previewMail(ctx context.Context, t *job.Target, e Event, name string) ([]File, error) {
+	in := s.enclose(ctx, e)
+	msg, err := mailTo(&t.Mail, e, in, t.Mail.To...)
+	if err != nil {
+		return nil, err
+	}
+	var mail bytes.Buffer
+	if _, err := msg.WriteTo(&mail); err != nil {
+		return nil, err
+	}
+	html, err := e.writeHTML(in.note, func(video string) template.URL {
+		picture, is := in.pictures[video]
+		if !is {
+			return ""
+		}
+		return template.URL("data:" + picture.Type + ";base64," + base64.StdEncoding.EncodeToString(picture.Data))
+	})
+	files := []File{{Name: name + ".html", Data: []byte(html)}, {Name: name + ".eml", Data: mail.Bytes()}}
+	if in.file != nil {
+		files = append(files, *in.file)
+	}
+	return files, err
+}

@@ -1,0 +1,416 @@
+package notify
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/http"
+	"net/mail"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+	"outlierd/testenv"
+)
+
+const weeklyReport = `
+reports: {weekly: {about: The week, schedule: "0 8 * * mon,thu", view: new_this_week, to: [hook, other], attach: csv}}
+`
+
+// askFor returns an Ask whose result has these rows.
+func askFor(rows ...string) func(context.Context, string) ([]string, error) {
+	return func(context.Context, string) ([]string, error) {
+		return append(rows[:min(len(rows), MaxRows):min(len(rows), MaxRows)], fmt.Sprint(len(rows))), nil
+	}
+}
+
+func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Reports {
+	return &Reports{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: ask}
+}
+
+// TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
+// each target is away for up to a day now and then: no report is lost, and none arrives twice.
+func TestEachDueTimeHasOneReport(t *testing.T) {
+	seed, weeks := rand.Uint64(), 3
+	if testing.Short() {
+		weeks = 1
+	}
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t, weeklyReport)
+		begin := time.Now()
+		var mu sync.Mutex
+		arrived := map[string]int{} // by target and due time
+		away := map[string]time.Time{}
+		network := handler(func(a http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			host := r.URL.Hostname()
+			if time.Now().Before(away[host]) {
+				a.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			var e Event
+			if err := json.NewDecoder(r.Body).Decode(&e); err != nil || e.Kind != Report {
+				t.Errorf("received %+v, %v; want a report", e, err)
+			}
+			arrived[host+" "+e.Time.Format("2006-01-02 15:04")]++
+		})
+		hours := func(most int) time.Duration { return time.Duration(random.IntN(most*60)) * time.Minute }
+		live := func(long time.Duration) {
+			ctx, kill := context.WithCancel(t.Context())
+			stop := w.start(network)
+			slow := hours(1) / 60
+			reports := w.reports(func(ctx context.Context, _ string) ([]string, error) {
+				select { // the process may be killed while the SQL runs
+				case <-time.After(slow):
+				case <-ctx.Done():
+				}
+				return askFor(found(1, 2)...)(ctx, "")
+			})
+			var looking sync.WaitGroup
+			looking.Go(func() {
+				for ; ctx.Err() == nil; sleep(ctx, 15*time.Second) {
+					reports.Prepare(ctx)
+				}
+			})
+			time.Sleep(long)
+			kill()
+			looking.Wait()
+			stop()
+			w.close()
+		}
+		for time.Since(begin) < time.Duration(weeks)*7*24*time.Hour {
+			mu.Lock()
+			away[[]string{"hook.example", "other.example"}[random.IntN(2)]] = time.Now().Add(hours(24))
+			mu.Unlock()
+			live(hours(40))
+			time.Sleep(hours(60)) // no due time lies within 60 hours of another
+			w.open()
+		}
+		live(48 * time.Hour)
+
+		var want []string
+		for due := range w.dues(begin, time.Now()) {
+			for _, host := range []string{"hook.example", "other.example"} {
+				want = append(want, host+" "+due.Format("2006-01-02 15:04"))
+			}
+		}
+		if len(want) < 4*weeks {
+			t.Errorf("only %d reports were due", len(want))
+		}
+		for _, one := range want {
+			if arrived[one] != 1 {
+				t.Errorf("seed %d: report %s arrived %d times, want once", seed, one, arrived[one])
+			}
+			delete(arrived, one)
+		}
+		if len(arrived) > 0 {
+			t.Errorf("seed %d: reports that were not due: %v", seed, arrived)
+		}
+	})
+}
+
+// dues yields the due times of the first report.
+func (w *world) dues(from, until time.Time) func(yield func(time.Time) bool) {
+	return func(yield func(time.Time) bool) {
+		for at := from; at.Before(until); at = at.Add(time.Hour) {
+			if due := w.config.Reports[0].Last(at, at.Add(time.Hour), time.UTC); !due.IsZero() && !due.After(until) && !yield(due) {
+				return
+			}
+		}
+	}
+}
+
+// TestMissedReportsAreSentAsOne: what was due while no process ran is one report, for the last due time.
+func TestMissedReportsAreSentAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, weeklyReport)
+		prepare := func() { w.reports(askFor(found(1)...)).Prepare(t.Context()) }
+		prepare() // the first look makes nothing due
+		time.Sleep(30 * 24 * time.Hour)
+		prepare()
+		prepare()
+		events := w.events("hook")
+		if len(events) != 1 || time.Since(events[0].Time) > 4*24*time.Hour || events[0].Time.Hour() != 8 {
+			t.Errorf("events %+v, want one of the last due time", events)
+		}
+		// A due time that was recorded while the clock was ahead counts as now.
+		w.update(func(tx *store.Tx) error {
+			return setState(tx, "report/weekly", fmt.Sprint(time.Now().AddDate(3, 0, 0).UnixMicro()))
+		})
+		prepare()
+		time.Sleep(7 * 24 * time.Hour)
+		prepare()
+		if events := w.events("hook"); len(events) != 2 {
+			t.Errorf("%d events after the clock was set back, want another one", len(events))
+		}
+		w.close()
+	})
+}
+
+// TestReportSaysWhatItFound: also that it found nothing, and that its SQL failed.
+func TestReportSaysWhatItFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, weeklyReport)
+		broken := func(context.Context, string) ([]string, error) { return nil, errors.New("no such table: outlier") }
+		var sql string
+		for _, c := range []struct {
+			ask         func(context.Context, string) ([]string, error)
+			rows        int
+			title, text string
+		}{
+			{func(_ context.Context, text string) ([]string, error) { sql = text; return []string{"0"}, nil }, 0, "The week: nothing found", "Its SQL returned no rows."},
+			{askFor(found(1)...), 1, "The week: 1 row", ""},
+			{askFor(found(upTo(12_345)...)...), MaxRows, "The week: 12,345 rows", "These are the first 20."},
+			{broken, 0, "The week failed", "no such table: outlier\n`outlierd report preview weekly` runs its SQL again."},
+		} {
+			r := w.reports(c.ask)
+			r.Prepare(t.Context())
+			time.Sleep(7 * 24 * time.Hour)
+			r.Prepare(t.Context())
+			events := w.events("hook")
+			e := events[len(events)-1]
+			if e.Kind != Report || e.Title != c.title || e.Text != c.text || len(e.Rows) != c.rows || e.Report != "weekly" {
+				t.Errorf("event %+v\nwant %q with %d rows and %q", e, c.title, c.rows, c.text)
+			}
+		}
+		if !strings.Contains(sql, `SELECT * FROM "new_this_week"`) {
+			t.Errorf("asked %s, want the rows of the view", sql)
+		}
+		if log := w.log.String(); strings.Count(log, "report failed") != 1 {
+			t.Errorf("log, want one failure:\n%s", log)
+		}
+		w.close()
+	})
+}
+
+// hostileReport is a report whose texts try to be markup.
+func hostileReport(t *testing.T) Event {
+	t.Helper()
+	const title = `</bdi><script>alert(1)</script> <!channel> @everyone [x](https://evil.example) | \u202Eevil \u0000`
+	row := `{"video_id":"dQw4w9WgXcQ","title":"` + title + `","channel_title":"<b>Rival</b>","view_count":184300,` +
+		`"average_views_ratio":41.3,"z_score":5.26,"views_per_day":22100.4,"published_at":"2026-11-21 08:00:00+00","note":"<i>why</i>"}`
+	e, failed := MakeReport(t.Context(), &job.Report{Name: "weekly", SQL: "select 1"}, time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC),
+		askFor(row, `{"channel_title":"Rival","subscriber_count":9400,"link":"javascript:alert(1)"}`))
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	return e.clean(nothing)
+}
+
+const atAGlance = "41× · 184K views · +22K/d · score 5.3 · 9 d · note: "
+
+func TestChatsGetReportsAsBlocks(t *testing.T) {
+	e := hostileReport(t)
+	slack, err := write(targetOf(t, `{webhook: "https://hooks.slack.com/x"}`), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"type":"header"`, `*\u003chttps://youtu.be/dQw4w9WgXcQ|`, atAGlance + `\u0026lt;i\u0026gt;why`,
+		"*Rival*\\n9.4K subscribers"} {
+		if !strings.Contains(string(slack.body), want) {
+			t.Errorf("Slack gets no %s:\n%s", want, slack.body)
+		}
+	}
+	discord, err := write(targetOf(t, `{webhook: "https://discord.com/x"}`), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"embeds":[{`, `"url":"https://youtu.be/dQw4w9WgXcQ"`, `"allowed_mentions":{"parse":[]}`, "41× · 184K views"} {
+		if !strings.Contains(string(discord.body), want) {
+			t.Errorf("Discord gets no %s:\n%s", want, discord.body)
+		}
+	}
+	for name, m := range map[string]message{"Slack": slack, "Discord": discord} {
+		for _, refused := range []string{` \u003c!channel`, "@everyone", "javascript:", "\u202e", ` [x](https`} {
+			if name == "Slack" && strings.HasPrefix(refused, " [") {
+				continue // which Slack shows as it is
+			}
+			if strings.Contains(string(m.body), refused) {
+				t.Errorf("%s gets %q:\n%s", name, refused, m.body)
+			}
+		}
+	}
+}
+
+// TestLargestReportFitsTheChats: Slack takes 50 blocks of 3,000 characters, Discord 10 embeds with 6,000 in all.
+func TestLargestReportFitsTheChats(t *testing.T) {
+	long := strings.Repeat("\u4e2d", 500)
+	var rows []string
+	for range 3 * MaxRows {
+		rows = append(rows, fmt.Sprintf(`{"video_id":"dQw4w9WgXcQ","title":"%[1]s","channel_title":"%[1]s","a":"%[1]s","b":"%[1]s"}`, long))
+	}
+	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), askFor(rows...))
+	e = e.clean(nothing)
+	var slack struct {
+		Blocks []struct{ Text struct{ Text string } }
+	}
+	if text, err := json.Marshal(slackBlocks(e)); err != nil || json.Unmarshal(text, &slack) != nil || len(slack.Blocks) > 50 {
+		t.Errorf("%d blocks, %v", len(slack.Blocks), err)
+	}
+	for i, b := range slack.Blocks {
+		if n := len([]rune(b.Text.Text)); n > 3000 || i == 0 && n > 150 {
+			t.Errorf("block %d has %d characters", i, n)
+		}
+	}
+	var discord struct {
+		Content string
+		Embeds  []struct{ Title, Description string }
+	}
+	text, err := json.Marshal(discordEmbeds(e))
+	if err != nil || json.Unmarshal(text, &discord) != nil || len(discord.Embeds) != 10 {
+		t.Errorf("%d embeds, %v", len(discord.Embeds), err)
+	}
+	all := 0
+	for _, embed := range discord.Embeds {
+		all += len([]rune(embed.Title + embed.Description))
+		if n := len([]rune(embed.Title)); n > 256 {
+			t.Errorf("a title of %d characters", n)
+		}
+	}
+	if all > 6000 || len([]rune(discord.Content)) > 2000 {
+		t.Errorf("%d characters in embeds, %d in the content", all, len([]rune(discord.Content)))
+	}
+}
+
+// TestReportMailHasPicturesAndFile: what cannot be enclosed is left out, and the mail arrives.
+func TestReportMailHasPicturesAndFile(t *testing.T) {
+	var m mailbox
+	target := targetOf(t, `{mail: {server: "`+m.serve(t)+`", tls: none, from: o@example.org, to: [a@example.org]}}`)
+	s := sender()
+	s.Picture = func(_ context.Context, video string) (*Picture, error) {
+		return &Picture{Data: []byte("picture of " + video), Type: "image/jpeg"}, nil
+	}
+	s.Attach = func(_ context.Context, report string, due time.Time) (*File, error) {
+		return &File{Name: report + "-" + due.Format(time.DateOnly) + ".csv", Type: "text/csv", Data: []byte("a,b\n")}, nil
+	}
+	e := hostileReport(t)
+	if err := s.Send(t.Context(), target, e); err != nil {
+		t.Fatal(err)
+	}
+	parts := partsOf(t, m.got[0], m.body)
+	if names := parts["text/csv"]; !strings.Contains(names, "a,b") {
+		t.Errorf("attached %q", names)
+	}
+	if got := parts["image/jpeg"]; got != "picture of dQw4w9WgXcQ" {
+		t.Errorf("picture %q", got)
+	}
+	html := parts["text/html"]
+	for _, want := range []string{`src="cid:dQw4w9WgXcQ@outlierd.invalid"`, `href="https://youtu.be/dQw4w9WgXcQ"`,
+		`&lt;script&gt;`, "41× · 184K views", "&lt;b&gt;Rival"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the mail has no %s:\n%s", want, html)
+		}
+	}
+	for _, refused := range []string{"<script", "<b>", "<i>", "javascript:", "\u202e", "https://evil.example\""} {
+		if strings.Contains(html, refused) {
+			t.Errorf("the mail has %s:\n%s", refused, html)
+		}
+	}
+	if !strings.Contains(parts["text/plain"], atAGlance) {
+		t.Errorf("plain text:\n%s", parts["text/plain"])
+	}
+
+	s.Picture = func(context.Context, string) (*Picture, error) { return nil, errors.New("the image host is away") }
+	s.Attach = func(context.Context, string, time.Time) (*File, error) {
+		return nil, errors.New("it has more than 10 MiB")
+	}
+	if err := s.Send(t.Context(), target, e); err != nil {
+		t.Fatal(err)
+	}
+	parts = partsOf(t, m.got[1], m.body)
+	for _, kind := range []string{"text/html", "text/plain"} {
+		if !strings.Contains(parts[kind], "The attachment could not be made: it has more than 10 MiB") || strings.Contains(parts[kind], "cid:") {
+			t.Errorf("%s without enclosures:\n%s", kind, parts[kind])
+		}
+	}
+}
+
+// partsOf returns the decoded parts of a mail by their type.
+func partsOf(t *testing.T, m *mail.Message, body string) map[string]string {
+	t.Helper()
+	parts := map[string]string{}
+	var walk func(kind, encoding string, r io.Reader)
+	walk = func(contentType, encoding string, r io.Reader) {
+		kind, values, err := mime.ParseMediaType(contentType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(kind, "multipart/") {
+			parts[kind] = decoded(t, encoding, r)
+			return
+		}
+		all := multipart.NewReader(r, values["boundary"])
+		for {
+			part, err := all.NextRawPart()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			walk(part.Header.Get("Content-Type"), part.Header.Get("Content-Transfer-Encoding"), part)
+		}
+	}
+	walk(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), strings.NewReader(body))
+	return parts
+}
+
+// TestReportWaitsForTheMailServer: a server that is away for a day gets the report once, when it is back.
+func TestReportWaitsForTheMailServer(t *testing.T) {
+	testenv.RacesLittle(t)
+	var m mailbox
+	address := m.serve(t)
+	w := newWorld(t, "")
+	away := targetOf(t, `{mail: {server: "127.0.0.1:1", tls: none, from: o@example.org, to: [a@example.org]}}`)
+	back := targetOf(t, `{mail: {server: "`+address+`", tls: none, from: o@example.org, to: [a@example.org]}}`)
+	e := hostileReport(t)
+	w.watcher.outbox.targets = []job.Target{*away}
+	w.update(func(tx *store.Tx) error { return w.watcher.outbox.put(tx, []string{"t"}, e) })
+	for i, target := range []*job.Target{away, away, back, back} {
+		w.config.Targets = []job.Target{*target}
+		w.update(func(tx *store.Tx) error {
+			_, err := tx.Exec("UPDATE notify_outbox SET next_try = 1, created = created - ?", (12 * time.Hour).Microseconds())
+			return err
+		})
+		w.deliverer(func(http.ResponseWriter, *http.Request) {}).Flush(t.Context())
+		w.close()
+		w.open()
+		if want := max(0, min(i-1, 1)); len(m.got) != want {
+			t.Errorf("%d mails after attempt %d, want %d", len(m.got), i+1, want)
+		}
+	}
+	if ids := m.arrived["a@example.org"]; !slices.Equal(ids, []string{"<" + e.ID + "@outlierd.invalid>"}) {
+		t.Errorf("mails %v, want the report's once", ids)
+	}
+	w.close()
+}
+
+// decoded returns the text of a part.
+func decoded(t *testing.T, encoding string, r io.Reader) string {
+	t.Helper()
+	switch strings.ToLower(encoding) {
+	case "base64":
+		r = base64.NewDecoder(base64.StdEncoding, r)
+	case "quoted-printable":
+		r = quotedprintable.NewReader(r)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
