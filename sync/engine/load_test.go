@@ -3,19 +3,23 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"outlierd/sinks"
 	"outlierd/sync/load"
+	"outlierd/sync/marks"
 	"outlierd/sync/ops"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // TestStopDuringAFlushLosesNothing: a signal during a sink's write must not leave a gap below its
@@ -283,4 +287,63 @@ jobs:
 			})
 		})
 	}
+}
+
+// TestMarksArePublishedWithinSeconds: by an idle daemon, together with those made just before, and never again
+// without a change.
+func TestMarksArePublishedWithinSeconds(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://"}
+jobs:
+  one: {schedule: "0 0 1 1 *", search: {query: [home espresso]}}
+`
+	bare(t, file, func(w *workshop) {
+		w.withSinks(func(e *Engine) {
+			sink := &fakeSink{name: "duckdb"}
+			e.Sinks = []sinks.Sink{sink}
+			agenda, err := e.Agenda(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(w.ctx)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				e.Serve(ctx, agenda)
+			}()
+			time.Sleep(10 * time.Minute)
+			_, before := sink.reads()
+			mark := func(video string) {
+				err := e.Store.DB.Update(func(tx *store.Tx) error {
+					_, err := marks.Apply(tx, marks.Edit{Videos: []string{video}, Star: new(true)})
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				e.PublishSoon()
+			}
+			mark("video-00001") // shown at once, as the last publication was long ago
+			synctest.Wait()
+			if _, n := sink.reads(); n != before+1 {
+				t.Errorf("%d publications at once, want 1", n-before)
+			}
+			for i := range 30 {
+				mark(fmt.Sprintf("video-%05d", i))
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(10 * time.Second)
+			if _, n := sink.reads(); n != before+2 {
+				t.Errorf("%d publications after ten seconds, want 2", n-before)
+			}
+			time.Sleep(time.Hour)
+			if _, n := sink.reads(); n != before+2 {
+				t.Errorf("%d publications after an hour, want 2", n-before)
+			}
+			stop()
+			<-ended
+		})
+	})
 }
