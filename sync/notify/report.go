@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -44,6 +45,10 @@ func (r *Reports) Prepare(ctx context.Context) {
 		switch {
 		case err == nil:
 			delete(r.failed, report.Name)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			r.Log.Warn("report not prepared", "report", report.Name,
+				"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
+			return
 		case ctx.Err() != nil:
 			return // the next process prepares it
 		case r.failed[report.Name] != err.Error():
@@ -337,6 +342,9 @@ type enclosure struct {
 	note     string // why there is no file
 }
 
+// maxPicture is the size in bytes from which a picture is left out, so that 20 of them fit into a mail.
+const maxPicture = 256 << 10
+
 // enclose makes the enclosure of a report. It is nil for other events. What fails is left out: a picture
 // silently, the file with a note.
 func (s *Sender) enclose(ctx context.Context, e Event) *enclosure {
@@ -357,7 +365,7 @@ func (s *Sender) enclose(ctx context.Context, e Event) *enclosure {
 		if video == "" || s.Picture == nil {
 			continue
 		}
-		if picture, err := s.Picture(ctx, video); err == nil {
+		if picture, err := s.Picture(ctx, video); err == nil && len(picture.Data) <= maxPicture {
 			in.pictures[video] = *picture
 		}
 	}
