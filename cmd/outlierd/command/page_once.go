@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
@@ -77,20 +79,36 @@ func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer,
 	if err != nil {
 		return nil, err
 	}
-	cost, err := a.p.forecasts().WorstCase(ctx, spec)
+	price, reused, err := a.priceOfOnce(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	offer := &page.Offer{Title: title, Button: "Fetch it: free", Seen: seenOnce(spec, cost.Credits)}
-	if asked.Verb != page.Transcript {
-		offer.Says = append(offer.Says, "The first page of hits, at most 40. A page that was bought within the "+
-			"last six hours is reused and costs nothing.")
-		offer.Button = "Search: at most " + term.Count(cost.Credits, "credit")
-		if cost.Credits == 0 {
-			offer.Button = "Search: free"
-		}
+	offer := &page.Offer{Title: title, Seen: seenOnce(spec, price)}
+	switch {
+	case asked.Verb == page.Transcript:
+		offer.Button = "Fetch it: free"
+	case reused:
+		offer.Says = []string{"Its first page of hits was bought a short time ago. It is reused."}
+		offer.Button = "Search: free"
+	default:
+		offer.Says = []string{"It buys the first page of hits, at most 40."}
+		offer.Button = "Search: at most " + term.Count(price, "credit")
 	}
-	return a.withLeft(offer, cost.Credits)
+	return a.withLeft(offer, price)
+}
+
+// priceOfOnce returns what a one-off request costs at most now. It is nothing if its only page is in the journal.
+func (a actions) priceOfOnce(ctx context.Context, spec *job.Spec) (price outlier.Credits, reused bool, err error) {
+	plan, err := a.p.Engine.Facts().Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
+	if err != nil {
+		return 0, false, err
+	}
+	pages, err := a.p.Engine.InJournal(plan)
+	if err != nil || pages > 0 {
+		return 0, pages > 0, err
+	}
+	cost, err := a.p.forecasts().WorstCase(ctx, spec)
+	return cost.Credits, false, err
 }
 
 // seenOnce identifies a one-off request and its price.
@@ -127,8 +145,8 @@ func (a actions) once(ctx context.Context, asked page.Action) (*page.Done, error
 		if err != nil {
 			return err
 		}
-		cost, err := seen.forecasts().WorstCase(ctx, spec)
-		if err == nil && seenOnce(spec, cost.Credits) != asked.Seen {
+		price, _, err := (actions{seen}).priceOfOnce(ctx, spec)
+		if err == nil && seenOnce(spec, price) != asked.Seen {
 			err = errChanged
 		}
 		order.Spec = spec

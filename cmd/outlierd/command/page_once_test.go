@@ -52,7 +52,7 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 				refusal string
 			}{
 				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", ""},
-				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", ""}, // reused
+				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: free", ""},
 				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", ""},
 				{page.Action{Verb: page.Transcript, Video: video}, "Fetch it: free", ""},
 				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", ""},
