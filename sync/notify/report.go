@@ -179,8 +179,8 @@ func (r *Row) video() string {
 	return ""
 }
 
-// glance has the known columns of videos in the order of a card, and how each is shown.
-var glance = []struct {
+// cardColumns has the columns of a card in its order, and how each is shown.
+var cardColumns = []struct {
 	column string
 	show   func(n float64) string
 }{
@@ -200,16 +200,16 @@ var unshown = []string{"title", "link", "video_id", "channel_id", "channel_title
 // timestamp is the form in which DuckDB writes times, in the time zone of the job file.
 const timestamp = "2006-01-02 15:04:05.999999-07"
 
-// glance returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that it does
-// not know follow with their names.
+// glance returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that no card
+// has follow with their names.
 func (r *Row) glance(now time.Time) string {
 	var all []string
 	known := slices.Clone(unshown)
-	for _, g := range glance {
-		known = append(known, g.column)
-		if n, is := r.Values[g.column].(json.Number); is {
+	for _, c := range cardColumns {
+		known = append(known, c.column)
+		if n, is := r.Values[c.column].(json.Number); is {
 			if f, err := n.Float64(); err == nil {
-				all = append(all, g.show(f))
+				all = append(all, c.show(f))
 			}
 		}
 	}

@@ -70,6 +70,9 @@ var besideCommands = []string{
 	"queue clear capped",
 	"queue",
 	"pause later --why holidays",
+	"mark dQw4w9WgXcQ --star --tag hook",
+	"mark nonsense --star",
+	"mark dQw4w9WgXcQ --tag ,",
 	"resume later later coffee",
 }
 
