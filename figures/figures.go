@@ -19,14 +19,14 @@ func Short(n float64) string {
 		name string
 	}{{1e9, "B"}, {1e6, "M"}, {1e3, "K"}} {
 		if n >= unit.size*.9995 {
-			return digits(n/unit.size) + unit.name
+			return Digits(n/unit.size) + unit.name
 		}
 	}
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-// digits formats a number with one decimal place below 10, and without .0.
-func digits(n float64) string {
+// Digits formats a number with one decimal place below 10, and without .0.
+func Digits(n float64) string {
 	if math.Round(n*10) < 100 {
 		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
 	}
@@ -34,7 +34,7 @@ func digits(n float64) string {
 }
 
 // Times formats a multiple, such as 9.6× or 41×.
-func Times(n float64) string { return digits(n) + "×" }
+func Times(n float64) string { return Digits(n) + "×" }
 
 // Gained formats the views gained a day, such as +22K/d.
 func Gained(n float64) string {

@@ -57,14 +57,14 @@ var mayImport = map[string][]string{
 	"sync/notify":              {"excerpt", "figures", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
-	"cmd/outlierd/page":        {},
+	"cmd/outlierd/page":        {"figures"},
 	"cmd/outlierd/term":        {},
 	"cmd/outlierd/thumbnails":  {},
 	"cmd/outlierd":             {"cmd/outlierd/command"},
 	"cmd/outlierd/e2e":         {},
 	"cmd/outlierd/storage":     {},
 	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
-	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
+	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "figures", "lazyregexp", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 

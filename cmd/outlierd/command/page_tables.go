@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/figures"
 	"outlierd/sinks/duckdb/query"
 )
 
@@ -449,7 +450,7 @@ func (c cells) uploads() []page.Upload {
 func (c cells) line(link string) page.Line {
 	ms, _ := c.values[1].(int64)
 	s := ms / 1000
-	l := page.Line{At: page.Clock(s), Text: c.text(2)}
+	l := page.Line{At: figures.Clock(s), Text: c.text(2)}
 	if link != "" {
 		l.Link = fmt.Sprintf("%s?t=%d", link, s)
 	}

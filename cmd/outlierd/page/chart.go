@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"outlierd/figures"
 )
 
 // Point is a value at a time.
@@ -91,7 +93,7 @@ func (s scale) height(n float64) string { return percent(100 * n / s.top) }
 
 func (s scale) ticks() (all []tick) {
 	for n := 0.0; n <= s.top*1.0001; n += s.step {
-		all = append(all, tick{At: s.y(n), Text: rounded(n)})
+		all = append(all, tick{At: s.y(n), Text: figures.Short(n)})
 	}
 	return all
 }

@@ -2,11 +2,12 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"outlierd/figures"
 )
 
 // Thousands formats a whole number exactly, with thin spaces.
@@ -33,30 +34,7 @@ func short(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return rounded(float64(*n))
-}
-
-func rounded(n float64) string {
-	if n < 0 {
-		return "-" + rounded(-n)
-	}
-	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e9, "B"}, {1e6, "M"}, {1e3, "K"}} {
-		if n >= unit.size*.9995 || n >= 999.5 && unit.size == 1e3 {
-			return digits(n/unit.size) + unit.name
-		}
-	}
-	return strconv.FormatFloat(n, 'f', 0, 64)
-}
-
-// digits formats a number with one decimal place below 10, and without .0.
-func digits(n float64) string {
-	if math.Round(n*10) < 100 {
-		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
-	}
-	return strconv.FormatFloat(n, 'f', 0, 64)
+	return figures.Short(float64(*n))
 }
 
 // times formats a multiple of the average, such as 9.6× or 41×; "" for nil.
@@ -64,7 +42,7 @@ func times(n *float64) string {
 	if n == nil {
 		return ""
 	}
-	return digits(*n) + "×"
+	return figures.Times(*n)
 }
 
 // decimal formats a number with one decimal place; "" for nil.
@@ -80,7 +58,7 @@ func gained(n *float64) string {
 	if n == nil {
 		return ""
 	}
-	return signed(*n) + rounded(math.Abs(*n)) + "/d"
+	return figures.Gained(*n)
 }
 
 func gainedExactly(n *float64) string {
@@ -130,30 +108,6 @@ func day(at time.Time) string {
 		return ""
 	}
 	return at.Format(time.DateOnly)
-}
-
-// age formats how long ago a time was.
-func age(now, at time.Time) string {
-	switch days := int(now.Sub(at).Hours() / 24); {
-	case days < 1:
-		return fmt.Sprintf("%d h", max(0, int(now.Sub(at).Hours())))
-	case days < 14:
-		return fmt.Sprintf("%d d", days)
-	case days < 60:
-		return fmt.Sprintf("%d wk", days/7)
-	case days < 730:
-		return fmt.Sprintf("%d mo", days/30)
-	default:
-		return fmt.Sprintf("%d y", days/365)
-	}
-}
-
-// Clock formats seconds as video players do, such as 1:02:03 or 4:05.
-func Clock(s int64) string {
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
 // count formats a number of things, in the singular if it is one.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outlierd/figures"
 )
 
 // foundSite returns a site that finds outliers with find.
@@ -307,7 +309,7 @@ func TestNumbersForAGlance(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for days, want := range map[int]string{0: "0 h", 9: "9 d", 13: "13 d", 16: "2 wk", 59: "8 wk", 70: "2 mo", 800: "2 y"} {
-		if got := age(now, now.AddDate(0, 0, -days)); got != want {
+		if got := figures.Age(now, now.AddDate(0, 0, -days)); got != want {
 			t.Errorf("%d days: %q, want %q", days, got, want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"outlierd/figures"
 )
 
 // frame is what every page has around its own data.
@@ -120,7 +122,7 @@ func (f *frame) tiles(cards []Card, list string, first int) (all []tile) {
 	for i := range cards {
 		t := tile{Card: &cards[i], Address: videoAddress(cards[i].ID, list, first+i), Eager: i < eager, Marks: f.Marks}
 		if !cards[i].Published.IsZero() {
-			t.Age = age(f.now, cards[i].Published)
+			t.Age = figures.Age(f.now, cards[i].Published)
 		}
 		t.Picture = f.Image(cards[i].ID, 320)
 		all = append(all, t)
@@ -157,5 +159,5 @@ func (c *Card) Length() string {
 	case c.Seconds == nil:
 		return ""
 	}
-	return Clock(*c.Seconds)
+	return figures.Clock(*c.Seconds)
 }

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"outlierd/figures"
 )
 
 // Niche is what is known about a topic.
@@ -109,7 +111,7 @@ func (v nicheView) Summary() string {
 		then := sum(v.Weeks[0].Count)
 		switch {
 		case then > 0 && now >= 2*then:
-			text += fmt.Sprintf(", %s times as many as %d weeks before", digits(float64(now)/float64(then)), n-1)
+			text += fmt.Sprintf(", %s times as many as %d weeks before", figures.Digits(float64(now)/float64(then)), n-1)
 		case now > 0 && then >= 2*now:
 			text += fmt.Sprintf(", down from %d of %d weeks before", then, n-1)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"outlierd/figures"
 )
 
 // Video is what the tables have about a video. Unknown numbers are nil.
@@ -275,10 +277,10 @@ func grows(what, unit string, curve []Point) *plot {
 		return nil
 	}
 	first, last := curve[0], curve[len(curve)-1]
-	says := fmt.Sprintf("%s from %s on %s to %s on %s", what, rounded(float64(first.N)), first.At.Format("2 January"),
-		rounded(float64(last.N)), last.At.Format("2 January"))
+	says := fmt.Sprintf("%s from %s on %s to %s on %s", what, figures.Short(float64(first.N)), first.At.Format("2 January"),
+		figures.Short(float64(last.N)), last.At.Format("2 January"))
 	p := line(says, curve, func(p Point) string {
-		return fmt.Sprintf("%s: %s %s", p.At.Format("2 Jan 15:04"), rounded(float64(p.N)), unit)
+		return fmt.Sprintf("%s: %s %s", p.At.Format("2 Jan 15:04"), figures.Short(float64(p.N)), unit)
 	})
 	if p == nil {
 		return nil
@@ -289,7 +291,7 @@ func grows(what, unit string, curve []Point) *plot {
 		if i > 0 {
 			if days := curve[i].At.Sub(curve[i-1].At).Hours() / 24; days > 0 {
 				n := float64(curve[i].N-curve[i-1].N) / days
-				daily = signed(n) + rounded(max(n, -n))
+				daily = signed(n) + figures.Short(max(n, -n))
 			}
 		}
 		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), thousands(curve[i].N), daily})
@@ -336,10 +338,10 @@ func (v *videoView) Changed() (all []changed) {
 		was, knownBefore := daily(before)
 		is, knownAfter := daily(after)
 		if knownBefore {
-			row.Ahead = signed(was) + rounded(max(was, -was)) + " a day before"
+			row.Ahead = signed(was) + figures.Short(max(was, -was)) + " a day before"
 		}
 		if knownAfter {
-			row.Since = signed(is) + rounded(max(is, -is)) + " a day after"
+			row.Since = signed(is) + figures.Short(max(is, -is)) + " a day after"
 		}
 		row.Up = knownBefore && knownAfter && is > was
 		all = append(all, row)
@@ -364,7 +366,7 @@ type fact struct{ Name, Value, Title string }
 func (v *videoView) Facts() []fact {
 	perSubscriber := ""
 	if v.Views != nil && v.Subscribers != nil && *v.Subscribers > 0 {
-		perSubscriber = digits(float64(*v.Views) / float64(*v.Subscribers))
+		perSubscriber = figures.Digits(float64(*v.Views) / float64(*v.Subscribers))
 	}
 	return []fact{
 		{"against its median", orDash(times(v.Median)), ""}, {"score", orDash(decimal(v.Score)), "standard deviations above the channel’s average"},
