@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // file is the content of the file.
@@ -16,8 +18,8 @@ type file struct {
 	saved
 }
 
-// advance returns how many requests one write of the file covers.
-func (c *core) advance() int { return max(1, c.quota.Requests/100) }
+// ahead returns how many requests one write of the file covers.
+func (c *core) ahead() int { return max(1, c.quota.Requests/100) }
 
 // text returns the present content of the file.
 func (c *core) text(owner string) ([]byte, error) {
@@ -25,8 +27,8 @@ func (c *core) text(owner string) ([]byte, error) {
 	return json.Marshal(file{Owner: owner, Out: c.inFlight + c.prepaid, saved: c.saved})
 }
 
-// save writes a new file and renames it over the old one. It does not sync: the rename
-// survives a kill of this process, and a power loss costs one window at most.
+// save writes a new file and renames it over the old one. It does not sync: the rename survives a kill of this
+// process, and a power loss costs one window at most.
 func (l *Limiter) save() error {
 	if l.options.Path == "" {
 		return nil
@@ -44,10 +46,9 @@ func (l *Limiter) save() error {
 	return nil
 }
 
-// load reads the file. If there is no file, or it belongs to another owner, the window is empty. A
-// limiter without an owner, such as a reader that has no key, accepts any file. A file that cannot be
-// parsed, such as after a power failure, counts as a whole window used when it was written, because no
-// request was sent after that.
+// load reads the file. If there is no file, or it belongs to another owner, the window is empty. A limiter without an
+// owner, such as a reader that has no key, accepts any file. A file that cannot be parsed, such as after a power failure,
+// counts as a window that was used just now.
 func (l *Limiter) load(now time.Time) error {
 	if l.options.Path == "" {
 		return nil
@@ -56,87 +57,48 @@ func (l *Limiter) load(now time.Time) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var written time.Time
-	if err == nil {
-		written, err = modTime(l.options.Path)
-	}
 	if err != nil {
 		return fmt.Errorf("read the state of the rate limit: %w", err)
 	}
-	switch n, ok := parse(text); {
+	switch f, ok := parse(text); {
 	case !ok:
-		l.core.Log.add(cell{At: earliest(written, now), Own: l.core.quota.Requests}, 0)
-	case n.Owner == l.options.Owner, l.options.Owner == "":
-		l.core.resume(n, now)
+		l.core.Log.add(cell{At: now, Own: l.core.quota.Requests})
+	case f.Owner == l.options.Owner, l.options.Owner == "":
+		l.core.resume(f, now)
 	}
-	l.core.forget(now)
 	return nil
 }
 
-func modTime(path string) (time.Time, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}, err
+// parse returns the content of a file, and whether it makes sense.
+func parse(text []byte) (f file, ok bool) {
+	err := json.Unmarshal(text, &f)
+	q, p := f.Stated.Quota, f.Pacing
+	ok = err == nil && min(f.Out, f.Streak, p.Answers, q.Requests) >= 0 &&
+		min(p.Every, p.Previous, p.Refused, p.Elapsed, q.Window) >= 0 && q.Window <= maxAhead &&
+		(q.Requests > 0) == (q.Window > 0)
+	for i, c := range f.Log {
+		ok = ok && min(c.Own, c.Others) >= 0 && c.requests(true) > 0 && (i == 0 || !c.At.Before(f.Log[i-1].At))
 	}
-	return info.ModTime(), nil
+	return f, ok
 }
 
-func parse(text []byte) (n file, ok bool) {
-	err := json.Unmarshal(text, &n)
-	ok = err == nil && n.Out >= 0 && n.Streak >= 0 &&
-		n.Belief.valid() && n.Refusals.valid() && n.Others.valid()
-	for i, c := range n.Log.Cells {
-		ok = ok && c.Own >= 0 && c.Others >= 0 && c.requests(true) > 0 &&
-			(i == 0 || !c.At.Before(n.Log.Cells[i-1].At))
+// resume continues where another process ended. Requests that were in flight then may have reached the service at any
+// time before now. If the configured limit has changed, what answers stated must be stated again.
+func (c *core) resume(f file, now time.Time) {
+	c.saved = f.saved
+	if f.Quota != c.quota {
+		c.Stated = stated{}
 	}
-	return n, ok
-}
-
-func (b *belief) valid() bool {
-	q := b.Learned
-	return (b.GainUsed[1] == 0 || b.GainTime[0] > 0) &&
-		(q == Quota{} || q.Requests > 0 && q.Window > 0 && q.Window <= farthest)
-}
-
-// stretchLimit is a stretch that refusals can never cause; see [mostStretchOf].
-const stretchLimit = 1e9
-
-func (s *refusals) valid() bool {
-	return s.Burst >= 0 && s.stretch() <= stretchLimit && s.Refused >= 0 && s.Previous >= 0 &&
-		s.Answers >= 0 && s.Elapsed >= 0 && s.Relearned >= 0 && s.Relearned <= mostRelearned
-}
-
-func (o *otherClients) valid() bool {
-	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Own > 0) &&
-		o.Doubled >= 0 && o.Doubled <= mostDoubled
-}
-
-// resume continues where another process ended. Requests that were in flight then may have reached the
-// service at any time before now.
-func (c *core) resume(n file, now time.Time) {
-	c.saved = n.saved
-	if n.Quota != c.quota && n.Quota.check() == nil {
-		c.reconfigured(n.Quota)
+	c.update(now)
+	if c.Pacing.Every > 0 {
+		c.even.SetLimitAt(c.Last, rate.Every(c.Pacing.Every))
+		c.even.ReserveN(c.Last, 1)
 	}
-	c.notAfter(now)
 	at := now
-	if c.advance() == 1 { // otherwise Last is only the first of those that the file covers
-		at = earliest(now, c.Last.Add(longestFlight))
+	if c.ahead() == 1 { // otherwise Last is only the first of those that the file covers
+		at = earliest(now, c.Last.Add(maxTransit))
 	}
-	if n.Out > 0 {
-		c.Log.add(cell{At: at, Own: n.Out}, c.grain())
+	if f.Out > 0 {
+		c.Log.add(cell{At: at, Own: f.Out})
 	}
-}
-
-// reconfigured keeps the pace learned from refusals if the configured limit has changed, and drops what
-// was guessed from the old limit.
-func (c *core) reconfigured(old Quota) {
-	was := old
-	if c.Belief.Learned.Requests > 0 {
-		was = c.Belief.Learned
-	}
-	if c.Belief.WindowGuessed {
-		c.Belief.Learned, c.Belief.WindowGuessed = Quota{}, false
-	}
-	c.Refusals.rescale(float64(was.spacing()) / float64(c.keyQuota().spacing()))
 }

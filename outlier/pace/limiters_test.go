@@ -24,19 +24,17 @@ type ourLimiter struct {
 }
 
 func newLimiter(configured Quota, kept bool, share float64) *ourLimiter {
-	return &ourLimiter{core: core{quota: configured, share: share}, kept: kept}
+	return &ourLimiter{core: newCore(configured, share), kept: kept}
 }
 
 func (l *ourLimiter) next(now time.Time) time.Time {
-	l.forget(now)
+	l.update(now)
 	return l.slot(now, 1)
 }
 
 func (l *ourLimiter) left(now time.Time) {
-	l.countTime(now)
-	l.prepaid, l.Last = 1, now
-	l.save()
 	l.grant(now)
+	l.save()
 }
 
 func (l *ourLimiter) save() {
@@ -61,7 +59,7 @@ func (l *ourLimiter) restart(now time.Time) {
 	if !ok {
 		panic("the file that the limiter wrote cannot be parsed")
 	}
-	l.core = core{quota: l.quota, share: l.share}
+	l.core = newCore(l.quota, l.share)
 	l.resume(n, now)
 }
 

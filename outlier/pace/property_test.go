@@ -12,11 +12,9 @@ func anyReading(t *rapid.T, most int) reading {
 	seconds := func(name string, from int) time.Duration {
 		return time.Duration(rapid.IntRange(from, 86_400).Draw(t, name)) * time.Second
 	}
-	r := reading{
-		refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
-		limit:   rapid.IntRange(-1, most).Draw(t, "limit"), remaining: rapid.IntRange(-1, 12).Draw(t, "remaining"),
-		current: rapid.IntRange(-1, 40).Draw(t, "current"), reset: -1,
-	}
+	r := reading{policy: noPolicy, refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0}
+	r.limit, r.remaining = rapid.IntRange(-1, most).Draw(t, "limit"), rapid.IntRange(-1, 12).Draw(t, "remaining")
+	r.current = rapid.IntRange(-1, 40).Draw(t, "current")
 	r.answered = !r.refused
 	if rapid.Bool().Draw(t, "has reset") {
 		r.reset = seconds("reset", 0)
@@ -34,11 +32,11 @@ func anyReading(t *rapid.T, most int) reading {
 // configured quota, unless their counts prove a higher one, and the next request may leave within 3 days.
 func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &core{quota: tenAMinute}
+		c := newCore(tenAMinute, 0)
 		now := simulationStart
 		var left []time.Time
 		for range rapid.IntRange(1, 120).Draw(t, "requests") {
-			c.forget(now)
+			c.update(now)
 			next := c.slot(now, 1)
 			if wait := next.Sub(now); wait < 0 || wait > 3*24*time.Hour {
 				t.Fatalf("the next request waits for %v, want 0 to 3 days", wait)
@@ -66,17 +64,16 @@ func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 // does not let a request leave earlier.
 func TestFileOfAnyStateCanBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &core{quota: tenAMinute}
+		c := newCore(tenAMinute, 0)
 		now := simulationStart
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 100_000).Draw(t, "pause")) * time.Millisecond)
-			c.notAfter(now)
-			c.forget(now)
+			c.update(now)
 			switch free := !c.slot(now, 1).After(now); {
 			case free && rapid.Bool().Draw(t, "go"):
 				c.grant(now)
 			case c.inFlight > 0 && rapid.Bool().Draw(t, "unsent"):
-				c.unsent()
+				c.inFlight--
 			case c.inFlight > 0:
 				ago := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ago")) * time.Millisecond
 				c.observe(now, now.Add(-ago), anyReading(t, 40))
@@ -91,7 +88,7 @@ func TestFileOfAnyStateCanBeRead(t *testing.T) {
 		if !ok || n.Out != c.inFlight {
 			t.Fatalf("%s is parsed: %t, with %d in flight, want %d", text, ok, n.Out, c.inFlight)
 		}
-		again := &core{quota: tenAMinute}
+		again := newCore(tenAMinute, 0)
 		again.resume(n, now)
 		if want, got := c.slot(now, 1), again.slot(now, 1); got.Before(want) && c.inFlight == 0 {
 			t.Fatalf("after a restart the next request leaves at %v, want no earlier than %v", got, want)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -30,67 +29,27 @@ func must(r *outlier.Request, err error) *outlier.Request {
 	return r
 }
 
-func TestWaitingCallsLeaveByClassThenByArrival(t *testing.T) {
+func TestPollsTakeATwentiethAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := open(t, Quota{1, time.Minute}, "")
-		drain(t, l, 1)
-		var mu sync.Mutex
-		var order []string
-		var wg sync.WaitGroup
-		start := func(name string, ctx context.Context, r *outlier.Request) {
-			wg.Go(func() {
-				if err := l.Wait(ctx, r); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				order = append(order, name)
-				mu.Unlock()
+		l := open(t, tenAMinute, "")
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer stop()
+		var polled, rest int
+		call := func(r *outlier.Request, n *int) {
+			for l.Wait(ctx, r) == nil {
+				*n++
+				time.Sleep(300 * time.Millisecond)
 				l.Observe(&outlier.Answer{Status: 200})
-			})
-			synctest.Wait()
+			}
 		}
-		start("details", t.Context(), details)
-		start("more details", t.Context(), details)
-		start("poll", t.Context(), aPoll)
-		start("search", t.Context(), aSearch)
-		start("a person's details", Urgent(t.Context()), details)
-		start("another search", t.Context(), aSearch)
+		var wg sync.WaitGroup
+		wg.Go(func() { call(aPoll, &polled) })
+		wg.Go(func() { call(details, &rest) })
 		wg.Wait()
-		want := []string{"a person's details", "search", "another search", "poll", "details", "more details"}
-		if !slices.Equal(order, want) {
-			t.Errorf("calls left in the order %q, want %q", order, want)
+		if polled < 290 || polled > 301 || polled+rest < 5950 {
+			t.Errorf("%d polls and %d other calls in ten hours, want 290 to 301, and at least 5950 in total", polled, rest)
 		}
 	})
-}
-
-// TestPollsTakeATwentiethAtMost, however many of them wait, and also in runs by hand.
-func TestPollsTakeATwentiethAtMost(t *testing.T) {
-	for name, with := range map[string]func(context.Context) context.Context{
-		"on a schedule": func(ctx context.Context) context.Context { return ctx }, "by hand": Urgent,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := open(t, tenAMinute, "")
-				ctx, stop := context.WithTimeout(with(t.Context()), 10*time.Hour)
-				defer stop()
-				var polled, rest int
-				call := func(r *outlier.Request, n *int) {
-					for l.Wait(ctx, r) == nil {
-						*n++
-						time.Sleep(300 * time.Millisecond)
-						l.Observe(&outlier.Answer{Status: 200})
-					}
-				}
-				var wg sync.WaitGroup
-				wg.Go(func() { call(aPoll, &polled) })
-				wg.Go(func() { call(details, &rest) })
-				wg.Wait()
-				if polled < 290 || polled > 301 || polled+rest < 5950 {
-					t.Errorf("%d polls and %d other calls in ten hours, want 290 to 301, and at least 5950 in total", polled, rest)
-				}
-			})
-		})
-	}
 }
 
 // TestRestartKeepsTheShareOfPolls: otherwise a process that restarts often would exceed it.
@@ -107,24 +66,6 @@ func TestRestartKeepsTheShareOfPolls(t *testing.T) {
 		if pause := time.Until(again.Poll()); pause != time.Minute {
 			t.Errorf("a minute after a poll, and after a restart, the next poll may leave in %v, want 1m", pause)
 		}
-	})
-}
-
-func TestETACountsCallsOfHigherPriority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := open(t, Quota{1, time.Minute}, "")
-		drain(t, l, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		for _, r := range []*outlier.Request{aSearch, aSearch, details} {
-			wg.Go(func() { _ = l.Wait(ctx, r) }) // until ctx is cancelled
-		}
-		synctest.Wait()
-		if left, want := l.ETA(1), 3*(time.Minute+margin(time.Minute)); left != want {
-			t.Errorf("behind two searches the first enrichment leaves in %v, want %v", left, want)
-		}
-		stop()
-		wg.Wait()
 	})
 }
 

@@ -84,12 +84,41 @@ func (q Quota) rate() string {
 // spacing returns the time between evenly spaced requests.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 
-// Time returns how long n requests take at this pace, at most the longest [time.Duration] of about
-// 292 years.
+// part returns the given share of q; 0 means all of it. A share of less than one request gets one request in a longer
+// window.
+func (q Quota) part(share float64) Quota {
+	n := float64(q.Requests) * share
+	switch {
+	case share <= 0:
+		return q
+	case n < 1:
+		return Quota{1, scaled(q.Window, 1/n)}
+	}
+	return Quota{int(n), q.Window}
+}
+
+// Time returns how long n requests take at this pace, at most the longest [time.Duration] of about 292 years.
 func (q Quota) Time(n int) time.Duration {
 	windows := float64(max(n, 0)) / float64(max(q.Requests, 1))
 	if most := float64(math.MaxInt64) / float64(max(q.Window, 1)); windows >= most {
 		return math.MaxInt64
 	}
 	return time.Duration(windows * float64(q.Window))
+}
+
+// scaled returns d·by, computed in floating point because it may overflow an integer.
+func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -9,33 +10,44 @@ import (
 	"outlierd/outlier"
 )
 
-// A reading is what one answer states about the limit. Missing numbers and a missing reset are negative,
-// other missing times are 0.
-type reading struct {
-	answered  bool // usable
-	refused   bool // for the rate limit
+// A policy is one limit and its state. Missing numbers and a missing reset are negative, a missing window
+// is 0.
+type policy struct {
+	name      string
 	limit     int
 	remaining int
-	current   int           // counted in the window, refused requests included
 	window    time.Duration // of limit
 	reset     time.Duration // from now until the window ends, or the bucket is full
-	retry     time.Duration // from now until the service accepts another request
-	spent     time.Duration // from now until another limit, which is used up, is reset
 }
 
-// farthest is how far in the future a time may be to be plausible.
-const farthest = 24 * time.Hour
+var noPolicy = policy{limit: -1, remaining: -1, reset: -1}
 
-// read reads what an answer states about the limit. Of several limits it takes the one whose
-// window is nearest to the given one.
+// A reading is what one answer states about the limit. Missing times are 0.
+type reading struct {
+	policy
+	answered bool          // usable
+	refused  bool          // for the rate limit
+	current  int           // counted in the window, refused requests included; negative if missing
+	retry    time.Duration // from now until the service accepts another request
+	spent    time.Duration // from now until another limit, which is used up, is reset
+}
+
+// maxAhead is how far in the future a time may be to be plausible.
+const maxAhead = 24 * time.Hour
+
+// read reads what an answer states about the limit. Of several limits it takes the one whose window is
+// nearest to the given one.
 func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
-	r := reading{answered: a.Err == nil, limit: -1, remaining: -1, current: -1, reset: -1}
-	date := clock(a, now)
+	r := reading{policy: noPolicy, answered: a.Err == nil, current: -1}
+	date := a.Date() // absolute times are relative to it, so that no clock has to be right
+	if date.IsZero() {
+		date = now
+	}
 	if !r.readStructured(a.Header, window) {
 		r.readFamilies(a.Header, date)
 	}
-	if wait, ok := until(a.Header.Get("Retry-After"), date); ok && a.Status >= 400 {
-		r.retry = wait
+	if a.Status >= 400 {
+		r.retry = max(0, parseUntil(a.Header.Get("Retry-After"), date))
 	}
 	if e, ok := errors.AsType[*outlier.Error](a.Err); ok && e.Kind == outlier.Limited {
 		r.refused = true
@@ -44,80 +56,71 @@ func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
 	return r
 }
 
-// readBody reads the body of a refusal (interface, Errors, rule 2), which takes precedence over
-// the headers.
-func (r *reading) readBody(rate *outlier.Rate, date time.Time) {
-	if rate == nil {
+// readBody reads the body of a refusal (interface, Errors, rule 2), which takes precedence over the headers.
+func (r *reading) readBody(body *outlier.Rate, date time.Time) {
+	if body == nil {
 		return
 	}
-	if rate.Limit > 0 && rate.Remaining <= rate.Limit {
-		if rate.Limit != r.limit {
+	if body.Limit > 0 && body.Remaining <= body.Limit {
+		if body.Limit != r.limit {
 			r.window = 0
 		}
-		r.limit, r.remaining = rate.Limit, max(rate.Remaining, -1)
+		r.limit, r.remaining = body.Limit, max(body.Remaining, -1)
 	}
-	if rate.Current > 0 {
-		r.current = rate.Current
+	if body.Current > 0 {
+		r.current = body.Current
 	}
-	if d, ok := sensible(rate.Reset.Sub(date)); ok && !rate.Reset.IsZero() {
-		r.reset = d
+	if reset := plausible(body.Reset.Sub(date)); reset >= 0 && !body.Reset.IsZero() {
+		r.reset = reset
 	}
 }
 
-// clock returns the service's time of an answer, or the local time if the answer has none.
-func clock(a *outlier.Answer, now time.Time) time.Time {
-	if t := a.Date(); !t.IsZero() {
-		return t
+// plausible returns d, or -1 if it is in the past or too far in the future.
+func plausible(d time.Duration) time.Duration {
+	if d < 0 || d > maxAhead {
+		return -1
 	}
-	return now
+	return d
 }
 
-// sensible returns d, and whether it is neither in the past nor too far in the future.
-func sensible(d time.Duration) (time.Duration, bool) {
-	if d < 0 || d > farthest {
-		return 0, false
-	}
-	return d, true
-}
-
-// until parses a time in any notation and returns it as a duration after date: seconds, with or
-// without a fraction; a duration with units (6m0s); an epoch in seconds, milliseconds,
-// microseconds or nanoseconds, distinguished by size; a date.
-func until(text string, date time.Time) (time.Duration, bool) {
+// parseUntil parses a time in any notation and returns it as a duration after date: seconds, with or without
+// a fraction; a duration with units (6m0s); an epoch in seconds, milliseconds or microseconds, distinguished
+// by size; a date. It returns -1 if the time is missing or not plausible.
+func parseUntil(text string, date time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {
-		case !(n >= 0 && n < 1e19):
-			return 0, false
-		case n >= 1e17:
-			return sensible(time.Unix(0, int64(min(n, 9e18))).Sub(date))
+		case !(n >= 0 && n < 1e17):
+			return -1
 		case n >= 1e14:
-			return sensible(time.UnixMicro(int64(n)).Sub(date))
+			return plausible(time.UnixMicro(int64(n)).Sub(date))
 		case n >= 1e11:
-			return sensible(time.UnixMilli(int64(n)).Sub(date))
+			return plausible(time.UnixMilli(int64(n)).Sub(date))
 		case n >= 5e8:
-			return sensible(time.Unix(0, int64(n*1e9)).Sub(date))
+			return plausible(time.Unix(0, int64(n*1e9)).Sub(date))
 		}
-		return sensible(time.Duration(min(n, 1e8) * float64(time.Second)))
+		return plausible(time.Duration(n * float64(time.Second)))
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return sensible(d)
+		return plausible(d)
 	}
-	for _, layout := range []string{time.RFC3339, time.RFC1123, time.RFC1123Z, time.RFC850, time.ANSIC} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return sensible(t.Sub(date))
-		}
+	t, err := http.ParseTime(text)
+	if err != nil {
+		t, err = time.Parse(time.RFC3339, text)
 	}
-	return 0, false
+	if err != nil {
+		return -1
+	}
+	return plausible(t.Sub(date))
 }
 
-// number parses a count, or the first one of a list: "10", "10, 10;w=60".
-func number(text string) (int, bool) {
+// parseCount parses a count, or the first one of a list: "10", "10, 10;w=60". It returns -1 if there is none.
+func parseCount(text string) int {
 	text, _, _ = strings.Cut(text, ",")
 	text, _, _ = strings.Cut(text, ";")
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(n >= 0 && n <= 1e9) {
-		return 0, false
+		return -1
 	}
-	return int(n), true
+	return int(n)
 }

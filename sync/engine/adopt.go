@@ -68,7 +68,7 @@ func (e *Engine) getScan(ctx context.Context, scanID string) (outlier.Scan, time
 		return outlier.Scan{}, time.Time{}, err
 	}
 	if e.requests.serving() {
-		if at, err := e.Pace.Slot(ctx, request.Op()); err == nil && at.After(time.Now()) {
+		if at, err := e.Pace.Slot(request.Op()); err == nil && at.After(time.Now()) {
 			return outlier.Scan{}, time.Time{}, &waitError{at}
 		}
 	}

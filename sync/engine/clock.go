@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -115,7 +114,7 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	answer, err := ask(pace.Urgent(ctx), request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
+	answer, err := ask(ctx, request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
 	switch {
 	case answer != nil && (answer.Own || err == nil):
 		return answer.ServiceTime(), nil

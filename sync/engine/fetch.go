@@ -147,7 +147,7 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 			return nil, err
 		}
 	}
-	if err := w.slotFor(ctx, r, &p); err != nil {
+	if err := w.slotFor(r, &p); err != nil {
 		return nil, err
 	}
 	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
@@ -181,10 +181,10 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 // slotFor returns a [waitError] if the rate limit does not let a call leave now, else it sets p.Waited to
 // how long the call has waited. If the wait would be too long, it returns nil, because the call
 // itself then returns that error.
-func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purchase) error {
+func (w *worker) slotFor(r *outlier.Request, p *ledger.Purchase) error {
 	key := keyOf(r, *p)
 	tried := w.tried[key]
-	at, err := w.engine.Pace.Slot(ctx, r.Op())
+	at, err := w.engine.Pace.Slot(r.Op())
 	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
 		w.noteDelay(key, now)

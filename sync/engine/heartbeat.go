@@ -5,17 +5,15 @@ import "time"
 // # Heartbeat
 //
 // The scheduler's loop records the time in each turn, and while its sinks catch up also for each batch. A
-// call that waits for the rate limit checks twice a minute whether it may leave. A turn makes at most
-// one call and sleeps for at most a minute, so the longest turns are those that wait for a slow answer or
-// publish a large file. Only the loop records the time, so a stuck loop shows.
+// turn makes at most one call, does not wait for the rate limit and sleeps for at most a minute, so the longest
+// turns are those that wait for a slow answer or publish a large file. Only the loop records the time, so a stuck loop shows.
 
 // Beat returns when the scheduler last made progress; zero before [Engine.Serve].
 func (e *Engine) Beat() time.Time {
-	at := e.Pace.Asked()
-	if turned := e.beat.Load(); turned != nil && turned.After(at) {
-		at = *turned
+	if turned := e.beat.Load(); turned != nil {
+		return *turned
 	}
-	return at
+	return time.Time{}
 }
 
 func (e *Engine) noteBeat() { e.beat.Store(new(time.Now())) }

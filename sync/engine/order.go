@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
@@ -388,7 +387,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) (settled bool
 			return s.refuse(ctx, o, err)
 		}
 	}
-	r, err := s.worker.begin(pace.Urgent(ctx), &o.order)
+	r, err := s.worker.begin(ctx, &o.order)
 	if o.retryAt = waitsUntil(err); !o.retryAt.IsZero() {
 		return false
 	}
@@ -560,7 +559,6 @@ func (w *worker) urgent() (all []*run) {
 // searchUrgent performs one step for the searches of the urgent runs. It reports false if there is nothing
 // to do for them now. An error ends the run, or the wait for it.
 func (w *worker) searchUrgent(ctx context.Context) (worked bool, err error) {
-	ctx = pace.Urgent(ctx)
 	for _, r := range w.urgent() {
 		if r.searched {
 			continue
@@ -582,7 +580,6 @@ func (w *worker) searchUrgent(ctx context.Context) (worked bool, err error) {
 
 // fetchUrgent makes the next data call of the urgent runs that have their pages, or ends such a run.
 func (w *worker) fetchUrgent(ctx context.Context) (worked bool, err error) {
-	ctx = pace.Urgent(ctx)
 	for _, r := range w.urgent() {
 		if !r.searched {
 			continue

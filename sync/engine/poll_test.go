@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/runs"
 )
 
@@ -73,7 +72,7 @@ func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 				done := make(chan error, 1)
 				go func() {
 					done <- e.Between(ctx, func(ctx context.Context) error {
-						_, err := e.PollScan(pace.Urgent(ctx), "11111111-2222-4333-8444-555555555555")
+						_, err := e.PollScan(ctx, "11111111-2222-4333-8444-555555555555")
 						return err
 					})
 				}()
@@ -86,7 +85,7 @@ func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 					t.Errorf("%s a look took %s (%v)", what, time.Since(asked), err)
 				}
 			}
-			at, err := e.Pace.Slot(pace.Urgent(w.ctx), outlier.OpScan)
+			at, err := e.Pace.Slot(outlier.OpScan)
 			if err != nil || time.Until(at) < 10*time.Second {
 				t.Fatalf("a slot is free in %s (%v)", time.Until(at), err)
 			}
@@ -104,7 +103,7 @@ func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 				t.Errorf("the poll was answered %s after its slot (%v)", time.Since(at), err)
 			}
 			for range 20 { // until there is no slot for the next
-				if at, err := e.Pace.Slot(pace.Urgent(w.ctx), outlier.OpScan); err == nil && time.Until(at) > 3*time.Second {
+				if at, err := e.Pace.Slot(outlier.OpScan); err == nil && time.Until(at) > 3*time.Second {
 					break
 				}
 				time.Sleep(time.Second)

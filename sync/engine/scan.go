@@ -163,7 +163,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
-	if err := r.worker.slotFor(ctx, request, &purchase); err != nil { // before the intent is recorded
+	if err := r.worker.slotFor(request, &purchase); err != nil { // before the intent is recorded
 		return err
 	}
 	scan, err := r.recordIntent(step, request)

@@ -70,7 +70,7 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	}
 	w := &worker{engine: &Engine{Pace: limiter}, tried: map[callKey]tries{}}
 	for range 1000 {
-		if err := w.slotFor(t.Context(), request, &ledger.Purchase{}); err != nil {
+		if err := w.slotFor(request, &ledger.Purchase{}); err != nil {
 			t.Fatalf("a call that may leave at once: %v", err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
@@ -85,9 +84,6 @@ func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, du
 
 // workOn works on one run until it ends, or only until it has all its pages.
 func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
-	if o.Trigger == Manual {
-		ctx = pace.Urgent(ctx)
-	}
 	s, err := e.newWorker(ctx, queue.Filter{Job: o.Spec.Name})
 	if err != nil {
 		return nil, err
@@ -330,7 +326,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		return false, nil // its run waits for a scan and may make no data calls
 	}
 	key := callKey{run: task.Run, op: task.Op, entity: task.Entity}
-	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
+	if at, err := w.engine.Pace.Slot(task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if now := time.Now(); at.After(now) {
 		w.noteWait(at)

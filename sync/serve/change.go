@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
@@ -231,7 +230,7 @@ type Polled struct {
 
 // Do implements [Change].
 func (c PollScan) Do(ctx context.Context, e *engine.Engine) (Polled, error) {
-	scan, err := e.PollScan(pace.Urgent(ctx), c.Scan)
+	scan, err := e.PollScan(ctx, c.Scan)
 	return Polled{scan.Status, scan.Ended(), scan.Succeeded()}, err
 }
 
@@ -250,7 +249,7 @@ type Adopted struct {
 
 // Do implements [Change].
 func (c AdoptScan) Do(ctx context.Context, e *engine.Engine) (Adopted, error) {
-	scan, err := e.AdoptScan(pace.Urgent(ctx), c.Scan, c.Intent)
+	scan, err := e.AdoptScan(ctx, c.Scan, c.Intent)
 	if err != nil {
 		return Adopted{}, err
 	}

@@ -1,0 +1,264 @@
+package pace
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"outlierd/outlier"
+)
+
+const (
+	// usualWait is the default of [Options.MaxWait].
+	usualWait = 10 * time.Minute
+	// recheck limits one sleep: the timer stops while the machine sleeps.
+	recheck = 30 * time.Second
+)
+
+// Options configure a limiter.
+type Options struct {
+	Path string // the file that keeps the window; "" keeps it in memory
+
+	// Owner identifies the key, for example by its fingerprint. The file of another owner is not read.
+	Owner string
+
+	// Share is our part of the key's quota, above 0 and up to 1. The rest is left to other clients on the key. 0 means all
+	// of it.
+	Share float64
+
+	// MaxWait is the longest time a call may wait. A call that would have to wait longer fails at once with a
+	// [LongWaitError]. 0 means ten minutes, or one window if that is longer: a client that has used an hour's quota waits
+	// for that hour.
+	MaxWait time.Duration
+}
+
+// Limiter delays requests so that a quota is kept. It implements [outlier.Pacer], and may be used by any number of
+// goroutines at once.
+type Limiter struct {
+	options Options
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when a slot may have become free
+	core    core
+}
+
+var _ outlier.Pacer = (*Limiter)(nil)
+
+// Status is what a limiter knows at one moment.
+type Status struct {
+	Limit        int           // requests per Window that are ours
+	Window       time.Duration // how long a slot stays taken after its request was sent
+	Remaining    int           // requests that may be sent now, apart from BlockedUntil
+	Reset        time.Time     // when the next request may be sent; the time of the Status if at once
+	BlockedUntil time.Time     // when the block of a refusal ends; zero if there is none
+	Foreign      int           // requests of other clients noticed in the window
+	Learned      bool          // the believed pace differs from the configured one
+}
+
+// Pace returns the believed pace for people: as configured, or as a learned rate.
+func (s Status) Pace() string {
+	q := Quota{s.Limit, s.Window}
+	if !s.Learned {
+		return q.String()
+	}
+	return q.rate() + ", learned"
+}
+
+// LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The call has taken no slot.
+type LongWaitError struct {
+	Until time.Time // when it could be sent, as far as is known now
+}
+
+// Error returns the time until which the call would have to wait.
+func (e *LongWaitError) Error() string {
+	return "the rate limit allows no request before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// Open returns a limiter that continues the window in the file of o. Without a file the whole window may be used at once.
+func Open(q Quota, o Options) (*Limiter, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if o.Share < 0 || o.Share > 1 {
+		return nil, fmt.Errorf("share must be in (0, 1], got %v", o.Share)
+	}
+	l := &Limiter{options: o, changed: make(chan struct{}), core: newCore(q, o.Share)}
+	return l, l.load(wallClock())
+}
+
+// wallClock returns the time without its monotonic reading, which stops while the machine sleeps and has no meaning in a
+// file.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// lock locks l, brings its state up to date, and returns the time.
+func (l *Limiter) lock() time.Time {
+	l.mu.Lock()
+	now := wallClock()
+	l.core.update(now)
+	return now
+}
+
+// Wait implements [outlier.Pacer]. Scan polls take at most a twentieth of the quota. Calls that wait at the same time are
+// sent in any order.
+//
+// It returns the context's cause, a [LongWaitError], or an error if the file cannot be written, in which case no request
+// may be sent.
+func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for the rate limit: %w", context.Cause(ctx))
+		}
+		pause, changed, err := l.claim(r.Op())
+		if err != nil || pause == 0 {
+			return err
+		}
+		timer := time.NewTimer(min(pause, recheck))
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// claim takes a slot, or returns how long to wait for one, or until changed is closed.
+func (l *Limiter) claim(op outlier.Operation) (pause time.Duration, changed <-chan struct{}, err error) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if at, err := l.slotFor(now, op); err != nil || at.After(now) {
+		return at.Sub(now), l.changed, err
+	}
+	c := &l.core
+	if op == outlier.OpScan {
+		c.LastPoll = now // before saving, or a restart would let another poll through
+	}
+	c.grant(now)
+	if c.prepaid--; c.prepaid < 0 {
+		c.prepaid = c.ahead() - 1
+		if err := l.save(); err != nil {
+			c.inFlight, c.prepaid = c.inFlight-1, 0
+			return 0, nil, err
+		}
+	}
+	return 0, nil, nil
+}
+
+// slotFor returns when a call of op may be sent, and a [LongWaitError] if that is too late.
+func (l *Limiter) slotFor(now time.Time, op outlier.Operation) (at time.Time, err error) {
+	at = l.core.slot(now, 1)
+	if op == outlier.OpScan {
+		at = latest(at, l.core.nextPoll())
+	}
+	longest := l.options.MaxWait
+	if longest == 0 {
+		longest = max(usualWait, l.core.maxSpan())
+	}
+	if at.Sub(now) > longest {
+		err = &LongWaitError{Until: at}
+	}
+	return at, err
+}
+
+// Slot returns when a call of op could be sent. A time not after now means at once. It reserves nothing. Its error is the
+// [LongWaitError] that Wait would return.
+func (l *Limiter) Slot(op outlier.Operation) (time.Time, error) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	return l.slotFor(now, op)
+}
+
+// Poll returns when the next scan poll may be sent, considering only the polls' share of the quota. A caller that waits
+// until then before it requests a poll does not delay other calls.
+func (l *Limiter) Poll() time.Time {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.core.nextPoll()
+}
+
+// Unsent implements [outlier.Pacer].
+func (l *Limiter) Unsent(*outlier.Request) {
+	l.lock()
+	defer l.mu.Unlock()
+	l.core.inFlight--
+	l.wake()
+}
+
+// Observe implements [outlier.Pacer].
+func (l *Limiter) Observe(a *outlier.Answer) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	sent, blocked := now, l.core.Blocked
+	if !a.SentAt.IsZero() {
+		sent = earliest(now, a.SentAt.Round(0))
+	}
+	l.core.observe(now, sent, read(a, now, l.core.quota.Window))
+	if !l.core.Blocked.Equal(blocked) {
+		// If this fails, nothing is prepaid any more, so the next request must save as well, and reports the error.
+		l.core.prepaid = 0
+		_ = l.save()
+	}
+	l.wake()
+}
+
+// wake lets all waiting calls check again whether they may be sent.
+func (l *Limiter) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Own sets the owner of the window after a change of the key. It drops everything learned with the old key, including a
+// block: the limiter starts like [Open] with the file of another owner. If the owner is the same, nothing changes.
+//
+// Requests in flight keep their slots until they complete, because those that are not sent yet may be sent with the new
+// key. Nothing is learned from answers to requests of the old key.
+func (l *Limiter) Own(owner string) {
+	now := l.lock()
+	defer l.mu.Unlock()
+	if owner == l.options.Owner {
+		return
+	}
+	l.options.Owner = owner
+	inFlight := l.core.inFlight
+	l.core = newCore(l.core.quota, l.core.share)
+	l.core.inFlight, l.core.ownedSince = inFlight, now
+	// If this fails, the file still belongs to the last owner. The next request must save as well, and reports the error.
+	_ = l.save()
+	l.wake()
+}
+
+// Status returns the present state of the limiter.
+func (l *Limiter) Status() Status {
+	now := l.lock()
+	defer l.mu.Unlock()
+	return l.core.status(now)
+}
+
+func (c *core) status(now time.Time) Status {
+	q, configured := c.ours(), c.quota.part(c.share)
+	r := q.rule()
+	free := r.n - c.Log.since(now.Add(-r.span), c.countsOthers()) - c.inFlight
+	if c.Pacing.Every > 0 {
+		free = min(free, int(c.even.TokensAt(now)))
+		q.Window = max(q.Window, c.Pacing.Every*time.Duration(q.Requests))
+	}
+	s := Status{
+		Limit: q.Requests, Window: q.Window, Remaining: max(0, free), Reset: c.slot(now, 1), Foreign: c.others(now),
+		Learned: q != configured && q.rate() != configured.rate(),
+	}
+	if c.Blocked.After(now) {
+		s.BlockedUntil = c.Blocked
+	}
+	return s
+}
+
+// ETA returns how long it takes until the given number of calls are sent, at the present pace and with the present window.
+func (l *Limiter) ETA(calls int) time.Duration {
+	if calls <= 0 {
+		return 0
+	}
+	now := l.lock()
+	defer l.mu.Unlock()
+	return l.core.slot(now, calls).Sub(now)
+}

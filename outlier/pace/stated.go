@@ -1,0 +1,173 @@
+package pace
+
+import (
+	"cmp"
+	"time"
+)
+
+const (
+	// minProofs is the number of answers that must have counted our requests before the limiter believes a limit above the
+	// configured one.
+	minProofs = 3
+	// rounding is the maximum error of a time in whole seconds from a clock that was read in whole seconds.
+	rounding = 2 * time.Second
+)
+
+// stated is what answers have stated about the limit.
+type stated struct {
+	Quota      Quota            // believed instead of the configured one; zero if none
+	At         time.Time        // when Quota was set
+	Limit      int              // of the last answer
+	Used       int              // of Limit, at the last answer
+	Proofs     int              // how often Used rose, up to minProofs
+	FarResets  [2]time.Duration // the two longest times until a reset
+	Reset      time.Time        // the last reset
+	ResetSince time.Time        // when the first request whose answer stated Reset was sent
+	Period     time.Duration    // the shortest time from one reset to the next
+	Fresh      int              // how often little was used after a reset, minus how often much was
+}
+
+// study learns what an answer states about the limit, its window and other clients.
+func (c *core) study(now, sent time.Time, r reading) {
+	s, counted := &c.Stated, r.remaining >= 0
+	if r.limit != s.Limit {
+		*s = stated{Quota: s.Quota, At: s.At, Limit: r.limit, Used: r.limit}
+	}
+	if used := r.limit - r.remaining; counted {
+		if used > s.Used {
+			s.Proofs = min(s.Proofs+1, minProofs)
+		}
+		if r.reset >= 0 {
+			s.noteReset(now.Add(r.reset), sent, used, r.reset)
+		}
+		s.Used = used
+	}
+	c.adopt(now, sent, r)
+	if counted {
+		c.compare(now, sent, r)
+	}
+}
+
+// noteReset records the time of a reset. If many requests were used before the last one, an answer soon after it shows
+// whether the count started afresh.
+func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration) {
+	if reset > s.FarResets[0] {
+		s.FarResets = [2]time.Duration{reset, s.FarResets[0]}
+	}
+	s.FarResets[1] = max(s.FarResets[1], min(reset, s.FarResets[0]))
+	jump := at.Sub(s.Reset)
+	if jump.Abs() <= 2*rounding {
+		return
+	}
+	if jump > 0 && !s.Reset.IsZero() {
+		s.Period = min(cmp.Or(s.Period, jump), jump)
+	}
+	switch many := s.Used > s.Limit/2; {
+	case many && used <= s.Used/2:
+		s.Fresh = min(s.Fresh+1, 3)
+	case many && used > s.Used*2/3 && reset > s.FarResets[0]*3/4:
+		s.Fresh = max(s.Fresh-1, -3)
+	}
+	s.Reset, s.ResetSince = at, sent
+}
+
+// isStable reports whether the reset stays where it is while time passes. That of a bucket moves with each request.
+func (s *stated) isStable(sent time.Time) bool { return sent.Sub(s.ResetSince) > 2*rounding }
+
+// isFixed reports whether the service has fixed windows: the reset is stable, and the count starts afresh after it.
+func (s *stated) isFixed(sent time.Time) bool { return s.Fresh > 0 && s.isStable(sent) }
+
+// isEstimate reports whether the service has fixed windows but continues to count requests from before the reset: it
+// estimates the count of a sliding window.
+func (s *stated) isEstimate(window time.Duration) bool { return s.Fresh < -1 && s.Period > window*9/10 }
+
+// adopt believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
+// count our requests.
+func (c *core) adopt(now, sent time.Time, r reading) {
+	q := Quota{r.limit, c.windowOf(sent, r)}
+	if exceeds(q, c.quota) && c.Stated.Proofs < minProofs {
+		return
+	}
+	if exceeds(c.keyQuota(), q) { // the lower limit explains refusals and unexpected counts
+		c.Log.dropOthers(c.others(now))
+		c.Pacing = pacing{}
+		c.setEvery(now, 0)
+	}
+	if q == c.quota {
+		q = Quota{}
+	}
+	c.Stated.Quota, c.Stated.At = q, now
+}
+
+// exceeds reports whether a allows a larger burst or a faster pace than b.
+func exceeds(a, b Quota) bool {
+	return a.Requests > b.Requests ||
+		float64(a.Requests)*float64(b.Window) > 1.001*float64(b.Requests)*float64(a.Window)
+}
+
+// windowOf returns the window of a stated limit. If the answer states none, a limit below the configured one is assumed
+// to have the same pace and a smaller burst. The window is too short if resets are further away, which counts once it
+// was seen twice. The reset of a bucket shows in which time it fills.
+func (c *core) windowOf(sent time.Time, r reading) time.Duration {
+	s, w := &c.Stated, r.window
+	if w == 0 {
+		w = scaled(c.quota.Window, min(1, float64(r.limit)/float64(c.quota.Requests)))
+	}
+	switch far := s.FarResets[1]; {
+	case s.Proofs < minProofs || far <= w+3*rounding/2:
+		return w
+	case r.reset >= 0 && !s.isStable(sent) && s.Used > r.limit/2:
+		return wholeWindow(scaled(r.reset, float64(r.limit)/float64(s.Used)))
+	default:
+		return wholeWindow(far)
+	}
+}
+
+// wholeWindow returns the window of which so much was seen: a multiple of ten seconds.
+func wholeWindow(seen time.Duration) time.Duration {
+	const unit = 10 * time.Second
+	return (seen - 3*rounding/2 + unit - 1) / unit * unit
+}
+
+// compare compares the service's count with the requests known here.
+func (c *core) compare(now, sent time.Time, r reading) {
+	s, p, window, used := &c.Stated, &c.Pacing, max(c.keyQuota().Window, c.quota.Window), r.limit-r.remaining
+	if s.isEstimate(window) { // its counts prove nothing about other clients
+		p.OthersLast = time.Time{}
+		c.Log.dropOthers(c.others(now))
+		return
+	}
+	since := sent.Add(-window)
+	if s.isFixed(sent) {
+		since = latest(since, s.Reset.Add(-window-2*rounding))
+	}
+	if more := used - c.Log.since(since, true) - c.inFlight; more > r.limit/50 {
+		c.noticeOthers(now, more)
+	}
+	c.Log.dropOthers(c.others(now) - max(used-1, 0)) // the service counts this request too
+	if p.Every > 0 {
+		c.weighRemaining(now, sent, r)
+	}
+}
+
+// weighRemaining decides what the remaining requests mean for the pace.
+func (c *core) weighRemaining(now, sent time.Time, r reading) {
+	s, p := &c.Stated, &c.Pacing
+	switch stable := s.isStable(sent); {
+	case stable && r.remaining == 0: // other clients have used the rest of the window
+		c.block(now, r.reset-rounding/2)
+	case !stable && r.remaining <= 1 && p.Previous > 0 && c.isShared(now):
+		c.slowDown(now) // the trial of a faster pace would end in a refusal
+	}
+	if now.Sub(p.Changed) < c.ours().rule().span {
+		return // the service still counts requests from before the last change
+	}
+	left := r.remaining
+	if s.isFixed(sent) {
+		if r.reset >= p.Every {
+			return // only our last request of a window shows what stays unused
+		}
+		left -= int(float64(c.others(now))*float64(r.reset)/float64(c.keyQuota().Window) + 0.6)
+	}
+	p.Unused = min(p.Unused, left)
+}
