@@ -45,8 +45,7 @@ func newCore(q Quota, share float64) core {
 	return core{quota: q, share: share, even: rate.NewLimiter(rate.Inf, 1)}
 }
 
-// A rule is what the service is assumed to enforce: at most n requests in any period of length span, which includes
-// the margin.
+// A rule is what the service is assumed to enforce: at most n requests in any period of length span.
 type rule struct {
 	n    int
 	span time.Duration
@@ -54,7 +53,7 @@ type rule struct {
 
 func (q Quota) rule() rule { return rule{q.Requests, q.Window + margin(q.Window)} }
 
-// margin returns the time added to a window, because two requests may take unequal times to reach the service.
+// margin is added to a window, because two requests may take unequal times to reach the service.
 func margin(window time.Duration) time.Duration { return min(250*time.Millisecond, window/40) }
 
 // keyQuota returns the quota of the whole key: the stated one, otherwise the configured one.
@@ -68,8 +67,7 @@ func (c *core) keyQuota() Quota {
 // ours returns the part of the key's quota that this limiter may use.
 func (c *core) ours() Quota { return c.keyQuota().part(c.share) }
 
-// ownsKey reports whether the whole quota of the key is ours. Otherwise other clients have their own part, and what they
-// use of it does not reduce ours.
+// ownsKey reports whether the whole quota is ours. If not, other clients have a part whose use does not reduce ours.
 func (c *core) ownsKey() bool { return c.share <= 0 || c.share >= 1 }
 
 // rules returns what the window must satisfy. The configured quota is a rule of its own unless the service has proved
@@ -106,26 +104,13 @@ func (c *core) slot(now time.Time, nth int) time.Time {
 		windows, rest := (nth-1)/r.n, (nth-1)%r.n
 		free := latest(now, c.Blocked)
 		if n := r.n - c.inFlight - rest; n <= 0 {
-			// One in flight must complete first, which wakes the waiting callers.
-			free = latest(free, latest(c.Last.Add(r.span), now.Add(time.Second)))
-		} else if taken, ok := c.Log.newest(n, c.countsOthers()); ok {
+			free = latest(free, latest(c.Last.Add(r.span), now.Add(time.Second))) // unless one in flight completes
+		} else if taken, ok := c.Log.newest(n); ok {
 			free = latest(free, taken.Add(r.span))
 		}
 		t = latest(t, free.Add(time.Duration(windows)*r.span))
 	}
 	return t
-}
-
-// countsOthers reports whether requests of other clients take slots like ours. They do not if the pace leaves room for
-// them, nor after a block, where the first request shows what is left.
-func (c *core) countsOthers() bool {
-	return c.ownsKey() && c.Pacing.Every == 0 && !c.Blocked.After(c.Last)
-}
-
-// others counts the requests of other clients in the window.
-func (c *core) others(now time.Time) int {
-	since := now.Add(-c.ours().rule().span)
-	return c.Log.since(since, true) - c.Log.since(since, false)
 }
 
 // nextPoll returns when the next scan poll may be sent, considering only the polls' share.
@@ -137,16 +122,15 @@ func (c *core) nextPoll() time.Time {
 // update drops what has expired, and limits saved times in the future, in case the clock was set back. That costs at
 // most one window, instead of the difference.
 func (c *core) update(now time.Time) {
-	for _, t := range []*time.Time{
-		&c.Last, &c.LastPoll, &c.ownedSince, &c.Stated.At, &c.Pacing.Changed, &c.Pacing.OthersLast,
-	} {
+	s, p := &c.Stated, &c.Pacing
+	for _, t := range []*time.Time{&c.Last, &c.LastPoll, &c.ownedSince, &s.At, &p.Changed, &p.OthersLast} {
 		*t = earliest(*t, now)
 	}
 	c.Blocked = earliest(c.Blocked, now.Add(c.longestBlock()))
-	c.Pacing.NextTrial = earliest(c.Pacing.NextTrial, now.Add(nearTrialAfter))
+	p.NextTrial = earliest(p.NextTrial, now.Add(nearTrialAfter))
 	c.Log.update(now.Add(-c.logSpan()), now)
-	if now.Sub(c.Stated.At) > learnedFor {
-		c.Stated.Quota = Quota{}
+	if now.Sub(s.At) > learnedFor {
+		s.Quota = Quota{}
 	}
 	c.tryFaster(now)
 }
@@ -170,7 +154,7 @@ func (c *core) observe(now, sent time.Time, r reading) {
 		return
 	}
 	c.update(now)
-	c.Log.add(cell{At: sent, Own: 1})
+	c.Log.add(sent, 1)
 	if r.refused {
 		c.refuse(now, sent, r)
 	} else {
@@ -193,7 +177,7 @@ func (c *core) refuse(now, sent time.Time, r reading) {
 	if wait <= 0 || c.Streak > 1 {
 		wait = max(wait, c.backoff())
 	}
-	known := c.Log.since(sent.Add(-c.logSpan()), true) + c.inFlight
+	known := c.Log.since(sent.Add(-c.logSpan())) + c.inFlight
 	c.noticeOthers(now, min(r.current-known, c.keyQuota().Requests))
 	if c.Streak == 1 && sent.After(c.lastRefused) {
 		c.slowDown(now)

@@ -13,9 +13,6 @@
 //   - An even pace (pacing.go), a [rate.Limiter] of one request each, in addition to the window. It begins with a refusal,
 //     whatever its reason, or when other clients keep using the key, and adapts until refusals are rare.
 //
-// docs/design/pace.md explains what is learned, and docs/pace.md measures it.
-//
-// The state is written to a file before a request may be sent (file.go), so that a process that is killed and started
-// again knows what was sent. One write covers a hundredth of the quota in advance; a kill wastes at most that hundredth,
-// for one window.
+// The state is written to a file before a request may be sent (file.go). docs/design/pace.md explains what is learned, and
+// docs/pace.md measures it.
 package pace

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -18,7 +19,7 @@ type file struct {
 	saved
 }
 
-// ahead returns how many requests one write of the file covers.
+// ahead returns how many requests one write of the file covers. A kill wastes at most those, for one window.
 func (c *core) ahead() int { return max(1, c.quota.Requests/100) }
 
 // text returns the present content of the file.
@@ -50,10 +51,7 @@ func (l *Limiter) save() error {
 // owner, such as a reader that has no key, accepts any file. A file that cannot be parsed, such as after a power failure,
 // counts as a window that was used just now.
 func (l *Limiter) load(now time.Time) error {
-	if l.options.Path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(l.options.Path)
+	text, err := os.ReadFile(l.options.Path) // "" does not exist
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -62,7 +60,7 @@ func (l *Limiter) load(now time.Time) error {
 	}
 	switch f, ok := parse(text); {
 	case !ok:
-		l.core.Log.add(cell{At: now, Own: l.core.quota.Requests})
+		l.core.Blocked = now.Add(l.core.maxSpan())
 	case f.Owner == l.options.Owner, l.options.Owner == "":
 		l.core.resume(f, now)
 	}
@@ -73,12 +71,9 @@ func (l *Limiter) load(now time.Time) error {
 func parse(text []byte) (f file, ok bool) {
 	err := json.Unmarshal(text, &f)
 	q, p := f.Stated.Quota, f.Pacing
-	ok = err == nil && min(f.Out, f.Streak, p.Answers, q.Requests) >= 0 &&
+	ok = err == nil && min(f.Out, f.Streak, p.Answers, p.Others, q.Requests) >= 0 && f.Out <= 1e6 &&
 		min(p.Every, p.Previous, p.Refused, p.Elapsed, q.Window) >= 0 && q.Window <= maxAhead &&
-		(q.Requests > 0) == (q.Window > 0)
-	for i, c := range f.Log {
-		ok = ok && min(c.Own, c.Others) >= 0 && c.requests(true) > 0 && (i == 0 || !c.At.Before(f.Log[i-1].At))
-	}
+		(q.Requests > 0) == (q.Window > 0) && slices.IsSortedFunc(f.Log, time.Time.Compare)
 	return f, ok
 }
 
@@ -98,7 +93,5 @@ func (c *core) resume(f file, now time.Time) {
 	if c.ahead() == 1 { // otherwise Last is only the first of those that the file covers
 		at = earliest(now, c.Last.Add(maxTransit))
 	}
-	if f.Out > 0 {
-		c.Log.add(cell{At: at, Own: f.Out})
-	}
+	c.Log.add(at, f.Out)
 }

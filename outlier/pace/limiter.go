@@ -10,26 +10,18 @@ import (
 )
 
 const (
-	// usualWait is the default of [Options.MaxWait].
-	usualWait = 10 * time.Minute
-	// recheck limits one sleep: the timer stops while the machine sleeps.
-	recheck = 30 * time.Second
+	usualWait = 10 * time.Minute // the default of [Options.MaxWait]
+	recheck   = 30 * time.Second // limits one sleep: the timer stops while the machine sleeps
 )
 
 // Options configure a limiter.
 type Options struct {
-	Path string // the file that keeps the window; "" keeps it in memory
-
-	// Owner identifies the key, for example by its fingerprint. The file of another owner is not read.
-	Owner string
-
-	// Share is our part of the key's quota, above 0 and up to 1. The rest is left to other clients on the key. 0 means all
-	// of it.
-	Share float64
+	Path  string  // the file that keeps the window; "" keeps it in memory
+	Owner string  // the key, for example its fingerprint; the file of another owner is not read
+	Share float64 // our part of the key's quota, above 0 and up to 1; 0 means all of it
 
 	// MaxWait is the longest time a call may wait. A call that would have to wait longer fails at once with a
-	// [LongWaitError]. 0 means ten minutes, or one window if that is longer: a client that has used an hour's quota waits
-	// for that hour.
+	// [LongWaitError]. 0 means ten minutes, or one window if that is longer.
 	MaxWait time.Duration
 }
 
@@ -42,8 +34,6 @@ type Limiter struct {
 	changed chan struct{} // closed and replaced when a slot may have become free
 	core    core
 }
-
-var _ outlier.Pacer = (*Limiter)(nil)
 
 // Status is what a limiter knows at one moment.
 type Status struct {
@@ -87,8 +77,7 @@ func Open(q Quota, o Options) (*Limiter, error) {
 	return l, l.load(wallClock())
 }
 
-// wallClock returns the time without its monotonic reading, which stops while the machine sleeps and has no meaning in a
-// file.
+// wallClock returns the time without its monotonic reading, which stops while the machine sleeps.
 func wallClock() time.Time { return time.Now().Round(0) }
 
 // lock locks l, brings its state up to date, and returns the time.
@@ -100,10 +89,7 @@ func (l *Limiter) lock() time.Time {
 }
 
 // Wait implements [outlier.Pacer]. Scan polls take at most a twentieth of the quota. Calls that wait at the same time are
-// sent in any order.
-//
-// It returns the context's cause, a [LongWaitError], or an error if the file cannot be written, in which case no request
-// may be sent.
+// sent in any order. Its error is the context's cause, a [LongWaitError], or that the file cannot be written.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	for {
 		if ctx.Err() != nil {
@@ -113,13 +99,11 @@ func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 		if err != nil || pause == 0 {
 			return err
 		}
-		timer := time.NewTimer(min(pause, recheck))
 		select {
 		case <-ctx.Done():
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(min(pause, recheck)):
 		}
-		timer.Stop()
 	}
 }
 
@@ -208,10 +192,8 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Own sets the owner of the window after a change of the key. It drops everything learned with the old key, including a
-// block: the limiter starts like [Open] with the file of another owner. If the owner is the same, nothing changes.
-//
-// Requests in flight keep their slots until they complete, because those that are not sent yet may be sent with the new
+// Own sets the owner of the window after a change of the key. The limiter starts again as with the file of another owner,
+// if the owner has changed. Requests in flight keep their slots until they complete, because they may be sent with the new
 // key. Nothing is learned from answers to requests of the old key.
 func (l *Limiter) Own(owner string) {
 	now := l.lock()
@@ -220,9 +202,9 @@ func (l *Limiter) Own(owner string) {
 		return
 	}
 	l.options.Owner = owner
-	inFlight := l.core.inFlight
-	l.core = newCore(l.core.quota, l.core.share)
-	l.core.inFlight, l.core.ownedSince = inFlight, now
+	c := newCore(l.core.quota, l.core.share)
+	c.inFlight, c.ownedSince = l.core.inFlight, now
+	l.core = c
 	// If this fails, the file still belongs to the last owner. The next request must save as well, and reports the error.
 	_ = l.save()
 	l.wake()
@@ -230,15 +212,10 @@ func (l *Limiter) Own(owner string) {
 
 // Status returns the present state of the limiter.
 func (l *Limiter) Status() Status {
-	now := l.lock()
+	now, c := l.lock(), &l.core
 	defer l.mu.Unlock()
-	return l.core.status(now)
-}
-
-func (c *core) status(now time.Time) Status {
-	q, configured := c.ours(), c.quota.part(c.share)
-	r := q.rule()
-	free := r.n - c.Log.since(now.Add(-r.span), c.countsOthers()) - c.inFlight
+	q, r, configured := c.ours(), c.ours().rule(), c.quota.part(c.share)
+	free := r.n - c.Log.since(now.Add(-r.span)) - c.inFlight
 	if c.Pacing.Every > 0 {
 		free = min(free, int(c.even.TokensAt(now)))
 		q.Window = max(q.Window, c.Pacing.Every*time.Duration(q.Requests))

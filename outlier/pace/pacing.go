@@ -27,7 +27,8 @@ type pacing struct {
 	Elapsed   time.Duration // since Changed, without the time in which no call waited
 	Unused    int           // minimum that the service had left since Changed
 
-	OthersFirst, OthersLast time.Time // when requests of other clients were noticed
+	Others                  int       // requests of other clients that were noticed last
+	OthersFirst, OthersLast time.Time // when
 }
 
 // setEvery changes the even pace.
@@ -42,10 +43,7 @@ func (r rule) evenly(n int) time.Duration { return r.span / time.Duration(max(1,
 
 // fit returns how many requests an even pace makes in a window.
 func (r rule) fit(every time.Duration) int {
-	if every == 0 {
-		return r.n + 1
-	}
-	return int(math.Round(float64(r.span) / float64(every)))
+	return int(min(math.Round(float64(r.span)/float64(every)), float64(r.n+1)))
 }
 
 // noticeOthers records n requests of other clients. If more come later, our requests are spaced evenly, so that each
@@ -54,16 +52,23 @@ func (c *core) noticeOthers(now time.Time, n int) {
 	if n <= 0 {
 		return
 	}
-	c.Log.add(cell{At: now, Others: n})
 	p, r := &c.Pacing, c.ours().rule()
 	if now.Sub(p.OthersLast) > othersLast {
 		p.OthersFirst = now
 	}
-	p.OthersLast = now
-	if p.Every == 0 && c.ownsKey() && now.Sub(p.OthersFirst) > r.span/2 {
+	p.OthersLast, p.Others = now, n
+	if p.Every == 0 && c.ownsKey() && now.Sub(p.OthersFirst) > r.span {
 		c.setEvery(now, r.evenly(r.n/2))
 		c.planTrial(now, trialAfter)
 	}
+}
+
+// others returns how many requests of other clients were noticed within a window.
+func (c *core) others(now time.Time) int {
+	if p := &c.Pacing; now.Sub(p.OthersLast) < c.ours().rule().span {
+		return p.Others
+	}
+	return 0
 }
 
 // isShared reports whether other clients use the key. An even pace may hide them for hours.

@@ -27,24 +27,20 @@ var units = []struct {
 
 // ParseQuota parses a quota such as 10/min, 30/10s or 100/h. A window lasts from one second to one day.
 func ParseQuota(text string) (Quota, error) {
-	count, per, found := strings.Cut(strings.TrimSpace(text), "/")
-	n, err := strconv.Atoi(strings.TrimSpace(count))
-	window, ok := parseWindow(strings.TrimSpace(per))
+	count, per, _ := strings.Cut(text, "/")
+	n, bad := strconv.Atoi(strings.TrimSpace(count))
+	per = strings.TrimSpace(per)
+	window, err := time.ParseDuration(per)
+	for _, u := range units {
+		if per == u.name {
+			window, err = u.width, nil
+		}
+	}
 	q := Quota{n, window}
-	if !found || err != nil || !ok || q.check() != nil {
+	if bad != nil || err != nil || q.check() != nil {
 		return Quota{}, fmt.Errorf("limit %q: write requests per window, such as 10/min, 30/10s or 100/h", text)
 	}
 	return q, nil
-}
-
-func parseWindow(text string) (time.Duration, bool) {
-	for _, u := range units {
-		if text == u.name {
-			return u.width, true
-		}
-	}
-	d, err := time.ParseDuration(text)
-	return d, err == nil
 }
 
 func (q Quota) check() error {
@@ -57,12 +53,10 @@ func (q Quota) check() error {
 // String returns q in the form that [ParseQuota] parses.
 func (q Quota) String() string {
 	for _, u := range units {
-		if q.Window == u.width {
+		switch {
+		case q.Window == u.width:
 			return fmt.Sprintf("%d/%s", q.Requests, u.name)
-		}
-	}
-	for _, u := range units {
-		if q.Window%u.width == 0 && len(u.name) == 1 && u.name != "d" {
+		case q.Window%u.width == 0 && len(u.name) == 1 && u.name != "d":
 			return fmt.Sprintf("%d/%d%s", q.Requests, q.Window/u.width, u.name)
 		}
 	}
@@ -99,11 +93,10 @@ func (q Quota) part(share float64) Quota {
 
 // Time returns how long n requests take at this pace, at most the longest [time.Duration] of about 292 years.
 func (q Quota) Time(n int) time.Duration {
-	windows := float64(max(n, 0)) / float64(max(q.Requests, 1))
-	if most := float64(math.MaxInt64) / float64(max(q.Window, 1)); windows >= most {
-		return math.MaxInt64
+	if d := float64(max(n, 0)) / float64(max(q.Requests, 1)) * float64(q.Window); d < math.MaxInt64 {
+		return time.Duration(d)
 	}
-	return time.Duration(windows * float64(q.Window))
+	return math.MaxInt64
 }
 
 // scaled returns d·by, computed in floating point because it may overflow an integer.

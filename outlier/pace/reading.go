@@ -83,17 +83,15 @@ func plausible(d time.Duration) time.Duration {
 	return d
 }
 
-// parseUntil parses a time in any notation and returns it as a duration after date: seconds, with or without
-// a fraction; a duration with units (6m0s); an epoch in seconds, milliseconds or microseconds, distinguished
-// by size; a date. It returns -1 if the time is missing or not plausible.
+// parseUntil parses a time in any notation and returns it as a duration after date: seconds, with or without a fraction;
+// a duration with units (6m0s); an epoch in seconds or milliseconds, distinguished by size; a date. It returns -1 if
+// the time is missing or not plausible.
 func parseUntil(text string, date time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {
-		case !(n >= 0 && n < 1e17):
+		case !(n >= 0 && n < 1e15):
 			return -1
-		case n >= 1e14:
-			return plausible(time.UnixMicro(int64(n)).Sub(date))
 		case n >= 1e11:
 			return plausible(time.UnixMilli(int64(n)).Sub(date))
 		case n >= 5e8:

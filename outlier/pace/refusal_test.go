@@ -153,8 +153,8 @@ func TestRequestsOfOtherClientsAreCounted(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		drain(t, l, 3)
 		ask(t, l, refusal(&outlier.Rate{Limit: 10, Current: 11}, nil))
-		if s := l.Status(); s.Foreign != 7 {
-			t.Errorf("of 11 requests 4 are ours: %d are counted as those of other clients, want 7", s.Foreign)
+		if s := l.Status(); s.Foreign != 6 {
+			t.Errorf("of 10 requests 4 are ours: %d are counted as those of other clients, want 6", s.Foreign)
 		}
 	})
 }
@@ -247,12 +247,12 @@ func TestStricterServiceRefusesOnce(t *testing.T) {
 }
 
 func TestStatusShowsTheLearnedPace(t *testing.T) {
-	c := newCore(Quota{600, time.Minute}, 0)
+	l := &Limiter{core: newCore(Quota{600, time.Minute}, 0)}
 	for every, want := range map[time.Duration]string{
 		0: "600/min", 100 * time.Millisecond: "600/min", 120 * time.Millisecond: "500/min, learned",
 	} {
-		c.setEvery(simulationStart, every)
-		if s := c.status(simulationStart); s.Pace() != want {
+		l.core.setEvery(wallClock(), every)
+		if s := l.Status(); s.Pace() != want {
 			t.Errorf("one request each %v is shown as %q, want %q", every, s.Pace(), want)
 		}
 	}

@@ -6,11 +6,8 @@ import (
 )
 
 const (
-	// minProofs is the number of answers that must have counted our requests before the limiter believes a limit above the
-	// configured one.
-	minProofs = 3
-	// rounding is the maximum error of a time in whole seconds from a clock that was read in whole seconds.
-	rounding = 2 * time.Second
+	minProofs = 3               // answers that must have counted our requests before a limit above the configured one is believed
+	rounding  = 2 * time.Second // the maximum error of a time in whole seconds from a clock that was read in whole seconds
 )
 
 // stated is what answers have stated about the limit.
@@ -29,23 +26,23 @@ type stated struct {
 
 // study learns what an answer states about the limit, its window and other clients.
 func (c *core) study(now, sent time.Time, r reading) {
-	s, counted := &c.Stated, r.remaining >= 0
+	s, used := &c.Stated, r.limit-r.remaining
 	if r.limit != s.Limit {
 		*s = stated{Quota: s.Quota, At: s.At, Limit: r.limit, Used: r.limit}
 	}
-	if used := r.limit - r.remaining; counted {
-		if used > s.Used {
-			s.Proofs = min(s.Proofs+1, minProofs)
-		}
-		if r.reset >= 0 {
-			s.noteReset(now.Add(r.reset), sent, used, r.reset)
-		}
-		s.Used = used
+	if r.remaining < 0 {
+		c.adopt(now, sent, r)
+		return
 	}
+	if used > s.Used {
+		s.Proofs = min(s.Proofs+1, minProofs)
+	}
+	if r.reset >= 0 {
+		s.noteReset(now.Add(r.reset), sent, used, r.reset)
+	}
+	s.Used = used
 	c.adopt(now, sent, r)
-	if counted {
-		c.compare(now, sent, r)
-	}
+	c.compare(now, sent, r)
 }
 
 // noteReset records the time of a reset. If many requests were used before the last one, an answer soon after it shows
@@ -71,14 +68,10 @@ func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration) {
 	s.Reset, s.ResetSince = at, sent
 }
 
-// isStable reports whether the reset stays where it is while time passes. That of a bucket moves with each request.
-func (s *stated) isStable(sent time.Time) bool { return sent.Sub(s.ResetSince) > 2*rounding }
-
-// isFixed reports whether the service has fixed windows: the reset is stable, and the count starts afresh after it.
-func (s *stated) isFixed(sent time.Time) bool { return s.Fresh > 0 && s.isStable(sent) }
-
-// isEstimate reports whether the service has fixed windows but continues to count requests from before the reset: it
-// estimates the count of a sliding window.
+// The reset is stable if it stays where it is while time passes; that of a bucket moves with each request. The service
+// has fixed windows if the count also starts afresh after a reset. It only estimates a sliding window if the count goes on.
+func (s *stated) isStable(sent time.Time) bool         { return sent.Sub(s.ResetSince) > 2*rounding }
+func (s *stated) isFixed(sent time.Time) bool          { return s.Fresh > 0 && s.isStable(sent) }
 func (s *stated) isEstimate(window time.Duration) bool { return s.Fresh < -1 && s.Period > window*9/10 }
 
 // adopt believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
@@ -89,7 +82,6 @@ func (c *core) adopt(now, sent time.Time, r reading) {
 		return
 	}
 	if exceeds(c.keyQuota(), q) { // the lower limit explains refusals and unexpected counts
-		c.Log.dropOthers(c.others(now))
 		c.Pacing = pacing{}
 		c.setEvery(now, 0)
 	}
@@ -117,7 +109,7 @@ func (c *core) windowOf(sent time.Time, r reading) time.Duration {
 	case s.Proofs < minProofs || far <= w+3*rounding/2:
 		return w
 	case r.reset >= 0 && !s.isStable(sent) && s.Used > r.limit/2:
-		return wholeWindow(scaled(r.reset, float64(r.limit)/float64(s.Used)))
+		return min(wholeWindow(scaled(r.reset, float64(r.limit)/float64(s.Used))), maxAhead)
 	default:
 		return wholeWindow(far)
 	}
@@ -134,28 +126,24 @@ func (c *core) compare(now, sent time.Time, r reading) {
 	s, p, window, used := &c.Stated, &c.Pacing, max(c.keyQuota().Window, c.quota.Window), r.limit-r.remaining
 	if s.isEstimate(window) { // its counts prove nothing about other clients
 		p.OthersLast = time.Time{}
-		c.Log.dropOthers(c.others(now))
 		return
 	}
 	since := sent.Add(-window)
 	if s.isFixed(sent) {
 		since = latest(since, s.Reset.Add(-window-2*rounding))
 	}
-	if more := used - c.Log.since(since, true) - c.inFlight; more > r.limit/50 {
+	if more := used - c.Log.since(since) - c.inFlight; more > r.limit/50 {
 		c.noticeOthers(now, more)
 	}
-	c.Log.dropOthers(c.others(now) - max(used-1, 0)) // the service counts this request too
-	if p.Every > 0 {
-		c.weighRemaining(now, sent, r)
-	}
+	c.weighRemaining(now, sent, r)
 }
 
 // weighRemaining decides what the remaining requests mean for the pace.
 func (c *core) weighRemaining(now, sent time.Time, r reading) {
 	s, p := &c.Stated, &c.Pacing
 	switch stable := s.isStable(sent); {
-	case stable && r.remaining == 0: // other clients have used the rest of the window
-		c.block(now, r.reset-rounding/2)
+	case stable && r.remaining == 0 && (p.Every > 0 || c.ownsKey() && c.others(now) > 0):
+		c.block(now, r.reset-rounding/2) // other clients have used the rest of the window
 	case !stable && r.remaining <= 1 && p.Previous > 0 && c.isShared(now):
 		c.slowDown(now) // the trial of a faster pace would end in a refusal
 	}
