@@ -8,8 +8,8 @@
 //     clock, windows from the first hit, sliding windows and token buckets. Requests are not spread: after a pause the
 //     whole window may be used at once. A request holds a slot from the moment it is granted until one window after it
 //     was sent, plus a margin for unequal latencies.
-//   - What answers state (reading.go, header.go, stated.go): n, w, when to continue, and how many requests of other
-//     clients the service has counted. Those take slots like ours.
+//   - What answers state (reading.go, header.go, stated.go): n, w, when to continue, and whether the service has
+//     counted requests of other clients.
 //   - An even pace (pacing.go), a [rate.Limiter] of one request each, in addition to the window. It begins with a refusal,
 //     whatever its reason, or when other clients keep using the key, and adapts until refusals are rare.
 //
