@@ -1,5 +1,3 @@
-//go:build duckdb_arrow
-
 package sinks_test
 
 import (
@@ -58,7 +56,7 @@ func TestColumnAddedLaterIsNoDifference(t *testing.T) {
 	}()
 	table := schema.TranscriptEvents
 	const row = `SELECT 'v' AS video_id, i AS position, 1::BIGINT AS start_ms, 2::BIGINT AS duration_ms, 3::BIGINT AS end_ms,
-		'word' AS text, i AS _response_id FROM range(`
+		'word' AS text, i AS _response_id, i AS _first_response_id FROM range(`
 	const from4 = row + `4, 8) r(i)`
 	want := parquetOf(t, db, table, row+`1, 8) r(i)`)
 	for name, c := range map[string]struct {

@@ -114,8 +114,7 @@ def published(data: pathlib.Path) -> tuple[dict, dict]:
     for name in names:
         folder = data / "parquet" / name
         if folder.exists():
-            files = folder / "current.parquet" if (folder / "current.parquet").exists() else folder / "**/*.parquet"
-            parquet.execute(f"create view {name} as from read_parquet('{files}', union_by_name = true, hive_partitioning = false)")
+            parquet.execute(f"create view {name} as from read_parquet('{folder}/**/*.parquet', hive_partitioning = false)")
 
     def file(sql: str):
         return db.execute(re.sub(r"\bfrom (\w+)", lambda m: f"from {names[m[1]]}", sql)).fetchone()[0]

@@ -74,19 +74,14 @@ type line struct {
 
 func (l *line) Close() error { return errors.Join(l.Copy.Close(), l.warehouse.Close()) }
 
-func openLine(t testing.TB, dir string, server *buckettest.Server) *line {
-	t.Helper()
+func openLine(dir string, server *buckettest.Server) *line {
 	w := warehouse.New(sinktest.Options(dir))
-	return &line{openCopy(t, dir, w, server), w}
+	return &line{openCopy(dir, w, server), w}
 }
 
-func openCopy(t testing.TB, dir string, w *warehouse.Warehouse, server *buckettest.Server) *Copy {
-	t.Helper()
+func openCopy(dir string, w *warehouse.Warehouse, server *buckettest.Server) *Copy {
 	folder := filepath.Join(dir, "parquet")
-	local, err := parquet.Open(w, parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := parquet.New(w, parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
 	return Open(local, folder, optionsOf(dir, server))
 }
 
@@ -121,7 +116,7 @@ func suite(blank func() *buckettest.Server) sinktest.Open {
 	return func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
 		made, _ := servers.LoadOrStore(dir, blank())
 		server := made.(*buckettest.Server)
-		return sinktest.Copy{Copy: openCopy(t, dir, w, server), Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
+		return sinktest.Copy{Copy: openCopy(dir, w, server), Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
 			if server.Objects()["a/b/"+parquet.ManifestName] == nil {
 				return nil
 			}
@@ -205,7 +200,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 	for last := mathrand.Int64N(step); ; last += step {
 		dir, server := t.TempDir(), blank()
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
-		first := openLine(t, dir, server)
+		first := openLine(dir, server)
 		if err := errors.Join(write(t, first, j, 4), write(t, first, j, 6)); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +219,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 		}
 		server.SetFault(nil)
 		found(t, server)
-		again := openLine(t, dir, server)
+		again := openLine(dir, server)
 		if err := write(t, again, j, 12); err != nil {
 			t.Fatalf("after %d requests: %v", last, err)
 		}
@@ -249,7 +244,7 @@ func TestObjectsStayForReadersWhoBeganBefore(t *testing.T) {
 
 func testObjectsStayForReadersWhoBeganBefore(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
-	s := openLine(t, dir, server)
+	s := openLine(dir, server)
 	defer s.Close()
 	if err := write(t, s, j, 4); err != nil {
 		t.Fatal(err)
@@ -288,7 +283,7 @@ func TestLostObjectsAreUploadedAgain(t *testing.T) { eachStore(t, testLostObject
 
 func testLostObjectsAreUploadedAgain(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
-	s := openLine(t, dir, server)
+	s := openLine(dir, server)
 	if err := errors.Join(write(t, s, j, 4), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +295,7 @@ func testLostObjectsAreUploadedAgain(t *testing.T, blank func() *buckettest.Serv
 			server.Put("a/b/"+name, []byte("cut"))
 		}
 	}
-	s = openLine(t, dir, server)
+	s = openLine(dir, server)
 	if err := errors.Join(s.Publish(t.Context()), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +310,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	server, j := blank(), sinktest.Sample(8)
 	dir, other := t.TempDir(), t.TempDir()
 	for _, of := range []string{dir, other} {
-		s := openLine(t, of, server)
+		s := openLine(of, server)
 		defer s.Close()
 		err := write(t, s, j, 4)
 		if of == dir && err != nil || of == other && (err == nil || !strings.Contains(err.Error(), "another data folder")) {
@@ -327,7 +322,7 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	s, old := openLine(t, dir, server), openLine(t, copied, server)
+	s, old := openLine(dir, server), openLine(copied, server)
 	defer s.Close()
 	defer old.Close()
 	if err := write(t, old, j, 4); err != nil { // nothing is new, so nothing is written
@@ -367,7 +362,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 	testenv.RacesLittle(t)
 	for _, c := range refusals {
 		dir, server, j := t.TempDir(), c.blank("outliers"), sinktest.Sample(8)
-		s := openLine(t, dir, server)
+		s := openLine(dir, server)
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			buckettest.Refuse(w, c.status, c.code)
 			return true
@@ -573,7 +568,7 @@ func TestDamagedFileStays(t *testing.T) { eachStore(t, testDamagedFileStays) }
 
 func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 	dir, server, j := t.TempDir(), blank(), sinktest.Sample(4)
-	s := openLine(t, dir, server)
+	s := openLine(dir, server)
 	defer s.Close()
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 		buckettest.Refuse(w, http.StatusForbidden, "AccessDenied")
@@ -662,7 +657,7 @@ func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 	} {
 		var requests atomic.Int64
 		dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
-		s := openLine(t, dir, server)
+		s := openLine(dir, server)
 		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 			if requests.Add(1) <= c.from {
 				return false

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"outlierd/sinks"
@@ -38,9 +39,8 @@ func (c *Copy) Publish(ctx context.Context) error {
 	if err := c.Copy.Publish(ctx); err != nil {
 		return err
 	}
-	err := c.bucket.Update(ctx, Grace)
-	if err != nil {
-		c.Recheck() // the cause may be a file
+	if err := c.bucket.Update(ctx, Grace); err != nil {
+		return errors.Join(err, c.Close()) // the cause may be a file, and the next opening compares all with the manifest
 	}
-	return err
+	return nil
 }

@@ -1,5 +1,6 @@
-// Package duckdb publishes the warehouse as one DuckDB file that readers never find locked: a whole copy, which replaces
-// the one before by a rename. Programs that have the old copy open keep it, and the next open sees the new one.
+// Package duckdb publishes the warehouse as one DuckDB file that readers never find locked: a whole copy, which
+// replaces the one before by a rename. Programs that have the old copy open keep it, and the next open sees the new
+// one.
 package duckdb
 
 import (
@@ -112,8 +113,8 @@ func (c *Copy) shown(ctx context.Context) (database.Marks, error) {
 	return marks, nil
 }
 
-// read reads the marks of the published file. If that is impossible, the copy counts as missing, unless the warehouse is
-// empty: then it may be the only copy of paid data.
+// read reads the marks of the published file. If that is impossible, the copy counts as missing, unless the warehouse
+// is empty: then it may be the only copy of paid data.
 func (c *Copy) read(ctx context.Context) (database.Marks, error) {
 	marks, err := c.readFile(ctx)
 	switch {

@@ -1,14 +1,20 @@
 package duckdb_test
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
@@ -92,4 +98,56 @@ func checkKilled(t *testing.T, dir string, acknowledged int64) (damaged bool) {
 		t.Errorf("watermark %d, but %d was acknowledged", mark, acknowledged)
 	}
 	return damaged
+}
+
+// beStarved writes and publishes while the disk is full: no file may grow beyond a limit.
+func beStarved(dir string) error {
+	signal.Ignore(unix.SIGXFSZ)
+	w, c, _ := lineOf(dir)
+	j := sinktest.Sample(6)
+	if err := errors.Join(writeNext(w, j, 0, 3), c.Publish(ctx)); err != nil {
+		return err
+	}
+	for _, do := range []func() error{
+		func() error { return writeNext(w, j, 3, 6) },
+		func() error { return c.Publish(ctx) },
+	} {
+		if err := limitFiles(4096); err != nil {
+			return err
+		}
+		failed := do()
+		if err := limitFiles(unix.RLIM_INFINITY); err != nil {
+			return err
+		}
+		if failed == nil {
+			return errors.New("it did not fail on a full disk: the test shows nothing")
+		}
+		if _, err := os.Stat(published(dir) + ".new"); !os.IsNotExist(err) {
+			return fmt.Errorf("half a copy is left: %v", err)
+		}
+		if shown, err := duckdb.New(w, published(dir), dir).Shows(ctx); err != nil || shown.Answers != 3 {
+			return fmt.Errorf("readers find %+v, %v", shown, err)
+		}
+		say(failed)
+		if err := do(); err != nil {
+			return fmt.Errorf("with space again: %w", err)
+		}
+	}
+	return w.Close()
+}
+
+func limitFiles(size uint64) error {
+	return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY})
+}
+
+func TestFullDiskLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	p := spawn(t, "starved", dir)
+	for p.out.Scan() {
+		t.Log(p.out.Text())
+	}
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v %s", err, p.errors)
+	}
+	open(t, dir).Check(t, sinktest.Sample(6), 6)
 }

@@ -136,7 +136,7 @@ func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, er
 
 // place returns where a file is, or "", and what is wrong with it, or "".
 func (f *folder) place(s state, file File) (place, problem string) {
-	place = file.Name + temporary
+	place = temporary(file.Name)
 	info, err := f.root.Lstat(place)
 	if !s.renaming || err != nil {
 		place = file.Name

@@ -3,21 +3,22 @@
 //	<table>/part-<lo>.parquet                    rows of a table from the placing number lo up to the next part's
 //	<table>/date=YYYY-MM-DD/part-<lo>.parquet    the same of a table that only grows, by the UTC day of observed_at
 //	_manifest/latest.json                        what the copy holds, and its files
-//	_manifest/next.json, <part>.tmp              a publication that is under way
+//	_manifest/next.json, .part-<lo>.parquet.tmp  a publication that is under way
 //
 // All rows of a key have one placing number for ever ([schema.Table.Placing]), so a key never leaves its
 // part. A publication writes the parts with changed rows again, whole. New rows come into the last part
 // until it is full, and then into new ones. Each part is replaced by one rename, and none is ever merged,
 // divided or removed. So whatever a reader opens while a publication is under way, a glob for the files of
 // a table has every key exactly once, some with their old rows and some with the new ones. Between two
-// renames a reader may find one table with the newest answers and another one without them.
+// renames a reader may find one table with the newest answers and another one without them. A key that was
+// deleted and comes back is a new key.
 //
 // A publication writes all parts under temporary names, then next.json, which is the commit, renames the
 // parts, and then next.json to latest.json. What a kill interrupts before the commit is done again; after
 // it, the next opening finishes the renames.
 //
 // The manifest is the authority. Files that it lists and that are missing, of another size or no regular
-// files are written again. The sizes are compared when the copy is opened, after an error, and once a day.
+// files are written again. The sizes are compared when the folder is opened, so also after an error, and once a day.
 // A copy of another warehouse, or one without a manifest, is written again over the parts that are there.
 // Files with other names are never touched.
 package parquet
@@ -29,7 +30,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,10 +51,10 @@ var _ sinks.Copy = (*Copy)(nil)
 
 // Copy is a folder of Parquet files. It is used by one goroutine at a time.
 type Copy struct {
-	*folder
+	*folder   // nil while it is closed
 	warehouse *warehouse.Warehouse
 	options   Options
-	inspected time.Time // when the files were last compared with the manifest; zero after an error
+	inspected time.Time // when the files were last compared with the manifest; zero if they were not
 
 	limit limit // of parts; tests lower it
 
@@ -66,19 +66,43 @@ type Copy struct {
 // inspectAfter is how often the files are compared with the manifest.
 const inspectAfter = 24 * time.Hour
 
-// Open opens or creates a folder. It finishes a publication that a kill has interrupted.
-func Open(w *warehouse.Warehouse, o Options) (*Copy, error) {
-	return open(w, o, func(string) error { return nil })
+// New returns the copy of w. It opens the folder when it is first used, and closes it after an error, because the
+// cause may have been removed.
+func New(w *warehouse.Warehouse, o Options) *Copy {
+	return &Copy{warehouse: w, options: o, limit: defaultLimit, step: func(string) error { return nil }, now: time.Now}
 }
 
-func open(w *warehouse.Warehouse, o Options, step func(what string) error) (*Copy, error) {
-	c := &Copy{warehouse: w, options: o, step: step, now: time.Now, limit: defaultLimit}
-	if err := c.open(); err != nil {
-		return nil, fmt.Errorf("folder of the Parquet files: %w", err)
+// Name implements [sinks.Copy].
+func (c *Copy) Name() string { return "parquet" }
+
+// Close implements [sinks.Copy]. The copy can be used again afterwards.
+func (c *Copy) Close() error {
+	if c.folder == nil {
+		return nil
 	}
-	return c, nil
+	err := c.root.Close()
+	c.folder = nil
+	return err
 }
 
+// use calls do with the folder open.
+func (c *Copy) use(do func() error) error {
+	if c.folder == nil {
+		if err := c.open(); err != nil {
+			return errors.Join(fmt.Errorf("folder of the Parquet files: %w", err), c.Close())
+		}
+	}
+	err := c.inPlace()
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+// open opens or creates the folder. It finishes a publication that a kill has interrupted.
 func (c *Copy) open() (err error) {
 	if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
 		return err
@@ -89,46 +113,26 @@ func (c *Copy) open() (err error) {
 	if c.folder, err = openFolder(c.options.Dir); err != nil {
 		return err
 	}
-	if err := c.recover(); err != nil {
-		return errors.Join(err, c.Close())
-	}
-	return nil
+	c.inspected = time.Time{}
+	return c.recover()
 }
 
-// Name implements [sinks.Copy].
-func (c *Copy) Name() string { return "parquet" }
-
-// Close implements [sinks.Copy].
-func (c *Copy) Close() error { return c.root.Close() }
-
 // Shows implements [sinks.Copy].
-func (c *Copy) Shows(context.Context) (sinks.Marks, error) {
-	if err := c.inPlace(); err != nil {
-		return sinks.Marks{}, err
-	}
-	m, err := c.readManifest(ManifestName)
-	return m.Marks(), err
+func (c *Copy) Shows(context.Context) (marks sinks.Marks, err error) {
+	err = c.use(func() error {
+		m, err := c.readManifest(ManifestName)
+		marks = m.Marks()
+		return err
+	})
+	return marks, err
 }
 
 // Publish implements [sinks.Copy].
 func (c *Copy) Publish(ctx context.Context) error {
-	err := c.publish(ctx)
-	if err != nil {
-		c.Recheck()
-	}
-	return err
+	return c.use(func() error { return c.publish(ctx) })
 }
 
-// Recheck makes the next publication compare the files with the manifest.
-func (c *Copy) Recheck() { c.inspected = time.Time{} }
-
 func (c *Copy) publish(ctx context.Context) error {
-	if err := c.inPlace(); err != nil {
-		return err
-	}
-	if err := c.recover(); err != nil {
-		return err
-	}
 	old, err := c.readManifest(ManifestName)
 	if err != nil {
 		return err
@@ -173,7 +177,7 @@ func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
 	sizes := map[string]int64{}
 	for _, e := range found {
 		switch {
-		case partName().MatchString(strings.TrimSuffix(e.name, temporary)) && strings.HasSuffix(e.name, temporary):
+		case temporaryName().MatchString(e.name):
 			if err := c.remove(e.name); err != nil {
 				return nil, err
 			}
@@ -215,6 +219,13 @@ func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) erro
 	next := Manifest{Version: ManifestVersion, Warehouse: marks.Warehouse, Answers: marks.Answers, Ops: marks.Ops}
 	var staged []string
 	err := c.warehouse.Read(ctx, func(db *database.DB) (err error) {
+		found, err := db.Marks(ctx)
+		if err != nil {
+			return err
+		}
+		if warehouse.MarksOf(found) != marks {
+			return errors.New("the warehouse was damaged and has been replaced: publish again")
+		}
 		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
 		for _, t := range tablesOf(c.options) {
 			w := c.writerOf(db, t, old, marks)

@@ -18,6 +18,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 )
 
 func TestPartsStayWithinLimits(t *testing.T) {
@@ -47,11 +48,11 @@ func TestPartsStayWithinLimits(t *testing.T) {
 }
 
 func TestCopyEqualsWarehouse(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(60)
+	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
 	w.publish() // an empty warehouse
 	w.check()
 	for hi := int64(0); hi < int64(len(j)); {
-		hi = min(hi+7, int64(len(j)))
+		hi = min(hi+13, int64(len(j)))
 		w.write(j, hi)
 		w.publish()
 		w.check()
@@ -242,4 +243,32 @@ func filesOf(t *testing.T, dir string) map[string]fs.FileInfo {
 		all[name] = info
 	}
 	return all
+}
+
+// TestLargeTextsFit: answers of 30 MB, in little memory.
+func TestLargeTextsFit(t *testing.T) {
+	w := newWorld(t, few, nil)
+	w.warehouse = warehouse.New(warehouse.Options{
+		Path: filepath.Join(t.TempDir(), "warehouse.duckdb"), Temp: t.TempDir(), Tables: w.copy.options.Tables, Memory: 512 << 20,
+	})
+	w.copy.warehouse, w.copy.limit = w.warehouse, defaultLimit
+	for answer := range 3 {
+		w.exec(func(db *database.DB) error {
+			for _, table := range w.tables {
+				_, err := db.Exec(t.Context(), fmt.Sprintf("INSERT INTO %s BY NAME SELECT 'v' || i AS video_id, %d AS _response_id, "+
+					"repeat(md5(i::VARCHAR), 10 * 32768) AS title FROM range(%[2]d * 3, %[2]d * 3 + 3) AS r(i)", database.TableName(table), answer))
+				if err != nil {
+					return err
+				}
+			}
+			_, err := db.Exec(t.Context(), "UPDATE warehouse.outlierd.marks SET id = 3 WHERE name = 'journal'; "+
+				"UPDATE warehouse.outliers SET _first_response_id = _response_id")
+			return err
+		})
+	}
+	w.publish()
+	if n := len(w.files(schema.Outliers)); n != 3 {
+		t.Errorf("%d parts", n)
+	}
+	w.check()
 }

@@ -16,6 +16,9 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
+// few are tables of both kinds of folders.
+var few = []*schema.Table{schema.Outliers, schema.OutliersHistory}
+
 // TestLostAndDamagedFilesHeal: what somebody does to the folder is undone by the next process, and by the same
 // one a day later.
 func TestLostAndDamagedFilesHeal(t *testing.T) {
@@ -50,7 +53,7 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+			w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(40).Only(few...)
 			for _, later := range []bool{false, true} {
 				w.write(j, 20)
 				w.publish()
@@ -74,7 +77,7 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 }
 
 func TestFolderInPlaceOfPartIsNamed(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(20)
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(20).Only(few...)
 	w.write(j, 20)
 	w.publish()
 	part := w.files(schema.Outliers)[0]
@@ -94,8 +97,8 @@ func TestFolderInPlaceOfPartIsNamed(t *testing.T) {
 }
 
 func TestLinksOutOfFolderAreRefused(t *testing.T) {
-	w, j, elsewhere := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20), t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(w.dir, "outliers")); err != nil {
+	w, j, elsewhere := newWorld(t, few, nil), sinktest.Sample(20).Only(few...), t.TempDir()
+	if err := errors.Join(os.Mkdir(w.dir, 0o755), os.Symlink(elsewhere, filepath.Join(w.dir, "outliers"))); err != nil {
 		t.Fatal(err)
 	}
 	w.write(j, 20)
@@ -113,7 +116,7 @@ func TestLinksOutOfFolderAreRefused(t *testing.T) {
 }
 
 func TestForeignFilesStay(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20)
+	w, j := newWorld(t, few, nil), sinktest.Sample(20).Only(few...)
 	w.write(j, 10)
 	w.publish()
 	foreign := []string{"outliers/mine.parquet", "outliers/year=2026/mine.parquet", "outliers_history/current.parquet"}
@@ -141,7 +144,7 @@ func TestForeignFilesStay(t *testing.T) {
 }
 
 func TestReplacedFolderIsNoticed(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), nil), sinktest.Sample(20)
+	w, j := newWorld(t, few, nil), sinktest.Sample(20).Only(few...)
 	w.write(j, 10)
 	w.publish()
 	if err := errors.Join(os.Rename(w.dir, w.dir+".old"), os.Mkdir(w.dir, 0o755)); err != nil {
@@ -150,14 +153,30 @@ func TestReplacedFolderIsNoticed(t *testing.T) {
 	if err := w.copy.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "replaced while it was in use") {
 		t.Errorf("error %v", err)
 	}
-	w.reopen(w.copy.step)
+	w.publish()
+	w.check()
+}
+
+// TestUnusableFolderHeals: there is a file in the place of the folder.
+func TestUnusableFolderHeals(t *testing.T) {
+	w, j := newWorld(t, few, nil), sinktest.Sample(20).Only(few...)
+	w.write(j, 20)
+	if err := os.WriteFile(w.dir, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.copy.Publish(t.Context()); err == nil {
+		t.Error("a file was opened as a folder")
+	}
+	if err := os.Remove(w.dir); err != nil {
+		t.Fatal(err)
+	}
 	w.publish()
 	w.check()
 }
 
 // TestOtherColumnsWriteTableAgain: a table whose columns have changed, and no other.
 func TestOtherColumnsWriteTableAgain(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(30)
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(30).Only(few...)
 	w.write(j, 30)
 	w.publish()
 	text, err := os.ReadFile(filepath.Join(w.dir, ManifestName))
@@ -181,7 +200,7 @@ func TestOtherColumnsWriteTableAgain(t *testing.T) {
 }
 
 func TestManifestOfOtherVersionIsRefused(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(20)
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(20).Only(few...)
 	w.write(j, 20)
 	w.publish()
 	for _, text := range []string{`{"version": 2}`, `{"version": 4}`, `{"version":`, ``, `{"version": 3, "tables": {"a": [{"name": "../../x"}]}}`} {
@@ -202,7 +221,10 @@ func TestManifestOfOtherVersionIsRefused(t *testing.T) {
 
 // TestFullDiskHeals: a publication that does not fit changes nothing.
 func TestFullDiskHeals(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(40).Only(few...)
+	if err := os.Mkdir(w.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Mount("tmpfs", w.dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("this user may not mount a file system: %v", err)
 	}
@@ -234,7 +256,7 @@ func TestFullDiskHeals(t *testing.T) {
 
 // TestLookBesidePublications: a check sees one state while another process publishes.
 func TestLookBesidePublications(t *testing.T) {
-	w, j := newWorld(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(60)
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(30).Only(few...)
 	w.write(j, 5)
 	w.publish()
 	ctx, stop := context.WithCancel(t.Context())
@@ -256,7 +278,7 @@ func TestLookBesidePublications(t *testing.T) {
 		}
 		done <- looks
 	}()
-	for hi := int64(6); hi <= 60; hi++ {
+	for hi := int64(6); hi <= 30; hi++ {
 		w.write(j, hi)
 		w.publish()
 	}

@@ -110,11 +110,10 @@ func TestKillsAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		stride = 5
 	}
-	tables := []*schema.Table{schema.Outliers, schema.OutliersHistory}
-	j := sinktest.Sample(16).Only(tables...)
+	j := sinktest.Sample(16).Only(few...)
 	readings := int64(0)
 	for n := 1 + rand.IntN(stride); ; n += stride {
-		w := newWorld(t, tables, sinktest.Ops())
+		w := newWorld(t, few, sinktest.Ops())
 		w.write(j, 8)
 		w.publish()
 		r := w.read(schema.Outliers)

@@ -51,7 +51,7 @@ const (
 )
 
 // reset is what the operator can do about an unusable folder.
-const reset = "'outlierd rebuild' makes it again"
+const reset = "'outlierd rebuild parquet' makes it again from the warehouse"
 
 // Marks returns what the manifest says about the whole copy.
 func (m *Manifest) Marks() sinks.Marks {
@@ -110,9 +110,15 @@ func (f *folder) readManifest(name string) (m Manifest, err error) {
 // partName matches the paths of parts.
 var partName = lazyregexp.New(`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?part-\d{12,}\.parquet$`)
 
-// temporary is the end of the name of a part that is not published yet. A glob for **/*.parquet would match
-// hidden files.
-const temporary = ".tmp"
+// temporary returns the name of a part, or of the manifest, until it is published. A glob for **/*.parquet
+// matches hidden files, and readers of a whole folder read all others.
+func temporary(name string) string {
+	folder, base := path.Split(name)
+	return folder + "." + base + ".tmp"
+}
+
+// temporaryName matches the paths of parts that are not published.
+var temporaryName = lazyregexp.New(`^[a-z_]+/(date=\d{4}-\d{2}-\d{2}/)?\.part-\d{12,}\.parquet\.tmp$`)
 
 func nameOf(folder string, lo int64) string {
 	return path.Join(folder, fmt.Sprintf("part-%012d.parquet", lo))
@@ -145,7 +151,7 @@ func (c *Copy) commit(next Manifest, staged []string) error {
 	if err := c.makeFolder(manifestFolder); err != nil {
 		return err
 	}
-	const unfinished = nextName + temporary
+	unfinished := temporary(nextName)
 	f, err := c.create(unfinished)
 	if err != nil {
 		return err
@@ -176,7 +182,7 @@ func (c *Copy) recover() error {
 func (c *Copy) finish(names []string) error {
 	folders := map[string]bool{}
 	for _, name := range names {
-		err := c.rename(name+temporary, name)
+		err := c.rename(temporary(name), name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has its name, or did not change
 		}

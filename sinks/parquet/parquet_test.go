@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,10 +25,7 @@ func TestMain(m *testing.M) {
 func TestCopyFulfilsTheContract(t *testing.T) {
 	sinktest.Run(t, func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
 		o := Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
-		c, err := Open(w, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := New(w, o)
 		c.limit = small
 		return sinktest.Copy{Copy: c, Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
 			if paths := filesIn(t, o.Dir, table); len(paths) > 0 {
@@ -56,34 +54,28 @@ func newWorld(t testing.TB, tables, ops []*schema.Table) *world {
 	w.warehouse = warehouse.New(warehouse.Options{
 		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "temp"), Tables: tables, Ops: ops,
 	})
-	w.open(tables, ops, func(string) error { return nil })
+	w.open(Options{Dir: w.dir, Tables: tables, Ops: ops}, func(string) error { return nil })
 	t.Cleanup(w.close)
 	return w
 }
 
-func (w *world) open(tables, ops []*schema.Table, step func(string) error) {
-	w.Helper()
-	c, err := open(w.warehouse, Options{Dir: w.dir, Tables: tables, Ops: ops}, step)
-	if err != nil {
-		w.Fatal(err)
-	}
-	c.limit = small
-	w.copy = c
-	w.Cleanup(func() { c.Close() })
+// open makes the copy, as the next process does.
+func (w *world) open(o Options, step func(string) error) {
+	w.copy = New(w.warehouse, o)
+	w.copy.limit, w.copy.step = small, step
 }
 
-// reopen opens the folder again, as the next process does.
+// reopen closes the copy and makes another one.
 func (w *world) reopen(step func(string) error) {
 	w.Helper()
-	o := w.copy.options
 	if err := w.copy.Close(); err != nil {
 		w.Fatal(err)
 	}
-	w.open(o.Tables, o.Ops, step)
+	w.open(w.copy.options, step)
 }
 
 func (w *world) close() {
-	if err := w.warehouse.Close(); err != nil {
+	if err := errors.Join(w.copy.Close(), w.warehouse.Close()); err != nil {
 		w.Error(err)
 	}
 }
@@ -151,7 +143,7 @@ func (w *world) check() {
 		w.Errorf("problems %q, error %v", problems, err)
 	}
 	for _, name := range namesIn(w, w.dir) {
-		if strings.HasSuffix(name, temporary) || strings.HasPrefix(name, nextName) {
+		if strings.HasSuffix(name, ".tmp") || name == nextName {
 			w.Errorf("left behind: %s", name)
 		}
 	}

@@ -172,7 +172,7 @@ func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
 	if err := w.makeFolder(p.folder); err != nil {
 		return f, err
 	}
-	out, err := w.create(f.Name + temporary)
+	out, err := w.create(temporary(f.Name))
 	if err != nil {
 		return f, err
 	}
@@ -192,5 +192,5 @@ func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
 		return f, err
 	}
 	w.staged = append(w.staged, f.Name)
-	return f, w.sync(f.Name+temporary, out)
+	return f, w.sync(temporary(f.Name), out)
 }

@@ -21,8 +21,8 @@ type Except struct {
 	Erased  string   // replaces the ids in texts that are about others, such as lists of seeds
 }
 
-// Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, an older warehouse or a copy of
-// one, because the journal no longer has these answers. The watermark is then upTo.
+// Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, an older warehouse or a copy
+// of one, because the journal no longer has these answers. The watermark is then upTo.
 //
 // Current rows whose last answer is a later one are folded again from their history.
 func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except Except) error {
@@ -75,13 +75,14 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 			stands = append(stands, mentions...)
 		}
 	}
-	_, err = db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid", database.TableName(t),
-		strings.Join(names, ", "), strings.Join(values, ", "), older, strings.Join(stands, " AND ")))
+	_, err = db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid",
+		database.TableName(t), strings.Join(names, ", "), strings.Join(values, ", "), older,
+		strings.Join(stands, " AND ")))
 	return err
 }
 
-// clean returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key or
-// a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is replaced.
+// clean returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key
+// or a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is replaced.
 func (e Except) clean(t *schema.Table, c schema.Column) (value string, stands []string) {
 	name := database.Name(c.Name)
 	ids := e.IDs
@@ -119,6 +120,7 @@ func (e Except) clean(t *schema.Table, c schema.Column) (value string, stands []
 func foldHistory(t *schema.Table) string {
 	rows := stagedRows(t)
 	return fmt.Sprintf(`CREATE TEMP VIEW %s AS SELECT rowid AS rowid, * FROM %s AS h
-		WHERE NOT EXISTS (FROM %s AS c WHERE %s);`, rows, database.TableName(t.History), database.TableName(t), same("h.", "c.", t.Key)) +
-		changeOf(t, false) + "; DROP VIEW temp." + rows
+		WHERE NOT EXISTS (FROM %s AS c WHERE %s);
+		%s; DROP VIEW temp.%[1]s`, rows, database.TableName(t.History), database.TableName(t),
+		same("h.", "c.", t.Key), changeOf(t, false))
 }

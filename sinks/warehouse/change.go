@@ -9,7 +9,8 @@ import (
 )
 
 // changeOf returns the SQL that brings rows into a table, as its kind says. The rows are those of [stagedRows], in the
-// order of the journal, and so are their rowids. If deleting is set, [stagedGone] has identities whose rows are deleted.
+// order of the journal, and so are their rowids. If deleting is set, [stagedGone] has identities whose rows are
+// deleted.
 func changeOf(t *schema.Table, deleting bool) string {
 	var sql []string
 	switch {
@@ -32,7 +33,7 @@ const insertChanged = insertAll + ` WHERE rowid IN (
 	SELECT n FROM (
 		SELECT n, lag(compared) OVER (PARTITION BY key ORDER BY n) IS DISTINCT FROM compared AS differs FROM (
 			SELECT -1 AS n, row({identity}) AS key, row({compared}) AS compared FROM {table} WHERE rowid IN (
-				SELECT max(t.rowid) FROM {table} AS t JOIN (SELECT DISTINCT {identity} FROM {rows}) AS k ON {t = k} GROUP BY {k.identity})
+				SELECT max(t.rowid) FROM {table} AS t JOIN ({identities}) AS k ON {t = k} GROUP BY {k.identity})
 			UNION ALL
 			SELECT rowid, row({identity}), row({compared}) FROM {rows}))
 	WHERE differs AND n >= 0)
@@ -56,8 +57,8 @@ const dropOld = `INSERT INTO warehouse.outlierd.deleted
 	SELECT DISTINCT {name}, o._first_response_id, g.at FROM temp.old AS o JOIN {gone} AS g ON {o = g};
 DELETE FROM temp.old WHERE rowid IN (SELECT o.rowid FROM temp.old AS o JOIN {gone} AS g ON {o = g})`
 
-// putIn returns the SQL that inserts the rows that stand: of a Current table the last one of each key, of others those of
-// a parent's last answer.
+// putIn returns the SQL that inserts the rows that stand: of a Current table the last one of each key, of others those
+// of a parent's last answer.
 func putIn(t *schema.Table) string {
 	switch {
 	case t.Kind != schema.Current:
@@ -72,7 +73,8 @@ func putIn(t *schema.Table) string {
 		CASE WHEN f.step IS NULL THEN o.previous_seen_at ELSE f.step.at END,
 		CASE WHEN f.step IS NULL THEN o.{previous} ELSE f.step.value END
 	FROM (SELECT {identity}, max(n) AS last, min(_response_id) AS answer, count(*) AS times,
-			arg_min(observed_at, n) AS since, arg_max(before, n) FILTER (` + day("before.at") + " < " + day("observed_at") + `) AS step
+			arg_min(observed_at, n) AS since,
+			arg_max(before, n) FILTER (` + day("before.at") + " < " + day("observed_at") + `) AS step
 		FROM (SELECT {r.identity}, r.rowid AS n, r._response_id, r.observed_at,
 				coalesce(lag({'at': r.observed_at, 'value': r.{grows}}) OVER (PARTITION BY {r.identity} ORDER BY r.rowid),
 					{'at': o.last_seen_at, 'value': o.{grows}}) AS before

@@ -8,6 +8,9 @@ func RoomFor(memory, file int64) (first, most int64) {
 	return r.first, r.most
 }
 
+// Options returns what the warehouse was made with.
+func (w *Warehouse) Options() Options { return w.options }
+
 // SetClock sets the clock of the vacuum.
 func (w *Warehouse) SetClock(now func() time.Time) { w.now = now }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
@@ -468,5 +470,49 @@ func TestErasedIDsAreNotAdopted(t *testing.T) {
 		if got := ask(t, w, sql); got != want {
 			t.Errorf("%s: %v, want %s", sql, got, want)
 		}
+	}
+}
+
+// TestDeletedRowsAreRecorded for copies, which else would keep them; rows that are written again are not.
+func TestDeletedRowsAreRecorded(t *testing.T) {
+	type row = sinktest.Row
+	l := sinktest.Open(open).Line(t, t.TempDir())
+	defer l.Close(t)
+	comments := func(id int64, videos ...string) schema.Part {
+		var rows []row
+		for _, video := range videos {
+			rows = append(rows, row{"video_id": video, "comment_key": "k", sinks.ResponseID: id})
+		}
+		return schema.Part{Table: schema.Comments, Rows: sinktest.Record(schema.Comments.Schema(), rows)}
+	}
+	gone := func(part schema.Part, id int64, video string) schema.Part {
+		all := sinktest.Record(schema.Comments.Schema(), []row{{"video_id": video, sinks.ResponseID: id}})
+		defer all.Release()
+		fields := all.Schema()
+		var columns []arrow.Array
+		var of []arrow.Field
+		for _, name := range []string{"video_id", sinks.ResponseID} {
+			at := fields.FieldIndices(name)[0]
+			columns, of = append(columns, all.Column(at)), append(of, fields.Field(at))
+		}
+		part.Gone = array.NewRecordBatch(arrow.NewSchema(of, nil), columns, 1)
+		return part
+	}
+	for i, part := range []schema.Part{
+		comments(1, "a", "b"), comments(2, "a"), // is replaced
+		gone(comments(3), 3, "a"), gone(comments(4, "b"), 4, "never there"), gone(comments(5, "c"), 5, "b"),
+	} {
+		b := sinks.Batch{Lo: int64(i), Hi: int64(i + 1), Parts: []schema.Part{part}}
+		if err := l.Warehouse.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		sinktest.Release(b)
+	}
+	l.WriteOps(t, sinktest.Runs(0, 4))
+	l.WriteOps(t, sinktest.Changes(4, 5, map[string]int64{"ops.runs": 2}, map[*schema.Table][]row{
+		schema.OpsRuns: {{"id": int64(2)}, {"id": int64(3)}}}, 1))
+	got := ask(t, l.Warehouse, `SELECT string_agg(concat_ws(' ', table_name, "placing", version), ', ' ORDER BY ALL) FROM warehouse.outlierd.deleted`)
+	if want := "comments 1 3, comments 1 5, ops.runs 4 5"; got != want {
+		t.Errorf("deleted are %v, want %s", got, want)
 	}
 }

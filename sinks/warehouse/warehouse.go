@@ -38,9 +38,6 @@ func New(o Options) *Warehouse {
 	return &Warehouse{options: o, machine: database.Memory, now: time.Now}
 }
 
-// Options returns what the warehouse was made with.
-func (w *Warehouse) Options() Options { return w.options }
-
 // Close closes the file. It can be used again afterwards.
 func (w *Warehouse) Close() error {
 	if w.db == nil {
@@ -75,7 +72,8 @@ func (w *Warehouse) run(ctx context.Context, step func(db *database.DB) error) e
 }
 
 // Read calls read with the open warehouse, in which everything that was written is committed: the file is attached
-// as "warehouse". If read runs out of memory, it is repeated with more.
+// as "warehouse". If read runs out of memory, it is repeated with more. It must not return an error of another DuckDB
+// file: one of a damaged block would be taken for the warehouse's.
 func (w *Warehouse) Read(ctx context.Context, read func(db *database.DB) error) error {
 	return w.run(ctx, read)
 }

@@ -127,7 +127,8 @@ func (w *Warehouse) replacesAll(ops *sinks.Ops) bool {
 }
 
 // writeOpsBatch writes a batch of operations tables in one transaction. It may be repeated.
-func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sinks.Ops, batch sinks.OpsBatch, first bool) error {
+func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sinks.Ops, batch sinks.OpsBatch,
+	first bool) error {
 	for _, part := range batch.Parts {
 		if err := stage(ctx, db, part); err != nil {
 			return err
@@ -170,8 +171,9 @@ func deleteTail(t *schema.Table, from, version int64) string {
 
 // insertTail inserts the staged rows in the place of those with a number of at least theirs.
 func insertTail(t *schema.Table, version int64) string {
-	return fmt.Sprintf("DELETE FROM %s WHERE id >= (SELECT min(id) FROM temp.%s);\n", database.TableName(t), stagedRows(t)) +
-		fmt.Sprintf("INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s", database.TableName(t), version, stagedRows(t))
+	return fmt.Sprintf(`DELETE FROM %s WHERE id >= (SELECT min(id) FROM temp.%s);
+		INSERT INTO %[1]s BY NAME SELECT *, %[3]d AS _version FROM temp.%[2]s`,
+		database.TableName(t), stagedRows(t), version)
 }
 
 // keepStanding removes from the record of deleted rows those that were inserted again.

@@ -68,20 +68,16 @@ func Copy(from, to string, mode os.FileMode) (err error) {
 	if err := Verify(in); err != nil {
 		return err
 	}
-	return copyTo(to, in, mode)
-}
-
-func copyTo(path string, in *os.File, mode os.FileMode) (err error) {
-	if err := Remove(path); err != nil { // of an earlier attempt, maybe read-only
+	if err := Remove(to); err != nil { // of an earlier attempt, maybe read-only
 		return err
 	}
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err = errors.Join(err, out.Close()); err != nil {
-			err = errors.Join(err, Remove(path))
+			err = errors.Join(err, Remove(to))
 		}
 	}()
 	if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
