@@ -129,7 +129,7 @@ func TestPauseFollowsARenamedJob(t *testing.T) {
 	bare(t, pausedFile, func(w *workshop) {
 		w.pauseJobs(time.Time{}, "latest")
 		w.inspect(func(e *Engine) {
-			if err := e.Store.Rename(w.ctx, "latest", "newest"); err != nil {
+			if err := e.Store.Rename("latest", "newest"); err != nil {
 				t.Fatal(err)
 			}
 			pauses, err := e.Store.Runs.Pauses(time.Now())

@@ -11,6 +11,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -29,23 +30,20 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	for n := range 150 {
 		at := time.Now()
-		err := e.Store.DB.Update(func(tx *store.Tx) error {
-			task := queue.Task{
-				Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", dice.IntN(1000)), Run: "r",
-				Job: string("abc"[dice.IntN(3)]), Value: float64(dice.IntN(6)),
-			}
-			if _, err := e.Store.Queue.Enqueue(tx, []queue.Task{task}); err != nil || dice.IntN(6) > 0 {
-				return err
-			}
-			if dice.IntN(2) == 0 {
-				task.Job = string("abc"[dice.IntN(3)])
-				_, err := e.Store.Queue.Enqueue(tx, []queue.Task{task})
-				return err
-			}
-			return queue.Fail(tx, task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
-		})
-		if err != nil {
-			w.Fatal(err)
+		task := queue.Task{
+			Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", dice.IntN(1000)), Run: "r",
+			Job: string("abc"[dice.IntN(3)]), Value: float64(dice.IntN(6)),
+		}
+		statetest.Enqueue(w, e.Store, task)
+		switch {
+		case dice.IntN(6) > 0:
+		case dice.IntN(2) == 0:
+			task.Job = string("abc"[dice.IntN(3)])
+			statetest.Enqueue(w, e.Store, task)
+		default:
+			statetest.Update(w, e.Store, func(tx *store.Tx) error {
+				return queue.Fail(tx, task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
+			})
 		}
 		if n%10 == 0 {
 			time.Sleep(time.Minute)

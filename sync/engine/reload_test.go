@@ -95,12 +95,12 @@ func (w *workshop) reload(ctx context.Context, e *Engine, file string) error {
 	return e.Reload(ctx, config, func(ctx context.Context, underWay func(string) bool) error {
 		for i := range config.Jobs {
 			if spec := &config.Jobs[i]; spec.Was != "" {
-				if err := e.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
+				if err := e.Store.Rename(spec.Was, spec.Name); err != nil {
 					return err
 				}
 			}
 		}
-		_, err := e.Store.Queue.DropUnwanted(ctx, func(name string, _ outlier.Operation) bool {
+		_, err := e.Store.Queue.DropUnwanted(func(name string, _ outlier.Operation) bool {
 			return config.Job(name) != nil || underWay(name)
 		})
 		return err

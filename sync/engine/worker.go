@@ -313,10 +313,15 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		return false, nil
 	}
 	if time.Since(w.expired) >= expireEvery {
-		if more, err := w.engine.Store.Queue.Expire(); more || err != nil {
-			return more, err
-		}
 		w.expired = time.Now()
+		var dropped bool
+		err := w.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
+			dropped, err = w.engine.Store.Queue.Expire(tx)
+			return err
+		})
+		if dropped || err != nil {
+			return dropped, err
+		}
 	}
 	if task == nil {
 		return false, nil

@@ -14,6 +14,7 @@ import (
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -213,8 +214,10 @@ func (r *Reader) addJobs(s *Status) error {
 	}
 	queued := map[string]int{}
 	for _, c := range counts {
-		s.Queue.Calls += c.Asked
-		queued[c.Job] += c.Asked + c.Shared
+		queued[c.Job] += c.Calls
+	}
+	if s.Queue.Calls, err = r.Facts.Store.Queue.Queued(queue.Filter{}); err != nil {
+		return err
 	}
 	going, err := r.unfinishedRuns()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -111,8 +110,8 @@ func TestTimelineOrder(t *testing.T) {
 	place := 0
 	task := func(job string, value float64, not int) *turn {
 		place++
-		t := &turn{Place: queue.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job)},
-			calls: 1, task: true, asked: true, jobs: []string{job}}
+		t := &turn{Place: queue.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job),
+			Jobs: []string{job}}, calls: 1, task: true, asked: true}
 		if not > 0 {
 			t.NotBefore = minute(not)
 		}
@@ -159,48 +158,29 @@ func TestTimelineOrder(t *testing.T) {
 	} {
 		l := &timeline{from: from, eta: func(n int) time.Duration { return time.Duration(n) * time.Minute },
 			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}, remaining: len(c.tasks)}
-		ready, failed := &turnsOf{}, &turnsOf{}
 		for _, t := range c.tasks {
 			if t.NotBefore.IsZero() {
-				ready.turns = append(ready.turns, t)
+				l.ready = append(l.ready, t)
 				l.count(t, 1)
 			} else {
-				failed.turns = append(failed.turns, t)
+				l.failed = append(l.failed, t)
 			}
 		}
-		sort.Sort(ready)
-		l.ready, l.failed = ready, failed
+		slices.SortFunc(l.ready, func(a, b *turn) int { return a.Compare(&b.Place) })
 		var at []int
 		var order strings.Builder
 		before := 0
-		err := l.play(func(p placed) bool {
+		l.play(func(p placed) bool {
 			at = append(at, int(p.at.Sub(from).Minutes()))
 			order.WriteString(p.Entity[4:])
 			before = p.before
 			return true
 		})
-		if err != nil {
-			t.Error(err)
-		}
 		if !slices.Equal(at, c.at) || order.String() != c.order || before != c.before {
 			t.Errorf("%s: calls of %s at minutes %v, %d before the last; want %s at %v, %d",
 				name, &order, at, before, c.order, c.at, c.before)
 		}
 	}
-}
-
-// turnsOf is a lane of given turns.
-type turnsOf struct{ turns }
-
-func (l *turnsOf) pop() { l.turns = l.turns[1:] }
-
-func (l *turnsOf) split(queue.Place) error { return nil }
-
-func (l *turnsOf) head() (*turn, error) {
-	if len(l.turns) == 0 {
-		return nil, nil
-	}
-	return l.turns[0], nil
 }
 
 // TestExpectedCallsOfARun are those of its plan, or the average of earlier runs if there are any.

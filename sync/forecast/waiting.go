@@ -3,7 +3,6 @@ package forecast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -76,22 +75,20 @@ func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bo
 		return err
 	}
 	size := 1 // of a page: most callers stop after the first
-	var failed error
-	err = l.play(func(p placed) bool {
-		page = append(page, p)
-		if len(page) >= size {
-			failed = flush()
+	l.play(func(p placed) bool {
+		if page = append(page, p); len(page) >= size {
+			err = flush()
 			size = min(2*size, pageOfQueue)
 		}
-		return more && failed == nil
+		return more && err == nil
 	})
-	if err == nil && failed == nil && more {
+	if err == nil && more {
 		err = flush()
 	}
-	if err == nil && failed == nil {
+	if err == nil {
 		until(time.Time{})
 	}
-	return errors.Join(err, failed)
+	return err
 }
 
 // calls returns the queued calls at the given places, without those that were answered meanwhile.

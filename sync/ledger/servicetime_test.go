@@ -225,10 +225,11 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 		asked := time.Now()
 		time.Sleep(30 * 24 * time.Hour) // the clock is set
 		rows := func() (n int) {
-			if more, err := s.Queue.Expire(); err != nil {
-				t.Error(more, err)
-			}
-			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
+			statetest.Update(t, s, func(tx *store.Tx) error {
+				_, err := s.Queue.Expire(tx)
+				return err
+			})
+			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM tasks`).Scan(&n) }); err != nil {
 				t.Error(err)
 			}
 			return n

@@ -171,7 +171,7 @@ func (s *scrape) queue(gauge set) error {
 	counts, err := s.Store.Queue.Counts()
 	sums := map[[2]string]int{}
 	for _, c := range counts {
-		sums[[2]string{s.metrics.label(c.Job), string(c.Op)}] += c.Asked
+		sums[[2]string{s.metrics.label(c.Job), string(c.Op)}] += c.Calls
 	}
 	for labels, n := range sums {
 		gauge(tasks, float64(n), labels[:]...)

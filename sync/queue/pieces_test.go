@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -27,103 +29,58 @@ func manyTasks(job string) (all []queue.Task) {
 	return all
 }
 
-// interrupted is a context that has ended: of a long change it leaves the first piece done.
-func interrupted() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-// TestLongChangesGoInPieces: each is interrupted after its first piece. What it leaves is
-// a queue as good as any, and when it is made again it does the rest.
-func TestLongChangesGoInPieces(t *testing.T) {
+// TestManyTasksAreQueuedInPieces: when queueing is interrupted, the first piece is queued, and when it is done
+// again, all are.
+func TestManyTasksAreQueuedInPieces(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(context.Context, *state.Store) error
-		left   map[string]int // calls of the jobs when it is through
-	}{
-		"queue many": {func(ctx context.Context, s *state.Store) error {
-			return s.Queue.Add(ctx, slices.Values(manyTasks("c")), nil)
-		}, map[string]int{"a": 1200, "b": 600, "c": 1200}},
-		"clear the queue of a job": {func(ctx context.Context, s *state.Store) error {
-			_, _, err := s.Queue.Cancel(ctx, "a")
-			return err
-		}, map[string]int{"a": 0, "b": 600}},
-		"clear what a job shares": {func(ctx context.Context, s *state.Store) error {
-			_, _, err := s.Queue.Cancel(ctx, "b")
-			return err
-		}, map[string]int{"a": 1200, "b": 0}},
-		"drop what is not wanted": {func(ctx context.Context, s *state.Store) error {
-			_, err := s.Queue.DropUnwanted(ctx, func(job string, _ outlier.Operation) bool { return job == "b" })
-			return err
-		}, map[string]int{"a": 0, "b": 600}},
-		"rename": {func(ctx context.Context, s *state.Store) error {
-			return s.Rename(ctx, "a", "z")
-		}, map[string]int{"a": 0, "b": 600, "z": 1200}},
-		"rename to who shares": {func(ctx context.Context, s *state.Store) error {
-			return s.Rename(ctx, "b", "a")
-		}, map[string]int{"a": 1200, "b": 0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
-			statetest.Enqueue(t, s, manyTasks("a")...)
-			statetest.Enqueue(t, s, manyTasks("b")[:600]...)
-			before := queuedBy(t, s)
-			if err := c.change(interrupted(), s); !errors.Is(err, context.Canceled) {
-				t.Fatalf("it ended with %v, and not after a piece", err)
+	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
+	ctx, cancel := context.WithCancel(t.Context())
+	interrupted := func(yield func(queue.Task) bool) {
+		for i, task := range manyTasks("a") {
+			if i == 1000 {
+				cancel()
 			}
-			after := queuedBy(t, s)
-			if cmp.Equal(before, after) || cmp.Equal(after, c.left) {
-				t.Errorf("a piece has led from %v to %v", before, after)
+			if !yield(task) {
+				return
 			}
-			if done, err := s.Runs.Renamed("a", "z"); done || err != nil {
-				t.Errorf("half a rename counts as one (%v)", err)
-			}
-			checkCounts(t, s)
-			if err := c.change(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-			for job, want := range c.left {
-				if got := queuedBy(t, s)[job]; got != want {
-					t.Errorf("%d calls of %s are left, want %d", got, job, want)
-				}
-			}
-			checkCounts(t, s)
-		})
+		}
+	}
+	for _, c := range []struct {
+		ctx   context.Context
+		tasks iter.Seq[queue.Task]
+		want  int
+	}{{ctx, interrupted, 1200}, {ctx, slices.Values(manyTasks("b")), 0}, {t.Context(), slices.Values(manyTasks("b")), 1200}} {
+		err := s.Queue.Add(c.ctx, c.tasks, nil)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 1200, "b": 1200}, queuedBy(t, s)); diff != "" {
+		t.Errorf("queued (-want +got):\n%s", diff)
 	}
 }
 
-// TestTasksExpireInPieces: one piece at a time, and none of what has expired is done.
-func TestTasksExpireInPieces(t *testing.T) {
+// TestExpiredTasksAreDropped: what no job has requested for a week, once the service has confirmed the time.
+func TestExpiredTasksAreDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 		statetest.Enqueue(t, s, manyTasks("a")...)
 		time.Sleep(keepQueued)
 		statetest.Enqueue(t, s, queue.Task{Op: outlier.OpComments, Entity: "fresh", Job: "a", Value: -1})
-		s.Ledger.ConfirmClock()
-		left := []int{}
-		for more := true; more; {
-			var err error
-			if more, err = s.Queue.Expire(); err != nil {
-				t.Fatal(err)
+		for _, left := range []int{1201, 1, 1} {
+			statetest.Update(t, s, func(tx *store.Tx) error {
+				_, err := s.Queue.Expire(tx)
+				return err
+			})
+			if n, err := s.Queue.Queued(queue.Filter{Job: "a"}); n != left || err != nil {
+				t.Errorf("%d calls are queued (%v), want %d", n, err, left)
 			}
-			rows := 0
-			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&rows) }); err != nil {
-				t.Fatal(err)
-			}
-			left = append(left, rows)
-			if n, err := s.Queue.Queued(queue.Filter{Job: "a"}); n != 1 || err != nil {
-				t.Errorf("%d calls are queued while others expire (%v)", n, err)
-			}
-			if task := statetest.Next(t, s, queue.Filter{}); task == nil || task.Entity != "fresh" {
-				t.Errorf("the next call is %v", task)
-			}
+			s.Ledger.ConfirmClock()
 		}
-		if want := []int{201, 1, 1}; !slices.Equal(left, want) {
-			t.Errorf("%v rows were left, want %v", left, want)
+		if task := statetest.Next(t, s, queue.Filter{}); task == nil || task.Entity != "fresh" {
+			t.Errorf("the next call is %v", task)
 		}
-		checkCounts(t, s)
 	})
 }
 
@@ -136,36 +93,34 @@ func queuedBy(t testing.TB, s *state.Store) map[string]int {
 	}
 	by := map[string]int{}
 	for _, c := range counts {
-		by[c.Job] += c.Asked + c.Shared
+		by[c.Job] += c.Calls
 	}
 	return by
 }
 
-// checkCounts holds what is counted and copied as the queue changes against the queue itself.
-func checkCounts(t testing.TB, s *state.Store) {
-	t.Helper()
-	for what, query := range map[string]string{
-		"counts": `SELECT count(*) FROM (SELECT job, op, asked, shared FROM queue_counts WHERE asked > 0 OR shared > 0
-			EXCEPT SELECT job, op, sum(first), sum(NOT first) FROM queue_wants GROUP BY job, op)`,
-		"counted": `SELECT count(*) FROM (SELECT job, op, sum(first), sum(NOT first) FROM queue_wants GROUP BY job, op
-			EXCEPT SELECT job, op, asked, shared FROM queue_counts)`,
-		"shared calls":     `SELECT count(*) FROM queue_others o JOIN queue q USING (op, entity) WHERE (o.rank, o.not_before) <> (q.rank, q.not_before)`,
-		"jobs named twice": `SELECT count(*) FROM queue_others o JOIN queue q USING (op, entity) WHERE o.job = q.job`,
-	} {
-		wrong := 0
-		if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(query).Scan(&wrong) }); err != nil || wrong > 0 {
-			t.Errorf("%s: %d rows are wrong (%v)", what, wrong, err)
-		}
-	}
-}
+// want is a call of the model.
+type want struct{ op, entity string }
 
-// TestCountsFollowTheQueue through everything that changes it.
-func TestCountsFollowTheQueue(t *testing.T) {
+// TestQueueIsWhatJobsWant, through everything that changes it: it has the calls of a model, each with the jobs that
+// want it in the order in which they asked.
+func TestQueueIsWhatJobsWant(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
+			s.Ledger.ConfirmClock()
 			jobs := []string{"a", "b", "c"}
+			model, asked := map[want][]string{}, map[want]time.Time{}
+			withdraw := func(job string, from func(want) bool) {
+				for w, all := range model {
+					if !from(w) {
+						continue
+					}
+					if model[w] = slices.DeleteFunc(all, func(j string) bool { return j == job }); len(model[w]) == 0 {
+						delete(model, w)
+					}
+				}
+			}
 			for n := range rapid.IntRange(1, 30).Draw(r, "steps") {
 				job := rapid.SampledFrom(jobs).Draw(r, "job")
 				task := queue.Task{
@@ -173,35 +128,60 @@ func TestCountsFollowTheQueue(t *testing.T) {
 					Entity: rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(r, "entity"),
 					Job:    job, Run: fmt.Sprint("run-", n), Value: float64(rapid.IntRange(0, 3).Draw(r, "value")),
 				}
+				w := want{string(task.Op), task.Entity}
 				var err error
 				switch rapid.SampledFrom([]string{"want", "want", "want", "done", "fail", "clear", "drop", "rename", "expire"}).Draw(r, "what") {
 				case "want":
 					statetest.Enqueue(t, s, task)
+					if asked[w] = time.Now(); !slices.Contains(model[w], job) {
+						model[w] = append(model[w], job)
+					}
 				case "done":
 					statetest.Update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, false, time.Time{}) })
+					delete(model, w)
 				case "fail":
 					statetest.Update(t, s, func(tx *store.Tx) error {
 						return queue.Fail(tx, task, time.Now(), "time-out", time.Now().Add(time.Hour))
 					})
 				case "clear":
-					_, _, err = s.Queue.Cancel(t.Context(), job)
+					_, _, err = s.Queue.Cancel(job)
+					withdraw(job, func(want) bool { return true })
 				case "drop":
-					_, err = s.Queue.DropUnwanted(t.Context(), func(j string, op outlier.Operation) bool { return j != job || op != task.Op })
+					_, err = s.Queue.DropUnwanted(func(j string, op outlier.Operation) bool { return j != job || op != task.Op })
+					withdraw(job, func(of want) bool { return of.op == w.op })
 				case "rename":
-					if to := rapid.SampledFrom(jobs).Draw(r, "to"); to != job {
-						err = s.Rename(t.Context(), job, to)
+					to := rapid.SampledFrom(jobs).Draw(r, "to")
+					if done, err := s.Runs.Renamed(job, to); done || err != nil || to == job {
+						continue
+					}
+					err = s.Rename(job, to)
+					for of, all := range model {
+						if slices.Contains(all, to) {
+							withdraw(job, func(other want) bool { return other == of })
+						} else if i := slices.Index(all, job); i >= 0 {
+							all[i] = to
+						}
 					}
 				case "expire":
 					time.Sleep(rapid.SampledFrom([]time.Duration{time.Hour, keepQueued}).Draw(r, "while"))
-					_, err = s.Queue.Expire()
+					s.Ledger.ConfirmClock()
+					statetest.Update(t, s, func(tx *store.Tx) error {
+						_, err := s.Queue.Expire(tx)
+						return err
+					})
+					maps.DeleteFunc(model, func(w want, _ []string) bool { return time.Since(asked[w]) >= keepQueued })
 				}
 				if err != nil {
 					r.Fatal(err)
 				}
-				checkCounts(t, s)
-			}
-			if t.Failed() {
-				r.Fatal("the counts are wrong")
+				places, err := s.Queue.Order()
+				got := map[want][]string{}
+				for _, p := range places {
+					got[want{string(p.Op), p.Entity}] = p.Jobs
+				}
+				if diff := cmp.Diff(model, got); diff != "" || err != nil {
+					r.Fatalf("queue (-want +got), %v:\n%s", err, diff)
+				}
 			}
 		})
 	})

@@ -37,7 +37,7 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
 		}
-		if n, _, err := s.Queue.Cancel(t.Context(), "rivals"); n != 1 || err != nil {
+		if n, _, err := s.Queue.Cancel("rivals"); n != 1 || err != nil {
 			t.Errorf("%d tasks were cleared, error %v", n, err)
 		}
 		if left := statetest.Listed(t, s, queue.Filter{}); len(left) != 1 || left[0].Entity != "v1" {

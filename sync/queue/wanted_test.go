@@ -41,7 +41,7 @@ func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
 					statetest.Enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 					time.Sleep(time.Minute)
 				}
-				dropped, err := s.Queue.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
+				dropped, err := s.Queue.DropUnwanted(func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
 				if err != nil || (dropped == 1) != (c.next == "") {
 					t.Errorf("%d tasks were dropped (%v)", dropped, err)
 				}
@@ -69,7 +69,7 @@ func TestNextJobsAreForgottenWithTheCall(t *testing.T) {
 	statetest.Enqueue(t, s, task, other)
 	statetest.Update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, false, time.Time{}) })
 	statetest.Enqueue(t, s, task)
-	dropped, err := s.Queue.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return job == "b" })
+	dropped, err := s.Queue.DropUnwanted(func(job string, _ outlier.Operation) bool { return job == "b" })
 	if left, failed := s.Queue.Queued(queue.Filter{}); dropped != 1 || left != 0 || err != nil || failed != nil {
 		t.Errorf("%d dropped, %d left (%v, %v)", dropped, left, err, failed)
 	}
@@ -86,7 +86,7 @@ func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 		job                 string
 		dropped, kept, left int
 	}{{"b", 0, 0, 3}, {"a", 1, 1, 2}, {"c", 2, 0, 0}} {
-		n, kept, err := s.Queue.Cancel(t.Context(), want.job)
+		n, kept, err := s.Queue.Cancel(want.job)
 		left, failed := s.Queue.Queued(queue.Filter{})
 		if n != want.dropped || kept != want.kept || left != want.left || err != nil || failed != nil {
 			t.Errorf("job %s: %d dropped, %d kept, %d left (%v, %v), want %+v", want.job, n, kept, left, err, failed, want)
@@ -144,7 +144,7 @@ func TestNextJobIsCountedOnce(t *testing.T) {
 	for _, job := range []string{"a", "b", "c"} {
 		statetest.Enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 	}
-	if n, kept, err := s.Queue.Cancel(t.Context(), "a"); n != 0 || kept != 1 || err != nil {
+	if n, kept, err := s.Queue.Cancel("a"); n != 0 || kept != 1 || err != nil {
 		t.Errorf("%d dropped (%v)", n, err)
 	}
 	for job, want := range map[string]int{"a": 0, "b": 1, "c": 1, "": 1} {
@@ -218,7 +218,7 @@ func TestWhatNoJobWantsAnyMoreLeavesTheQueue(t *testing.T) {
 	)
 	wanted := func(job string, op outlier.Operation) bool { return job == "ideas" && op == outlier.OpDetails }
 	for _, want := range []int{3, 0} {
-		if dropped, err := s.Queue.DropUnwanted(t.Context(), wanted); err != nil || dropped != want {
+		if dropped, err := s.Queue.DropUnwanted(wanted); err != nil || dropped != want {
 			t.Errorf("%d tasks were dropped (%v), want %d", dropped, err, want)
 		}
 	}

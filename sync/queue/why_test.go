@@ -109,10 +109,8 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 		t.Errorf("calls %+v (%v); the second brought nothing, the first an error", calls, err)
 	}
 	task := queue.Task{Op: outlier.OpComments, Entity: tape, Run: "run-1", Job: "ideas", Value: 2, MaxAge: time.Hour}
+	statetest.Enqueue(t, s, task)
 	err = s.DB.Update(func(tx *store.Tx) error {
-		if _, err := s.Queue.Enqueue(tx, []queue.Task{task}); err != nil {
-			return err
-		}
 		return queue.Fail(tx, task, time.Now(), "HTTP 500", time.Now().Add(time.Hour))
 	})
 	if err != nil {

@@ -10,27 +10,28 @@ import (
 
 // Rename moves a job to a new name: its watermarks, its scans, its spending, when it was first seen
 // and last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
-// Renaming again does nothing, unless another rename has brought the old name back.
-func Rename(tx *store.Tx, old, new string) error {
-	done, err := renamed(tx, old, new)
+// If it was done already, and no other rename has brought the old name back, Rename does nothing and
+// returns true.
+func Rename(tx *store.Tx, old, new string) (done bool, err error) {
+	done, err = renamed(tx, old, new)
 	if done || err != nil {
-		return err
+		return done, err
 	}
 	result, err := tx.Exec(`INSERT OR REPLACE INTO renames (old, new, at) VALUES (?, ?, ?)`,
 		old, new, store.Micros(tx.Now()))
 	if err != nil {
-		return err
+		return false, err
 	}
 	id, err := result.LastInsertId()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := handOver(tx, old, new, id); err != nil {
-		return err
+		return false, err
 	}
 	// A rename can be reverted, and then be done again.
 	_, err = tx.Exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old)
-	return err
+	return false, err
 }
 
 // Renamed reports whether a job's rename has been carried out; see [Rename].

@@ -41,10 +41,7 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	scan := runs.Scan{Run: "run-2", Job: "old", Step: 2, Mode: "fast", Queries: []string{"chess"}}
 	scan.Intent = statetest.Intend(t, s, scan)
 	move(t, s, runs.Watermark{Job: "old", Key: "a", At: statetest.Noon, Run: "run-1"})
-	statetest.Update(t, s, func(tx *store.Tx) error {
-		_, err := s.Queue.Enqueue(tx, []queue.Task{{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-1", Job: "old"}})
-		return err
-	})
+	statetest.Enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-1", Job: "old"})
 	request := statetest.SearchRequest("0")
 	statetest.Buy(t, s, underCap("old"), statetest.AnswerTo(request, `{}`), outlier.Charged)
 
@@ -154,6 +151,6 @@ func TestRenameToANameInUseLosesNothing(t *testing.T) {
 	statetest.CheckHeld(t, s, jobMonth("new"), 4)
 	statetest.CheckBooks(t, s)
 	for _, names := range [][2]string{{"a", "a"}, {"", "a"}, {"a", ""}} {
-		statetest.WantText(t, s.Rename(t.Context(), names[0], names[1]), "two different names")
+		statetest.WantText(t, s.Rename(names[0], names[1]), "two different names")
 	}
 }

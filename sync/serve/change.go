@@ -172,7 +172,7 @@ func (c ClearQueue) Do(ctx context.Context, e *engine.Engine) (done Cleared, err
 	if c.Job == "" {
 		return done, mistake("clear the queue: job must be the name of a job")
 	}
-	done.Dropped, done.Kept, err = e.Store.Queue.Cancel(ctx, c.Job)
+	done.Dropped, done.Kept, err = e.Store.Queue.Cancel(c.Job)
 	return done, err
 }
 

@@ -272,7 +272,7 @@ func isLarge(scanned string) bool {
 	if slices.ContainsFunc(few, func(index string) bool { return strings.HasSuffix(rest, index) }) {
 		return false
 	}
-	return slices.Contains([]string{"attempts", "responses", "runs", "steps", "seen", "run_hits", "queue_others", "freshness",
+	return slices.Contains([]string{"attempts", "responses", "runs", "steps", "seen", "run_hits", "wants", "freshness",
 		"periods", "holds", "a", "o", "p", "q", "r"}, table)
 }
 

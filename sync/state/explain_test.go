@@ -16,7 +16,7 @@ import (
 )
 
 // rankedScan are scans that end with their first rows: of an index in the order that is asked for.
-var rankedScan = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (queue_ready|queue_back_off_ranked)$`)
+var rankedScan = regexp.MustCompile(`^SCAN t USING (COVERING )?INDEX tasks_rank$`)
 
 // TestNothingScansTheQueueOrTheJournal: what is asked before every call, at every redraw, or
 // by a command that shows a part of it. Sorting is for what was found, of which there is
@@ -24,8 +24,8 @@ var rankedScan = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (
 func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
-	all, of := queue.Filter{}, queue.Filter{Job: "a"}
-	now, ctx := time.Now(), t.Context()
+	of := queue.Filter{Job: "a"}
+	now := time.Now()
 	view := func(f func(*store.Tx) error) error { return s.DB.View(f) }
 	newest := func(f runs.Filter) (failed error) {
 		for _, failed = range s.Runs.Newest(f) {
@@ -37,33 +37,23 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		ask   func() error
 		sorts int
 	}{
-		"next call":                     {func() error { _, err := s.Queue.NextTask(now, all); return err }, 2}, // the calls whose back-off is over, and the better one of two
-		"next call of a job":            {func() error { _, err := s.Queue.NextTask(now, of); return err }, 3},  // and of a job the same of what it shares
-		"whether a call waits":          {func() error { _, err := s.Queue.Pending(now, all); return err }, 0},
-		"whether a call of a job waits": {func() error { _, err := s.Queue.Pending(now, of); return err }, 0},
-		"next retry":                    {func() error { _, err := s.Queue.NextRetry(now, all); return err }, 0},
-		"next retry of a job":           {func() error { _, err := s.Queue.NextRetry(now, of); return err }, 0},
-		"how many wait":                 {func() error { _, err := s.Queue.Queued(all); return err }, 0},
-		"how many of a job wait":        {func() error { _, err := s.Queue.Queued(of); return err }, 0},
-		"what is known":                 {func() error { _, err := s.Queue.Fresh("details", []string{"v"}, now, now); return err }, 0},
-		"what is not asked for":         {func() error { _, err := s.Queue.Unasked("a", "details", []string{"v"}, now, now); return err }, 0},
-		"first places":                  {func() error { _, err := s.Queue.Places(all, now, queue.Before, 9); return err }, 2},
-		"first places of a job":         {func() error { _, err := s.Queue.Places(of, now, queue.Before, 9); return err }, 6},
-		"last place of a job":           {func() error { _, err := s.Queue.LastPlace("a", now); return err }, 6},
-		"calls between two places":      {func() error { _, err := s.Queue.Between(now, queue.Before, queue.Before); return err }, 0},
-		"calls in back-off":             {func() error { _, err := s.Queue.BackedOff(queue.Before, 9); return err }, 2},
-		"tasks at places":               {func() error { _, err := s.Queue.At([]queue.Place{queue.Before}); return err }, 1},
-		"what a job gives up":           {func() error { _, _, err := s.Queue.Cancel(ctx, "a"); return err }, 0},
-		"last search":                   {func() error { _, err := s.Runs.LastSearched("a", "key"); return err }, 0},
-		"searches for the same":         {func() error { _, err := s.Runs.Searched("a", "key"); return err }, 0},
-		"newest runs":                   {func() error { return newest(runs.Filter{}) }, 0},
-		"newest runs of a job":          {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
-		"newest failed run":             {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
-		"newest failed run of a job":    {func() error { return newest(runs.Filter{Job: "a", Status: runs.Failed}) }, 0},
-		"how the runs of a job ended":   {func() error { _, err := s.Runs.Streak("a"); return err }, 0},
-		"what a sink lacks":             {func() error { _, err := s.Journal.Tail(1); return err }, 0},
-		"runs by their ids":             {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
-		"sightings":                     {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
+		"next call":                   {func() error { _, err := s.Queue.NextTask(now, of); return err }, 3}, // the other jobs that want it
+		"whether a call waits":        {func() error { _, err := s.Queue.Pending(now, of); return err }, 0},
+		"next retry":                  {func() error { _, err := s.Queue.NextRetry(now, of); return err }, 0},
+		"how many of a job wait":      {func() error { _, err := s.Queue.Queued(of); return err }, 0},
+		"what is known":               {func() error { _, err := s.Queue.Fresh("details", []string{"v"}, now, now); return err }, 0},
+		"what is not asked for":       {func() error { _, err := s.Queue.Unasked("a", "details", []string{"v"}, now, now); return err }, 0},
+		"tasks about an id":           {func() error { _, err := s.Queue.PendingFor("v"); return err }, 9},
+		"last search":                 {func() error { _, err := s.Runs.LastSearched("a", "key"); return err }, 0},
+		"searches for the same":       {func() error { _, err := s.Runs.Searched("a", "key"); return err }, 0},
+		"newest runs":                 {func() error { return newest(runs.Filter{}) }, 0},
+		"newest runs of a job":        {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
+		"newest failed run":           {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
+		"newest failed run of a job":  {func() error { return newest(runs.Filter{Job: "a", Status: runs.Failed}) }, 0},
+		"how the runs of a job ended": {func() error { _, err := s.Runs.Streak("a"); return err }, 0},
+		"what a sink lacks":           {func() error { _, err := s.Journal.Tail(1); return err }, 0},
+		"runs by their ids":           {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
+		"sightings":                   {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
 		"what counts against a cap": {func() error {
 			_, err := s.Ledger.Counted(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
@@ -100,7 +90,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 				if strings.Contains(step, "TEMP B-TREE") {
 					sorts++
 				}
-				for _, table := range []string{"o", "q", "queue", "queue_others", "attempts", "responses", "runs", "run_hits", "h", "steps", "a", "r"} {
+				for _, table := range []string{"t", "wants", "attempts", "responses", "runs", "run_hits", "h", "steps", "a", "r"} {
 					if step == "SCAN "+table || strings.HasPrefix(step, "SCAN "+table+" ") && !rankedScan.MatchString(step) {
 						t.Errorf("%s is looked for by %q in\n%s", name, step, strings.Join(steps, "\n"))
 					}
@@ -110,33 +100,5 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 				t.Errorf("%s is sorted %d times, want %d:\n%s", name, sorts, c.sorts, strings.Join(steps, "\n"))
 			}
 		}
-	}
-}
-
-// TestLoopsOverReadyCallsHaveNoSubquery: a subquery that is false for all ready calls would make the query read
-// each of them, of which there may be a million.
-func TestLoopsOverReadyCallsHaveNoSubquery(t *testing.T) {
-	t.Parallel()
-	s := statetest.Open(t, t.TempDir())
-	before := s.DB.Statements()
-	for _, f := range []queue.Filter{{}, {Job: "a"}} {
-		if _, err := s.Queue.NextTask(time.Now(), f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	loops := 0
-	for _, query := range s.DB.Statements() {
-		if slices.Contains(before, query) {
-			continue
-		}
-		for _, body := range statetest.Loops(t, s, query, "queue_ready", "queue_ready_of") {
-			loops++
-			if slices.Contains(body, "Once") {
-				t.Errorf("%s\nhas a subquery in a loop over the ready calls:\n%s", query, strings.Join(body, " "))
-			}
-		}
-	}
-	if loops != 4 { // of both queries, for all jobs and for one
-		t.Errorf("%d loops over ready calls: this test shows too little", loops)
 	}
 }

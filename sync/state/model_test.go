@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -385,7 +384,7 @@ func (b *model) operate(r *rapid.T) {
 // rename goes on under another name, which must make no difference.
 func (b *model) rename(r *rapid.T) {
 	to := b.job + "'"
-	if err := b.s.Rename(context.Background(), b.job, to); err != nil {
+	if err := b.s.Rename(b.job, to); err != nil {
 		r.Fatal(err)
 	}
 	b.job = to

@@ -17,7 +17,7 @@ var owned = map[string][]string{
 	"ops":     {"ops_changes", "sqlite_sequence"},
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
 	"ledger":  {"attempts", "periods", "holds", "blocks", "recovered", "jobs", "hold_rests", "period_sums"},
-	"queue":   {"queue", "queue_others", "queue_counts", "queue_wants", "freshness", "ops"},
+	"queue":   {"tasks", "wants", "freshness", "ops"},
 	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "follow_ups", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
 	"marks":   {"marks", "views"},

@@ -134,7 +134,7 @@ func TestRenamedTellsWhetherARenameWasCarriedOut(t *testing.T) {
 	if done, err := s.Runs.Renamed("old", "new"); err != nil || done {
 		t.Errorf("done %v, error %v before", done, err)
 	}
-	if err := s.Rename(t.Context(), "old", "new"); err != nil {
+	if err := s.Rename("old", "new"); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := s.Runs.Renamed("old", "new"); err != nil || !done {

@@ -129,7 +129,7 @@ func (p *process) rename(account string) error {
 	p.names[account] = name
 	p.saw("a job got another name")
 	p.note("", "job %s is %s now", was, name)
-	return p.store.Rename(p.t.Context(), was, name)
+	return p.store.Rename(was, name)
 }
 
 // now is the service's time.

@@ -143,7 +143,8 @@ func (s *Store) recover(tx *store.Tx) error {
 	if err := s.Ledger.Recover(tx); err != nil {
 		return err
 	}
-	return errors.Join(runs.Recover(tx), queue.Correct(tx), s.Queue.ExpireSome(tx))
+	_, err := s.Queue.Expire(tx)
+	return errors.Join(err, runs.Recover(tx), queue.Correct(tx))
 }
 
 // bind records the service that the folder belongs to, and the version of the program.
@@ -259,7 +260,7 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	}
 	s, err := over(db, o)
 	if err == nil {
-		dropped, kept, err = s.Queue.Cancel(ctx, job)
+		dropped, kept, err = s.Queue.Cancel(job)
 	}
 	return dropped, kept, errors.Join(err, db.Close())
 }
@@ -289,38 +290,26 @@ func (s *Store) CorrectDates() error {
 // spent, since when it is known, when it was last due, and a run that can be resumed. Finished
 // runs keep the old name. Renaming again does nothing, so `was` may stay in the file, and another
 // job may use the old name later.
-//
-// The queue is renamed first, in pieces. If the process is killed meanwhile, nothing else has been
-// renamed, and the next process renames the rest.
-func (s *Store) Rename(ctx context.Context, old, new string) error {
+func (s *Store) Rename(old, new string) error {
 	if old == new || old == "" || new == "" {
 		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
 	}
-	done, err := s.Runs.Renamed(old, new)
-	if done || err != nil {
-		return err
-	}
-	err = s.Queue.Rename(ctx, old, new)
-	if err == nil {
-		err = s.DB.Update(func(tx *store.Tx) error { return runs.Rename(tx, old, new) })
-	}
-	if err != nil {
-		return fmt.Errorf("rename job %s to %s: %w", old, new, err)
-	}
-	return nil
+	return store.Change(s.DB, fmt.Sprintf("rename job %s to %s", old, new), func(tx *store.Tx) error {
+		done, err := runs.Rename(tx, old, new)
+		if done || err != nil {
+			return err
+		}
+		return queue.Rename(tx, old, new)
+	})
 }
 
-// Finish records the state of a run; see [runs.Finish]. It also removes expired calls from the
-// queue.
+// Finish records the state of a run; see [runs.Finish].
 func (s *Store) Finish(r runs.Run) error {
 	return s.DB.Update(func(tx *store.Tx) error {
 		if err := runs.Finish(tx, r); err != nil {
 			return err
 		}
-		if err := s.ended(tx, r, false); err != nil {
-			return err
-		}
-		return s.Queue.ExpireSome(tx)
+		return s.ended(tx, r, false)
 	})
 }
 
@@ -330,10 +319,7 @@ func (s *Store) Supersede(r runs.Run) error {
 		if err := runs.Supersede(tx, r); err != nil {
 			return err
 		}
-		if err := s.ended(tx, r, true); err != nil {
-			return err
-		}
-		return s.Queue.ExpireSome(tx)
+		return s.ended(tx, r, true)
 	})
 }
 

@@ -135,6 +135,6 @@ func (s *Store) immutable() string {
 func (s *Store) attach(mode string) (*conn, error) {
 	return s.dial(url.Values{"mode": {mode}, "immutable": {s.immutable()}, "_pragma": {
 		"busy_timeout(10000)", "trusted_schema(off)", "cell_size_check(on)", "temp_store(memory)", "foreign_keys(on)",
-		"synchronous(full)",
+		"synchronous(full)", "cache_size(-8000)",
 	}})
 }

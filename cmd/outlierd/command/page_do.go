@@ -14,6 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
@@ -251,18 +252,12 @@ func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, 
 	if err != nil {
 		return nil, err
 	}
-	counts, err := a.p.Engine.Store.Queue.Counts()
+	queued, err := a.p.Engine.Store.Queue.Queued(queue.Filter{Job: was})
 	if err != nil {
 		return nil, err
 	}
-	own, shared := 0, 0
-	for _, c := range counts {
-		if c.Job == was {
-			own, shared = own+c.Asked, shared+c.Shared
-		}
-	}
 	offer := &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
-		term.Count(own+shared, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
+		term.Count(queued, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
 			"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
 	}}
 	return offer, nil

@@ -17,6 +17,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/queue"
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
@@ -118,19 +119,15 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	if err != nil {
 		return err
 	}
-	queued := 0
+	queued, err := p.Engine.Store.Queue.Queued(queue.Filter{Job: name})
+	if err != nil {
+		return err
+	}
 	for _, c := range counts {
 		if name != "" && c.Job != name {
 			continue
 		}
-		n := c.Asked
-		if name != "" {
-			n += c.Shared
-		}
-		if queued += n; n == 0 {
-			continue
-		}
-		if err := rows.Row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(n)}); err != nil {
+		if err := rows.Row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(c.Calls)}); err != nil {
 			return err
 		}
 	}

@@ -202,12 +202,12 @@ func (o *options) warnErased(ctx context.Context, config *job.Config) error {
 func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
-			if err := p.Engine.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
+			if err := p.Engine.Store.Rename(spec.Was, spec.Name); err != nil {
 				return err
 			}
 		}
 	}
-	dropped, err := p.Engine.Store.Queue.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
+	dropped, err := p.Engine.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
 		return isOnce(name) || underWay(name) || wants(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {

@@ -19,7 +19,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
-	"outlierd/sync/store"
 )
 
 // opened runs work with the program for the job file.
@@ -140,13 +139,10 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	}
 	file(`tea: {search: {query: tea}, enrich: {details: {}, comments: {}}}`)
 	p.opened(func(prog *program) error {
-		return prog.Engine.Store.DB.Update(func(tx *store.Tx) error {
-			_, err := prog.Engine.Store.Queue.Enqueue(tx, []queue.Task{
-				{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
-				{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
-			})
-			return err
-		})
+		return prog.Engine.Store.Queue.Add(t.Context(), slices.Values([]queue.Task{
+			{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
+			{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
+		}), nil)
 	})
 	if n := queued(); n != 3 {
 		t.Errorf("%d calls are queued while all are wanted", n)

@@ -36,7 +36,7 @@ func BenchmarkGlance(b *testing.B) {
 	}
 }
 
-// largeWorld returns a world with the job file of a state that has a million queued calls.
+// largeWorld returns a world with the job file of a state that has 100,800 queued calls.
 func largeWorld(b *testing.B) *testWorld {
 	w := newWorld(b, simulator.Options{Seed: 1})
 	statetest.Large(b, filepath.Join(w.dir, "data", "state"), func(dir string) error {

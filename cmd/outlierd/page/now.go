@@ -191,7 +191,7 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 		s.say(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
 	case now == nil && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "2")
-		s.say(w, r, http.StatusServiceUnavailable, "outlierd up is busy with a call; reload the page.")
+		s.say(w, r, http.StatusServiceUnavailable, "Reading the state takes long; reload the page.")
 	case now != nil:
 		v := nowView{now, err != nil, stale}
 		s.show(w, r, view{"now.html", v.title(), "Now", v})

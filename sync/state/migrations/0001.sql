@@ -181,28 +181,44 @@ CREATE TABLE run_hits (
 	PRIMARY KEY (run, step, video)
 ) STRICT, WITHOUT ROWID;
 
--- What is to be asked, over all jobs.
-CREATE TABLE queue (
+-- Data calls to be made, one for all jobs that want it. Its rank is its value, plus one for each day of
+-- waiting, as of 1970: all ranks grow at the same pace.
+CREATE TABLE tasks (
+	id         INTEGER PRIMARY KEY AUTOINCREMENT,
 	op         TEXT NOT NULL,
 	entity     TEXT NOT NULL,
-	run        TEXT NOT NULL,
-	job        TEXT NOT NULL,
 	value      REAL NOT NULL,
 	max_age    INTEGER NOT NULL,
+	-- The number of the requested items when the call was wanted, for kinds that change only in number.
+	mark       INTEGER,
+	since      INTEGER NOT NULL,
+	wanted_at  INTEGER NOT NULL, -- the last time
+	rank       REAL NOT NULL,
+	not_before INTEGER NOT NULL DEFAULT 0, -- 0 unless it has failed
 	attempts   INTEGER NOT NULL DEFAULT 0,
-	not_before INTEGER NOT NULL,
-	wanted_at  INTEGER NOT NULL,
 	failed_at  INTEGER NOT NULL DEFAULT 0,
 	reason     TEXT NOT NULL DEFAULT '',
-	-- What waits grows more valuable with time, all of it at the same pace: so its order is
-	-- fixed when it is queued. Rank is the value less the days from 1970 to since.
-	since INTEGER NOT NULL DEFAULT 0,
-	rank REAL NOT NULL DEFAULT 0,
-	-- How many there were of what changes only in number, such as a video's comments, when
-	-- it was wanted and when it was answered: the same number needs no other answer.
-	mark INTEGER,
-	PRIMARY KEY (op, entity)
-) STRICT, WITHOUT ROWID;
+	UNIQUE (op, entity)
+) STRICT;
+
+CREATE INDEX tasks_rank ON tasks (rank DESC, op, entity, not_before);
+
+CREATE INDEX tasks_retry ON tasks (not_before) WHERE not_before > 0;
+
+CREATE INDEX tasks_entity ON tasks (entity);
+
+CREATE INDEX tasks_wanted ON tasks (wanted_at);
+
+-- The jobs that want a call, and the runs that asked for it. The first one is named in the answer.
+CREATE TABLE wants (
+	id   INTEGER PRIMARY KEY,
+	task INTEGER NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+	job  TEXT NOT NULL,
+	run  TEXT NOT NULL,
+	UNIQUE (task, job)
+) STRICT;
+
+CREATE INDEX wants_job ON wants (job);
 
 -- The last answer about each entity, or that the service does not have it.
 CREATE TABLE freshness (
@@ -470,20 +486,6 @@ END;
 
 CREATE INDEX attempts_step ON attempts (step) WHERE price > 0;
 
--- A call that waits belongs to the job that asked first. These are the others that want
--- it: it is theirs when the first does not want it any more.
-CREATE TABLE queue_others (
-	op        TEXT NOT NULL,
-	entity    TEXT NOT NULL,
-	job       TEXT NOT NULL,
-	run       TEXT NOT NULL,
-	wanted_at INTEGER NOT NULL,
-	rank      REAL NOT NULL,
-	not_before INTEGER NOT NULL DEFAULT 0, -- that of the call, so that a job's next one is found at once
-	PRIMARY KEY (op, entity, job),
-	FOREIGN KEY (op, entity) REFERENCES queue (op, entity) ON DELETE CASCADE
-) STRICT, WITHOUT ROWID;
-
 -- The credits for reading a scan whose start is not confirmed outlive its run: a person who finds the
 -- scan wants to read it.
 CREATE TRIGGER holds_unknown BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
@@ -499,24 +501,6 @@ CREATE TRIGGER scans_kept BEFORE DELETE ON scans
 	WHEN OLD.state <> 'refused' OR EXISTS (SELECT 1 FROM attempts WHERE intent = OLD.id)
 BEGIN
 	SELECT RAISE(ABORT, 'a scan is kept');
-END;
-
-CREATE VIEW queue_wants AS
-	SELECT job, op, entity, 1 AS first FROM queue
-	UNION ALL
-	SELECT job, op, entity, 0 FROM queue_others;
-
--- Nobody is both the first who asked and another: neither who inherits a call, nor who
--- is given the name of another job that wants it.
-CREATE TRIGGER queue_heir AFTER UPDATE OF job ON queue
-BEGIN
-	DELETE FROM queue_others WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job;
-END;
-
-CREATE TRIGGER queue_others_renamed AFTER UPDATE OF job ON queue_others
-	WHEN EXISTS (SELECT 1 FROM queue WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job)
-BEGIN
-	DELETE FROM queue_others WHERE op = NEW.op AND entity = NEW.entity AND job = NEW.job;
 END;
 
 CREATE INDEX attempts_newest ON attempts (reserved_at) WHERE price > 0;
@@ -703,67 +687,6 @@ BEGIN
 	INSERT INTO ops_changes (source, id) VALUES ('limits', NEW.id);
 END;
 
-CREATE INDEX queue_ready ON queue (rank DESC, op, entity) WHERE not_before = 0;
-
-CREATE INDEX queue_ready_of ON queue (job, rank DESC, op, entity) WHERE not_before = 0;
-
-CREATE INDEX queue_back_off ON queue (not_before, rank, wanted_at) WHERE not_before > 0;
-
-CREATE INDEX queue_back_off_of ON queue (job, not_before, rank, wanted_at) WHERE not_before > 0;
-
-CREATE INDEX queue_others_ready ON queue_others (job, rank DESC, op, entity) WHERE not_before = 0;
-
-CREATE INDEX queue_others_back_off ON queue_others (job, not_before) WHERE not_before > 0;
-
-CREATE INDEX queue_wanted ON queue (wanted_at);
-
-CREATE TRIGGER queue_moved AFTER UPDATE OF rank, not_before ON queue WHEN NEW.rank <> OLD.rank OR NEW.not_before <> OLD.not_before
-BEGIN
-	UPDATE queue_others SET rank = NEW.rank, not_before = NEW.not_before WHERE op = NEW.op AND entity = NEW.entity;
-END;
-
--- How many calls of a kind a job has in the queue: those that it asked for first, and those
--- that it wants as well.
-CREATE TABLE queue_counts (
-	job    TEXT NOT NULL,
-	op     TEXT NOT NULL,
-	asked  INTEGER NOT NULL DEFAULT 0 CHECK (asked >= 0),
-	shared INTEGER NOT NULL DEFAULT 0 CHECK (shared >= 0),
-	PRIMARY KEY (job, op)
-) STRICT, WITHOUT ROWID;
-
-CREATE TRIGGER queue_counts_asked AFTER INSERT ON queue
-BEGIN
-	INSERT INTO queue_counts (job, op, asked) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET asked = asked + 1;
-END;
-
-CREATE TRIGGER queue_counts_gone AFTER DELETE ON queue
-BEGIN
-	UPDATE queue_counts SET asked = asked - 1 WHERE job = OLD.job AND op = OLD.op;
-END;
-
-CREATE TRIGGER queue_counts_passed AFTER UPDATE OF job ON queue WHEN NEW.job <> OLD.job
-BEGIN
-	UPDATE queue_counts SET asked = asked - 1 WHERE job = OLD.job AND op = OLD.op;
-	INSERT INTO queue_counts (job, op, asked) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET asked = asked + 1;
-END;
-
-CREATE TRIGGER queue_counts_shared AFTER INSERT ON queue_others
-BEGIN
-	INSERT INTO queue_counts (job, op, shared) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET shared = shared + 1;
-END;
-
-CREATE TRIGGER queue_counts_unshared AFTER DELETE ON queue_others
-BEGIN
-	UPDATE queue_counts SET shared = shared - 1 WHERE job = OLD.job AND op = OLD.op;
-END;
-
-CREATE TRIGGER queue_counts_renamed AFTER UPDATE OF job ON queue_others WHEN NEW.job <> OLD.job
-BEGIN
-	UPDATE queue_counts SET shared = shared - 1 WHERE job = OLD.job AND op = OLD.op;
-	INSERT INTO queue_counts (job, op, shared) VALUES (NEW.job, NEW.op, 1) ON CONFLICT DO UPDATE SET shared = shared + 1;
-END;
-
 -- Which searches brought a video, which calls asked about it, and when a job last searched
 -- for something.
 CREATE INDEX run_hits_video ON run_hits (video);
@@ -815,9 +738,6 @@ CREATE TRIGGER steps_joined BEFORE UPDATE OF joined ON steps
 BEGIN
 	SELECT RAISE(ABORT, 'a step joins one scan, which the service has');
 END;
-
--- Of the calls whose back-off is over, the best ones are found as those of all others are.
-CREATE INDEX queue_back_off_ranked ON queue (rank DESC, op, entity, not_before) WHERE not_before > 0;
 
 -- Proof is an error answer, or that no byte left. Once the moment has passed without
 -- either, only an operator who looked at the service can tell.

@@ -77,20 +77,18 @@ INSERT INTO meta (key, value) VALUES ('drift counted up to', ?1) ON CONFLICT DO 
 
 -- What waits was wanted within the last six days, one call in ten by two jobs; one in
 -- twenty has failed before.
-INSERT INTO queue (op, entity, run, job, value, max_age, attempts, not_before, wanted_at, failed_at, reason, since, rank)
-	SELECT op, entity, run, job, value, 604800000000, failed, iif(failed, ?3 + id * 1000, 0), at, iif(failed, at, 0), iif(failed, 'server', ''),
-		at, value - at / 86400e6
-	FROM (SELECT id, iif(id % 3, 'details', 'transcript') AS op, printf('q%010d', id) AS entity, printf('job-%02d', id % 40) AS job,
-			printf('018f0000-0000-7000-8000-%012d', max(0, ?1 / 100 - 40 + id % 40)) AS run,
-			1 + id % 3 - id % 40 / 1e6 AS value, id % 20 = 0 AS failed, ?3 - id % 518400 * 1000000 AS at
+INSERT INTO tasks (op, entity, value, max_age, attempts, not_before, wanted_at, failed_at, reason, since, rank)
+	SELECT iif(id % 3, 'details', 'transcript'), printf('q%010d', id), value, 604800000000, failed, iif(failed, ?3 + id * 1000, 0), at,
+		iif(failed, at, 0), iif(failed, 'server', ''), at, value - at / 86400e6
+	FROM (SELECT id, 1 + id % 3 - id % 40 / 1e6 AS value, id % 20 = 0 AS failed, ?3 - id % 518400 * 1000000 AS at
 		FROM (WITH RECURSIVE m (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM m WHERE id < ?2) SELECT id FROM m))
 	WHERE ?2 > 0;
 
-INSERT INTO queue_others (op, entity, job, run, wanted_at, rank, not_before)
-	SELECT op, entity, printf('job-%02d', (CAST(substr(job, 5) AS INTEGER) + 1) % 40), run, wanted_at, rank, not_before FROM queue
-	WHERE CAST(substr(entity, 2) AS INTEGER) % 10 = 0;
+INSERT INTO wants (task, job, run)
+	SELECT id, printf('job-%02d', id % 40), printf('018f0000-0000-7000-8000-%012d', max(0, ?1 / 100 - 40 + id % 40)) FROM tasks;
 
-INSERT INTO queue_counts (job, op, asked, shared) SELECT job, op, sum(first), sum(NOT first) FROM queue_wants GROUP BY job, op;
+INSERT INTO wants (task, job, run)
+	SELECT task, printf('job-%02d', (CAST(substr(job, 5) AS INTEGER) + 1) % 40), run FROM wants WHERE task % 10 = 0;
 
 DROP TABLE calls;
 DROP TABLE n;

@@ -22,7 +22,7 @@ import (
 
 var (
 	answers = flag.Int("answers", 1_000_000, "answers in the journal of a large state")
-	queued  = flag.Int("queued", 1_000_000, "calls in the queue of a large state")
+	queued  = flag.Int("queued", 100_800, "calls in the queue of a large state")
 )
 
 //go:embed fill.sql

@@ -1,6 +1,7 @@
 package statetest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -13,14 +14,18 @@ import (
 // Enqueue queues calls, and returns how many were not queued before.
 func Enqueue(t testing.TB, s *state.Store, tasks ...queue.Task) (queued int) {
 	t.Helper()
-	err := s.DB.Update(func(tx *store.Tx) (err error) {
-		queued, err = s.Queue.Enqueue(tx, tasks)
-		return err
-	})
-	if err != nil {
+	count := func() int {
+		n, err := s.Queue.Queued(queue.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := count()
+	if err := s.Queue.Add(context.Background(), slices.Values(tasks), nil); err != nil {
 		t.Fatal(err)
 	}
-	return queued
+	return count() - before
 }
 
 // Next returns the call that comes next for a filter, or nil.
@@ -36,21 +41,11 @@ func Next(t testing.TB, s *state.Store, f queue.Filter) *queue.Task {
 // Listed are the tasks that the filter lets through, best first, those in back-off included.
 func Listed(t testing.TB, s *state.Store, f queue.Filter) (all []queue.Waiting) {
 	t.Helper()
-	now := time.Now()
-	places, err := s.Queue.Places(f, now, queue.Before, 1000)
+	places, err := s.Queue.Order()
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, err := s.Queue.BackedOff(queue.AfterNow(now), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range failed {
-		if f.Job == "" || slices.Contains(p.Jobs, f.Job) {
-			places = append(places, p)
-		}
-	}
-	slices.SortFunc(places, func(p, q queue.Place) int { return p.Compare(&q) })
+	places = slices.DeleteFunc(places, func(p queue.Place) bool { return f.Job != "" && !slices.Contains(p.Jobs, f.Job) })
 	waiting, err := s.Queue.At(places)
 	if err != nil {
 		t.Fatal(err)

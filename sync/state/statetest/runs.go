@@ -10,7 +10,7 @@ import (
 // Rename gives a job another name.
 func Rename(t *testing.T, s *state.Store, old, new string) {
 	t.Helper()
-	if err := s.Rename(t.Context(), old, new); err != nil {
+	if err := s.Rename(old, new); err != nil {
 		t.Fatal(err)
 	}
 }
