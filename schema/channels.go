@@ -137,10 +137,9 @@ var ChannelUploads = define(Table{
 	Columns: channelUploads,
 }, lineage)
 
-func sourceSampled(v *vector, s *Source, n int) {
-	kind := "video"
+func sourceSampled(s *Source) any {
 	if s.Op == outlier.OpChannelShorts {
-		kind = "short"
+		return "short"
 	}
-	v.texts([]byte(kind), n)
+	return "video"
 }

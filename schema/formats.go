@@ -1,16 +1,14 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/go-faster/jx"
 
 	"outlierd/outlier"
 )
 
-// anyElements is the place of rows in answers of any shape, see [Decoder.elementsOf].
+// anyElements is the place of rows in answers of any shape, see [Decoder.readElements].
 const anyElements = "*[]"
 
 // TrendingFormats holds the unmodified answers to trending formats, because their shape is not
@@ -33,21 +31,19 @@ var TrendingFormats = define(Table{
 // small answer could grow large: a megabyte around each of a thousand elements.
 const maxFill = 64 << 20
 
-// elementsOf reads an answer of any shape. Putting the elements back into the only array of the
+// readElements reads an answer of any shape. Putting the elements back into the only array of the
 // frame restores the answer.
-func (d *Decoder) elementsOf(plan *record) error {
-	raw, err := d.in.Raw()
+func (d *Decoder) readElements(r *row, in *jx.Decoder) error {
+	in.Next() // skips white space
+	raw, err := in.Raw()
 	if err != nil {
 		return fmt.Errorf("the body is not JSON: %w", err)
 	}
-	whole, err := appendJSON(nil, raw)
+	whole, err := cleanJSON(raw)
 	if err != nil {
 		return err
 	}
-	if err := d.in.Skip(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
-	}
-	elements, frame, err := unframe(whole)
+	elements, frame, err := splitFrame(whole)
 	if err != nil {
 		return err
 	}
@@ -57,55 +53,48 @@ func (d *Decoder) elementsOf(plan *record) error {
 	if len(frame)*len(elements) > maxFill {
 		return fmt.Errorf("%d bytes around each of %d elements", len(frame), len(elements))
 	}
-	if d.mended {
-		d.drift.note(d.src.Op, plan.path, "", notUTF8, nil)
+	if d.sanitized {
+		d.noteDrift(r, "", notUTF8, nil)
 	}
-	plan.frame = frame
-	for plan.index, plan.element = range elements {
-		plan.rows.n++
-		for _, c := range plan.computed {
-			c.do(c.to, c.of, plan)
-		}
+	r.frame = frame
+	for r.index, r.json = range elements {
+		d.addRow(r.rows, r)
 	}
 	return nil
 }
 
-// unframe splits a value into elements and frame. The elements are those of the array that the
+// splitFrame splits a value into elements and frame. The elements are those of the array that the
 // value is, or of the only array among the members of the object that it is. Any other value is
 // its own single element, without a frame.
-func unframe(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
-	switch d := jx.DecodeBytes(whole); d.Next() {
+func splitFrame(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
+	arrays, to := 0, jx.Encoder{}
+	switch whole.Type() {
 	case jx.Array:
-		elements, err = split(whole)
+		elements, err = splitArray(whole)
 		return elements, []byte("[]"), err
 	case jx.Object:
-		arrays, w := 0, jx.Writer{}
-		w.ObjStart()
-		sep := ""
-		err := d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-			w.RawStr(sep)
-			sep = ","
-			w.ByteStr(key)
-			w.RawStr(":")
+		to.ObjStart()
+		err = jx.DecodeBytes(whole).Obj(func(d *jx.Decoder, name string) error {
+			to.FieldStart(name)
 			raw, err := d.Raw()
-			if err == nil && raw[0] == '[' {
+			if err == nil && raw.Type() == jx.Array {
 				arrays++
-				elements, err = split(raw)
+				elements, err = splitArray(raw)
 				raw = jx.Raw("[]")
 			}
-			w.Raw(raw)
+			to.Raw(raw)
 			return err
 		})
-		w.ObjEnd()
-		if err != nil || arrays == 1 {
-			return elements, w.Buf, err
-		}
+		to.ObjEnd()
 	}
-	return []jx.Raw{whole}, nil, nil
+	if arrays == 1 {
+		return elements, to.Bytes(), err
+	}
+	return []jx.Raw{whole}, nil, err
 }
 
-// split returns the elements of an array.
-func split(array jx.Raw) (elements []jx.Raw, err error) {
+// splitArray returns the elements of an array.
+func splitArray(array jx.Raw) (elements []jx.Raw, err error) {
 	err = jx.DecodeBytes(array).Arr(func(d *jx.Decoder) error {
 		element, err := d.Raw()
 		elements = append(elements, element)
@@ -114,9 +103,13 @@ func split(array jx.Raw) (elements []jx.Raw, err error) {
 	return elements, err
 }
 
-// computeElement appends the current element, or null if there are none. A JSON null is kept as
+// computeElement returns the current element, or NULL if there are none. A JSON null is kept as
 // the text null.
-func computeElement(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.element), 1) }
+func computeElement(_ *Source, r *row, _ []any) any {
+	return orNull(string(boundJSON(r.json, MaxValue)))
+}
 
-// computeFrame appends the JSON around the elements, the same for each of them.
-func computeFrame(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.frame), 1) }
+// computeFrame returns the JSON around the elements, the same for each of them.
+func computeFrame(_ *Source, r *row, _ []any) any {
+	return orNull(string(boundJSON(r.frame, MaxValue)))
+}

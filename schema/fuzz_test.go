@@ -76,40 +76,16 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkLengths compares the lengths of all columns, those of inner ones included.
+// checkLengths compares the lengths of all columns.
 func checkLengths(t *testing.T, d *Decoder) {
 	t.Helper()
 	for _, r := range d.rows {
-		for i, v := range r.vectors {
-			if v.rows != r.n || !v.sound() {
-				t.Errorf("%s.%s has %d values for %d rows", r.table.Name, r.columns[i].Name, v.rows, r.n)
+		for i, c := range r.columns {
+			if n := r.builder.Field(i).Len(); n != r.n {
+				t.Errorf("%s.%s has %d values for %d rows", r.table.Name, c.Name, n, r.n)
 			}
 		}
 	}
-}
-
-// sound reports whether the slices of a vector have as many values as it has rows.
-func (v *vector) sound() bool {
-	for _, kid := range v.kids {
-		if v.form == object && kid.rows != v.rows || !kid.sound() {
-			return false
-		}
-	}
-	end := 0
-	if len(v.ends) > 0 {
-		end = int(v.ends[len(v.ends)-1])
-	}
-	switch v.form {
-	case number:
-		return len(v.words) == v.rows
-	case truth:
-		return len(v.bytes) == v.rows
-	case text:
-		return len(v.ends) == v.rows+1 && len(v.bytes) == end
-	case listing:
-		return len(v.ends) == v.rows+1 && v.kids[0].rows == end
-	}
-	return true
 }
 
 // checkExtra wants objects, or the array that was emptied of trending formats.

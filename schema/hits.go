@@ -98,9 +98,9 @@ var Outliers = define(Table{
 	Columns: hit,
 }, lineage)
 
-func sourceSource(v *vector, s *Source, n int)  { v.texts([]byte(s.Kind), n) }
-func sourceQueries(v *vector, s *Source, n int) { v.lists(s.Queries, n) }
-func sourceSeeds(v *vector, s *Source, n int)   { v.lists(s.Seeds, n) }
-func sourceItem(v *vector, s *Source, n int)    { v.texts([]byte(s.Item), n) }
-func sourcePage(v *vector, s *Source, n int)    { v.ints(int64(s.Page), n) }
-func sourceScan(v *vector, s *Source, n int)    { v.texts([]byte(s.ScanID), n) }
+func sourceSource(s *Source) any  { return orNull(s.Kind) }
+func sourceQueries(s *Source) any { return orNull(s.Queries) }
+func sourceSeeds(s *Source) any   { return orNull(s.Seeds) }
+func sourceItem(s *Source) any    { return orNull(s.Item) }
+func sourcePage(s *Source) any    { return int64(s.Page) }
+func sourceScan(s *Source) any    { return orNull(s.ScanID) }

@@ -89,7 +89,7 @@ func (t *Table) carried() []Column {
 		Column{Name: t.Previous(), Type: bigint, Comment: t.Grows + " at previous_seen_at"})
 }
 
-func sourceRun(v *vector, s *Source, n int)      { v.texts([]byte(s.Run), n) }
-func sourceJob(v *vector, s *Source, n int)      { v.texts([]byte(s.Job), n) }
-func sourceResponse(v *vector, s *Source, n int) { v.ints(s.Response, n) }
-func sourceObserved(v *vector, s *Source, n int) { v.times(s.ObservedAt, n) }
+func sourceRun(s *Source) any      { return orNull(s.Run) }
+func sourceJob(s *Source) any      { return orNull(s.Job) }
+func sourceResponse(s *Source) any { return s.Response }
+func sourceObserved(s *Source) any { return orNull(s.ObservedAt) }

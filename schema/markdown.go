@@ -76,18 +76,13 @@ func (t *Table) describe(b *strings.Builder) {
 	if t.History != nil {
 		fmt.Fprintf(b, " Every observation is in %s.", t.History.Name)
 	}
-	for i, p := range t.Rows {
-		lead, place := "; ", "`"+p.Path+"`"
-		if i == 0 {
-			lead = " Rows: "
-		}
-		if p.Path == "" {
-			place = "the whole answer"
-		}
-		fmt.Fprintf(b, "%s%s of %s", lead, place, p.Op)
+	var places []string
+	for _, p := range t.Rows {
+		place := strings.Replace("`"+p.Path+"`", "``", "the whole answer", 1)
+		places = append(places, fmt.Sprintf("%s of %s", place, p.Op))
 	}
-	if len(t.Rows) > 0 {
-		b.WriteString(".")
+	if len(places) > 0 {
+		b.WriteString(" Rows: " + strings.Join(places, "; ") + ".")
 	}
 	b.WriteString("\n\n| Column | Type | Path | |\n|---|---|---|---|\n")
 	for _, c := range t.All() {

@@ -1,305 +1,309 @@
 package schema
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"math/bits"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/go-faster/jx"
 
+	"outlierd/excerpt"
 	"outlierd/outlier"
 )
 
-// The functions here and in scalar.go each read one JSON value and append exactly one value,
-// perhaps null, to its column.
-
-// fields reads the members of the object at n in a row of r.
-func (d *Decoder) fields(n *node, r *record) error {
-	members, err := d.in.ObjIter()
+// readMembers reads the members of an object into values, which are those of the row or of a STRUCT.
+func (d *Decoder) readMembers(n *node, in *jx.Decoder, r *row, values []any) error {
+	members, err := in.ObjIter()
 	if err != nil {
 		return err
 	}
-	last := -1
+	seen := make([]*node, 0, 32)
 	for members.Next() {
-		i := n.find(members.Key(), last)
-		if i < 0 {
-			if err := d.stray(r, n, members.Key(), unknown); err != nil {
-				return err
-			}
-			continue
+		name := members.Key()
+		member := n.members[string(name)]
+		switch {
+		case member == nil:
+			err = d.keepMember(n, in, r, name, unknown)
+		case slices.Contains(seen, member):
+			err = d.keepMember(n, in, r, name, twice)
+		default:
+			seen = append(seen, member)
+			err = d.readField(member, in, r, values)
 		}
-		last = i
-		kid := n.kids[i]
-		if r.seen&kid.bit != 0 {
-			if err := d.stray(r, n, members.Key(), twice); err != nil {
-				return err
-			}
-			continue
+		if errors.Is(err, errTooDeep) {
+			r.tooDeep, err = true, nil
 		}
-		r.seen |= kid.bit
-		if err := kid.read(d, kid, r); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return members.Err()
 }
 
-// find returns the index of the kid with that name, or -1. Objects of one kind nearly always list
-// their members in the same order, so the kid that followed last time is tried first.
-func (n *node) find(name []byte, last int) int {
-	if i := int(n.next[last+1]); i < len(n.kids) && string(name) == n.kids[i].name {
-		return i
-	}
-	for i, kid := range n.kids {
-		if string(name) == kid.name {
-			n.next[last+1] = uint8(i)
-			return i
-		}
-	}
-	return -1
-}
-
-// row reads an object as the next row of r.
-func (d *Decoder) row(r *record) error {
-	r.seen = 0
-	r.strays.clear()
-	if r.rows.n == 0 {
-		r.rows.reserve()
-	}
-	for _, kid := range r.kids {
-		kid.mark, kid.given, kid.index = kid.rows.n, false, 0
-	}
-	if err := d.fields(r.top, r); err != nil {
-		return err
-	}
-	r.nulls()
-	for _, n := range r.needs {
-		if len(n.to.last()) == 0 {
-			d.drift.note(d.src.Op, r.path, n.path, missing, nil)
-			d.lose(r)
-			r.drop()
-			return nil
-		}
-	}
-	if r.strays != nil && r.strays.deep {
-		d.drift.note(d.src.Op, r.path, "", tooDeep, nil)
-		d.lose(r)
-		r.drop()
-		return nil
-	}
-	if d.again(r) {
-		d.drift.note(d.src.Op, r.path, "", twice, nil)
-		r.drop()
-		return nil
-	}
-	r.rows.n++
-	for _, c := range r.computed {
-		c.do(c.to, c.of, r)
-	}
-	if r.repeats() {
-		d.drift.note(d.src.Op, r.path, "", twice, nil)
-		r.rows.n--
-		r.drop()
-		return nil
-	}
-	for _, f := range r.fills {
-		f.to.repeat(f.from, f.rows.n-f.to.rows) // the last value of the outer row, for all inner rows that lack it
-	}
-	for _, kid := range r.kids {
-		if kid.gone != nil && kid.given && kid.index == 0 { // the children's place is present and empty
-			kid.gone.vectors[0].text(kid.parent.last())
-			kid.gone.n++
-		}
-	}
-	return nil
-}
-
-// nulls completes a row with nulls for the fields it lacks.
-func (r *record) nulls() {
-	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
-		r.byBit[bits.TrailingZeros64(missing)].null()
-	}
-}
-
-// lose records the index of an element that becomes no row, if it is in the answer's main array.
-func (d *Decoder) lose(r *record) {
-	if r.within != nil && r.within.within == nil {
-		d.lost = append(d.lost, r.index)
-	}
-}
-
-// drop removes the current row, which is invalid or a repetition, and the rows inside it.
-func (r *record) drop() {
-	r.rows.cut(r.rows.n)
-	r.strays.clear()
-	for _, kid := range r.kids {
-		kid.rows.cut(kid.mark)
-	}
-}
-
-// known skips a field that is known and has no column.
-func (d *Decoder) known(*node, *record) error { return d.in.Skip() }
-
-// inner reads an object whose members are fields of the row, or of a STRUCT.
-func (d *Decoder) inner(n *node, r *record) error {
-	if d.in.Next() != jx.Object {
-		return d.bare(n, r)
-	}
-	if n.to != nil {
-		n.to.rows++
-	}
-	return d.fields(n, r)
-}
-
-// bare reads a value in place of an object: a plain number, if one of the object's fields accepts
-// it. If it is not known which field is meant, the number goes to extra without being reported as
-// drift, because the service is known to answer like this.
-func (d *Decoder) bare(n *node, r *record) error {
-	takesNumber := false
-	for _, kid := range n.kids {
-		if kid.bare == nil || d.in.Next() != jx.Number {
-			continue
-		}
-		if kid.bare(d.src) {
-			r.seen |= kid.bit
-			return kid.read(d, kid, r)
-		}
-		takesNumber = true
-	}
-	if !takesNumber {
-		return d.misfit(n, r)
-	}
-	raw, err := d.in.Raw()
-	if err != nil {
-		return err
-	}
-	return r.aside(n.path, raw)
-}
-
-// one reads an object that is a row of its own.
-func (d *Decoder) one(n *node, r *record) error {
-	if d.in.Next() != jx.Object {
-		return d.misplaced(n, r)
-	}
-	n.place.given = true
-	return d.row(n.place)
-}
-
-// each reads an array whose elements are rows of their own.
-func (d *Decoder) each(n *node, r *record) error {
-	if d.in.Next() != jx.Array {
-		return d.misplaced(n, r)
-	}
-	n.place.given = true
-	elements, err := d.in.ArrIter()
-	if err != nil {
-		return err
-	}
-	for n.place.index = 0; elements.Next(); n.place.index++ {
-		if d.in.Next() == jx.Object {
-			err = d.row(n.place)
-		} else {
-			err = d.notRow(n.place)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return elements.Err()
-}
-
-// misplaced skips a value in a place for rows. Null means that there are no rows; any other value is
-// an error if the place is that of the answer's main rows.
-func (d *Decoder) misplaced(n *node, r *record) error {
-	if r.within == nil && d.in.Next() != jx.Null {
-		raw, err := d.in.Raw()
-		if err != nil {
-			return err
-		}
-		d.drift.note(d.src.Op, "", n.place.path, wrongType, raw)
-		return fmt.Errorf("%s is %s", n.place.path, wrongType)
-	}
-	return d.misfit(n, r)
-}
-
-// notRow skips an element that is not an object. It cannot go to extra, because there is no row. A
-// text in place of a forgotten element ([outlier.Redact]) is not drift.
-func (d *Decoder) notRow(r *record) error {
-	raw, err := d.in.Raw()
-	if err == nil && string(raw) != outlier.Forgotten {
-		d.drift.note(d.src.Op, r.path, "", notObject, raw)
-		d.lose(r)
+// keepMember keeps a member that is unknown or repeated.
+func (d *Decoder) keepMember(n *node, in *jx.Decoder, r *row, name []byte, problem string) error {
+	path := strings.TrimPrefix(n.path+"."+string(name), ".")
+	raw, err := in.Raw()
+	if err == nil {
+		err = d.keepExtra(r, path, problem, raw)
 	}
 	return err
 }
 
-// texts reads a LIST of texts.
-func (d *Decoder) texts(n *node, r *record) error {
-	if d.in.Next() != jx.Array {
-		return d.misfit(n, r)
+// readField reads the value of a field.
+func (d *Decoder) readField(n *node, in *jx.Decoder, r *row, values []any) error {
+	if n.read == nil && in.Next() == jx.Object {
+		if n.fields > 0 {
+			fields := make([]any, n.fields)
+			values[n.at], values = fields, fields
+		}
+		return d.readMembers(n, in, r, values)
 	}
-	elements, err := d.in.ArrIter()
+	raw, err := in.Raw()
 	if err != nil {
 		return err
 	}
-	begin := n.to.kids[0].rows
-	for elements.Next() {
-		if err := d.text(n.kids[0], r); err != nil {
-			return err
-		}
+	if n.read == nil {
+		return d.readBare(n, raw, r, values)
 	}
-	d.boundList(n, r, begin)
-	n.to.end()
-	return elements.Err()
+	value, err := n.read(d, n, r, raw)
+	if errors.Is(err, errMisfit) {
+		return d.keepMisfit(n, r, values, raw)
+	}
+	if n.at >= 0 {
+		values[n.at] = value
+	}
+	if n.isID && !d.isRequested(text(value)) {
+		d.wrongID = text(value)
+	}
+	return err
 }
 
-// elements reads a LIST of objects. If the list's elements have names, it also accepts an object,
-// as the list of its members' values.
-func (d *Decoder) elements(n *node, r *record) error {
-	e, begin := n.place, n.to.kids[0].rows
-	e.index = 0
-	switch named := e.top.kids[0].name == ""; {
-	case d.in.Next() == jx.Array:
-		elements, err := d.in.ArrIter()
-		if err != nil {
-			return err
-		}
-		for ; elements.Next(); e.index++ {
-			if err := d.element(e, nil); err != nil {
-				return err
+// readBare reads a value in place of an object: a plain number, if one of the object's fields
+// accepts it. If it is not known which field is meant, the number goes to extra without being
+// reported as drift, because the service is known to answer like this.
+func (d *Decoder) readBare(n *node, raw jx.Raw, r *row, values []any) error {
+	isExpected := false
+	for _, member := range n.members {
+		if member.bare != nil && raw.Type() == jx.Number {
+			if member.bare(d.src) {
+				return d.readField(member, jx.DecodeBytes(raw), r, values)
 			}
+			isExpected = true
 		}
-		d.boundList(n, r, begin)
-		n.to.end()
-		return elements.Err()
-	case named && d.in.Next() == jx.Object:
-		members, err := d.in.ObjIter()
-		if err != nil {
-			return err
+	}
+	if isExpected {
+		return d.keepExtra(r, n.path, "", raw)
+	}
+	return d.keepMisfit(n, r, values, raw)
+}
+
+// keepMisfit keeps a value of the wrong type: the column gets null, and the value goes to extra.
+func (d *Decoder) keepMisfit(n *node, r *row, values []any, raw jx.Raw) error {
+	if n.at >= 0 {
+		values[n.at] = nil
+	}
+	if raw.Type() == jx.Null {
+		return nil
+	}
+	return d.keepExtra(r, n.path, wrongType, raw)
+}
+
+// keepExtra puts a value into the extra of its row, if the table has that column. It records drift,
+// unless problem is "".
+func (d *Decoder) keepExtra(r *row, path, problem string, raw jx.Raw) error {
+	if problem != "" {
+		d.noteDrift(r, path, problem, raw)
+	}
+	if d.sanitized && strings.ContainsRune(string(raw), utf8.RuneError) {
+		d.noteDrift(r, path, notUTF8, nil)
+	}
+	if _, ok := r.rows.index[extra.Name]; !ok {
+		return nil
+	}
+	return r.extras.add(strings.Replace(path, "[]", cmp.Or(r.element, "[]"), 1), raw)
+}
+
+// A reader returns the value of a field, or errMisfit if it is of another type. The syntax of raw was
+// checked.
+type reader func(d *Decoder, n *node, r *row, raw jx.Raw) (any, error)
+
+var errMisfit = errors.New(wrongType)
+
+// readScalar returns a reader of what parse accepts.
+func readScalar[T any](parse func(raw []byte) (T, bool)) reader {
+	return func(_ *Decoder, _ *node, _ *row, raw jx.Raw) (any, error) {
+		value, ok := parse(raw)
+		if !ok {
+			return nil, errMisfit
 		}
-		for ; members.Next(); e.index++ {
-			if err := d.element(e, members.Key()); err != nil {
-				return err
-			}
+		return value, nil
+	}
+}
+
+// readText reads a text. Numbers and booleans are kept as written.
+func (d *Decoder) readText(n *node, r *row, raw jx.Raw) (any, error) {
+	s, ok := parseText(raw)
+	if !ok {
+		return nil, errMisfit
+	}
+	if d.sanitized && strings.ContainsRune(s, utf8.RuneError) {
+		d.noteDrift(r, n.path, notUTF8, nil)
+	}
+	if len(s) > MaxValue {
+		d.noteDrift(r, n.path, tooLarge, nil)
+		s = excerpt.Bytes(s, MaxValue, cutMark(len(s)))
+	}
+	return s, nil
+}
+
+// readID reads the id of a row. A text that is not a valid id ([outlier.IsID]) goes to extra.
+func (d *Decoder) readID(n *node, r *row, raw jx.Raw) (any, error) {
+	if s, _ := parseText(raw); raw.Type() == jx.Bool || s != "" && !outlier.IsID(s) {
+		return nil, errMisfit
+	}
+	return d.readText(n, r, raw)
+}
+
+// readJSON reads a value of any type as JSON.
+func (d *Decoder) readJSON(n *node, r *row, raw jx.Raw) (any, error) {
+	if raw.Type() == jx.Null {
+		return nil, nil
+	}
+	json, err := cleanJSON(raw)
+	if len(json) > MaxValue {
+		d.noteDrift(r, n.path, tooLarge, raw)
+	}
+	return string(boundJSON(json, MaxValue)), err
+}
+
+// readList reads a LIST. If its elements have names, it also accepts an object, as the list of its
+// members' values.
+func (d *Decoder) readList(n *node, r *row, raw jx.Raw) (any, error) {
+	list, count, size := []any{}, 0, 0
+	add := func(in *jx.Decoder, name any) error {
+		if n.element.fields > 0 {
+			r.element = "[" + strconv.Itoa(count) + "]"
 		}
-		d.boundList(n, r, begin)
-		n.to.end()
-		return members.Err()
+		one := []any{nil}
+		in.Next() // skips white space
+		err := d.readField(n.element, in, r, one)
+		if fields, ok := one[0].([]any); ok && n.named {
+			fields[0] = name
+		}
+		count, size = count+1, size+textSize(one[0])
+		if size <= MaxValue {
+			list = append(list, one[0])
+		}
+		return err
+	}
+	var err error
+	switch is := raw.Type(); {
+	case is == jx.Array:
+		err = jx.DecodeBytes(raw).Arr(func(in *jx.Decoder) error { return add(in, nil) })
+	case is == jx.Object && n.named:
+		err = jx.DecodeBytes(raw).Obj(func(in *jx.Decoder, name string) error { return add(in, name) })
 	default:
-		return d.misfit(n, r)
+		err = errMisfit
 	}
+	if size > MaxValue {
+		d.noteDrift(r, n.path, tooLarge, nil)
+	}
+	r.element = ""
+	return list, err
 }
 
-// element reads one object of a LIST.
-func (d *Decoder) element(e *record, name []byte) error {
-	e.seen = 0
-	if name != nil {
-		e.seen = e.top.kids[0].bit
-		e.top.kids[0].to.text(name)
+// captureRows keeps the place of the rows inside a row, which are read when it is complete. Any value
+// that cannot contain them is an error if these are the answer's main rows, except null.
+func (d *Decoder) captureRows(n *node, r *row, raw jx.Raw) (any, error) {
+	switch is := raw.Type(); {
+	case is == jx.Array && n.place.isList(), is == jx.Object && !n.place.isList():
+		r.inside = append(r.inside, &row{record: n.place, outer: r, json: raw})
+		return nil, nil
+	case r.outer == nil && is != jx.Null:
+		d.noteDrift(r, n.place.path, wrongType, raw)
+		return nil, fmt.Errorf("%s is %s", n.place.path, wrongType)
 	}
-	defer e.nulls()
-	if d.in.Next() != jx.Object {
-		return d.misfit(e.top, e)
+	return nil, errMisfit
+}
+
+// The functions here convert a raw JSON value, whose syntax was checked. ok is false if it is of
+// another type, or loses something.
+
+// parseText returns a text. Numbers and booleans are kept as written.
+func parseText(raw []byte) (s string, ok bool) {
+	switch is := jx.Raw(raw).Type(); {
+	case is == jx.String && bytes.IndexByte(raw, '\\') >= 0:
+		s, err := jx.DecodeBytes(raw).StrAppend(make([]byte, 0, len(raw)))
+		return string(s), err == nil
+	case is == jx.String, is == jx.Number, is == jx.Bool:
+		return string(unquote(raw)), true
 	}
-	e.top.to.rows++
-	return d.fields(e.top, e)
+	return "", false
+}
+
+// parseBool parses a boolean, which may be written as a text.
+func parseBool(raw []byte) (value, ok bool) {
+	s := string(unquote(raw))
+	return s == "true", s == "true" || s == "false"
+}
+
+// parseInstant parses a time that is a text; see [parseTime].
+func parseInstant(raw []byte) (time.Time, bool) {
+	micros, ok := parseTime(unquote(raw))
+	return time.UnixMicro(micros), ok && raw[0] == '"'
+}
+
+// unquote returns a raw value without its quotes. Escapes are kept and make it unreadable as a number
+// or time, which do not need them.
+func unquote(raw []byte) []byte {
+	if len(raw) >= 2 && raw[0] == '"' {
+		return raw[1 : len(raw)-1]
+	}
+	return raw
+}
+
+// isNumber reports whether a raw value is a number, or a text of one. It excludes forms that strconv
+// accepts: "+5", "Inf", "0x1p-2", "1_000".
+func isNumber(raw []byte) bool {
+	d := jx.DecodeBytes(unquote(raw))
+	return d.Next() == jx.Number && (raw[0] != '"' || d.Validate() == nil)
+}
+
+// parseInt parses a whole number, which may be written as 5.0, 5e0 or "5". It uses a float64 for at
+// most fifteen digits, which a float64 represents exactly.
+func parseInt(raw []byte) (int64, bool) {
+	s := string(unquote(raw))
+	if whole, fraction, _ := strings.Cut(s, "."); strings.Trim(fraction, "0") == "" {
+		if x, err := strconv.ParseInt(whole, 10, 64); err == nil && isNumber(raw) {
+			return x, true
+		}
+	}
+	mantissa, _, _ := strings.Cut(strings.ToLower(s), "e")
+	x, ok := parseFloat(raw)
+	return int64(x), ok && len(mantissa) <= 15 && x == math.Trunc(x) && math.Abs(x) <= 1<<53
+}
+
+// parseFloat parses a number, which may be written as a text, as the nearest float64.
+func parseFloat(raw []byte) (float64, bool) {
+	x, err := strconv.ParseFloat(string(unquote(raw)), 64)
+	return x, err == nil && isNumber(raw)
+}
+
+// parseTime parses RFC 3339, with or without fractions of a second, and dates. The result is in
+// microseconds since 1970; finer digits are dropped.
+func parseTime(s []byte) (micros int64, ok bool) {
+	var t time.Time
+	err := t.UnmarshalText(s)
+	if err != nil {
+		t, err = time.Parse(time.DateOnly, string(s))
+	}
+	return t.UnixMicro(), err == nil
 }

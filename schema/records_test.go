@@ -35,7 +35,7 @@ func TestRecordsNameTheValueThatDoesNotFit(t *testing.T) {
 	row := make([]any, len(OpsLimits.Columns))
 	row[0], row[2] = int64(1), "ten"
 	_, err := OpsLimits.Records([][]any{row})
-	if err == nil || !strings.Contains(err.Error(), "ops.limits, column max_requests: a string where a int64 belongs") {
+	if err == nil || !strings.Contains(err.Error(), "ops.limits, column max_requests: got string, want int64") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := OpsLimits.Records([][]any{{int64(1)}}); err == nil {

@@ -46,15 +46,6 @@ func findsBy(what string) func(*Source) bool {
 	return func(s *Source) bool { return s.FindBy == what }
 }
 
-func sourceFindBy(v *vector, s *Source, n int) { v.texts([]byte(s.FindBy), n) }
-func sourceMode(v *vector, s *Source, n int)   { v.texts([]byte(s.Mode), n) }
-
-func sourceCredits(v *vector, s *Source, n int) {
-	for range n {
-		if s.Credits == 0 {
-			v.null()
-		} else {
-			v.word(s.Credits)
-		}
-	}
-}
+func sourceFindBy(s *Source) any  { return orNull(s.FindBy) }
+func sourceMode(s *Source) any    { return orNull(s.Mode) }
+func sourceCredits(s *Source) any { return orNull(s.Credits) }

@@ -63,9 +63,9 @@ type Column struct {
 	bare func(*Source) bool
 
 	// How to produce a value without a path; exactly one is set.
-	fromSource func(*vector, *Source, int)              // appends a value of the source n times
-	computed   func(v *vector, of []*vector, r *record) // appends one value when its row is complete
-	of         []string                                 // the columns that computed reads
+	fromSource func(*Source) any                     // NULL if the source has none
+	computed   func(s *Source, r *row, of []any) any // from the other values of its row
+	of         []string                              // the columns that computed reads
 }
 
 // Place is the location of rows in the answers of an operation: the path of an object, or with "[]"

@@ -276,7 +276,7 @@ func TestUnreadableAnswersLeaveNothing(t *testing.T) {
 		{"trailing comma", hitWith(`"a":1`) + ",", "something follows"},
 		{"trailing bracket", hitWith(`"a":1`) + "}", "something follows"},
 		{"comma before the end", hitWith(`"a":1,`), "unexpected"},
-		{"bad escape", hitWith(`"kind":"\x"`), "escape"},
+		{"bad escape", hitWith(`"kind":"\x"`), "unexpected"},
 		{"control character", hitWith("\"kind\":\"a\nb\""), "unexpected"},
 		{"bad number", hitWith(`"statistics":{"zScore":01}`), "unexpected"},
 		{"NaN", hitWith(`"statistics":{"zScore":NaN}`), "unexpected"},

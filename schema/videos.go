@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 
@@ -181,19 +180,19 @@ var Missing = define(Table{
 	},
 }, lineage)
 
-func sourceEndpoint(v *vector, s *Source, n int) { v.texts([]byte(s.Op), n) }
-func sourceEntity(v *vector, s *Source, n int)   { v.texts([]byte(s.Entity), n) }
-func sourceStatus(v *vector, s *Source, n int)   { v.ints(int64(s.Status), n) }
-func sourceRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
+func sourceEndpoint(s *Source) any { return string(s.Op) }
+func sourceEntity(s *Source) any   { return orNull(s.Entity) }
+func sourceStatus(s *Source) any   { return int64(s.Status) }
+func sourceRetry(s *Source) any    { return orNull(s.RetryAt) }
 
-func sourceReason(v *vector, s *Source, n int) {
-	reason := cmp.Or(s.Reason, "the answer holds nothing")
+func sourceReason(s *Source) any {
 	switch {
 	case s.Reason != "":
+		return s.Reason
 	case s.Status == http.StatusNotFound:
-		reason = "no such thing"
+		return "no such thing"
 	case s.Status == http.StatusBadRequest:
-		reason = "the service refused the request"
+		return "the service refused the request"
 	}
-	v.texts([]byte(reason), n)
+	return "the answer holds nothing"
 }
