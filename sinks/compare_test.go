@@ -45,45 +45,6 @@ func parquetOf(t *testing.T, db *database.DB, of *schema.Table, queries ...strin
 	}}
 }
 
-// TestColumnAddedLaterIsNoDifference: missing values of a column are a difference, except in Parquet
-// files that lack the column because a later version of the program has added it.
-func TestColumnAddedLaterIsNoDifference(t *testing.T) {
-	db, r := startDuckDB(t), compare.Open(t.TempDir())
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	table := schema.TranscriptEvents
-	const row = `SELECT 'v' AS video_id, i AS position, 1::BIGINT AS start_ms, 2::BIGINT AS duration_ms, 3::BIGINT AS end_ms,
-		'word' AS text, i AS _response_id, i AS _first_response_id FROM range(`
-	const from4 = row + `4, 8) r(i)`
-	want := parquetOf(t, db, table, row+`1, 8) r(i)`)
-	for name, c := range map[string]struct {
-		queries []string
-		added   []string
-		changed int64
-	}{
-		"all files have it":      {queries: []string{row + "1, 4) r(i)", from4}},
-		"the older one lacks it": {queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 4) r(i))", from4}, added: []string{"text"}},
-		"all lack it":            {queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 8) r(i))"}, added: []string{"text"}},
-		"a value of the newer one is lost": {
-			queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 4) r(i))", "SELECT * REPLACE (if(position = 6, NULL, text) AS text) FROM (" + from4 + ")"},
-			added:   []string{"text"}, changed: 1,
-		},
-		"all have it, and the older values are lost": {
-			queries: []string{"SELECT * REPLACE (NULL::VARCHAR AS text) FROM (" + row + "1, 4) r(i))", from4}, changed: 3,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d, err := r.Compare(t.Context(), want, parquetOf(t, db, table, c.queries...), table)
-			if err != nil || !slices.Equal(d.Added, c.added) || d.Changed != c.changed || d.Missing+d.Surplus != 0 {
-				t.Errorf("found %+v (%v), want added %v and %d changed", d, err, c.added, c.changed)
-			}
-		})
-	}
-}
-
 // TestStaleComments compares comments with their history.
 func TestStaleComments(t *testing.T) {
 	db, r := startDuckDB(t), compare.Open(t.TempDir())

@@ -78,15 +78,15 @@ func refusedBatch(t *testing.T, open Open) {
 	l.Check(t, j, 6)
 }
 
-// checksAreSet reports whether -rapid.checks is on the command line. It is asked before [fewChecks] sets that flag.
+// checksAreSet reports whether -rapid.checks is on the command line. It is asked before [FewChecks] sets that flag.
 var checksAreSet = sync.OnceValue(func() (set bool) {
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	return set
 })
 
-// fewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
+// FewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
 // opens files many times.
-func fewChecks(t *testing.T) {
+func FewChecks(t *testing.T) {
 	if checksAreSet() {
 		return
 	}
@@ -98,7 +98,7 @@ func fewChecks(t *testing.T) {
 // anyBatches writes random journals in random batches, and publishes and reopens the line at random
 // times.
 func anyBatches(t *testing.T, open Open) {
-	fewChecks(t)
+	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
 		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)

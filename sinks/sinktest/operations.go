@@ -133,7 +133,7 @@ func newLedger() *ledger {
 // operations writes random changes in random batches. After each publication readers must find the
 // rows of the state.
 func operations(t *testing.T, open Open) {
-	fewChecks(t)
+	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
 		l := open.Line(t, dir)

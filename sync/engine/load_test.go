@@ -301,8 +301,8 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		w.withSinks(func(e *Engine) {
-			sink := &fakeSink{name: "duckdb"}
-			e.Sinks = []sinks.Sink{sink}
+			sink := &fakeCopy{name: "duckdb"}
+			e.Line = w.line(sink)
 			agenda, err := e.Agenda(time.Now())
 			if err != nil {
 				t.Fatal(err)

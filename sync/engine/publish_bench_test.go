@@ -117,10 +117,7 @@ func openForBenchmark(b *testing.B, kind, dir string) (*warehouse.Warehouse, loa
 	if kind == "duckdb" {
 		return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{duckdb.New(rows, filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "tmp"))}}
 	}
-	files, err := parquet.Open(rows, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{files}}
 }
 

@@ -164,10 +164,7 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	if w.single {
 		return []func() error{rows.Close, file.Close}
 	}
-	files, err := parquet.Open(rows, parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
-	if err != nil {
-		w.Fatal(err)
-	}
+	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	e.Line.Copies = append(e.Line.Copies, files)
 	return []func() error{rows.Close, file.Close, files.Close}
 }

@@ -371,9 +371,9 @@ func (p *program) openCopy(ctx context.Context, o *options, s job.Sink, rows *wa
 	case s.Kind == job.SinkDuckDB:
 		return duckdb.New(rows, path, filepath.Join(stateFolder(p.Engine.Config), "tmp")), nil
 	}
-	files, err := parquet.Open(rows, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
-	if err != nil || s.Bucket == "" {
-		return files, err
+	files := parquet.New(rows, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
+	if s.Bucket == "" {
+		return files, nil
 	}
 	return bucket.Open(files, path, o.bucketOf(p.Engine.Config, s)), nil
 }
