@@ -84,6 +84,11 @@ func (t *publishedTables) found(ctx context.Context, f page.Filter) (*page.Found
 	}
 	o := wanted(f, marked)
 	found := &page.Found{SQL: o.Plain()}
+	for _, m := range marked.ByID {
+		if m.Hidden {
+			found.Hidden++
+		}
+	}
 	questions := t.search(o)
 	if f.Most > 0 {
 		questions = t.cards(o, marked, &found.Cards)

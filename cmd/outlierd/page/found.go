@@ -57,6 +57,7 @@ type Found struct {
 	Facets []Facet
 	Views  []View
 	Newest time.Time // when the newest was found
+	Hidden int64     // videos that people have hidden
 	SQL    string    // finds the same outliers
 }
 
@@ -420,6 +421,10 @@ func (v *foundView) Menus() (all []menu) {
 				dot = fmt.Sprint("dot b", len(limits)-i)
 			}
 			m.Items = append(m.Items, item{Label: name, Address: f.address(1), Count: o.Count, On: on, Counted: true, Dot: dot})
+		}
+		if facet.Name == "more" && v.Hidden > 0 {
+			m.Items = append(m.Items, item{Label: "hidden by you", Address: "/found?show=hidden", Count: v.Hidden, Counted: true,
+				On: v.Filter.Show == ShowHidden})
 		}
 		all = append(all, m)
 	}

@@ -54,6 +54,16 @@ func TestFoundShowsCards(t *testing.T) {
 		"1\u202f234\u202f567", ">Grid</a>")
 }
 
+func TestWhoIsNotLoggedInIsToldHow(t *testing.T) {
+	find := func(context.Context, Filter) (*Found, error) {
+		return &Found{Total: 1, Hidden: 6, Cards: cardsOf("a"), Facets: []Facet{{Name: "more", Title: "More"}}}, nil
+	}
+	s := siteOf(t, Sources{Found: find, Do: func(context.Context, Action) (*Done, error) { return nil, nil }})
+	shows(t, answer(s, "/found"), "To star, tag, save views or run jobs, log in", `href="/found?show=hidden"`)
+	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found", nil))), "!log in:", ">Logged in<")
+	shows(t, answer(foundSite(t, find), "/found"), "!log in:", "!/login") // daemon.ui: view
+}
+
 func TestMenusCountAndToggle(t *testing.T) {
 	s := foundSite(t, func(context.Context, Filter) (*Found, error) {
 		return &Found{Total: 3, Cards: cardsOf("a"), Facets: []Facet{
