@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/lazyregexp"
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
@@ -277,20 +277,21 @@ func scheduleText(config *job.Config, name string) string {
 	return "by hand"
 }
 
-// clockTime matches a cron expression with one time of day, and days of the week or none.
-var clockTime = lazyregexp.New(`^(\d{1,2}) (\d{1,2}) \* \* (\*|[a-zA-Z0-9,]+)$`)
-
-// scheduleWords puts a simple cron expression into words, such as "daily 06:30" or "mon,thu 06:30".
+// scheduleWords puts a cron expression with one time of day into words, such as "daily 06:30" or "mon,thu 06:30".
 func scheduleWords(cron string) string {
-	part := clockTime().FindStringSubmatch(strings.Join(strings.Fields(cron), " "))
-	if part == nil {
+	f := strings.Fields(cron)
+	if len(f) != 5 || f[2] != "*" || f[3] != "*" {
 		return cron
 	}
-	on := part[3]
-	if on == "*" {
-		on = "daily"
+	minute, err := strconv.Atoi(f[0])
+	hour, wrong := strconv.Atoi(f[1])
+	if err != nil || wrong != nil {
+		return cron
 	}
-	return fmt.Sprintf("%s %02s:%02s", on, part[2], part[1])
+	if f[4] == "*" {
+		f[4] = "daily"
+	}
+	return fmt.Sprintf("%s %02d:%02d", f[4], hour, minute)
 }
 
 // stats returns the five numbers of the status.

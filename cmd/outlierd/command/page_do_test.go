@@ -37,3 +37,13 @@ func TestFailuresOfActionsAreNoRefusals(t *testing.T) {
 		}
 	}
 }
+
+func TestSchedulesInWords(t *testing.T) {
+	for cron, want := range map[string]string{
+		"30 6 * * *": "daily 06:30", "0 18 * * mon,thu": "mon,thu 18:00", "*/5 * * * *": "*/5 * * * *", "0 6 1 * *": "0 6 1 * *", "@daily": "@daily",
+	} {
+		if got := scheduleWords(cron); got != want {
+			t.Errorf("%s: %s, want %s", cron, got, want)
+		}
+	}
+}
