@@ -279,9 +279,13 @@ func (o Outliers) Counts() string {
 		return fmt.Sprintf("bits & %d > 0", 1<<(len(bits)-1))
 	}
 	chosen := map[string]string{}
+	ofTopics := o.within()
 	for i := range Facets {
 		if c := o.chosen(&Facets[i]); c != "" {
 			chosen[Facets[i].Name] = bit(c)
+			if Facets[i].Name != "topic" {
+				ofTopics += " AND " + quickly(c)
+			}
 		}
 	}
 	others := func(facet string) string {
@@ -305,10 +309,10 @@ func (o Outliers) Counts() string {
 			sums = append(sums, fmt.Sprintf("sum(n) FILTER (%s AND %s)", bit(o.choice(f, c)), where))
 		}
 	}
-	from := fmt.Sprintf("SELECT t.rowid AS place, t.language, (%s)::BIGINT AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.within())
+	from := fmt.Sprintf("SELECT t.language, (%s)::BIGINT AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.within())
 	topics := "brought"
-	if o.within() != "true" || others("topic") != "true" {
-		topics = fmt.Sprintf("brought SEMI JOIN (SELECT place FROM (%s) WHERE %s) AS p ON p.place = brought.place", from, others("topic"))
+	if ofTopics != "true" {
+		topics = "brought SEMI JOIN (SELECT t.rowid AS place FROM outliers AS t WHERE " + ofTopics + ") AS p ON p.place = brought.place"
 	}
 	return fmt.Sprintf(`WITH cube AS MATERIALIZED (SELECT bits, language, count(*) AS n FROM (%s) GROUP BY ALL)
 		SELECT unnest([%s]) AS facet, unnest([%s]) AS value, unnest([%s])::BIGINT AS n FROM cube
