@@ -289,7 +289,7 @@ const sql = (text) => `/ask?sql=${encodeURIComponent(text)}`;
 const pages = [
   { path: "/", has: "#grid .card img", picture: "found", height: 960 },
   { path: "/found", has: "#grid .card:nth-child(48)" },
-  { path: "/found?as=table&order=views", has: "[aria-sort]", picture: "table" },
+  { path: "/found?as=table&order=views", has: "[aria-sort]" },
   { path: "/found?topic=home+espresso&kind=video&ratio=2&days=90&order=score", has: ".menu.on" },
   { path: "/found?query=home+espresso&job=coffee", has: ".chip.on" },
   { path: "/found?page=2", has: "[rel=prev]" },
@@ -306,7 +306,7 @@ const pages = [
   { path: "/runs", has: "tbody tr" },
   { path: "/runs?job=coffee&status=ok", has: "tbody tr" },
   { path: "/runs?job=unknown", has: "text=No runs match" },
-  { path: `/runs/${runs.tea}`, has: ".bar1", picture: "run" },
+  { path: `/runs/${runs.tea}`, has: ".bar1" },
   { path: `/runs/${runs.capped}`, has: "text=paused_budget" },
   { path: `/runs/${runs.nothing}`, has: "text=ok_empty" },
   { path: "/runs/unknown", status: 404 },
@@ -321,7 +321,7 @@ const pages = [
   { path: "/do/pause?job=coffee", has: "button" },
   { path: "/do/run?job=unknown", status: 409 },
   { path: "/ask", has: "details" },
-  { path: sql("select title, view_count, z_score from outliers order by view_count desc limit 20"), has: "td.number", picture: "ask" },
+  { path: sql("select title, view_count, z_score from outliers order by view_count desc limit 20"), has: "td.number" },
   { path: sql("select * from nowhere"), has: ".notice:not([hidden])" },
   { path: sql("select 1 as one where false"), has: "#result" },
 ];
@@ -464,7 +464,7 @@ step("three hooks for a colleague");
   const context = await newContext({ viewport: wide, permissions: ["clipboard-read", "clipboard-write"] });
   const tab = await open(context, `${origin}/found`);
   const began = performance.now();
-  const take = async (name) => { if (pictures) await tab.screenshot({ path: join(pictures, `task-${name}.png`) }); };
+  const take = async (name) => { if (process.env.STEPS) await tab.screenshot({ path: join(process.env.STEPS, `task-${name}.png`) }); };
   await tab.locator("summary", { hasText: "Topic" }).click();
   await take("1-menu");
   await tab.locator(".menu[open] a", { hasText: "home espresso" }).click();

@@ -203,7 +203,7 @@ func spark(values []float64, class func(i int) string) (all []rect) {
 	for _, v := range values {
 		most = max(most, v)
 	}
-	width := 100 / float64(max(1, len(values)))
+	width := 100 / float64(max(8, len(values))) // a few runs do not become broad
 	for i, v := range values {
 		height := max(1, 20*v/max(most, 1e-9))
 		if most == 0 {

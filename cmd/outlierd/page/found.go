@@ -453,7 +453,9 @@ func (v *foundView) Sorting() menu {
 
 // Tabs are the views: those of every page first, then the saved ones.
 func (v *foundView) Tabs() (all []tab) {
-	here := v.shown().address(1)
+	f := v.shown()
+	f.Order = orders[0].Value
+	here := f.address(1)
 	for _, view := range v.Views {
 		all = append(all, tab{Name: view.Name, Address: view.Address, Count: view.Count, On: view.Address == here})
 	}
