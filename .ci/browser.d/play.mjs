@@ -349,7 +349,8 @@ const known = await newContext({});
 for (const link of links) {
   const answer = await known.request.get(link);
   await answer.body();
-  if (answer.status() !== 200) fault(link, `HTTP ${answer.status()}`);
+  const refused = link.includes("/do/") && answer.status() === 409; // it says why
+  if (answer.status() !== 200 && !refused) fault(link, `HTTP ${answer.status()}`);
 }
 await known.close();
 console.log(`${links.size} internal links lead to a page`);

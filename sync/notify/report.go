@@ -148,8 +148,9 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time,
 func firstRows(ctx context.Context, sql string, ask func(ctx context.Context, sql string) ([]string, error)) (
 	rows []Row, all int64, err error) {
 	// The line break ends a comment at the end of the SQL.
-	texts, err := ask(ctx, fmt.Sprintf("WITH found AS MATERIALIZED (\n%s\n) "+
-		"SELECT count(*)::VARCHAR AS row FROM found UNION ALL (SELECT to_json(found)::VARCHAR FROM found LIMIT %d)",
+	texts, err := ask(ctx, fmt.Sprintf(`WITH found AS MATERIALIZED (
+%s
+) SELECT count(*)::VARCHAR AS row FROM found UNION ALL (SELECT to_json(found)::VARCHAR FROM found LIMIT %d)`,
 		strings.TrimRight(sql, "; \n\t"), MaxRows))
 	for _, text := range texts {
 		if !strings.HasPrefix(text, "{") {

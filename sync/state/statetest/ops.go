@@ -15,11 +15,19 @@ func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]a
 	if err != nil {
 		t.Fatal(err)
 	}
+	changed, known, err := s.OpsChanged(table, since)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for rows, err := range s.OpsRows(table, changes, 2) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, rows...)
+		for _, row := range rows {
+			if !known || slices.Contains(changed, row[0].(int64)) {
+				all = append(all, row)
+			}
+		}
 	}
 	return all
 }
