@@ -5,11 +5,15 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
@@ -55,7 +59,7 @@ may have changed.`,
 			if err != nil {
 				return err
 			}
-			if once || !missing(stateFolder(config)) {
+			if once || !missing(config.Data) {
 				err = talk.runJobs(c.Context(), config,
 					func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
 			} else {
@@ -104,9 +108,15 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	fmt.Fprintf(o.world.out, "playing four weeks of %s, from %s to now\n", term.Count(len(config.Jobs), "scheduled job"),
 		began.Add(-demoLength).Format(time.DateOnly))
 	defer o.block.Erase()
-	played, credits := 0, 0
-	err := o.play(ctx, demoLength, began, func(run playedRun) {
-		played, credits = played+1, credits+run.Credits
+	count, credits := 0, 0
+	temporary, err := os.MkdirTemp(memoryFolder(), "outlierd-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	played := filepath.Join(temporary, "data")
+	err = o.play(ctx, played, demoLength, began, func(run playedRun) {
+		count, credits = count+1, credits+run.Credits
 		if term.Is(o.world.out) {
 			o.block.Draw(func(int) []string {
 				return []string{fmt.Sprintf("  %s  %s", run.Time.Format("Mon 2 Jan"), term.Bar(int(run.Time.Sub(began.Add(-demoLength))), int(demoLength)))}
@@ -114,6 +124,9 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 		}
 	})
 	o.block.Erase()
+	if err == nil {
+		err = copyFolder(played, config.Data)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,10 +139,54 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.world.out, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(played, "run"),
+	fmt.Fprintf(o.world.out, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(count, "run"),
 		term.Duration(time.Since(began)), term.Count(outliers, "outlier"), week, term.Count(credits, "credit"))
 	for _, s := range config.Sinks {
 		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
 	}
 	return nil
+}
+
+// memoryFolder returns a folder whose files are in memory, where a run does not wait for the disk, or "" for the
+// system's folder.
+func memoryFolder() string {
+	const memory, room = "/dev/shm", 512 << 20
+	var volume unix.Statfs_t
+	if unix.Statfs(memory, &volume) != nil || volume.Bavail*uint64(volume.Bsize) < room || unix.Access(memory, unix.W_OK) != nil {
+		return ""
+	}
+	return memory
+}
+
+// copyFolder copies a folder to one that does not exist. Others see nothing before the rights are the same.
+func copyFolder(from, to string) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	var folders []string // inner ones last
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			folders = append(folders, path)
+			return nil
+		}
+		return copyRights(path, from, to)
+	})
+	for _, folder := range slices.Backward(folders) {
+		err = errors.Join(err, copyRights(folder, from, to))
+	}
+	return err
+}
+
+func copyRights(path, from, to string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(filepath.Join(to, strings.TrimPrefix(path, from)), info.Mode().Perm())
 }

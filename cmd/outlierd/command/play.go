@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"testing"
 	"testing/synctest"
@@ -61,10 +62,12 @@ type playedRun struct {
 	Credits int       `json:"credits"`
 }
 
-// play runs the schedule of the job file for some time that ends at a time, and calls ended after each run.
-func (o *options) play(ctx context.Context, length time.Duration, end time.Time, ended func(playedRun)) error {
+// play runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended after
+// each run.
+func (o *options) play(ctx context.Context, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
 	c := exec.CommandContext(ctx, itself())
 	c.Args = []string{"outlierd", playVerb, length.String(), end.Format(time.RFC3339), "--config", o.config}
+	c.Env = append(os.Environ(), "OUTLIERD_DATA="+data)
 	var problems bytes.Buffer
 	log, err := c.StderrPipe()
 	if err != nil {
