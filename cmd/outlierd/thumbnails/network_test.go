@@ -108,7 +108,7 @@ func TestOnlyTheConfiguredProxyIsUsed(t *testing.T) {
 		asked = r.Method + " " + r.Host
 		w.WriteHeader(http.StatusForbidden)
 	})}
-	go server.Serve(l) //nolint:errcheck // ends with the test
+	go func() { _ = server.Serve(l) }() // until the test ends
 	defer server.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
