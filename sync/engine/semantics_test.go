@@ -340,13 +340,13 @@ var promises = []promise{
 	{"Ids are AUTOINCREMENT.", []string{"sync/state TestIdsOfTheJournalAreNeverUsedAgain"}},
 	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
 	{
-		"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.",
+		"after pruning, `rebuild` takes what the journal no longer holds from the warehouse or its published copy, or refuses.",
 		[]string{"cmd/outlierd/command TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd/command TestRebuildRefusesToLoseRowsOfPrunedAnswers"},
 	},
-	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
+	{"**Batch:** the journal ids (lo, hi] of the warehouse;", []string{"sinks/warehouse TestWarehouseHasWhatTheModelHas"}},
 	{
 		"watermark hi commits with it, so that none applies twice.",
-		[]string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract", "sinks/duckdb TestKilledWriterLosesNothing"},
+		[]string{"sinks/warehouse TestWarehouseHasWhatTheModelHas", "sinks/warehouse TestFailedBatchLeavesNothing", "sinks/duckdb TestKilledWriterLosesNothing"},
 	},
 	{"Bounded by bytes (about 8 MB), not only by rows;", []string{"sync/engine TestBatchIsBoundedByItsBytes"}},
 	{"a larger answer goes alone.", []string{"cmd/outlierd/e2e TestLargeAnswersFitIntoMemory"}},
@@ -373,30 +373,32 @@ var promises = []promise{
 		"Bytes that are not UTF-8 are replaced, and the field is told as drift.",
 		[]string{"schema TestBytesThatAreNotUTF8CostNoAnswer", "sync/engine TestOneBadValueCostsNoPage"},
 	},
-	{"**Parquet** dates are those of the answers, whatever the batches.", []string{"sinks/parquet TestDatesDoNotDependOnBatches"}},
-	{"**Current rows** carry `first_seen_at` over from the old row;", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
-	{"`times_seen` counts observations.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
-	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
+	{"**Parquet** dates are those of the rows, whatever the batches.", []string{"sinks/parquet TestCopyFulfilsTheContract"}},
+	{"**Current rows** carry `first_seen_at` over from the old row;", []string{"sinks/warehouse TestWarehouseHasWhatTheModelHas"}},
+	{"`times_seen` counts observations.", []string{"sinks/warehouse TestWarehouseHasWhatTheModelHas"}},
+	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/warehouse TestWarehouseHasWhatTheModelHas"}},
 	{
 		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
 		[]string{"schema TestTablesMatchTheGoldenFile"},
 	},
 	{"`ops.requests` has the rest.", []string{"sync/ops TestOperationsTablesTellWhatHappened"}},
-	{"**Parquet:** histories append;", []string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"}},
 	{
-		"current tables are rewritten when a run publishes and they changed, never per batch;",
-		[]string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"},
-	},
-	{"`transcripts` and `transcript_events` are append-only there (fetched once).", []string{"schema TestTablesMatchTheGoldenFile"}},
-	{
-		"Files are named after the ids they hold: `part-<lo>-<hi>.parquet`.",
-		[]string{"sinks/parquet TestNamesSortInTheOrderOfTheJournal"},
+		"**Parquet:** a table is cut into parts by the first answer of a key or of its parent, a history also by day;",
+		[]string{"sinks/parquet TestPartsStayWithinLimits", "sinks/parquet TestCopyEqualsWarehouse"},
 	},
 	{
-		"**`ops` tables** follow state.db (rows since the last publish, open ones replaced);",
-		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"},
+		"a key never leaves its part, and a publication writes only parts with changed rows again, each by one rename.",
+		[]string{"sinks/parquet TestMixedFilesHaveEveryKeyOnce", "sinks/parquet TestKillsAtEveryStep", "sinks/parquet TestNewRowsCostLittle"},
 	},
-	{"they are outside batches, watermarks and the difference test.", []string{"sinks TestBothSinksHaveTheSameRows"}},
+	{
+		"Files are named after the first answer that they may hold: `part-<lo>.parquet`.",
+		[]string{"sinks/parquet TestMixedFilesHaveEveryKeyOnce"},
+	},
+	{
+		"**`ops` tables** follow state.db: of each a tail is replaced;",
+		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/warehouse TestWarehouseHasWhatTheModelHas", "sinks/duckdb TestCopyFulfilsTheContract", "sinks/parquet TestCopyFulfilsTheContract"},
+	},
+	{"they are outside batches and watermarks.", []string{"sinks TestCopiesHaveTheSameRows"}},
 
 	// Files.
 	{"All relative paths are relative to the folder of jobs.yaml;", []string{"cmd/outlierd/testdata/script/env.txt"}},
@@ -411,10 +413,10 @@ var promises = []promise{
 	},
 	{"The program has no default URL;", []string{"sync/job/testdata/mistakes/missing-everything.golden"}},
 	{"only the shipped example names `sim://`.", []string{"cmd/outlierd/testdata/script/init.txt"}},
-	{"An empty published file exists before the first call.", []string{"sinks/duckdb TestSinkContract", "sinks/parquet TestSinkContract"}},
+	{"An empty published file exists before the first call.", []string{"sinks/duckdb TestFileHoldsWhatIsDeclaredAlone", "cmd/outlierd/testdata/script/health.txt"}},
 	{"Publishing removes a foreign `.wal` beside it right before the rename.", []string{"sinks/duckdb TestPublishingRemovesAForeignLog"}},
 	{
-		"It happens when a run's pages are in and at its end, and at most every max(10 s, 20 × the last copy's time).",
+		"It happens when a run's pages are in and at its end, and in between at most every max(10 s, 20 × the last copy's time, size ÷ 1 MB/s).",
 		[]string{"sync/engine TestHitsArePublishedBeforeTheQueueIsDone", "sync/engine TestPublicationsTakeAtMostATwentiethOfTheTime"},
 	},
 	{
