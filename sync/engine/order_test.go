@@ -877,6 +877,47 @@ jobs:
 	})
 }
 
+// TestReadingWaitsForNoCall: twenty readers read the agenda and the status while a call is in flight.
+func TestReadingWaitsForNoCall(t *testing.T) {
+	t.Parallel()
+	bare(t, strings.Replace(jobsFile, "search:", "every: 10m\n    search:", 1), func(w *workshop) {
+		flying := make(chan struct{}, 1)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			select {
+			case flying <- struct{}{}:
+				time.Sleep(50 * time.Second)
+			default:
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		e, stop := w.open()
+		defer stop()
+		w.serving(e, func(func()) {
+			<-flying
+			began := time.Now()
+			var readers sync.WaitGroup
+			for range 20 {
+				readers.Go(func() {
+					seen, err := e.Store.Snapshot()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, err = forecasts(e.Reading(seen, e.Config)).Status()
+					if err := errors.Join(err, seen.Close()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			readers.Wait()
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("twenty readers waited %s", took)
+			}
+			flying <- struct{}{}
+		})
+	})
+}
+
 // TestClientsMayFollowARunningOrder, and cancel it.
 func TestClientsMayFollowARunningOrder(t *testing.T) {
 	t.Parallel()
