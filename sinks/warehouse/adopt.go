@@ -68,6 +68,10 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 	}
 	var names, values []string
 	stands := []string{fmt.Sprintf("_response_id <= %d", upTo)}
+	if t.Kind == schema.Children || t.Kind == schema.Once {
+		// What later answers have replaced is replaced by them again, and keeps the number of the first answer.
+		stands[0] = fmt.Sprintf("_first_response_id <= %d", upTo)
+	}
 	for _, c := range t.All() {
 		if slices.ContainsFunc(found, func(row []driver.Value) bool { return row[0] == c.Name }) {
 			value, mentions := except.clean(t, c)

@@ -99,7 +99,11 @@ type LostStateError struct {
 func (e *LostStateError) Error() string {
 	away := "move the files of the sink away: they are written again from the journal, " +
 		"and only the old ones have the rows of these"
-	if e.Sink == "iceberg" {
+	switch e.Sink {
+	case "warehouse":
+		away = "move data/state/warehouse.duckdb and the published DuckDB file away: the tables are written again from " +
+			"the journal, and only the old files have the rows of these"
+	case "iceberg":
 		away = "give the sink another `namespace`: it is filled from the journal, " +
 			"and the rows of these stay in the old one"
 	}

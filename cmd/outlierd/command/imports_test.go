@@ -23,13 +23,14 @@ var mayImport = map[string][]string{
 	"sinks":                     {"schema"},
 	"sinks/duckdb/database":     {"lazyregexp", "schema"},
 	"sinks/duckdb/query":        {"lazyregexp", "outlier", "schema", "sinks/duckdb/database"},
-	"sinks/duckdb":              {"schema", "sinks", "sinks/duckdb/database"},
-	"sinks/parquet":             {"lazyregexp", "schema", "sinks"},
+	"sinks/warehouse":           {"schema", "sinks", "sinks/duckdb/database"},
+	"sinks/duckdb":              {"sinks", "sinks/duckdb/database", "sinks/warehouse"},
+	"sinks/parquet":             {"lazyregexp", "schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
 	"sinks/bucket":              {"excerpt", "lazyregexp", "sinks", "sinks/parquet"},
 	"sinks/bucket/buckettest":   {},
-	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/parquet"},
-	"sinks/compare":             {"outlier", "schema", "sinks", "sinks/duckdb/database"},
-	"sinks/sinktest":            {"schema", "sinks"},
+	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/parquet", "sinks/warehouse"},
+	"sinks/compare":             {"schema", "sinks", "sinks/duckdb/database"},
+	"sinks/sinktest":            {"schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
 	"sync/yamltree":             {"excerpt", "lazyregexp"},
 	"sync/job":                  {"excerpt", "lazyregexp", "outlier", "outlier/pace", "sync/yamltree"},
 	"sync/plan":                 {"outlier", "sync/job"},
@@ -64,15 +65,15 @@ var mayImport = map[string][]string{
 	"cmd/outlierd/e2e":         {},
 	"cmd/outlierd/storage":     {},
 	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
-	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "figures", "lazyregexp", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet",
+	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "figures", "lazyregexp", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet", "sinks/warehouse",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
 // exchanged in one place.
 var fenced = map[string][]string{
-	"github.com/duckdb/":           {"cmd/outlierd/programtest", "sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
-	"github.com/apache/arrow-go/":  {"cmd/outlierd/programtest", "cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "sync/engine", "sync/load"},
+	"github.com/duckdb/":           {"cmd/outlierd/programtest", "sinks/duckdb/database", "sinks/duckdb/query", "sinks/sinktest"},
+	"github.com/apache/arrow-go/":  {"cmd/outlierd/programtest", "schema", "sinks/duckdb/database", "sinks/iceberg", "sinks/sinktest", "sinks/warehouse", "sync/engine", "sync/load"},
 	"github.com/minio/":            {"sinks/bucket"},
 	"github.com/Azure/":            {"sinks/bucket"},
 	"github.com/apache/iceberg-go": {"sinks/iceberg"},

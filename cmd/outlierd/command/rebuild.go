@@ -15,6 +15,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
@@ -88,6 +89,9 @@ func (o *options) refuseAhead(ctx context.Context, p *program) error {
 	}
 	p.addLine(o, memory)
 	refuse := func(name string, has sinks.Marks, err error) error {
+		if errors.Is(err, database.ErrForeign) {
+			return err
+		}
 		if err != nil {
 			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
 			return nil
@@ -227,13 +231,16 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		}
 	}
 	p.addLine(o, memory)
+	var failed error
 	for _, c := range p.Engine.Line.Copies { // also those with answers of a state that was lost
 		if err := c.Publish(ctx); err != nil {
-			return nil, fmt.Errorf("publish sink %s: %w (the warehouse is rebuilt; the next run makes its copies again)", c.Name(), err)
+			failed = errors.Join(failed, fmt.Errorf("publish sink %s: %w", c.Name(), err))
+			continue
 		}
-		if err := p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers); err != nil {
-			return nil, err
-		}
+		failed = errors.Join(failed, p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers))
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("%w (the warehouse is rebuilt; the next run makes its copies again)", failed)
 	}
 	for _, s := range config.Sinks {
 		if s.Bucket == "" {

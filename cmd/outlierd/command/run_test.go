@@ -228,7 +228,7 @@ jobs:
 		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
 			t.Errorf("the row of a run that was stopped by a cap is %+v", rows[1])
 		}
-		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json, ndjson or parquet")
+		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json or ndjson")
 	})
 }
 

@@ -147,7 +147,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	if s.from.Niche != nil {
 		routes["GET /niches"], routes["GET /niches/{topic}"] = s.guarded(s.niche), s.guarded(s.niche)
 	}
-	if s.from.Runs != nil {
+	if s.from.Runs != nil || s.from.Run != nil {
 		routes["GET /runs"], routes["GET /runs/{run}"] = s.guarded(s.runs), s.guarded(s.run)
 	}
 	if s.from.Money != nil {
