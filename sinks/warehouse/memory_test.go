@@ -96,9 +96,9 @@ func TestLackOfMemorySaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := sinktest.Options(t.TempDir())
-			w := cramped(t, o, 0) // made with enough
+			cramped(t, o, 0) // made with enough
 			o.Memory, o.Tables = c.memory, schema.Tables()
-			w = warehouse.New(o)
+			w := warehouse.New(o)
 			w.SetMachine(512 << 20)
 			w.SetMemory(2<<20, 2<<20)
 			err := fillCramped(t, w)

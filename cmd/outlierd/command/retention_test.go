@@ -218,14 +218,6 @@ func (p *person) lacks(kind string, texts ...string) {
 	}
 }
 
-// keepsBytes checks that a file has the bytes of its earlier copy.
-func (p *person) keepsBytes(before, path string) {
-	p.Helper()
-	if same, err := sameBytes(p.Context(), before, path); err != nil || !same {
-		p.Errorf("%s has changed (%v)", relative(path), err)
-	}
-}
-
 // lostRows is in the messages about rows that exist nowhere.
 const lostRows = "and the rows of answers 1 to "
 
