@@ -90,9 +90,12 @@ func placesOf(config *job.Config, env func(string) (string, bool)) (p places, er
 	return p, nil
 }
 
-// current returns the path of the Parquet file of outliers as last seen, and history a pattern for the
-// files of all sightings.
-func (p places) current() string { return filepath.Join(p.parquet, "outliers", "current.parquet") }
+// folder returns the folder of outliers as last seen, current a pattern for its Parquet files, and history one
+// for the files of all sightings.
+func (p places) folder() string { return filepath.Join(p.parquet, "outliers") }
+func (p places) current() string {
+	return filepath.ToSlash(globText(p.parquet)) + "/outliers/*.parquet"
+}
 func (p places) history() string {
 	return filepath.ToSlash(globText(p.parquet)) + "/outliers_history/**/*.parquet"
 }
@@ -145,7 +148,7 @@ var tools = []tool{
 		},
 		parquet: func(p places) string {
 			return "duckdb -c " + shellText("select date, count(*) from read_parquet("+sqlText(p.history())+
-				", hive_partitioning = true, union_by_name = true) group by date order by date")
+				", hive_partitioning = true) group by date order by date")
 		},
 		bucket: func(p places) string {
 			return "duckdb -c " + shellText(p.secret()+"; "+
@@ -153,8 +156,7 @@ var tools = []tool{
 				"(select unnest(tables.outliers_history) as o from read_json("+
 				sqlText(p.bucket+"/_manifest/latest.json")+"))); "+
 				"select date, count(*) "+
-				"from read_parquet(getvariable('files'), hive_partitioning = true, "+
-				"union_by_name = true) group by date order by date")
+				"from read_parquet(getvariable('files'), hive_partitioning = true) group by date order by date")
 		},
 		lake: duckdbLakeLines, tryLake: tryDuckDBLake,
 		try: func(path string) []string {
@@ -183,7 +185,7 @@ var tools = []tool{
 				"    df = db.execute(%s).df()", pythonText(path), pythonText(best))
 		},
 		parquet: func(p places) string {
-			return fmt.Sprintf("import pandas as pd\n\ndf = pd.read_parquet(%s)", pythonText(p.current()))
+			return fmt.Sprintf("import pandas as pd\n\ndf = pd.read_parquet(%s)", pythonText(p.folder()))
 		},
 		bucket: func(p places) string {
 			return "import json, fsspec, pandas as pd\n\n" + namesInBucket(p.bucket, "outliers") +
@@ -195,7 +197,7 @@ var tools = []tool{
 		},
 		tryParquet: func(p places) []string {
 			return python("import pandas, pyarrow",
-				fmt.Sprintf("print(len(pandas.read_parquet(%s)))", pythonText(p.current())))
+				fmt.Sprintf("print(len(pandas.read_parquet(%s)))", pythonText(p.folder())))
 		},
 	},
 	{
@@ -205,13 +207,13 @@ var tools = []tool{
 				"    df = db.sql(%s).pl()", pythonText(path), pythonText(best))
 		},
 		parquet: func(p places) string {
-			return fmt.Sprintf("import polars as pl\n\noutliers = pl.read_parquet(%s, glob=False)\n"+
-				"history = pl.scan_parquet(%s, hive_partitioning=True, missing_columns=\"insert\")",
+			return fmt.Sprintf("import polars as pl\n\noutliers = pl.read_parquet(%s)\n"+
+				"history = pl.scan_parquet(%s, hive_partitioning=True)",
 				pythonText(p.current()), pythonText(p.history()))
 		},
 		bucket: func(p places) string {
 			return "import json, fsspec, polars as pl\n\n" + namesInBucket(p.bucket, "outliers_history") +
-				"\nhistory = pl.scan_parquet(files, hive_partitioning=True, missing_columns=\"insert\")"
+				"\nhistory = pl.scan_parquet(files, hive_partitioning=True)"
 		},
 		lake: polarsLakeLines, tryLake: tryPolarsLake,
 		try: func(path string) []string {
@@ -219,7 +221,7 @@ var tools = []tool{
 				".sql('select video_id from outliers').pl()))", pythonText(path)))
 		},
 		tryParquet: func(p places) []string {
-			return python("import polars", fmt.Sprintf("print(polars.read_parquet(%s, glob=False).height)",
+			return python("import polars", fmt.Sprintf("print(polars.read_parquet(%s).height)",
 				pythonText(p.current())))
 		},
 	},
@@ -229,13 +231,15 @@ var tools = []tool{
 			return fmt.Sprintf("library(DBI)\ndb <- dbConnect(duckdb::duckdb(), dbdir = %s, read_only = TRUE)\n"+
 				"best <- dbGetQuery(db, %s)\ndbDisconnect(db, shutdown = TRUE)", rText(path), rText(best))
 		},
-		parquet: func(p places) string { return fmt.Sprintf("outliers <- arrow::read_parquet(%s)", rText(p.current())) },
+		parquet: func(p places) string {
+			return fmt.Sprintf("outliers <- as.data.frame(arrow::open_dataset(%s))", rText(p.folder()))
+		},
 		try: func(path string) []string {
 			return rscript("duckdb", fmt.Sprintf("db <- DBI::dbConnect(duckdb::duckdb(), dbdir = %s, "+
 				"read_only = TRUE); cat(DBI::dbGetQuery(db, 'select count(*) as n from outliers')$n)", rText(path)))
 		},
 		tryParquet: func(p places) []string {
-			return rscript("arrow", fmt.Sprintf("cat(nrow(arrow::read_parquet(%s)))", rText(p.current())))
+			return rscript("arrow", fmt.Sprintf("cat(nrow(arrow::open_dataset(%s)))", rText(p.folder())))
 		},
 	},
 	{
