@@ -90,6 +90,9 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 	d.appending = false
 	err := d.readAnswer(&src, body)
 	if err == nil {
+		for to, n := range d.added {
+			to.builder.Reserve(n) // once, instead of copying a large answer's rows again and again
+		}
 		d.appending = true
 		err = d.readAnswer(&src, body)
 	}

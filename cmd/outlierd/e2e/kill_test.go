@@ -21,7 +21,7 @@ import (
 
 // lineage has the columns with the origin and the times of a row, which differ between a run that was killed and one
 // that was not.
-var lineage = []string{"_run_id", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "checked_at", "retry_at"}
+var lineage = []string{"_run_id", "_response_id", "_first_response_id", "observed_at", "first_seen_at", "last_seen_at", "checked_at", "retry_at"}
 
 // withoutLineage returns the rows of a table without these columns.
 func (w *testWorld) withoutLineage(table string) []string {
