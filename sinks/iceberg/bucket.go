@@ -54,10 +54,8 @@ type remote struct {
 }
 
 var (
-	_ icebergio.WriteFileIO     = remote{}
-	_ icebergio.ReadFileIO      = remote{}
-	_ icebergio.ListableIO      = remote{}
-	_ icebergio.BulkRemovableIO = remote{}
+	_ storage              = remote{}
+	_ icebergio.ReadFileIO = remote{}
 )
 
 // patience is the timeout of a request, because the library passes no context.
@@ -111,6 +109,10 @@ func (r remote) Create(name string) (icebergio.FileWriter, error) {
 	return &upload{f, r, name}, nil
 }
 
+func (r remote) put(ctx context.Context, from *os.File, name string) error {
+	return r.objects.Put(ctx, from, r.key(name))
+}
+
 type upload struct {
 	*os.File
 	in   remote
@@ -127,35 +129,6 @@ func (r remote) Remove(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return r.objects.Remove(ctx, r.key(name))
-}
-
-// DeleteFiles implements [icebergio.BulkRemovableIO].
-func (r remote) DeleteFiles(ctx context.Context, names []string) (deleted []string, err error) {
-	for _, name := range names {
-		if gone := r.objects.Remove(ctx, r.key(name)); gone != nil {
-			err = errors.Join(err, gone)
-			continue
-		}
-		deleted = append(deleted, name)
-	}
-	return deleted, err
-}
-
-// WalkDir implements [icebergio.ListableIO]. It visits objects only, since a bucket has no folders.
-func (r remote) WalkDir(root string, each fs.WalkDirFunc) error {
-	for o, err := range r.objects.List(context.Background(), strings.TrimSuffix(r.key(root), "/")+"/") {
-		if err != nil {
-			return err
-		}
-		err := each(r.address+o.Key, fs.FileInfoToDirEntry(info{o}), nil)
-		if errors.Is(err, fs.SkipAll) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // info is the [fs.FileInfo] of an object.

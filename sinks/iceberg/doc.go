@@ -1,39 +1,39 @@
-// Package iceberg writes the tables as Apache Iceberg tables of format version 2. The catalog is a SQL
-// database or a REST service; the files are in a folder or a bucket. Spark, Trino, DuckDB, pyiceberg
+// Package iceberg registers the warehouse's rows as Apache Iceberg tables of format version 2. The catalog
+// is a SQL database or a REST service; the files are in a folder or a bucket. Spark, Trino, DuckDB, pyiceberg
 // and polars can read the tables.
+//
+// # Files
+//
+// The lake has a Parquet copy of its own, a folder made by package parquet: the staging folder. Its files
+// have the column _instance and the field ids of the tables. A publication makes that folder equal to the
+// warehouse, brings its files to the tables' location, under names with their checksum, and lists them:
+//
+//	<location>/data/<instance>/<table>/part-<lo>-<sum>.parquet
+//
+// A file at the location never changes. The rows of a table are those of the listed files; none is
+// deleted in another way.
 //
 // # Writers
 //
-// Several daemons may write to the same tables, each with its own state folder and journal. The column
-// _instance names the writer of a row. Every table is partitioned by _instance. Append-only tables with
-// the column observed_at are also partitioned by its day. A writer never changes the files of another
-// writer, so commits of two writers can conflict only in their order, which a retry resolves. The key
-// of a Current table in the lake is _instance together with the declared key.
+// Several daemons may fill the same tables, each with its own state folder. The column _instance names the
+// writer of a row, and every table is partitioned by it alone. A writer replaces only its own files, so
+// commits of two writers can conflict only in their order, which a retry resolves.
 //
 // # Commits
 //
-// Iceberg commits one table at a time. Each commit also sets a table property with the id of the last
-// answer of this writer in the table: the watermark of the table. A batch is committed to its tables
-// one after another. Then its end is written to the properties of the table outlierd_writers, which has
-// no rows: this is the watermark of the sink. If the process is killed between two of these commits,
-// the same answers are written again, perhaps in a larger batch, and each table skips those that it
-// already has.
+// One commit to each changed table replaces the files that the staging folder no longer lists by the new
+// ones, and notes a digest of the list. At the end the marks of the copy, and the digest of all lists,
+// become properties of the table outlierd_writers, which has no rows. A publication that was interrupted is
+// completed by the next one.
 //
-// A commit asserts the snapshot that it is based on. If it fails, the table is loaded again. A unique
-// token in the table properties shows whether the commit took effect although its response was lost. If
-// it did not, and another writer has committed in the meantime, the commit is retried with the same
-// data files.
+// A commit asserts the snapshot that it is based on. If it fails, the table is loaded again. A unique token
+// in the properties shows whether the commit took effect although its response was lost.
 //
-// Rows of Current, Children and Once tables are replaced by position deletes, which all five engines
-// can read, in the commit that adds the new rows. An index in memory has the positions of all rows of
-// this writer, at about 70 bytes per row, so the cost of a commit depends on the size of the change
-// only. The index is read from the files when a table is changed for the first time.
+// What is brought to the location is written down before, in the staging folder. Files of it that no commit
+// has listed, and that are not wanted any more, are removed by the next publication.
 //
-// # Maintenance
-//
-// Publish merges the files of a table whose rows are replaced when it has many small ones. Once a day
-// it also merges the files of past days, expires old snapshots, and deletes files that no snapshot
-// refers to. Merging keeps the order of the journal and touches only files of this writer.
+// Once a day the files of each table are compared with what its snapshot lists, and snapshots expire that
+// are older than a week. After a rebuild all older snapshots expire at once, with what they alone have.
 //
 // The sink needs the build tag iceberg, because the library delays every start of the program by 0.1
 // seconds even when it is not used.
@@ -47,9 +47,9 @@ import (
 	"outlierd/sinks"
 )
 
-// ErrRebuild is in the error of a table that only a rebuild can repair. Without it, the cause passes or is
-// repaired elsewhere.
-var ErrRebuild = errors.New("'outlierd rebuild iceberg' fills the tables again from the journal")
+// ErrRebuild is in the error of a lake that does not hold what was published. Without it, the cause passes or
+// is repaired elsewhere.
+var ErrRebuild = errors.New("'outlierd rebuild' fills the tables again")
 
 // Options are the location of the lake and the identity of the writer.
 type Options struct {
@@ -61,6 +61,7 @@ type Options struct {
 	// the name of a warehouse, and may have a default, so that it may be "".
 	Warehouse string
 
+	Staging   string // folder of the files before they are brought to the lake
 	Namespace string // of the tables
 	Instance  string // of the writer: letters and digits, stored in the state
 	Tables    []*schema.Table
@@ -74,17 +75,11 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Rows are the rows of one writer in a lake, as copied by [Read].
+// Rows are the files of one writer in a lake, as found by [Read].
 type Rows struct {
 	Has   sinks.Marks
-	files map[string]string // table name → path of the copy of its rows
+	files map[string][]string // by table: paths of its files
 }
 
-// Paths returns the Parquet files with the copy of a table's rows: one, or nil if the table has no
-// rows.
-func (r *Rows) Paths(t *schema.Table) []string {
-	if path := r.files[t.Name]; path != "" {
-		return []string{path}
-	}
-	return nil
-}
+// Paths returns the Parquet files with a table's rows.
+func (r *Rows) Paths(t *schema.Table) []string { return r.files[t.Name] }

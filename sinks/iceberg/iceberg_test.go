@@ -3,80 +3,235 @@
 package iceberg
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/iceberg-go/catalog"
+	"github.com/apache/iceberg-go/table"
 
 	"outlierd/schema"
-	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
+	"outlierd/testenv"
 )
 
-var suite = sinktest.Sink{
-	Open: func(t testing.TB, dir string) sinks.Sink { return openSink(t, dir, "a") },
-	Read: func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
-		return readTable(t, dir, "a", of)
-	},
+func TestMain(m *testing.M) {
+	testenv.Prepare()
+	m.Run()
 }
 
+// options are those of a writer of the lake in dir.
 func options(dir, instance string) Options {
 	return Options{
 		Catalog: filepath.Join(dir, "catalog.db"), Warehouse: filepath.Join(dir, "lake"), Namespace: "outlierd",
+		Staging:  filepath.Join(dir, "staging-"+instance),
 		Instance: instance, Tables: sinktest.Tables(), Ops: sinktest.Ops(), Env: os.LookupEnv,
 	}
 }
 
-func openSink(t testing.TB, dir, instance string) *Sink {
+func openAs(o Options) sinktest.Open {
+	return func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
+		t.Helper()
+		c, err := Open(t.Context(), w, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sinktest.Copy{Copy: c, Read: func(t testing.TB, of *schema.Table) []sinktest.Row {
+			t.Helper()
+			found, err := Read(t.Context(), o, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			for _, path := range found.Paths(of) {
+				paths = append(paths, database.Text(path))
+			}
+			if paths == nil {
+				return nil
+			}
+			return sinktest.Query(t, of, "read_parquet(["+strings.Join(paths, ", ")+"])")
+		}}
+	}
+}
+
+// line opens the line of a writer; several have one lake in dir.
+func line(t testing.TB, dir, instance string) *sinktest.Line {
 	t.Helper()
-	s, err := Open(t.Context(), options(dir, instance))
+	return openAs(options(dir, instance)).Line(t, filepath.Join(dir, instance))
+}
+
+func TestCopyFulfilsTheContract(t *testing.T) {
+	sinktest.Run(t, func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
+		return openAs(options(dir, "a"))(t, dir, w)
+	})
+}
+
+// TestTwoWritersKeepTheirRows: two daemons fill the same tables at once.
+func TestTwoWritersKeepTheirRows(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	lines := []*sinktest.Line{line(t, dir, "a"), line(t, dir, "b")}
+	var running sync.WaitGroup
+	for _, l := range lines {
+		running.Go(func() {
+			for lo := int64(0); lo < 6; lo += 2 {
+				b := j.Batch(lo, lo+2)
+				err := l.Warehouse.Write(t.Context(), b)
+				sinktest.Release(b)
+				if err := errors.Join(err, l.Copy.Publish(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	for _, l := range lines {
+		l.Check(t, j, 6)
+		l.Close(t)
+	}
+}
+
+var errStopped = errors.New("stopped here")
+
+// TestKilledPublicationIsCompleted: a publication is stopped before each upload and each commit in turn. The next
+// one has all rows, and leaves no file that no list has, though other rows were written meanwhile.
+func TestKilledPublicationIsCompleted(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(200)
+	l := line(t, dir, "a")
+	defer func() { l.Close(t) }()
+	for stop, hi := 1, int64(0); hi < 200; stop += 5 {
+		l.Write(t, j, hi, hi+1)
+		steps := 0
+		l.Copy.Copy.(*Copy).step = func(string) error {
+			if steps++; steps == stop {
+				return errStopped
+			}
+			return nil
+		}
+		err := l.Copy.Publish(t.Context())
+		if err != nil && !errors.Is(err, errStopped) {
+			t.Fatal(err)
+		}
+		if err == nil && stop > 5 {
+			l.Check(t, j, hi+1)
+			return
+		}
+		if err := l.Copy.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse)
+		l.Write(t, j, hi+1, hi+2)
+		l.Publish(t)
+		l.Check(t, j, hi+2)
+		checkGarbage(t, options(dir, "a"))
+		hi += 2
+	}
+	t.Error("no publication was complete")
+}
+
+// refusing is a catalog that refuses commits, or commits and says that it did not.
+type refusing struct {
+	catalog.Catalog
+	commits bool
+}
+
+var errRefused = errors.New("HTTP 403")
+
+func (r refusing) CommitTable(ctx context.Context, id table.Identifier, needs []table.Requirement, updates []table.Update) (table.Metadata, string, error) {
+	if r.commits {
+		if _, _, err := r.Catalog.CommitTable(ctx, id, needs, updates); err != nil {
+			return nil, "", err
+		}
+	}
+	return nil, "", errRefused
+}
+
+// TestCatalogThatRefusesLeavesNoGarbage: each hour new rows are brought, and none is listed.
+func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(26)
+	l := line(t, dir, "a")
+	l.Write(t, j, 0, 1)
+	l.Publish(t)
+	for hour := int64(1); hour < 25; hour++ {
+		c := l.Copy.Copy.(*Copy)
+		c.place.Catalog = refusing{Catalog: c.place.Catalog}
+		l.Write(t, j, hour, hour+1)
+		if err := c.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP 403") {
+			t.Fatalf("got %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse)
+	}
+	l.Publish(t)
+	l.Check(t, j, 25)
+	checkGarbage(t, options(dir, "a"))
+	l.Close(t)
+}
+
+// TestLostAnswerOfACommitIsNoError: the catalog commits, and its answer is lost.
+func TestLostAnswerOfACommitIsNoError(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := line(t, dir, "a")
+	c := l.Copy.Copy.(*Copy)
+	c.place.Catalog = refusing{c.place.Catalog, true}
+	l.Write(t, j, 0, 2)
+	l.Publish(t)
+	l.Write(t, j, 2, 4)
+	l.Publish(t)
+	l.Check(t, j, 4)
+	checkGarbage(t, options(dir, "a"))
+	l.Close(t)
+}
+
+// checkGarbage checks that each file of a writer is listed by a snapshot.
+func checkGarbage(t *testing.T, o Options) {
+	t.Helper()
+	c, err := openToRead(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
-}
-
-// readTable reads the rows of a writer by a new sink, so nothing is cached.
-func readTable(t testing.TB, dir, instance string, of *schema.Table) (rows []arrow.RecordBatch) {
-	t.Helper()
-	return readOptions(options(dir, instance))(t, dir, of)
-}
-
-// readOptions returns a function that reads the rows of the writer of a lake by a new sink.
-func readOptions(o Options) func(t testing.TB, _ string, of *schema.Table) []arrow.RecordBatch {
-	return func(t testing.TB, _ string, of *schema.Table) (rows []arrow.RecordBatch) {
-		t.Helper()
-		s, err := Open(t.Context(), o)
-		if err != nil {
+	defer c.place.close()
+	var listed, found []string
+	for _, l := range c.tables {
+		if err := l.reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
+		for _, s := range l.table.Metadata().Snapshots() {
+			manifests, err := s.Manifests(l.files)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}()
-		l := s.tables[of]
-		if err := l.load(t.Context()); err != nil {
-			t.Fatal(err)
+			for _, m := range manifests {
+				for entry, err := range m.Entries(l.files, true) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					listed = append(listed, pathOf(entry.DataFile().FilePath()))
+				}
+			}
 		}
-		err = l.each(t.Context(), func(some arrow.RecordBatch) error {
-			some.Retain()
-			rows = append(rows, some)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rows
 	}
-}
-
-func TestSinkContract(t *testing.T) { sinktest.Run(t, suite) }
-
-// readAs returns a function that reads the rows of a writer.
-func readAs(instance string) func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
-	return func(t testing.TB, dir string, of *schema.Table) []arrow.RecordBatch {
-		return readTable(t, dir, instance, of)
+	err = fs.WalkDir(os.DirFS(o.Warehouse), ".", func(name string, e fs.DirEntry, err error) error {
+		if strings.Contains(name, "/data/"+o.Instance+"/") && !e.IsDir() {
+			found = append(found, filepath.Join(o.Warehouse, name))
+		}
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d files, error %v", len(found), err)
+	}
+	for _, path := range found {
+		if !slices.Contains(listed, path) {
+			t.Errorf("no snapshot lists %s", path)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func init() {
 // folder is the local file system. Files are durable once they are closed.
 type folder struct{ icebergio.LocalFS }
 
-var _ icebergio.WriteFileIO = folder{}
+var _ storage = folder{}
 
 func pathOf(name string) string {
 	if u, err := url.Parse(name); err == nil && u.Scheme == "file" {
@@ -68,11 +69,46 @@ func (d *durable) Close() error {
 	if err := errors.Join(d.File.Sync(), d.File.Close()); err != nil {
 		return err
 	}
-	parent, err := os.Open(filepath.Dir(d.File.Name()))
+	return syncFolder(filepath.Dir(d.File.Name()))
+}
+
+// put links the file to its name, or copies it to another file system. The file has been synced, and does not
+// change any more.
+func (d folder) put(_ context.Context, from *os.File, name string) error {
+	path := pathOf(name)
+	unfinished := path + ".tmp"
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if os.Link(from.Name(), unfinished) != nil {
+		to, err := d.Create(unfinished)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(to, from)
+		if err := errors.Join(err, to.Close()); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(unfinished, path); err != nil {
+		return err
+	}
+	// A rename to another link of the same file keeps both names.
+	if err := os.Remove(unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // openWarehouse prepares the warehouse and returns the URL below which tables are created. It is "" if

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,34 +14,27 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/catalog"
-	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/uuid"
 
-	"outlierd/excerpt"
 	"outlierd/schema"
-	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/parquet"
 )
 
-// InstanceColumn is the column with the writer of a row. Every table has it.
+// InstanceColumn is the column with the writer of a row. Every table has it, and is partitioned by it.
 const InstanceColumn = "_instance"
 
-// lakeTable is a table of the lake, and what is cached of it.
+// lakeTable is a table of the lake.
 type lakeTable struct {
-	sink *Sink
+	copy *Copy
 	of   *schema.Table // nil for outlierd_writers
 
-	table  *table.Table // as of the last load or commit; nil: not loaded
-	files  icebergio.WriteFileIO
-	uuid   string        // of the first load; a different one later is an error
-	fields *arrow.Schema // the columns of the table, with their field ids
-	spec   iceberg.PartitionSpec
-	own    *ownFiles      // the files of this writer; nil: not read
-	index  *index         // the positions of the rows of each identity; nil: not read
-	kept   *sinks.Changes // of a table of kind Changes; nil: not read
+	table *table.Table // as of the last load; nil: not loaded
+	files storage
+	spec  iceberg.PartitionSpec
+	ids   string // the field ids of the declared columns, in the syntax of DuckDB's COPY; "" before prepare
 }
-
-func (s *Sink) tableOf(t *schema.Table) *lakeTable { return &lakeTable{sink: s, of: t} }
 
 func (l *lakeTable) name() string {
 	if l.of == nil {
@@ -52,51 +44,31 @@ func (l *lakeTable) name() string {
 }
 
 func (l *lakeTable) id() table.Identifier {
-	return append(catalog.ToIdentifier(l.sink.options.Namespace), l.name())
-}
-
-func (l *lakeTable) forget() {
-	l.table, l.own, l.index, l.kept = nil, nil, nil, nil
-}
-
-// byDay reports whether the table is partitioned by day.
-func (l *lakeTable) byDay() bool {
-	switch {
-	case l.of == nil || slices.Contains(l.sink.options.Ops, l.of):
-		return false
-	case l.of.Kind == schema.Current || l.of.Kind == schema.Children:
-		return false
-	}
-	return l.of.Schema().HasField(sinks.ObservedAt)
+	return append(catalog.ToIdentifier(l.copy.options.Namespace), l.name())
 }
 
 // declared returns the columns that this version of the program writes.
-func (l *lakeTable) declared() []arrow.Field {
-	var fields []arrow.Field
+func (l *lakeTable) declared() (fields []arrow.Field) {
 	if l.of != nil {
-		fields = l.of.Stored().Fields()
+		fields = append(fields, l.of.Stored().Fields()...)
 	}
-	return append(slices.Clone(fields), arrow.Field{
+	return append(fields, arrow.Field{
 		Name: InstanceColumn, Type: arrow.BinaryTypes.String, Nullable: true,
 		Metadata: arrow.NewMetadata([]string{schema.CommentKey},
 			[]string{"writer of the row: the daemon that owns it"}),
 	})
 }
 
-// settings are the properties of every new table. The modes must be merge-on-read: rows are replaced by
-// position deletes.
+// settings are the properties of every new table.
 var settings = iceberg.Properties{
 	"format-version":                             "2",
 	"write.format.default":                       "parquet",
 	"write.parquet.compression-codec":            "zstd",
-	"write.delete.mode":                          "merge-on-read",
-	"write.update.mode":                          "merge-on-read",
-	"write.merge.mode":                           "merge-on-read",
 	"commit.manifest-merge.enabled":              "true",
 	"commit.manifest.min-count-to-merge":         "20",
 	"write.metadata.delete-after-commit.enabled": "true",
 	"write.metadata.previous-versions-max":       "20",
-	"history.expire.max-snapshot-age-ms":         strconv.FormatInt(kept.age.Milliseconds(), 10),
+	"history.expire.max-snapshot-age-ms":         strconv.FormatInt(kept.Milliseconds(), 10),
 }
 
 // createTable creates the table. It is not an error if another writer has created it in the meantime.
@@ -107,44 +79,57 @@ func (l *lakeTable) createTable(ctx context.Context) error {
 	}
 	with := []catalog.CreateTableOpt{catalog.WithProperties(settings)}
 	if l.of != nil {
-		spec, err := l.partitioning(columns)
+		spec, err := partitioning(columns)
 		if err != nil {
 			return err
 		}
 		with = append(with, catalog.WithPartitionSpec(&spec))
 	}
-	if root := l.sink.place.root; root != "" {
-		with = append(with, catalog.WithLocation(strings.Join([]string{root, l.sink.options.Namespace, l.name()}, "/")))
+	if root := l.copy.place.root; root != "" {
+		with = append(with, catalog.WithLocation(strings.Join([]string{root, l.copy.options.Namespace, l.name()}, "/")))
 	}
-	_, err = l.sink.place.CreateTable(ctx, l.id(), columns, with...)
+	_, err = l.copy.place.CreateTable(ctx, l.id(), columns, with...)
 	if err != nil && !errors.Is(err, catalog.ErrTableAlreadyExists) {
-		return fmt.Errorf("create table %s: %w", l.name(), l.sink.place.plain(err))
+		return fmt.Errorf("create table %s: %w", l.name(), l.copy.place.plain(err))
 	}
 	return nil
 }
 
-const (
-	instancePartition = InstanceColumn
-	dayPartition      = sinks.ObservedAt + "_day"
-)
-
-// partitioning returns the partition spec: by writer and, if l.byDay, by day.
-func (l *lakeTable) partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec, error) {
-	with := []iceberg.PartitionOption{
-		iceberg.AddPartitionFieldByName(InstanceColumn, instancePartition, iceberg.IdentityTransform{}, columns, nil),
-	}
-	if l.byDay() {
-		with = append(with, iceberg.AddPartitionFieldByName(sinks.ObservedAt, dayPartition,
-			iceberg.DayTransform{}, columns, nil))
-	}
-	return iceberg.NewPartitionSpecOpts(with...)
+func partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec, error) {
+	return iceberg.NewPartitionSpecOpts(
+		iceberg.AddPartitionFieldByName(InstanceColumn, InstanceColumn, iceberg.IdentityTransform{}, columns, nil))
 }
 
-// load loads the table from the catalog, unless it is loaded, and adds missing columns.
-func (l *lakeTable) load(ctx context.Context) error {
-	if err := l.sink.place.inPlace(); err != nil {
+// prepare loads the table, and adds columns that this version of the program is the first to write.
+func (l *lakeTable) prepare(ctx context.Context) error {
+	if err := l.reload(ctx); err != nil || l.of == nil {
 		return err
 	}
+	added, err := l.missing()
+	if err == nil && len(added) > 0 {
+		err = l.addColumns(ctx, added)
+	}
+	if err == nil {
+		l.ids, err = l.fieldIDs()
+	}
+	if err != nil {
+		return err
+	}
+	want, err := partitioning(l.table.Schema())
+	if err != nil {
+		return fmt.Errorf("partitions of table %s: %w", l.name(), err)
+	}
+	for _, spec := range l.table.Metadata().PartitionSpecs() { // another program may have changed the current one
+		if spec.CompatibleWith(&want) {
+			l.spec = spec
+			return nil
+		}
+	}
+	return fmt.Errorf("table %s was not created by this program: it is not partitioned by %s alone; "+
+		"give the sink another `namespace`", l.name(), InstanceColumn)
+}
+
+func (l *lakeTable) load(ctx context.Context) error {
 	if l.table != nil {
 		return nil
 	}
@@ -153,34 +138,37 @@ func (l *lakeTable) load(ctx context.Context) error {
 
 func (l *lakeTable) reload(ctx context.Context) error {
 	l.table = nil
-	t, err := l.sink.place.LoadTable(ctx, l.id())
+	if err := l.copy.place.inPlace(); err != nil {
+		return err
+	}
+	t, err := l.copy.place.LoadTable(ctx, l.id())
 	if errors.Is(err, catalog.ErrNoSuchTable) {
-		return fmt.Errorf("table %s is gone from namespace %s: bring it back; %w",
-			l.name(), l.sink.options.Namespace, ErrRebuild)
+		return fmt.Errorf("table %s is gone from namespace %s: the next publication creates it again; %w",
+			l.name(), l.copy.options.Namespace, ErrRebuild)
 	}
 	if err != nil {
-		return fmt.Errorf("load table %s: %w", l.name(), lost(l.sink.place.plain(err)))
+		return fmt.Errorf("load table %s: %w", l.name(), lost(l.copy.place.plain(err)))
 	}
 	files, err := t.FS(ctx)
 	if err != nil {
 		return fmt.Errorf("open the files of table %s: %w", l.name(), err)
 	}
-	writable, ok := files.(icebergio.WriteFileIO)
+	writable, ok := files.(storage)
 	if !ok {
 		return fmt.Errorf("the files of table %s in %s cannot be written", l.name(), t.Location())
 	}
-	l.files = writable
-	if id := t.Metadata().TableUUID(); l.uuid == "" {
-		l.uuid = id.String()
-	} else if l.uuid != id.String() {
-		return fmt.Errorf("table %s was dropped and created again by another program, without the rows of "+
-			"this writer: %w", l.name(), ErrRebuild)
+	l.table, l.files = t, writable
+	if l.ids == "" {
+		return nil
 	}
-	return l.take(ctx, t)
+	if ids, err := l.fieldIDs(); err != nil || ids != l.ids {
+		return errors.Join(err, fmt.Errorf("the columns of table %s were changed by another program: it is opened again", l.name()))
+	}
+	return nil
 }
 
 // lost adds the remedy to the error of a metadata file or a manifest that is gone. Only the catalog and
-// these files lead to the rows of all writers, so a rebuild, which keeps those of others, cannot do without.
+// these files lead to the rows of all writers, so no program can do without them.
 // The error is not [fs.ErrNotExist], which means that the lake was never written to.
 func lost(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -188,77 +176,24 @@ func lost(err error) error {
 	}
 	return fmt.Errorf("%v: the file is gone from the warehouse, or the catalog is an older copy: "+
 		"bring back the file or the newest catalog; or give the sink another `namespace`, "+
-		"which is filled from the journal", err)
+		"which is filled again", err)
 }
 
-// reading lets read use the files of the table as it is loaded. If read fails and another writer has
-// changed the table since it was loaded, it is loaded again and read is repeated: the snapshot may have
-// expired, and its files with it.
-func (l *lakeTable) reading(ctx context.Context, read func() error) error {
-	for try := 0; ; try++ {
-		at := l.table.MetadataLocation()
-		err := read()
-		if err == nil || try == mostReads {
-			return err
-		}
-		if again := l.reload(ctx); again != nil {
-			return errors.Join(err, again)
-		}
-		if l.table.MetadataLocation() == at {
-			return err
-		}
-	}
-}
-
-// mostReads bounds how often reading is repeated.
-const mostReads = 3
-
-// take caches t as the current state of the table, after it has added missing columns.
-func (l *lakeTable) take(ctx context.Context, t *table.Table) error {
-	added, err := l.missing(t)
-	if err != nil {
-		return err
-	}
-	if len(added) > 0 {
-		return l.addColumns(ctx, t, added)
-	}
-	if l.fields, err = table.SchemaToArrowSchema(t.Schema(), nil, true, false); err != nil {
-		return fmt.Errorf("columns of table %s: %w", l.name(), err)
-	}
-	if l.of != nil {
-		if err := l.findSpec(t); err != nil {
-			return err
-		}
-	}
-	l.table = t
-	return nil
-}
-
-// columnsName is the property with the names of the columns that the program has created, separated by
-// spaces. One of them that is missing was dropped by another program.
-const columnsName = prefix + "columns"
-
-// missing returns the declared columns that t lacks because this version of the program is the first to
-// write them. It returns an error if another program has dropped or altered a column.
-func (l *lakeTable) missing(t *table.Table) (added []arrow.Field, err error) {
-	has, err := table.SchemaToArrowSchema(t.Schema(), nil, false, false)
+// missing returns the declared columns that the table lacks. It returns an error if another program has altered
+// a column.
+func (l *lakeTable) missing() (added []arrow.Field, err error) {
+	has, err := table.SchemaToArrowSchema(l.table.Schema(), nil, false, false)
 	if err != nil {
 		return nil, fmt.Errorf("columns of table %s: %w", l.name(), err)
 	}
-	created := strings.Split(t.Properties()[columnsName], " ")
 	for _, f := range l.declared() {
 		at := has.FieldIndices(f.Name)
 		switch {
-		case len(at) == 1 && alike(has.Field(at[0]).Type, f.Type):
-		case len(at) == 1:
-			return nil, fmt.Errorf("table %s was altered by another program: column %s has type %v instead of %v: %w",
-				l.name(), f.Name, has.Field(at[0]).Type, f.Type, ErrRebuild)
-		case slices.Contains(created, f.Name) && !l.sink.rebuild:
-			return nil, fmt.Errorf("table %s was altered by another program: column %s is gone: "+
-				"bring it back by going back to a snapshot; %w",
-				l.name(), f.Name, ErrRebuild)
-		default:
+		case len(at) == 0:
 			added = append(added, f)
+		case !alike(has.Field(at[0]).Type, f.Type):
+			return nil, fmt.Errorf("table %s was altered by another program: column %s has type %v instead of %v; "+
+				"give the sink another `namespace`", l.name(), f.Name, has.Field(at[0]).Type, f.Type)
 		}
 	}
 	return added, nil
@@ -286,12 +221,12 @@ func alike(a, b arrow.DataType) bool {
 }
 
 // addColumns adds columns to a table that an older version of the program has created.
-func (l *lakeTable) addColumns(ctx context.Context, t *table.Table, added []arrow.Field) error {
+func (l *lakeTable) addColumns(ctx context.Context, added []arrow.Field) error {
 	columns, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(added, nil), false)
 	if err != nil {
 		return fmt.Errorf("columns of table %s: %w", l.name(), err)
 	}
-	tx := t.NewTransaction()
+	tx := l.table.NewTransaction()
 	update := tx.UpdateSchema(true, false)
 	for _, f := range columns.Fields() {
 		update = update.AddColumn([]string{f.Name}, f.Type, f.Doc, false, nil)
@@ -300,40 +235,113 @@ func (l *lakeTable) addColumns(ctx context.Context, t *table.Table, added []arro
 		return fmt.Errorf("add columns to table %s: %w", l.name(), err)
 	}
 	if _, err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("add columns to table %s: %w", l.name(), l.sink.place.plain(err))
+		return fmt.Errorf("add columns to table %s: %w", l.name(), l.copy.place.plain(err))
 	}
 	return l.reload(ctx)
 }
 
-// findSpec finds the partition spec of the table that this version writes to. It need not be the
-// current one, which another program may have changed.
-func (l *lakeTable) findSpec(t *table.Table) error {
-	want, err := l.partitioning(t.Schema())
-	if err != nil {
-		return fmt.Errorf("partitions of table %s: %w", l.name(), err)
-	}
-	for _, spec := range t.Metadata().PartitionSpecs() {
-		if spec.CompatibleWith(&want) {
-			l.spec = spec
-			return nil
+// fieldIDs returns the field ids of the declared columns, also of what is in them, in the syntax of DuckDB's COPY.
+func (l *lakeTable) fieldIDs() (string, error) {
+	var fields []iceberg.NestedField
+	for _, f := range l.declared() {
+		found, ok := l.table.Schema().FindFieldByName(f.Name)
+		if !ok {
+			return "", fmt.Errorf("table %s has no column %s", l.name(), f.Name)
 		}
+		fields = append(fields, found)
 	}
-	return fmt.Errorf("table %s was not created by this program: it has no partitions by %s", l.name(), InstanceColumn)
+	return "{" + idsOf(fields) + "}", nil
 }
 
-// mark reads a mark of this writer. It is 0 if it was never set.
-func (l *lakeTable) mark(name string) (int64, error) {
-	property := l.sink.property(name)
-	text, set := l.table.Properties()[property]
-	if !set {
-		return 0, nil
+func idsOf(fields []iceberg.NestedField) string {
+	var all []string
+	for _, f := range fields {
+		id := strconv.Itoa(f.ID)
+		switch t := f.Type.(type) {
+		case *iceberg.StructType:
+			id = "{__duckdb_field_id: " + id + ", " + idsOf(t.FieldList) + "}"
+		case *iceberg.ListType:
+			id = "{__duckdb_field_id: " + id + ", " + idsOf([]iceberg.NestedField{{ID: t.ElementID, Name: "element", Type: t.Element}}) + "}"
+		case *iceberg.MapType:
+			id = "{__duckdb_field_id: " + id + ", " + idsOf([]iceberg.NestedField{
+				{ID: t.KeyID, Name: "key", Type: t.KeyType}, {ID: t.ValueID, Name: "value", Type: t.ValueType}}) + "}"
+		}
+		all = append(all, database.Name(f.Name)+": "+id)
 	}
-	mark, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || mark < 0 {
-		return 0, fmt.Errorf("table %s was altered by another program: property %s must be a number of 0 or "+
-			"more, got %q: set it to what it was; %w", l.name(), property, excerpt.Runes(text, mostOfText), ErrRebuild)
+	return strings.Join(all, ", ")
+}
+
+// publish makes the table list the files of want, which has them by name, and no others of this writer.
+func (l *lakeTable) publish(ctx context.Context, want map[string]parquet.File, inspect bool) error {
+	defer func() { l.table = nil }()
+	if err := l.load(ctx); err != nil {
+		return err
 	}
-	return mark, nil
+	list, listed := digest(sortedKeys(want)), l.copy.property(filesName)
+	if !inspect && l.table.Properties()[listed] == list && len(l.copy.carried[l.name()]) == 0 {
+		return nil
+	}
+	var garbage []string
+	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
+		own, err := l.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		change, missing, err := l.compare(own, want, inspect)
+		if err != nil {
+			return nil, err
+		}
+		garbage = change.garbage
+		for _, name := range missing {
+			if err := l.store(ctx, name, want[name]); err != nil {
+				return nil, fmt.Errorf("store %s again: %w", name, err)
+			}
+		}
+		if len(change.add)+len(change.remove)+len(change.deletes) == 0 && l.table.Properties()[listed] == list {
+			return nil, nil
+		}
+		return iceberg.Properties{listed: list}, l.replace(ctx, tx, change, want)
+	})
+	if err != nil {
+		return err
+	}
+	for _, address := range garbage {
+		if err := l.files.Remove(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s, which no list has: %w", address, err)
+		}
+	}
+	return nil
+}
+
+// replace brings the new files of a change to the location, and adds the change to a transaction.
+func (l *lakeTable) replace(ctx context.Context, tx *table.Transaction, c change, want map[string]parquet.File) error {
+	if err := l.bring(ctx, c.add, want); err != nil {
+		return err
+	}
+	var added []iceberg.DataFile
+	for _, name := range c.add {
+		f, err := l.describe(name, want[name])
+		if err != nil {
+			return fmt.Errorf("describe %s: %w", name, err)
+		}
+		added = append(added, f)
+	}
+	if len(c.remove)+len(c.deletes) == 0 {
+		return tx.AddDataFiles(ctx, added, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
+	}
+	return tx.ReplaceFiles(ctx, c.remove, added, c.deletes, nil, table.WithoutAutoNameMapping())
+}
+
+// expire removes snapshots that are older than age, except the newest one, and the files that only they list.
+func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
+	defer func() { l.table = nil }()
+	return l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
+		all := l.table.Metadata().Snapshots()
+		if len(all) < 2 || time.Since(time.UnixMilli(all[0].TimestampMs)) < age {
+			return nil, nil
+		}
+		return iceberg.Properties{}, tx.ExpireSnapshots(table.WithOlderThan(age), table.WithRetainLast(1))
+	})
 }
 
 // commit commits a transaction. stage adds changes to it and returns the properties to set; nil means
@@ -347,7 +355,7 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 		if err := l.checkClock(); err != nil {
 			return err
 		}
-		if err := l.sink.step("commit " + l.name()); err != nil {
+		if err := l.copy.step("commit " + l.name()); err != nil {
 			return err
 		}
 		base := l.table.MetadataLocation()
@@ -371,14 +379,14 @@ const mostBehind = time.Minute
 // checkClock returns an error if a commit would be more than mostBehind older than the last one.
 // Libraries and catalogs reject such a commit too, but without a reason.
 func (l *lakeTable) checkClock() error {
-	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.sink.now())
+	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.copy.now())
 	if behind <= mostBehind {
 		return nil
 	}
-	remedy := "set the clocks of both, by NTP for example; until then the rows wait in the journal"
+	remedy := "set the clocks of both, by NTP for example; until then the rows wait in the warehouse"
 	if behind > time.Hour {
 		remedy += "; if a clock was wrong once and is right again, give the sink another `namespace`, " +
-			"which is filled from the journal"
+			"which is filled again"
 	}
 	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg "+
 		"allows %v: %s", l.name(), behind.Round(time.Second), mostBehind, remedy)
@@ -405,51 +413,21 @@ func (l *lakeTable) tryCommit(ctx context.Context,
 		return true, nil
 	}
 	token := uuid.NewString()
-	properties[l.sink.property(commitName)] = token
-	properties[columnsName] = l.columns()
+	properties[l.copy.property(commitName)] = token
 	if err := tx.SetProperties(properties); err != nil {
 		return true, err
 	}
-	committed, err := tx.Commit(ctx)
+	_, err = tx.Commit(ctx)
 	if err == nil {
-		if committed, err = l.detached(committed); err != nil {
-			return true, err
-		}
-		return true, l.take(ctx, committed)
+		l.table = nil // not what the library returns: it points to all transactions before
+		return true, nil
 	}
-	err = l.sink.place.plain(err)
+	err = l.copy.place.plain(err)
 	if again := l.reload(context.WithoutCancel(ctx)); again != nil {
 		return true, errors.Join(fmt.Errorf("commit to table %s: %w", l.name(), err), again)
 	}
-	if l.table.Properties()[l.sink.property(commitName)] == token {
+	if l.table.Properties()[l.copy.property(commitName)] == token {
 		return true, nil // committed, but the response was lost
 	}
 	return false, err
-}
-
-// detached returns a committed table without its past. The library's metadata of a committed table
-// points into the transaction that made its newest snapshot. The transaction has the metadata that it
-// was based on, and so on, so the memory of all commits would grow with the square of their number.
-func (l *lakeTable) detached(t *table.Table) (*table.Table, error) {
-	copied, err := table.MetadataBuilderFromBase(t.Metadata(), t.MetadataLocation())
-	if err != nil {
-		return nil, fmt.Errorf("copy the metadata of table %s: %w", l.name(), err)
-	}
-	metadata, err := copied.Build()
-	if err != nil {
-		return nil, fmt.Errorf("copy the metadata of table %s: %w", l.name(), err)
-	}
-	files := l.files
-	open := func(context.Context) (icebergio.IO, error) { return files, nil }
-	return table.New(t.Identifier(), metadata, t.MetadataLocation(), open, l.sink.place), nil
-}
-
-// columns returns the value of columnsName: the columns of the table, also those that a newer version
-// of the program has created.
-func (l *lakeTable) columns() string {
-	var names []string
-	for _, f := range l.table.Schema().Fields() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, " ")
 }

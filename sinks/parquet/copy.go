@@ -45,7 +45,17 @@ type Options struct {
 	Dir    string
 	Tables []*schema.Table
 	Ops    []*schema.Table
+
+	// Constant is one more column of all files, with the same value in all rows; none if it has no name.
+	Constant Constant
+
+	// FieldIDs returns the field ids of a table's columns, in the syntax of COPY. nil means numbers that follow
+	// from their names.
+	FieldIDs func(*schema.Table) string
 }
+
+// Constant is a column with one value.
+type Constant struct{ Name, Value string }
 
 var _ sinks.Copy = (*Copy)(nil)
 
@@ -233,7 +243,7 @@ func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) erro
 			if err != nil {
 				return fmt.Errorf("table %s: %w", t.Name, err)
 			}
-			next.Forms[t.FileName()] = formOf(t)
+			next.Forms[t.FileName()] = c.options.formOf(t)
 			if staged = append(staged, w.staged...); len(files) > 0 {
 				next.Tables[t.FileName()] = files
 			}

@@ -181,7 +181,7 @@ func TestOtherColumnsWriteTableAgain(t *testing.T) {
 	w.publish()
 	text, err := os.ReadFile(filepath.Join(w.dir, ManifestName))
 	if err == nil {
-		changed := strings.Replace(string(text), formOf(schema.Outliers), "0123456789abcdef", 1)
+		changed := strings.Replace(string(text), Options{}.formOf(schema.Outliers), "0123456789abcdef", 1)
 		err = os.WriteFile(filepath.Join(w.dir, ManifestName), []byte(changed), 0o644)
 	}
 	if err != nil {

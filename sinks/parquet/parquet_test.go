@@ -186,7 +186,7 @@ func namesIn(t testing.TB, dir string) (names []string) {
 
 // columnsOf returns the columns of a table; JSON as the text that it is in files.
 func columnsOf(t *schema.Table) string {
-	query, _ := copyFrom(t, "true")
+	query, _ := Options{}.copyFrom(t, "true")
 	columns, _, _ := strings.Cut(strings.TrimPrefix(query, "SELECT "), " FROM ")
 	return columns
 }

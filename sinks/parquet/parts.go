@@ -134,7 +134,7 @@ func bytesOf(t *schema.Table) string {
 
 // copyFrom returns the SELECT and the settings of the files of a table, in the syntax of COPY. Equal rows
 // become equal files: they are sorted by the order in which readers look for them, and then by key.
-func copyFrom(t *schema.Table, where string) (query, settings string) {
+func (o Options) copyFrom(t *schema.Table, where string) (query, settings string) {
 	var values, ids []string
 	for _, c := range t.All() {
 		name := database.Name(c.Name)
@@ -144,14 +144,21 @@ func copyFrom(t *schema.Table, where string) (query, settings string) {
 			values = append(values, name)
 		}
 	}
+	if o.Constant.Name != "" {
+		name := database.Name(o.Constant.Name)
+		values, ids = append(values, database.Text(o.Constant.Value)+" AS "+name), append(ids, fmt.Sprintf("%s: %d", name, fieldID(o.Constant.Name)))
+	}
+	numbers := "{" + strings.Join(ids, ", ") + "}"
+	if o.FieldIDs != nil {
+		numbers = o.FieldIDs(t)
+	}
 	order := []string{database.Name(t.Placing())}
 	for _, column := range t.Key {
 		order = append(order, database.Name(column))
 	}
 	query = fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s, rowid", strings.Join(values, ", "),
 		database.TableName(t), where, strings.Join(order, ", "))
-	return query, "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, USE_TMP_FILE false, FIELD_IDS {" +
-		strings.Join(ids, ", ") + "}"
+	return query, "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, USE_TMP_FILE false, FIELD_IDS " + numbers
 }
 
 // fieldID returns the field id of a column, which engines such as those of Iceberg use. It is a hash of
@@ -159,8 +166,8 @@ func copyFrom(t *schema.Table, where string) (query, settings string) {
 func fieldID(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) >> 1) }
 
 // formOf returns a digest that changes when other columns are declared, or files are written in another way.
-func formOf(t *schema.Table) string {
-	query, settings := copyFrom(t, "true")
+func (o Options) formOf(t *schema.Table) string {
+	query, settings := o.copyFrom(t, "true")
 	types := t.Stored().String()
 	sum := sha256.Sum256([]byte(query + settings + types))
 	return hex.EncodeToString(sum[:8])

@@ -37,7 +37,7 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 		w.shown = old.Ops
 		w.afresh = old.Ops > marks.Ops // the state is older than the one that the copy was made from
 	}
-	w.afresh = w.afresh || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != formOf(t)
+	w.afresh = w.afresh || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
 	for _, f := range old.Tables[t.FileName()] {
 		folder := path.Dir(f.Name)
 		w.listed[f.Name], w.los[folder] = f, append(w.los[folder], f.Lo)
@@ -178,7 +178,7 @@ func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
 	}
 	defer out.Close()
 	// DuckDB would follow a symbolic link in a path.
-	query, settings := copyFrom(w.table, p.where())
+	query, settings := w.options.copyFrom(w.table, p.where())
 	copied, err := w.db.Exec(ctx, fmt.Sprintf("COPY (%s) TO '/proc/self/fd/%d' (%s, ROW_GROUP_SIZE %d, KV_METADATA {%s: %s, %s: '%d'})",
 		query, out.Fd(), settings, groupRows(f.Rows, rows[0][3].(int64)), database.Text("outlierd.warehouse"),
 		database.Text(w.marks.Warehouse), database.Text("outlierd.lo"), p.lo))

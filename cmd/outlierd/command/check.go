@@ -496,7 +496,7 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	return iceberg.Read(ctx, o.lakeOf(s, instance), folder)
+	return iceberg.Read(ctx, o.lakeOf(config, s, instance), folder)
 }
 
 func openFile(ctx context.Context, reader *compare.Reader, name, path string) check.Tables {

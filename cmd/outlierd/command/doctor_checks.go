@@ -380,7 +380,7 @@ func (c *checkup) sinks(ctx context.Context) {
 
 // lake reads the tables of a lake. Whether they can be written is shown by the next run.
 func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
-	err := iceberg.Probe(ctx, c.options.lakeOf(s, ""))
+	err := iceberg.Probe(ctx, c.options.lakeOf(c.config, s, ""))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.ok(name, "the tables do not exist yet; the first run creates them")

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"sinks/parquet":             {"lazyregexp", "schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
 	"sinks/bucket":              {"excerpt", "lazyregexp", "sinks", "sinks/parquet"},
 	"sinks/bucket/buckettest":   {},
-	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/parquet", "sinks/warehouse"},
+	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/duckdb/database", "sinks/parquet", "sinks/warehouse"},
 	"sinks/compare":             {"schema", "sinks", "sinks/duckdb/database"},
 	"sinks/sinktest":            {"schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
 	"sync/yamltree":             {"excerpt", "lazyregexp"},

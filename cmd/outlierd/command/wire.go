@@ -393,7 +393,7 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink, rows *wa
 	if err != nil {
 		return nil, err
 	}
-	lake, err := iceberg.Open(ctx, rows, o.lakeOf(s, instance))
+	lake, err := iceberg.Open(ctx, rows, o.lakeOf(p.Engine.Config, s, instance))
 	if err != nil {
 		return nil, err
 	}
@@ -404,9 +404,9 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink, rows *wa
 }
 
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
-func (o *options) lakeOf(s job.Sink, instance string) iceberg.Options {
+func (o *options) lakeOf(config *job.Config, s job.Sink, instance string) iceberg.Options {
 	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
-		Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
+		Staging: filepath.Join(stateFolder(config), "lake"), Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
 }
 
 // bucketOf returns the options of the bucket that a sink is copied to.
