@@ -153,6 +153,23 @@ func (r refusing) CommitTable(ctx context.Context, id table.Identifier, needs []
 	return nil, "", errRefused
 }
 
+// LoadTable returns a table that commits by r.
+func (r refusing) LoadTable(ctx context.Context, id table.Identifier) (*table.Table, error) {
+	t, err := r.Catalog.LoadTable(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return table.New(id, t.Metadata(), t.MetadataLocation(), t.FS, r), nil
+}
+
+// refuse makes commits of c fail, or only their answers.
+func refuse(c *Copy, commits bool) {
+	c.place.Catalog = refusing{c.place.Catalog, commits}
+	for _, l := range c.tables {
+		l.table = nil
+	}
+}
+
 // TestCatalogThatRefusesLeavesNoGarbage: each hour new rows are brought, and none is listed.
 func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(26)
@@ -161,7 +178,7 @@ func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 	l.Publish(t)
 	for hour := int64(1); hour < 25; hour++ {
 		c := l.Copy.Copy.(*Copy)
-		c.place.Catalog = refusing{Catalog: c.place.Catalog}
+		refuse(c, false)
 		l.Write(t, j, hour, hour+1)
 		if err := c.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP 403") {
 			t.Fatalf("got %v", err)
@@ -181,8 +198,7 @@ func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 func TestLostAnswerOfACommitIsNoError(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := line(t, dir, "a")
-	c := l.Copy.Copy.(*Copy)
-	c.place.Catalog = refusing{c.place.Catalog, true}
+	refuse(l.Copy.Copy.(*Copy), true)
 	l.Write(t, j, 0, 2)
 	l.Publish(t)
 	l.Write(t, j, 2, 4)
