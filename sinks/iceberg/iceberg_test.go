@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
@@ -162,8 +163,8 @@ func (r refusing) LoadTable(ctx context.Context, id table.Identifier) (*table.Ta
 	return table.New(id, t.Metadata(), t.MetadataLocation(), t.FS, r), nil
 }
 
-// refuse makes commits of c fail, or only their answers.
-func refuse(c *Copy, commits bool) {
+// refuseCommits makes commits of c fail, or only their answers.
+func refuseCommits(c *Copy, commits bool) {
 	c.place.Catalog = refusing{c.place.Catalog, commits}
 	for _, l := range c.tables {
 		l.table = nil
@@ -178,7 +179,7 @@ func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 	l.Publish(t)
 	for hour := int64(1); hour < 25; hour++ {
 		c := l.Copy.Copy.(*Copy)
-		refuse(c, false)
+		refuseCommits(c, false)
 		l.Write(t, j, hour, hour+1)
 		if err := c.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP 403") {
 			t.Fatalf("got %v", err)
@@ -198,7 +199,7 @@ func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 func TestLostAnswerOfACommitIsNoError(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := line(t, dir, "a")
-	refuse(l.Copy.Copy.(*Copy), true)
+	refuseCommits(l.Copy.Copy.(*Copy), true)
 	l.Write(t, j, 0, 2)
 	l.Publish(t)
 	l.Write(t, j, 2, 4)
@@ -250,4 +251,60 @@ func checkGarbage(t *testing.T, o Options) {
 			t.Errorf("no snapshot lists %s", path)
 		}
 	}
+}
+
+// TestRebuiltWarehouseReplacesEverything: also in older snapshots, but nothing of another writer.
+func TestRebuiltWarehouseReplacesEverything(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	a, b := line(t, dir, "a"), line(t, dir, "b")
+	for hi := int64(2); hi <= 6; hi += 2 {
+		for _, l := range []*sinktest.Line{a, b} {
+			l.Write(t, j, hi-2, hi)
+			l.Publish(t)
+		}
+	}
+	before := dataFiles(t, dir, "a")
+	a.Close(t)
+	if err := os.RemoveAll(filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	a = line(t, dir, "a")
+	a.Write(t, j, 0, 5)
+	a.Publish(t)
+	for _, path := range dataFiles(t, dir, "a") {
+		if slices.Contains(before, path) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	a.Check(t, j, 5)
+	b.Check(t, j, 6)
+	a.Close(t)
+	b.Close(t)
+}
+
+// TestLostFileIsRestored: a check finds it, and the first publication of the next day stores it again.
+func TestLostFileIsRestored(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := line(t, dir, "a")
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	if err := os.Remove(dataFiles(t, dir, "a")[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(t.Context(), options(dir, "a"), t.TempDir()); !errors.Is(err, ErrRebuild) {
+		t.Errorf("got %v", err)
+	}
+	l.Copy.Copy.(*Copy).now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+	l.Publish(t)
+	l.Check(t, j, 4)
+	l.Close(t)
+}
+
+func dataFiles(t *testing.T, dir, instance string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "lake", "outlierd", "*", "data", instance, "*", "*.parquet"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d files, error %v", len(paths), err)
+	}
+	return paths
 }
