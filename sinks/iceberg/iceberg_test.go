@@ -45,21 +45,26 @@ func openAs(o Options) sinktest.Open {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sinktest.Copy{Copy: c, Read: func(t testing.TB, of *schema.Table) []sinktest.Row {
-			t.Helper()
-			found, err := Read(t.Context(), o, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var paths []string
-			for _, path := range found.Paths(of) {
-				paths = append(paths, database.Text(path))
-			}
-			if paths == nil {
-				return nil
-			}
-			return sinktest.Query(t, of, "read_parquet(["+strings.Join(paths, ", ")+"])")
-		}}
+		return sinktest.Copy{Copy: c, Read: readOf(o)}
+	}
+}
+
+// readOf returns a function that reads the rows of a writer.
+func readOf(o Options) func(t testing.TB, of *schema.Table) []sinktest.Row {
+	return func(t testing.TB, of *schema.Table) []sinktest.Row {
+		t.Helper()
+		found, err := Read(t.Context(), o, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		for _, path := range found.Paths(of) {
+			paths = append(paths, database.Text(path))
+		}
+		if paths == nil {
+			return nil
+		}
+		return sinktest.Query(t, of, "read_parquet(["+strings.Join(paths, ", ")+"])")
 	}
 }
 
