@@ -18,7 +18,7 @@ import (
 // The columns of a video and of its sightings that are compared: all but those that identify the answer
 // and its time.
 const (
-	outlierRows = "select * exclude (_run_id, _response_id, observed_at, first_seen_at, last_seen_at, times_seen, previous_seen_at, previous_view_count) from outliers order by video_id"
+	outlierRows = "select * exclude (_run_id, _response_id, _first_response_id, observed_at, first_seen_at, last_seen_at, times_seen, previous_seen_at, previous_view_count) from outliers order by video_id"
 	timesSeen   = "select video_id, times_seen from outliers order by video_id"
 	sightings   = "select * exclude (_run_id, _response_id, observed_at, scan_id), scan_id is not null from outliers_history order by all"
 )

@@ -156,6 +156,9 @@ func TestDaemonLeftAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := e.Publish(w.ctx); err != nil { // for the first reader
+			t.Fatal(err)
+		}
 		ctx, cancel := contextFor(w, lasts)
 		defer cancel()
 		var beside sync.WaitGroup

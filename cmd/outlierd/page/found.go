@@ -393,8 +393,8 @@ func (v *foundView) Menus() (all []menu) {
 				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
 			}
 		}
-		options := facet.Options
-		for _, value := range chosen { // what is chosen can be removed, even if no outlier has it
+		options := slices.Clone(facet.Options) // which all pages share
+		for _, value := range chosen {         // what is chosen can be removed, even if no outlier has it
 			if !slices.ContainsFunc(options, func(o Option) bool { return o.Value == value }) {
 				options = append(options, Option{Value: value})
 			}

@@ -86,16 +86,21 @@ func TestReaderClosesTheFileWhenIdle(t *testing.T) {
 	publishNumber(t, path, "41")
 	synctest.Test(t, func(t *testing.T) {
 		r := NewReader(path, addOne, 10*time.Minute)
+		isOpen := func() bool {
+			r.turn <- struct{}{}
+			defer func() { <-r.turn }()
+			return r.file != nil
+		}
 		for range 3 {
 			number(t, r)
 			time.Sleep(9 * time.Minute)
-			if r.file == nil {
+			if !isOpen() {
 				t.Fatal("the file is closed although it was read a short while ago")
 			}
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if r.file != nil {
+		if isOpen() {
 			t.Error("the file is still open ten minutes after the last query")
 		}
 		if n, publication := number(t, r); n != 42 || publication != 2 {
