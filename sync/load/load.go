@@ -233,7 +233,7 @@ func (l *Loader) decode(entry *journal.Entry) {
 }
 
 // count adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
-// sink that catches up, are not counted again.
+// warehouse that is filled again, are not counted again.
 func (l *Loader) count(entry *journal.Entry) {
 	if entry.ID <= l.counted {
 		return

@@ -66,7 +66,7 @@ type looking struct {
 	p        *program
 	folder   string // of the state; an edit of the job file cannot change it
 	recorded runsOnRecord
-	since    time.Time // when the daemon began; zero if this process is none
+	since    time.Time // when the daemon began; zero in other processes
 
 	// The most that the next runs may cost, by job. They are planned, which takes time, so they are kept for a minute.
 	mu     sync.Mutex
@@ -247,7 +247,7 @@ func spent(credits int64) string {
 }
 
 // tooOld returns the age at which data are said to be old: twice the shortest schedule, and at least a day. Without a
-// schedule nobody expects new data.
+// schedule no new data are expected.
 func tooOld(config *job.Config, now time.Time) time.Duration {
 	shortest := time.Duration(1<<63 - 1)
 	for i := range config.Jobs {

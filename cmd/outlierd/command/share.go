@@ -41,7 +41,7 @@ the address of a list on the page, such as "/found?topic=ramen". With --sql the 
 the videos by its column video_id, in its order.
 
 Pictures come from the cache of 'outlierd up', or from the image host as with daemon.thumbnails:
-proxy. With daemon.thumbnails: off there are none.`,
+proxy. With daemon.thumbnails: off the file has no pictures.`,
 		Example: `  outlierd share new_this_week --to week48.html
   outlierd share --sql "select video_id from outliers order by z_score desc limit 20" --to best.html`,
 		Args: cobra.MaximumNArgs(1),

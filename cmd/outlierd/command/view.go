@@ -19,7 +19,7 @@ import (
 
 // # The page without a daemon
 //
-// Whoever has the published file can look at it: its owner while nothing runs, and a colleague with a copy
+// The published file can be shown without a daemon: to its owner while nothing runs, and to a colleague with a copy
 // of the folder. Nothing can be changed there. What only the state has is shown if the state is there.
 
 // defaultListen is where the page is served without daemon.listen, if the port is free.

@@ -71,7 +71,7 @@ func (s *Site) frame(r *http.Request, v view) *frame {
 		f.Marks = s.from.Mark != nil
 	}
 	if !f.Known && (v.name == "login.html" || r.URL.Path == "/login" || r.URL.Path == "/logout") {
-		return f // whoever is not logged in may not see the status
+		return f // the status is shown after a login only
 	}
 	now := s.glance(r, v)
 	if now == nil {

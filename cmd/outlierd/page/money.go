@@ -56,7 +56,7 @@ type Yield struct {
 	Shares            []float64 // of new hits in its last runs, the oldest first
 }
 
-// Rest is what a search counts and nobody has read.
+// Rest is what a search counts beyond the pages that were read.
 type Rest struct {
 	Topic, Job, Run string
 	Seen, Total     int64

@@ -161,7 +161,7 @@ func TestHeaderCallsThePerson(t *testing.T) {
 	})
 }
 
-// TestLoginPageTellsNothing to whoever is not logged in.
+// TestLoginPageTellsNothing about the state or the data.
 func TestLoginPageTellsNothing(t *testing.T) {
 	s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 		return &Now{Running: "secret-job", Problems: []Problem{{}}, Newest: "06:45"}, nil

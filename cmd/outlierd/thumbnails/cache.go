@@ -105,7 +105,7 @@ func (c *cache) read(name string) (*Picture, error) {
 	return picture, nil
 }
 
-// write keeps a picture, or with nil that there is none. If the cache is full, it removes the pictures
+// write stores a picture, or with nil that the host has no picture. If the cache is full, it removes the pictures
 // that were not used for longest.
 func (c *cache) write(name string, picture *Picture) error {
 	var content []byte

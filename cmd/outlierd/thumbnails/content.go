@@ -33,7 +33,7 @@ func check(data []byte) (*Picture, error) {
 	return &Picture{Type: "image/" + kind, Data: data}, nil
 }
 
-// webpSize returns the size of a WebP of at least 30 bytes; 0 if it is none (RFC 9649).
+// webpSize returns the size of a WebP of at least 30 bytes; 0 for other content (RFC 9649).
 func webpSize(data []byte) (width, height int) {
 	bits := binary.LittleEndian.Uint32
 	switch string(data[12:16]) {

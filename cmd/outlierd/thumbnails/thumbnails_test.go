@@ -150,7 +150,7 @@ func TestPictureIsFetchedOnceAndKept(t *testing.T) {
 	})
 }
 
-// The host is never asked for an address that is not its own, whoever put it into the data.
+// The host is never asked for an address that is not its own, wherever in the data it stands.
 func TestAddressesElsewhereAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
