@@ -80,6 +80,7 @@ type ledger struct {
 	version int64
 	rows    map[*schema.Table][]Row
 	changed map[*schema.Table][]int64 // the version in which each row was changed last
+	emptied map[*schema.Table]int64   // the version in which a table lost its last row
 }
 
 // change changes the row at an index of a table, or appends one if there is none.
@@ -100,6 +101,8 @@ func (l *ledger) cut(table *schema.Table) {
 		l.rows[table], l.changed[table] = l.rows[table][:n], l.changed[table][:n]
 		if n > 0 {
 			l.changed[table][n-1] = l.version
+		} else {
+			l.emptied[table] = l.version
 		}
 	}
 }
@@ -111,7 +114,7 @@ func (l *ledger) since(version int64, most int) *sinks.Ops {
 	for _, table := range Ops() {
 		first := slices.IndexFunc(l.changed[table], func(changed int64) bool { return changed > version })
 		switch {
-		case version == 0:
+		case version == 0, l.emptied[table] > version:
 			first, from[table.Name] = 0, 0
 		case first < 0:
 			continue
@@ -127,7 +130,7 @@ func (l *ledger) since(version int64, most int) *sinks.Ops {
 }
 
 func newLedger() *ledger {
-	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}}
+	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}, emptied: map[*schema.Table]int64{}}
 }
 
 // operations writes random changes in random batches. After each publication readers must find the
