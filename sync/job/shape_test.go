@@ -1,7 +1,6 @@
 package job
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,53 +30,6 @@ func properties(t *testing.T, definition string) map[string]any {
 	t.Helper()
 	p, _ := schemaPart(t, definition)["properties"].(map[string]any)
 	return p
-}
-
-func TestTheSchemaInTheRootIsTheEmbeddedOne(t *testing.T) {
-	root, err := os.ReadFile("../../jobs.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(root, Schema()) {
-		t.Error("jobs.schema.json differs; copy sync/job/jobs.schema.json over it")
-	}
-}
-
-// The table of filters is package outlier's. The schema describes the same filters to
-// editors, each with the right form.
-func TestTheSchemaHasTheFiltersOfTheInterface(t *testing.T) {
-	sameFilters(t, "where", outlier.OpSearch.Params()[5:])
-	sameFilters(t, "channelWhere", outlier.OpFindRelatedChannels.Params()[1:])
-}
-
-func sameFilters(t *testing.T, definition string, fields []outlier.Param) {
-	t.Helper()
-	have := properties(t, definition)
-	delete(have, "use")
-	for _, f := range fields {
-		name := snake(f.Name)
-		p, found := have[name].(map[string]any)
-		delete(have, name)
-		if !found {
-			t.Errorf("the schema lacks %s", name)
-			continue
-		}
-		want := map[outlier.Form]string{
-			outlier.Texts: "textsFilter", outlier.Flag: "yesNo", outlier.Integers: "integers", outlier.Numbers: "numbers",
-		}[f.Form]
-		if f.Form == outlier.Text && f.OneOf == nil {
-			want = "textFilter"
-		}
-		if want != "" && cmp.Diff(p["allOf"], []any{map[string]any{"$ref": "#/definitions/" + want}}) != "" {
-			t.Errorf("%s has not the form %s in the schema", name, want)
-		}
-		if f.OneOf != nil {
-			sameWords(t, name, p["enum"], f.OneOf)
-		}
-	}
-	for name := range have {
-		t.Errorf("the schema has %s, the interface does not", name)
-	}
 }
 
 func sameWords(t *testing.T, name string, enum any, want []string) {
@@ -166,30 +118,6 @@ func definitions(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	return doc.Definitions
-}
-
-// What hits can be chosen by is what the schema lets enrich.where say.
-func TestTheSchemaHasTheFiltersOfHits(t *testing.T) {
-	want := []string{"use"}
-	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
-		for _, f := range outlier.HitParams(op) {
-			want = append(want, snake(f.Name))
-		}
-	}
-	slices.Sort(want)
-	shown := properties(t, "enrichWhere")
-	for _, key := range Filters(outlier.OpSearch) { // what a filter may bring can be taken away
-		if !slices.Contains(want, key) && !cmp.Equal(shown[key], any(map[string]any{"$ref": "#/definitions/notShown"})) {
-			t.Errorf("enrichWhere has no ~ for %s", key)
-		}
-		if !slices.Contains(want, key) {
-			delete(shown, key)
-		}
-	}
-	got := slices.Sorted(maps.Keys(shown))
-	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
-		t.Errorf("enrichWhere (-hits +schema)\n%s", diff)
-	}
 }
 
 // Every parameter of the interface is a key of the verb that sends it.
