@@ -1,63 +1,23 @@
 package schema
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-const preface = `# Tables
-
-All tables of outlierd. DuckDB and Parquet have the same tables. This page is generated from the declarations in
-package schema by ` + "`" + `go test ./schema -update` + "`" + `.
-
-## Kinds of tables
-
-- **current**: one row per key, the last observation, with ` + "`" + `first_seen_at` + "`" + `, ` + "`" + `last_seen_at` + "`" + ` and ` + "`" + `times_seen` + "`" + ` added.
-  For a number that grows, the row also has its value on an earlier day, such as ` + "`" + `previous_view_count` + "`" + `.
-- **history**: every observation, append-only.
-- **changes**: a history without the rows in which only the lineage differs from the key's last row.
-- **children**: the rows of a parent, replaced as a whole when the parent is observed again.
-- **once**: fetched once and appended; if it is fetched again, its rows are replaced.
-- **log**: append-only.
-
-## Values
-
-**Paths.** A path such as ` + "`" + `snippet.title` + "`" + ` starts at the row's JSON object, ` + "`" + `../id` + "`" + ` at the object that contains the rows, and
-` + "`" + `/time` + "`" + ` at the whole answer. ` + "`" + `*[]` + "`" + ` stands for the elements of an answer of any shape. A column without a path is computed or
-comes from the journal.
-
-**NULL.** A value that is absent, null, NaN, Infinity or unreadable is NULL, never zero. ` + "`" + `fields_missing` + "`" + ` lists the
-columns whose field the answer does not have, which tells absent from null.
-
-**Types.** A value of another type is converted if nothing is lost (` + "`" + `"5"` + "`" + ` and ` + "`" + `5.0` + "`" + ` are 5). Otherwise the column is NULL and
-the original is in ` + "`" + `extra` + "`" + `, together with fields that the interface does not have. A repeated name in ` + "`" + `extra` + "`" + ` has a number:
-` + "`" + `title#2` + "`" + `. transcript_events has no ` + "`" + `extra` + "`" + `: such values are only in the journal.
-
-**Text.** NUL characters are kept. Unpaired surrogates and bytes that are not UTF-8 become U+FFFD, and ` + "`" + `outlierd schema
-drift` + "`" + ` lists fields with such bytes ("not UTF-8").
-
-**Size.** A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` + "`" + `… [cut from 5242880 bytes]` + "`" + `.
-Longer JSON is replaced by a text with its beginning and the same mark. A longer list loses its last elements.
-` + "`" + `outlierd schema drift` + "`" + ` lists the fields ("too large"), and the journal has the whole answer.
-
-**Ids.** An id is any text or number that is not blank, has no control characters and at most 256 bytes. There is no row for an
-item without an id, for one that is not an object although it should be, and for one with an unknown value that is nested more
-than 100 levels deep. The journal still has it. A warning reports it the first time, and ` + "`" + `outlierd schema drift` + "`" + ` counts it as
-"missing", "not an object" or "nested too deeply".
-
-**Duplicates.** A key has one row in a current table, and one row per answer in a history. If an answer lists an item
-twice, such as a video under the same id or a comment that is equal in every field, only the first makes a row. The journal
-has both, and ` + "`" + `outlierd schema drift` + "`" + ` counts them as "twice".
-
-**Upgrades.** When a new version opens a table of an earlier one, it adds new columns and new tables. New columns are NULL in
-existing rows, and a new history is empty, until ` + "`" + `outlierd rebuild` + "`" + ` reads the journal again.
-`
+// preface says what holds for all tables.
+//
+//go:embed preface.md
+var preface string
 
 // Markdown returns the reference of all tables, the content of docs/tables.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(preface)
+	b.WriteString("\n## Columns of many tables\n")
+	describeColumns(&b, sharedColumns())
 	b.WriteString("\n## Data tables\n")
 	for _, t := range Tables() {
 		t.describe(&b)
@@ -84,8 +44,78 @@ func (t *Table) describe(b *strings.Builder) {
 	if len(places) > 0 {
 		b.WriteString(" Rows: " + strings.Join(places, "; ") + ".")
 	}
-	b.WriteString("\n\n| Column | Type | Path | |\n|---|---|---|---|\n")
-	for _, c := range t.All() {
+	b.WriteString("\n")
+	columns := t.All()
+	if current := t.current(); current != nil {
+		columns = t.beyond(b, current)
+	}
+	columns, shared := splitColumns(columns, sharedColumns())
+	if len(columns) > 0 {
+		describeColumns(b, columns)
+	}
+	if len(shared) > 0 {
+		fmt.Fprintf(b, "\nAnd %s: see [columns of many tables](#columns-of-many-tables).\n", nameColumns(shared))
+	}
+}
+
+// sharedColumns returns the columns that most data tables have.
+func sharedColumns() []Column {
+	var extra []Column
+	for _, c := range Outliers.Columns {
+		if c.Name == "extra" || c.Name == "fields_missing" {
+			extra = append(extra, c)
+		}
+	}
+	return slices.Concat(extra, lineage, []Column{firstResponse}, seen)
+}
+
+// current returns the current table of a history, or nil.
+func (t *Table) current() *Table {
+	for _, current := range Tables() {
+		if current.History == t {
+			return current
+		}
+	}
+	return nil
+}
+
+// beyond says that a history has the columns of its current table, and returns those that it has besides.
+func (t *Table) beyond(b *strings.Builder, current *Table) []Column {
+	_, common := splitColumns(t.All(), current.All())
+	missing, _ := splitColumns(current.All(), common)
+	more, _ := splitColumns(t.All(), common)
+	fmt.Fprintf(b, "\nIt has the columns of [%s](#%[1]s)", current.Name)
+	if len(missing) > 0 {
+		fmt.Fprintf(b, " without %s", nameColumns(missing))
+	}
+	b.WriteString(map[bool]string{true: ".\n", false: ", and these:\n"}[len(more) == 0])
+	return more
+}
+
+// splitColumns returns the columns that are not among others, and those that are, with the same meaning.
+func splitColumns(columns, others []Column) (own, shared []Column) {
+	for _, c := range columns {
+		same := func(o Column) bool { return o.Name == c.Name && o.Path == c.Path && o.Comment == c.Comment }
+		if slices.ContainsFunc(others, same) {
+			shared = append(shared, c)
+		} else {
+			own = append(own, c)
+		}
+	}
+	return own, shared
+}
+
+func nameColumns(columns []Column) string {
+	var names []string
+	for _, c := range columns {
+		names = append(names, "`"+c.Name+"`")
+	}
+	return strings.Join(names, ", ")
+}
+
+func describeColumns(b *strings.Builder, columns []Column) {
+	b.WriteString("\n| Column | Type | Path | |\n|---|---|---|---|\n")
+	for _, c := range columns {
 		path := ""
 		if c.Path != "" {
 			path = "`" + c.Path + "`"
