@@ -69,27 +69,27 @@ func (a *Answer) JSON() ([]byte, error) {
 	if a.opened != nil {
 		return a.opened, nil
 	}
-	return open(a.Body, a.Encoding)
+	return unpackBody(a.Body, a.Encoding)
 }
 
-// open decompresses a body and corrects it; see [Lenient].
-func open(body []byte, encoding string) ([]byte, error) {
+// unpackBody decompresses a body and corrects it; see [Lenient].
+func unpackBody(body []byte, encoding string) ([]byte, error) {
 	var err error
 	switch encoding {
 	case "":
 	case "gzip":
-		body, _, err = inflate(body)
+		body, _, err = gunzipBody(body)
 	default:
-		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", clean(encoding))
+		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", cleanLine(encoding))
 	}
 	return Lenient(body), err
 }
 
-// inflate decompresses gzip, and returns the length of the gzip data in body. Bytes after it, such as the
+// gunzipBody decompresses gzip, and returns the length of the gzip data in body. Bytes after it, such as the
 // line break of a proxy, are not part of the answer. Whether the contents are complete is decided by
 // their JSON. The last four bytes have the length of the contents, which is used as far as it is
 // plausible.
-func inflate(body []byte) (contents []byte, used int, err error) {
+func gunzipBody(body []byte) (contents []byte, used int, err error) {
 	z, _ := readers.Get().(*gzip.Reader)
 	if z == nil {
 		z = new(gzip.Reader)
@@ -129,7 +129,7 @@ func cutShort(err error) error {
 }
 
 // Date returns the Date header of the answer, including that of a gateway; zero if there is none.
-func (a *Answer) Date() time.Time { return date(a.Header) }
+func (a *Answer) Date() time.Time { return readDate(a.Header) }
 
 // ServiceTime returns the service's clock when it answered: the Date of an answer that the service itself
 // wrote and that no cache has stored. It is zero if there is none.
@@ -140,7 +140,7 @@ func (a *Answer) ServiceTime() time.Time {
 	return a.Date()
 }
 
-func date(h http.Header) time.Time {
+func readDate(h http.Header) time.Time {
 	t, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return time.Time{}

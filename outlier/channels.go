@@ -18,12 +18,12 @@ func readChannelPage(body []byte) (Page, error) {
 }
 
 func (h *Hit) readChannel(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "id":
-			return ident(d, &h.ChannelID)
+			return readID(d, &h.ChannelID)
 		case "kind":
-			return text(d, &h.Kind)
+			return readText(d, &h.Kind)
 		case "statistics":
 			return h.readChannelStatistics(d)
 		case "monetization":
@@ -31,9 +31,9 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 		case "classification":
 			return h.readClassification(d)
 		case "language":
-			return object(d, func(d *jx.Decoder, key string) error {
+			return readObject(d, func(d *jx.Decoder, key string) error {
 				if key == "code" {
-					return h.word(d, "language")
+					return h.readWord(d, "language")
 				}
 				return d.Skip()
 			})
@@ -48,10 +48,10 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 var channelEstimates = map[string]string{"revenueMonthlyEstimation": "revenueMonthly", "rpmEstimation": "rpm"}
 
 func (h *Hit) readChannelStatistics(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient":
-			return h.fact(d, key)
+			return h.readFact(d, key)
 		}
 		return d.Skip()
 	})

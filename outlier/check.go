@@ -42,9 +42,9 @@ func (p Param) Check(params url.Values) []FieldError {
 	case !given:
 		return nil
 	case len(values) != 1:
-		return p.wrong("", codePattern, fmt.Sprintf("must have one value, not %d", len(values)))
+		return p.fieldErrors("", codePattern, fmt.Sprintf("must have one value, not %d", len(values)))
 	case p.Form == Flag && values[0] != "true" && values[0] != "false":
-		return p.wrong("", codePattern, fmt.Sprintf("must be true or false, not %q", clean(values[0])))
+		return p.fieldErrors("", codePattern, fmt.Sprintf("must be true or false, not %q", cleanLine(values[0])))
 	case p.Form == Flag:
 		return nil
 	case p.Form == Count:
@@ -55,7 +55,7 @@ func (p Param) Check(params url.Values) []FieldError {
 
 func (p Param) checkTexts(list []string) []FieldError {
 	if p.required && len(list) == 0 {
-		return p.wrong("", codeRequired, "is missing; give at least one")
+		return p.fieldErrors("", codeRequired, "is missing; give at least one")
 	}
 	var all []FieldError
 	for _, s := range list {
@@ -76,15 +76,15 @@ func (p Param) CheckText(s string) string {
 func (p Param) checkText(s string) []FieldError {
 	switch {
 	case !utf8.ValidString(s):
-		return p.wrong("", codePattern, "is not valid UTF-8")
+		return p.fieldErrors("", codePattern, "is not valid UTF-8")
 	case strings.TrimSpace(s) == "":
-		return p.wrong("", codePattern, "is empty")
+		return p.fieldErrors("", codePattern, "is empty")
 	case len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s):
-		message := fmt.Sprintf("must be one of %s, not %q", strings.Join(p.OneOf, ", "), clean(s))
-		return p.wrong("", codeEnum, message)
+		message := fmt.Sprintf("must be one of %s, not %q", strings.Join(p.OneOf, ", "), cleanLine(s))
+		return p.fieldErrors("", codeEnum, message)
 	case p.text != nil:
 		if problem := p.text(s); problem != "" {
-			return p.wrong("", codePattern, problem)
+			return p.fieldErrors("", codePattern, problem)
 		}
 	}
 	return nil
@@ -107,9 +107,9 @@ var (
 		func(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }, Instant, time.Time.Compare}
 )
 
-// read parses the end of a range. It accepts only the canonical form, so that equal requests have equal
+// readEnd parses the end of a range. It accepts only the canonical form, so that equal requests have equal
 // identities. It returns nil if there is no value.
-func (s scale[T]) read(params url.Values, name string) (end *T, problem string) {
+func (s scale[T]) readEnd(params url.Values, name string) (end *T, problem string) {
 	values, given := params[name]
 	if !given {
 		return nil, ""
@@ -119,7 +119,7 @@ func (s scale[T]) read(params url.Values, name string) (end *T, problem string) 
 	}
 	v, err := s.parse(values[0])
 	if err != nil || s.format(v) != values[0] {
-		return nil, fmt.Sprintf("must be %s, not %q", s.what, clean(values[0]))
+		return nil, fmt.Sprintf("must be %s, not %q", s.what, cleanLine(values[0]))
 	}
 	return &v, ""
 }
@@ -130,20 +130,20 @@ func checkRange[T any](p Param, params url.Values, s scale[T], end func(v T, isT
 	var all []FieldError
 	var ends [2]*T
 	for i, side := range []string{"From", "To"} {
-		v, problem := s.read(params, p.Name+side)
+		v, problem := s.readEnd(params, p.Name+side)
 		if problem != "" {
-			all = append(all, p.wrong(side, codePattern, problem)...)
+			all = append(all, p.fieldErrors(side, codePattern, problem)...)
 			continue
 		}
 		if ends[i] = v; v == nil {
 			continue
 		}
 		if problem := end(*v, i == 1); problem != "" {
-			all = append(all, p.wrong(side, codeBounds, problem)...)
+			all = append(all, p.fieldErrors(side, codeBounds, problem)...)
 		}
 	}
 	if len(all) == 0 && ends[0] != nil && ends[1] != nil && s.compare(*ends[0], *ends[1]) > 0 {
-		return p.wrong("From", codeOrder, "must not be above "+p.Name+"To")
+		return p.fieldErrors("From", codeOrder, "must not be above "+p.Name+"To")
 	}
 	return all
 }
@@ -151,7 +151,7 @@ func checkRange[T any](p Param, params url.Values, s scale[T], end func(v T, isT
 func (p Param) checkCount(text string) []FieldError {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < p.min || n > p.max || Integer(n) != text {
-		return p.wrong("", codeBounds, fmt.Sprintf("must be %d to %d, not %s", p.min, p.max, clean(text)))
+		return p.fieldErrors("", codeBounds, fmt.Sprintf("must be %d to %d, not %s", p.min, p.max, cleanLine(text)))
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func checkChannelID(s string) string {
 	if channelID.MatchString(s) {
 		return ""
 	}
-	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", clean(s))
+	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", cleanLine(s))
 }
 
 // checkVideoID checks that s has the form of video ids. The interface has this rule for one parameter,
@@ -202,7 +202,7 @@ func checkVideoID(s string) string {
 	if videoID.MatchString(s) {
 		return ""
 	}
-	return fmt.Sprintf("must be a video id, 11 letters, digits, - or _, not %q", clean(s))
+	return fmt.Sprintf("must be a video id, 11 letters, digits, - or _, not %q", cleanLine(s))
 }
 
 // latin has the letters of which a title pattern needs at least two, including accented ones. Unicode's
@@ -236,10 +236,10 @@ func checkLanguage(s string) string {
 	if slices.Contains(languages, s) {
 		return ""
 	}
-	return fmt.Sprintf("must be an ISO 639-1 code such as en, not %q", clean(s))
+	return fmt.Sprintf("must be an ISO 639-1 code such as en, not %q", cleanLine(s))
 }
 
-func (p Param) wrong(end, code, message string) []FieldError {
+func (p Param) fieldErrors(end, code, message string) []FieldError {
 	return []FieldError{{Path: p.Name + end, Code: code, Message: message}}
 }
 

@@ -46,7 +46,7 @@ type Client struct {
 // A RoundTripper other than [http.Transport] must call GotConn of [httptrace.ClientTrace] before it sends
 // anything, and then honour the request's context.
 func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err error) {
-	if r.mentions(c.Forgotten) {
+	if r.mentionsForgotten(c.Forgotten) {
 		return nil, &ForgottenError{r}
 	}
 	pacer := cmp.Or[Pacer](c.Pacer, unpaced{})
@@ -77,28 +77,28 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 			err = errors.Join(err, &UnkeptError{Request: r, Outcome: outcome, Cause: failed})
 		}
 	}()
-	outcome = c.exchange(ctx, a, attempt)
+	outcome = c.exchangeOnce(ctx, a, attempt)
 	return a, nil
 }
 
-// exchange sends the request of a and completes a with the result.
-func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outcome {
+// exchangeOnce sends the request of a and completes a with the result.
+func (c *Client) exchangeOnce(ctx context.Context, a *Answer, attempt Attempt) Outcome {
 	x, done := newExchange(ctx, a, attempt, cmp.Or(c.Timeout, defaultTimeout))
 	defer done()
-	outcome, wrong := x.send(c)
+	outcome, wrong := x.sendAttempt(c)
 	a.Err = nil
 	if wrong != nil {
 		wrong.Op, wrong.Entity, wrong.Status = a.Request.op, a.Request.entity, a.Status
-		wrong.redact(c.Key)
+		wrong.redactKey(c.Key)
 		a.Err = wrong
 	}
 	return outcome
 }
 
-// request returns the HTTP request. It sets Accept-Encoding itself, so that the transport does not
+// newHTTPRequest returns the HTTP request. It sets Accept-Encoding itself, so that the transport does not
 // decompress the body.
-func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
-	u, err := parse(strings.TrimRight(c.URL, "/") + r.path)
+func (c *Client) newHTTPRequest(ctx context.Context, r *Request) (*http.Request, error) {
+	u, err := parseURL(strings.TrimRight(c.URL, "/") + r.path)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	if !r.Paid() && req.Method == http.MethodGet {
 		req.Body = unrepeatable{}
 	}
-	if err := c.Arrays.put(r, req); err != nil {
+	if err := c.Arrays.putParams(r, req); err != nil {
 		return nil, err
 	}
 	return req.WithContext(ctx), nil

@@ -22,8 +22,8 @@ const (
 	ArraysComma   Arrays = "comma"   // query=a,b; package job refuses elements with a comma, which would be sent as %2C
 )
 
-// encode returns the query string of r.
-func (a Arrays) encode(r *Request) string {
+// encodeQuery returns the query string of r.
+func (a Arrays) encodeQuery(r *Request) string {
 	switch a {
 	case ArraysBracket:
 		params := url.Values{}
@@ -37,14 +37,14 @@ func (a Arrays) encode(r *Request) string {
 	case ArraysComma:
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(r.params)) {
-			parts = append(parts, commas(name, r.params[name]))
+			parts = append(parts, joinCommas(name, r.params[name]))
 		}
 		return strings.Join(parts, "&")
 	}
 	return r.params.Encode()
 }
 
-func commas(name string, values []string) string {
+func joinCommas(name string, values []string) string {
 	var escaped []string
 	for _, v := range values {
 		escaped = append(escaped, url.QueryEscape(v))
@@ -58,17 +58,17 @@ func (r *Request) isList(name string) bool {
 	if len(r.params[name]) > 1 {
 		return true
 	}
-	return slices.ContainsFunc(r.op.known(), func(p Param) bool { return p.Form == Texts && p.Name == name })
+	return slices.ContainsFunc(r.op.allParams(), func(p Param) bool { return p.Form == Texts && p.Name == name })
 }
 
-// put adds the parameters of r to the query string, or to a JSON body, depending on the method. The body
+// putParams adds the parameters of r to the query string, or to a JSON body, depending on the method. The body
 // has no GetBody, so net/http cannot send it again.
-func (a Arrays) put(r *Request, on *http.Request) error {
+func (a Arrays) putParams(r *Request, on *http.Request) error {
 	if on.Method != http.MethodPost {
-		on.URL.RawQuery = a.encode(r)
+		on.URL.RawQuery = a.encodeQuery(r)
 		return nil
 	}
-	body, err := r.body()
+	body, err := r.encodeBody()
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (a Arrays) put(r *Request, on *http.Request) error {
 	return nil
 }
 
-// body returns the parameters of r as one JSON object.
-func (r *Request) body() ([]byte, error) {
+// encodeBody returns the parameters of r as one JSON object.
+func (r *Request) encodeBody() ([]byte, error) {
 	members := map[string]any{}
 	for name, values := range r.params {
 		if r.isList(name) {

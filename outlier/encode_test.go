@@ -29,7 +29,7 @@ func TestArrayEncodings(t *testing.T) {
 		{ArraysBracket, OpTrendingFormats, url.Values{"a": {"1"}, "b": {"1", "2"}}, "a=1&b%5B%5D=1&b%5B%5D=2"},
 		{ArraysComma, OpDetails, nil, ""},
 	} {
-		if got := tt.arrays.encode(&Request{op: tt.op, params: tt.params}); got != tt.want {
+		if got := tt.arrays.encodeQuery(&Request{op: tt.op, params: tt.params}); got != tt.want {
 			t.Errorf("%s %q is encoded as %s, want %s", tt.op, tt.arrays, got, tt.want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestEveryEncodingOfArraysCanBeReadBack(t *testing.T) {
 		}}
 		identity := r.Identity()
 		for _, arrays := range slices.Sorted(maps.Keys(read)) {
-			if diff := cmp.Diff(r.params, read[arrays](arrays.encode(r)), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(r.params, read[arrays](arrays.encodeQuery(r)), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s (-params +read):\n%s", arrays, diff)
 			}
 		}

@@ -68,7 +68,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": " + cmp.Or(e.details(), strings.ReplaceAll(string(e.Kind), "_", " ")))
 	if e.Cause != nil {
-		b.WriteString(": " + clean(e.Cause.Error())) // nested JSON causes nested messages
+		b.WriteString(": " + cleanLine(e.Cause.Error())) // nested JSON causes nested messages
 	}
 	return b.String()
 }
@@ -77,10 +77,10 @@ func (e *Error) Error() string {
 func (e *Error) details() string {
 	var parts []string
 	if e.Message != "" {
-		parts = append(parts, clean(e.Message))
+		parts = append(parts, cleanLine(e.Message))
 	}
 	for _, f := range e.Fields {
-		parts = append(parts, strings.TrimSpace(clean(f.Path)+" "+cmp.Or(clean(f.Message), clean(f.Code))))
+		parts = append(parts, strings.TrimSpace(cleanLine(f.Path)+" "+cmp.Or(cleanLine(f.Message), cleanLine(f.Code))))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -106,18 +106,18 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// redact removes the key from all text from outside: a service may quote a key that it refuses.
-func (e *Error) redact(k Key) {
-	e.Message = k.redact(e.Message)
+// redactKey removes the key from all text from outside: a service may quote a key that it refuses.
+func (e *Error) redactKey(k Key) {
+	e.Message = k.redactText(e.Message)
 	for i := range e.Fields {
 		f := &e.Fields[i]
-		f.Path, f.Code, f.Message = k.redact(f.Path), k.redact(f.Code), k.redact(f.Message)
+		f.Path, f.Code, f.Message = k.redactText(f.Path), k.redactText(f.Code), k.redactText(f.Message)
 	}
 	if e.Cause == nil {
 		return
 	}
-	if text := e.Cause.Error(); k.redact(text) != text {
-		e.Cause = errors.New(k.redact(text))
+	if text := e.Cause.Error(); k.redactText(text) != text {
+		e.Cause = errors.New(k.redactText(text))
 	}
 }
 
@@ -136,9 +136,9 @@ func (e *UnkeptError) Error() string {
 // Unwrap returns the error of Settle.
 func (e *UnkeptError) Unwrap() error { return e.Cause }
 
-// clean makes untrusted text safe for one line of a terminal or a log: at most 300 characters, without
+// cleanLine makes untrusted text safe for one line of a terminal or a log: at most 300 characters, without
 // control characters and invisible ones.
-func clean(s string) string {
+func cleanLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {
 			return r

@@ -43,7 +43,7 @@ func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.D
 	inner, cancel := context.WithCancelCause(timed)
 	x = &exchange{cancel: cancel, a: a, attempt: attempt}
 	x.ctx = httptrace.WithClientTrace(inner, &httptrace.ClientTrace{GotConn: x.gotConn})
-	unwatch := context.AfterFunc(ctx, func() { x.stop(context.Cause(ctx)) })
+	unwatch := context.AfterFunc(ctx, func() { x.stopSending(context.Cause(ctx)) })
 	return x, func() {
 		unwatch()
 		cancel(nil)
@@ -51,9 +51,9 @@ func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.D
 	}
 }
 
-// stop ends the exchange because the caller's context has ended: at once if nothing was sent, otherwise
+// stopSending ends the exchange because the caller's context has ended: at once if nothing was sent, otherwise
 // after StopGrace.
-func (x *exchange) stop(cause error) {
+func (x *exchange) stopSending(cause error) {
 	if x.stopUnsent(cause) {
 		return
 	}
@@ -85,7 +85,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 			x.before = x.kept.written.Load()
 		}
 	}
-	if err := x.mark(); err != nil {
+	if err := x.markSent(); err != nil {
 		x.cancel(err)
 		if info.Conn != nil {
 			info.Conn.Close()
@@ -93,8 +93,8 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// mark marks the attempt as sent. It returns an error if the request must not be sent.
-func (x *exchange) mark() error {
+// markSent marks the attempt as sent. It returns an error if the request must not be sent.
+func (x *exchange) markSent() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ctx.Err() != nil {
@@ -111,9 +111,9 @@ func (x *exchange) mark() error {
 	return nil
 }
 
-// send makes the attempt and judges the result.
-func (x *exchange) send(c *Client) (Outcome, *Error) {
-	req, err := c.request(x.ctx, x.a.Request)
+// sendAttempt makes the attempt and judges the result.
+func (x *exchange) sendAttempt(c *Client) (Outcome, *Error) {
+	req, err := c.newHTTPRequest(x.ctx, x.a.Request)
 	if err != nil {
 		return Refunded, &Error{Kind: Unsent, Cause: err}
 	}
@@ -123,49 +123,49 @@ func (x *exchange) send(c *Client) (Outcome, *Error) {
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return x.unanswered(err)
+		return x.judgeUnanswered(err)
 	}
 	defer resp.Body.Close()
-	return x.receive(resp, c)
+	return x.receiveAnswer(resp, c)
 }
 
-// unanswered judges an attempt without a status line.
-func (x *exchange) unanswered(err error) (Outcome, *Error) {
+// judgeUnanswered judges an attempt without a status line.
+func (x *exchange) judgeUnanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	_, refused := errors.AsType[*notForwardedError](err)
-	if x.sent && (refused || x.stale()) {
+	if x.sent && (refused || x.wasStale()) {
 		x.sent, x.a.SentAt = false, time.Time{}
 	}
 	if x.sent {
-		return Unknown, &Error{Kind: Lost, Message: "sent, but not answered", Cause: x.why(err)}
+		return Unknown, &Error{Kind: Lost, Message: "sent, but not answered", Cause: x.causeOf(err)}
 	}
-	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.why(err)}
+	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.causeOf(err)}
 }
 
-// stale reports whether a kept connection was closed before a byte of the request was written to it,
+// wasStale reports whether a kept connection was closed before a byte of the request was written to it,
 // which proves that the request was not sent. It is called after the transport has failed: then nothing
 // more is written.
-func (x *exchange) stale() bool { return x.kept != nil && x.kept.written.Load() == x.before }
+func (x *exchange) wasStale() bool { return x.kept != nil && x.kept.written.Load() == x.before }
 
-// why returns the cause of the cancellation if there is one, and otherwise err, which may only be its
+// causeOf returns the cause of the cancellation if there is one, and otherwise err, which may only be its
 // effect.
-func (x *exchange) why(err error) error {
+func (x *exchange) causeOf(err error) error {
 	if x.ctx.Err() != nil {
 		return context.Cause(x.ctx)
 	}
 	return err
 }
 
-// receive reads as much of the answer as there is into x.a, removes the key and data that must not be
+// receiveAnswer reads as much of the answer as there is into x.a, removes the key and data that must not be
 // stored, and judges the answer.
-func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
+func (x *exchange) receiveAnswer(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
 	x.a.Header.Del("Set-Cookie")
 	body, err := readBody(resp)
-	x.a.Body, x.a.Encoding = body, encoding(resp.Header, body)
-	x.a.redact(c.Key)
-	x.a.forget(c.Forgotten)
+	x.a.Body, x.a.Encoding = body, encodingOf(resp.Header, body)
+	x.a.redactKey(c.Key)
+	x.a.eraseForgotten(c.Forgotten)
 	x.a.hideAuthors(c.Pseudonym)
 	defer x.a.dropUnreadable(c) // after it was judged by all that arrived
 	switch {
@@ -173,15 +173,15 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 		x.a.SentAt = time.Now() // there is no proof that it was not sent
 		return Unknown, &Error{Kind: Lost, Cause: errUntraced}
 	case x.a.Status == http.StatusTooManyRequests:
-		return judge(x.a) // the status alone proves the refusal, even if the body is incomplete
+		return judgeAnswer(x.a) // the status alone proves the refusal, even if the body is incomplete
 	case errors.Is(err, errTooLong):
 		return Unknown, &Error{Kind: Malformed, Cause: err}
 	case err != nil && !x.a.isWhole():
 		return Unknown, &Error{
-			Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.why(err),
+			Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.causeOf(err),
 		}
 	}
-	return judge(x.a)
+	return judgeAnswer(x.a)
 }
 
 // readBody reads the whole body. On an error it returns what it has read.
@@ -203,9 +203,9 @@ func (a *Answer) isWhole() bool {
 	return err == nil && jx.DecodeBytes(body).Next() == jx.Object && jx.Valid(body)
 }
 
-// encoding returns the content encoding of a body; "" for none. What the body shows counts more than what
+// encodingOf returns the content encoding of a body; "" for none. What the body shows counts more than what
 // the header says, which a proxy that unpacks or packs bodies may have left as it was.
-func encoding(h http.Header, body []byte) string {
+func encodingOf(h http.Header, body []byte) string {
 	name := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ",")))
 	switch {
 	case bytes.HasPrefix(body, []byte("\x1f\x8b")):

@@ -30,12 +30,12 @@ func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte,
 		return nil, false, errors.New("not JSON")
 	}
 	r := redaction{about: about, taken: taken}
-	clean, whole, err := r.value(nil, body)
+	clean, whole, err := r.redactValue(nil, body)
 	if err != nil {
 		return nil, false, err
 	}
 	if whole {
-		r.take(body)
+		r.takeValue(body)
 		return nil, true, nil
 	}
 	if !r.changed {
@@ -44,7 +44,7 @@ func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte,
 	return clean, true, nil
 }
 
-func (r *redaction) take(value []byte) {
+func (r *redaction) takeValue(value []byte) {
 	if r.taken != nil {
 		r.taken(value)
 	}
@@ -60,8 +60,8 @@ type redaction struct {
 	changed bool
 }
 
-// value returns what is left of a value, and whether the value as a whole is about an id.
-func (r *redaction) value(member []byte, raw jx.Raw) (left []byte, whole bool, err error) {
+// redactValue returns what is left of a value, and whether the value as a whole is about an id.
+func (r *redaction) redactValue(member []byte, raw jx.Raw) (left []byte, whole bool, err error) {
 	if r.depth++; r.depth > maxNesting {
 		return nil, false, fmt.Errorf("nested more than %d levels deep", maxNesting)
 	}
@@ -72,15 +72,15 @@ func (r *redaction) value(member []byte, raw jx.Raw) (left []byte, whole bool, e
 		text, err := d.StrBytes()
 		return raw, err == nil && r.about(member, text), err
 	case jx.Object:
-		return r.object(d)
+		return r.redactObject(d)
 	case jx.Array:
-		left, err := r.array(d)
+		left, err := r.redactArray(d)
 		return left, false, err
 	}
 	return raw, false, nil
 }
 
-func (r *redaction) object(d *jx.Decoder) (left []byte, whole bool, err error) {
+func (r *redaction) redactObject(d *jx.Decoder) (left []byte, whole bool, err error) {
 	var w jx.Writer
 	w.ObjStart()
 	first := true
@@ -94,7 +94,7 @@ func (r *redaction) object(d *jx.Decoder) (left []byte, whole bool, err error) {
 		}
 		first = false
 		w.FieldStart(string(name))
-		value, about, err := r.value(name, raw)
+		value, about, err := r.redactValue(name, raw)
 		whole = whole || about
 		w.Raw(value)
 		return err
@@ -103,7 +103,7 @@ func (r *redaction) object(d *jx.Decoder) (left []byte, whole bool, err error) {
 	return w.Buf, whole, err
 }
 
-func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
+func (r *redaction) redactArray(d *jx.Decoder) (left []byte, err error) {
 	var w jx.Writer
 	w.ArrStart()
 	first := true
@@ -112,9 +112,9 @@ func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
 		if err != nil {
 			return err
 		}
-		value, about, err := r.value(nil, raw)
+		value, about, err := r.redactValue(nil, raw)
 		if about {
-			r.take(raw)
+			r.takeValue(raw)
 			value, r.changed = []byte(Forgotten), true
 		}
 		if !first {
@@ -128,9 +128,9 @@ func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
 	return w.Buf, err
 }
 
-// forget removes data about forgotten ids from an answer that has just arrived. A changed body is stored
+// eraseForgotten removes data about forgotten ids from an answer that has just arrived. A changed body is stored
 // decompressed. For a body that is incomplete or not JSON see [Answer.dropUnreadable].
-func (a *Answer) forget(about Mention) {
+func (a *Answer) eraseForgotten(about Mention) {
 	body, err := a.JSON()
 	if about == nil || err != nil {
 		return
@@ -152,15 +152,15 @@ func (a *Answer) dropUnreadable(c *Client) {
 		return
 	}
 	if err != nil {
-		body = beginning(a.Body)
+		body = readablePrefix(a.Body)
 	}
-	if authors || names(body, c.Forgotten) || a.Encoding != "" && a.Encoding != "gzip" {
+	if authors || namesForgotten(body, c.Forgotten) || a.Encoding != "" && a.Encoding != "gzip" {
 		a.Body, a.Encoding, a.opened = nil, "", nil
 	}
 }
 
-// names reports whether a text that need not be JSON has an id.
-func names(text []byte, about Mention) bool {
+// namesForgotten reports whether a text that need not be JSON has an id.
+func namesForgotten(text []byte, about Mention) bool {
 	var before []byte // the name of the member, if the text is one's value
 	for word := range bytes.FieldsFuncSeq(text, isNoIDRune) {
 		if about(before, word) || about(nil, word) {
@@ -183,8 +183,8 @@ func (e *ForgottenError) Error() string {
 		"so it is not sent; remove the id from the job"
 }
 
-// mentions reports whether a request names a forgotten id.
-func (r *Request) mentions(about Mention) bool {
+// mentionsForgotten reports whether a request names a forgotten id.
+func (r *Request) mentionsForgotten(about Mention) bool {
 	if about == nil {
 		return false
 	}

@@ -47,11 +47,11 @@ func NewHitFilter(op Operation, params url.Values) (f HitFilter) {
 				c.flag = new(text == "true")
 			}
 		case Integers:
-			c.from, c.to = bounds(p, params, integers, func(n int64) float64 { return float64(n) })
+			c.from, c.to = rangeBounds(p, params, integers, func(n int64) float64 { return float64(n) })
 		case Numbers:
-			c.from, c.to = bounds(p, params, numbers, func(x float64) float64 { return x })
+			c.from, c.to = rangeBounds(p, params, numbers, func(x float64) float64 { return x })
 		case Instants:
-			c.from, c.to = bounds(p, params, instants, func(t time.Time) float64 { return float64(t.Unix()) })
+			c.from, c.to = rangeBounds(p, params, instants, func(t time.Time) float64 { return float64(t.Unix()) })
 		}
 		if len(c.texts) > 0 || c.flag != nil || c.from != nil || c.to != nil {
 			f.conditions = append(f.conditions, c)
@@ -60,10 +60,10 @@ func NewHitFilter(op Operation, params url.Values) (f HitFilter) {
 	return f
 }
 
-func bounds[T any](p Param, params url.Values, s scale[T], number func(T) float64) (from, to *float64) {
+func rangeBounds[T any](p Param, params url.Values, s scale[T], number func(T) float64) (from, to *float64) {
 	ends := [2]*float64{}
 	for i, name := range p.Names() {
-		if v, _ := s.read(params, name); v != nil {
+		if v, _ := s.readEnd(params, name); v != nil {
 			ends[i] = new(number(*v))
 		}
 	}
@@ -73,10 +73,10 @@ func bounds[T any](p Param, params url.Values, s scale[T], number func(T) float6
 // Admits reports whether a hit satisfies every parameter. A hit that lacks the data of a parameter does
 // not satisfy it.
 func (f HitFilter) Admits(h Hit) bool {
-	return !slices.ContainsFunc(f.conditions, func(c condition) bool { return !c.admits(h) })
+	return !slices.ContainsFunc(f.conditions, func(c condition) bool { return !c.admitsHit(h) })
 }
 
-func (c condition) admits(h Hit) bool {
+func (c condition) admitsHit(h Hit) bool {
 	word := h.Words[c.shown]
 	switch c.shown {
 	case "kind":

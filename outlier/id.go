@@ -30,14 +30,14 @@ func ParseVideoID(s string) (string, error) {
 	if videoID.MatchString(s) {
 		return s, nil
 	}
-	path, query := address(s)
+	path, query := splitAddress(s)
 	switch id := videoIn(path, query); {
 	case videoID.MatchString(id):
 		return id, nil
 	case channelID.MatchString(s) || isChannel(path):
-		return "", fmt.Errorf("%q is a channel, not a video", clean(s))
+		return "", fmt.Errorf("%q is a channel, not a video", cleanLine(s))
 	}
-	return "", fmt.Errorf("%q is neither a video id, 11 letters, digits, - or _, nor the address of a video", clean(s))
+	return "", fmt.Errorf("%q is neither a video id, 11 letters, digits, - or _, nor the address of a video", cleanLine(s))
 }
 
 // ParseChannelID parses the id of a channel, or an address that contains the id, with or without the
@@ -47,17 +47,17 @@ func ParseChannelID(s string) (string, error) {
 	if channelID.MatchString(s) {
 		return s, nil
 	}
-	path, query := address(s)
+	path, query := splitAddress(s)
 	switch {
 	case len(path) > 1 && path[0] == "channel" && channelID.MatchString(path[1]):
 		return path[1], nil
 	case strings.HasPrefix(s, "@") || isChannel(path):
-		return "", fmt.Errorf("%q names a channel without its id; "+remedy, clean(s))
+		return "", fmt.Errorf("%q names a channel without its id; "+remedy, cleanLine(s))
 	case videoID.MatchString(s) || videoID.MatchString(videoIn(path, query)):
-		return "", fmt.Errorf("%q is a video, not a channel", clean(s))
+		return "", fmt.Errorf("%q is a video, not a channel", cleanLine(s))
 	}
 	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, "+
-		"nor the address of a channel; "+remedy, clean(s))
+		"nor the address of a channel; "+remedy, cleanLine(s))
 }
 
 // IsChannelID reports whether s has the form of a channel's id.
@@ -70,7 +70,7 @@ func IsChannelID(s string) bool { return channelID.MatchString(s) }
 // handles and videos.
 func ParseChannel(s string) (string, error) {
 	s = strings.TrimSpace(s)
-	path, query := address(s)
+	path, query := splitAddress(s)
 	switch {
 	case channelID.MatchString(s) || videoID.MatchString(s):
 		return s, nil
@@ -97,8 +97,8 @@ func isHandle(s string) bool {
 
 const remedy = "copy its id of 24 characters from the channel's page"
 
-// address returns the path and the query of an address; nil if s is not an address.
-func address(s string) (path []string, query url.Values) {
+// splitAddress returns the path and the query of an address; nil if s is not an address.
+func splitAddress(s string) (path []string, query url.Values) {
 	if !strings.Contains(s, "://") {
 		s = "//" + strings.TrimPrefix(s, "//")
 	}

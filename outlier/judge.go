@@ -12,7 +12,7 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// judge decides from a body that arrived without a transport error whether the request was charged, and
+// judgeAnswer decides from a body that arrived without a transport error whether the request was charged, and
 // what is wrong with the answer. It leaves the decompressed body in a.
 //
 // A failed request is refunded (interface, Errors, rule 3), but only the documented error shapes prove
@@ -20,9 +20,9 @@ import (
 // done and charged the work. A 429 needs no shape: whichever server counts requests, it refuses them
 // before the work begins. A body may be incomplete without any error: if the end of the connection ends
 // it, only the JSON shows that something is missing.
-func judge(a *Answer) (Outcome, *Error) {
+func judgeAnswer(a *Answer) (Outcome, *Error) {
 	if a.Status < 200 || a.Status >= 300 && a.Status < 400 {
-		return Unknown, &Error{Kind: Foreign, Message: redirect(a.Header)}
+		return Unknown, &Error{Kind: Foreign, Message: redirectHost(a.Header)}
 	}
 	body, err := a.JSON()
 	if err == nil {
@@ -43,7 +43,7 @@ func judge(a *Answer) (Outcome, *Error) {
 func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	failure := false
 	if err == nil {
-		failure, a.Own, err = validate(a.Request.op, body)
+		failure, a.Own, err = validateJSON(a.Request.op, body)
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -95,11 +95,11 @@ var marks = map[Operation]struct {
 	OpDetails: {"items", jx.Array}, OpComments: {"items", jx.Array}, OpTranscript: {"items", jx.Array},
 }
 
-// validate checks that body is one JSON object (any value for trending formats) with nothing after it.
+// validateJSON checks that body is one JSON object (any value for trending formats) with nothing after it.
 // Invalid UTF-8 in texts is accepted; readers replace it. It reports whether an object has an error, and
 // whether it has the form of the service's own answers to op. For a body that ends too early, including
 // an empty one, it returns io.ErrUnexpectedEOF.
-func validate(op Operation, body []byte) (failure, own bool, err error) {
+func validateJSON(op Operation, body []byte) (failure, own bool, err error) {
 	d := jx.GetDecoder()
 	defer jx.PutDecoder(d)
 	d.ResetBytes(body)
@@ -128,12 +128,12 @@ func validate(op Operation, body []byte) (failure, own bool, err error) {
 	return failure, own, nil
 }
 
-// redirect returns the target of a redirect, only its host: the rest of the address may contain secrets.
-func redirect(h http.Header) string {
+// redirectHost returns the target of a redirect, only its host: the rest of the address may contain secrets.
+func redirectHost(h http.Header) string {
 	u, err := url.Parse(h.Get("Location"))
 	if err != nil || u.Hostname() == "" {
 		return "redirected; redirects are not followed, because they could leak the key"
 	}
 	return fmt.Sprintf("redirected to %s; redirects are not followed, because they could leak the key",
-		clean(u.Hostname()))
+		cleanLine(u.Hostname()))
 }

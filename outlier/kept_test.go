@@ -251,7 +251,7 @@ func TestACallOnAStaleConnectionWasNotSent(t *testing.T) {
 	transport := newTransport(t)
 	var last *deaf
 	transport.kept.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+		conn, err := dialCounting(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

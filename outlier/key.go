@@ -18,7 +18,7 @@ import (
 // inside another struct it prints only an address.
 type Key struct {
 	text  *string
-	forms func() []form // what [Key.scrub] looks for in each answer; a function, as fmt prints what is in a slice
+	forms func() []form // what [Key.redactBytes] looks for in each answer; a function, as fmt prints what is in a slice
 }
 
 const redacted = "[redacted]"

@@ -69,7 +69,7 @@ var noPage = Page{Total: -1, From: -1, Size: -1}
 // readOutlierPage reads the answer of a search for outliers. Any field may be null, absent or of another
 // type. It returns an error only if body is not JSON, or not an object with hits.
 func readOutlierPage(body []byte) (Page, error) {
-	p, err := readPage(body, (*Hit).read)
+	p, err := readPage(body, (*Hit).readMember)
 	if err != nil {
 		return Page{}, fmt.Errorf("read a page of hits: %w", err)
 	}
@@ -102,21 +102,21 @@ func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
 }
 
 func (p *Page) readPagination(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "total":
-			return whole(d, &p.Total)
+			return readWhole(d, &p.Total)
 		case "from":
-			return whole(d, &p.From)
+			return readWhole(d, &p.From)
 		case "size":
-			return whole(d, &p.Size)
+			return readWhole(d, &p.Size)
 		}
 		return d.Skip()
 	})
 }
 
 func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error {
-	return array(d, func(d *jx.Decoder) error {
+	return readArray(d, func(d *jx.Decoder) error {
 		h := Hit{Facts: map[string]float64{}}
 		if d.Next() == jx.String {
 			raw, err := d.Raw()
@@ -130,15 +130,15 @@ func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error
 	})
 }
 
-func (h *Hit) read(d *jx.Decoder) error {
+func (h *Hit) readMember(d *jx.Decoder) error {
 	named := false // of several ids the first one counts, as in the tables
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch {
 		case key == "id" && !named:
 			named = true
-			return ident(d, &h.VideoID)
+			return readID(d, &h.VideoID)
 		case key == "kind":
-			return text(d, &h.Kind)
+			return readText(d, &h.Kind)
 		case key == "snippet":
 			return h.readSnippet(d)
 		case key == "statistics":
@@ -151,10 +151,10 @@ func (h *Hit) read(d *jx.Decoder) error {
 }
 
 func (h *Hit) readSnippet(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "channelId":
-			return ident(d, &h.ChannelID)
+			return readID(d, &h.ChannelID)
 		case "publishedAt":
 			return h.readInstant(d, key)
 		case "monetization":
@@ -162,23 +162,23 @@ func (h *Hit) readSnippet(d *jx.Decoder) error {
 		case "channelMonetization":
 			return h.readEstimates(d, nil)
 		case "channelSubscribers":
-			return h.fact(d, "subscribers")
+			return h.readFact(d, "subscribers")
 		case "duration":
-			return h.fact(d, key)
+			return h.readFact(d, key)
 		case "language":
-			return h.word(d, key)
+			return h.readWord(d, key)
 		}
 		return d.Skip()
 	})
 }
 
-// fact reads a number.
-func (h *Hit) fact(d *jx.Decoder, name string) error {
-	return number(d, func(x float64) { h.Facts[name] = x })
+// readFact reads a number.
+func (h *Hit) readFact(d *jx.Decoder, name string) error {
+	return readNumber(d, func(x float64) { h.Facts[name] = x })
 }
 
-// flag reads a boolean.
-func (h *Hit) flag(d *jx.Decoder, name string) error {
+// readFlag reads a boolean.
+func (h *Hit) readFlag(d *jx.Decoder, name string) error {
 	if d.Next() != jx.Bool {
 		return d.Skip()
 	}
@@ -190,10 +190,10 @@ func (h *Hit) flag(d *jx.Decoder, name string) error {
 	return err
 }
 
-// word reads a text.
-func (h *Hit) word(d *jx.Decoder, name string) error {
+// readWord reads a text.
+func (h *Hit) readWord(d *jx.Decoder, name string) error {
 	var s string
-	err := text(d, &s)
+	err := readText(d, &s)
 	if s != "" && h.Words == nil {
 		h.Words = map[string]string{}
 	}
@@ -204,12 +204,12 @@ func (h *Hit) word(d *jx.Decoder, name string) error {
 }
 
 func (h *Hit) readClassification(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "quality":
-			return h.word(d, key)
+			return h.readWord(d, key)
 		case "isFaceless":
-			return h.flag(d, "faceless")
+			return h.readFlag(d, "faceless")
 		}
 		return d.Skip()
 	})
@@ -218,7 +218,7 @@ func (h *Hit) readClassification(d *jx.Decoder) error {
 // readInstant reads a date-time as Unix seconds.
 func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	var s string
-	if err := text(d, &s); err != nil {
+	if err := readText(d, &s); err != nil {
 		return err
 	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
@@ -233,13 +233,13 @@ var hitEstimates = map[string]string{"revenueEstimation": "revenue", "rpmEstimat
 // readEstimates reads each pair of From and To into one fact, and the flag adsense.
 func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 	ends := map[string][]float64{}
-	err := object(d, func(d *jx.Decoder, key string) error {
+	err := readObject(d, func(d *jx.Decoder, key string) error {
 		if key == "adsense" {
-			return h.flag(d, key)
+			return h.readFlag(d, key)
 		}
 		stem := strings.TrimSuffix(strings.TrimSuffix(key, "From"), "To")
 		if name, ok := facts[stem]; ok && key != stem {
-			return number(d, func(x float64) { ends[name] = append(ends[name], x) })
+			return readNumber(d, func(x float64) { ends[name] = append(ends[name], x) })
 		}
 		return d.Skip()
 	})
@@ -254,16 +254,16 @@ func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 }
 
 func (h *Hit) readStatistics(d *jx.Decoder) error {
-	return object(d, func(d *jx.Decoder, key string) error {
+	return readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "commentCount":
 			return h.readComments(d)
 		case "viewCount":
-			return h.fact(d, "views")
+			return h.readFact(d, "views")
 		case "likeCount":
-			return h.fact(d, "likes")
+			return h.readFact(d, "likes")
 		case "zScore", "averageViewsRatio":
-			return h.fact(d, key)
+			return h.readFact(d, key)
 		}
 		return d.Skip()
 	})
@@ -271,7 +271,7 @@ func (h *Hit) readStatistics(d *jx.Decoder) error {
 
 func (h *Hit) readComments(d *jx.Decoder) error {
 	n := int64(-1)
-	err := whole(d, &n)
+	err := readWhole(d, &n)
 	if n >= 0 {
 		h.Comments = &n
 		h.Facts["comments"] = float64(n)
@@ -302,10 +302,10 @@ func Empty(op Operation, entity string, body []byte) bool {
 		case key == "id":
 			none = isOrAbsent(d, entity)
 		case key == "ids":
-			none = every(d, func() bool { return isOrAbsent(d, entity) })
+			none = trueForAll(d, func() bool { return isOrAbsent(d, entity) })
 		case key == "items" && !seen:
 			empty, seen = d.Next() == jx.Array, true
-			none = every(d, func() bool { return silent(d, op, entity) })
+			none = trueForAll(d, func() bool { return isSilent(d, op, entity) })
 		default:
 			none = d.Skip() == nil
 		}
@@ -316,9 +316,9 @@ func Empty(op Operation, entity string, body []byte) bool {
 	return members.Err() == nil && empty
 }
 
-// every reports whether f is true for every element of the next array in d, up to the first one for which it
+// trueForAll reports whether f is true for every element of the next array in d, up to the first one for which it
 // is not. Another value is skipped.
-func every(d *jx.Decoder, f func() bool) bool {
+func trueForAll(d *jx.Decoder, f func() bool) bool {
 	if d.Next() != jx.Array {
 		return d.Skip() == nil
 	}
@@ -337,11 +337,11 @@ func every(d *jx.Decoder, f func() bool) bool {
 // isOrAbsent reads an id, and reports whether it is that of the entity or absent.
 func isOrAbsent(d *jx.Decoder, entity string) bool {
 	var id string
-	return text(d, &id) == nil && (id == "" || id == entity)
+	return readText(d, &id) == nil && (id == "" || id == entity)
 }
 
-// silent reads an item, and reports whether it is that of a transcript without a word.
-func silent(d *jx.Decoder, op Operation, entity string) bool {
+// isSilent reads an item, and reports whether it is that of a transcript without a word.
+func isSilent(d *jx.Decoder, op Operation, entity string) bool {
 	if op != OpTranscript || d.Next() != jx.Object {
 		return false
 	}
@@ -357,7 +357,7 @@ func silent(d *jx.Decoder, op Operation, entity string) bool {
 			none = isOrAbsent(d, entity)
 		case key == "events" && d.Next() == jx.Array:
 			said = true
-			none = every(d, func() bool { return false })
+			none = trueForAll(d, func() bool { return false })
 		case key == "transcript" && d.Next() == jx.String:
 			said = true
 			words, err := d.Str()

@@ -215,8 +215,8 @@ func (o Operation) Subjects() (names []string) {
 	return names
 }
 
-// known returns all parameters of an operation, including from and size. The slice is shared.
-func (o Operation) known() []Param { return paramsOf[o] }
+// allParams returns all parameters of an operation, including from and size. The slice is shared.
+func (o Operation) allParams() []Param { return paramsOf[o] }
 
 // paramsOf is params by operation.
 var paramsOf = func() map[Operation][]Param {
@@ -229,8 +229,8 @@ var paramsOf = func() map[Operation][]Param {
 	return all
 }()
 
-// paged reports whether an operation has pages.
-func (o Operation) paged() bool { return slices.Contains(inPaged, o) }
+// isPaged reports whether an operation has pages.
+func (o Operation) isPaged() bool { return slices.Contains(inPaged, o) }
 
 // isRange reports whether the parameter is sent as two: see [Param.Names].
 func (p Param) isRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }

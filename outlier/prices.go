@@ -34,15 +34,15 @@ var documented = DocumentedPrices()
 // Of returns the maximum price of an answer: a cached one is free, but no answer says that it was cached.
 // It returns 0 for free operations. mode is the mode of a scan to start, and "" otherwise.
 func (p Prices) Of(op Operation, mode string) Credits {
-	tariff := tariff(op, mode)
+	tariff := priceKey(op, mode)
 	if price, ok := p[tariff]; ok {
 		return price
 	}
 	return documented[tariff]
 }
 
-// tariff returns the key of an operation in [Prices]; "" if it is free. A scan of unknown mode has the higher price.
-func tariff(op Operation, mode string) string {
+// priceKey returns the key of an operation in [Prices]; "" if it is free. A scan of unknown mode has the higher price.
+func priceKey(op Operation, mode string) string {
 	switch {
 	case endpoints[op].price == 0:
 		return ""

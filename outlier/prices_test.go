@@ -42,7 +42,7 @@ func TestTariffPrices(t *testing.T) {
 		{OpStartScan, scan("standard"), "scan_standard", 100},
 		{OpStartScan, scan("thorough"), "scan_standard", 100},
 	} {
-		name, price := tariff(tt.op, tt.params.Get("mode")), Prices(nil).Of(tt.op, tt.params.Get("mode"))
+		name, price := priceKey(tt.op, tt.params.Get("mode")), Prices(nil).Of(tt.op, tt.params.Get("mode"))
 		if name != tt.tariff || price != tt.price {
 			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d",
 				tt.op, tt.params, name, price, tt.tariff, tt.price)
@@ -52,7 +52,7 @@ func TestTariffPrices(t *testing.T) {
 		}
 	}
 	for _, op := range free {
-		if name, price := tariff(op, ""), Prices(nil).Of(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
+		if name, price := priceKey(op, ""), Prices(nil).Of(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
 			t.Errorf("%s has the tariff %q and costs %d", op, name, price)
 		}
 	}

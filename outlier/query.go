@@ -79,7 +79,7 @@ func (q Query) Request(prices Prices) (*Request, error) {
 
 // Page returns the call for the page that begins at from. A query without pages has all results in one.
 func (q Query) Page(from int, prices Prices) (*Request, error) {
-	if !q.op.paged() {
+	if !q.op.isPaged() {
 		return q.Request(prices)
 	}
 	page := url.Values{"from": {strconv.Itoa(from)}, "size": {strconv.Itoa(MaxSize)}}

@@ -23,17 +23,17 @@ import (
 // limit are known to lack the status.
 func readError(op Operation, status int, header http.Header, body []byte) (e *Error, shaped, own bool) {
 	e = &Error{Op: op, Status: status}
-	shaped, whole := e.readBody(body, date(header))
+	shaped, whole := e.readBody(body, readDate(header))
 	limited := status == http.StatusTooManyRequests || e.Rate != nil && status >= 400 && status < 500
 	own = shaped && (whole || limited)
-	e.Kind = e.kind(shaped, own)
+	e.Kind = e.kindOf(shaped, own)
 	if e.Message == "" && len(e.Fields) == 0 {
 		e.Message = e.ownWords(own, header)
 	}
 	return e, shaped, own
 }
 
-func (e *Error) kind(shaped, own bool) Kind {
+func (e *Error) kindOf(shaped, own bool) Kind {
 	switch {
 	case own && e.Rate != nil, e.Status == http.StatusTooManyRequests:
 		return Limited
@@ -63,7 +63,7 @@ func (e *Error) ownWords(own bool, header http.Header) string {
 // mediaType returns the declared type of an answer.
 func mediaType(header http.Header) string {
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
-	if kind = clean(kind); kind == "" {
+	if kind = cleanLine(kind); kind == "" {
 		return "of no declared type"
 	}
 	return kind
@@ -76,14 +76,14 @@ func (e *Error) readBody(body []byte, now time.Time) (shaped, whole bool) {
 		return false, false
 	}
 	labelled := false
-	err := object(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
+	err := readObject(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
 		switch {
 		case key == "error" && d.Next() == jx.Object:
 			var err error
 			shaped, err = e.readShape(d, now)
 			return err
 		case key == "error", key == "message" && e.Message == "":
-			return text(d, &e.Message)
+			return readText(d, &e.Message)
 		case key == "status":
 			labelled = d.Next() == jx.String
 		}
@@ -94,11 +94,11 @@ func (e *Error) readBody(body []byte, now time.Time) (shaped, whole bool) {
 }
 
 func (e *Error) readShape(d *jx.Decoder, now time.Time) (documented bool, err error) {
-	err = object(d, func(d *jx.Decoder, key string) error {
+	err = readObject(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "message":
 			documented = documented || d.Next() == jx.String
-			return text(d, &e.Message)
+			return readText(d, &e.Message)
 		case "errors":
 			documented = documented || d.Next() == jx.Array
 			return e.readFields(d)
@@ -112,14 +112,14 @@ func (e *Error) readShape(d *jx.Decoder, now time.Time) (documented bool, err er
 }
 
 func (e *Error) readFields(d *jx.Decoder) error {
-	return array(d, func(d *jx.Decoder) error {
+	return readArray(d, func(d *jx.Decoder) error {
 		var f FieldError
-		err := object(d, func(d *jx.Decoder, key string) error {
+		err := readObject(d, func(d *jx.Decoder, key string) error {
 			switch key {
 			case "code":
-				return text(d, &f.Code)
+				return readText(d, &f.Code)
 			case "message":
-				return text(d, &f.Message)
+				return readText(d, &f.Message)
 			case "path":
 				return readPath(d, &f.Path)
 			}
@@ -133,12 +133,12 @@ func (e *Error) readFields(d *jx.Decoder) error {
 // readPath joins the parts of a path, or returns a path that is one text.
 func readPath(d *jx.Decoder, to *string) error {
 	if d.Next() != jx.Array {
-		return text(d, to)
+		return readText(d, to)
 	}
 	var parts []string
 	err := d.Arr(func(d *jx.Decoder) error {
 		var part string
-		err := text(d, &part)
+		err := readText(d, &part)
 		parts = append(parts, part)
 		return err
 	})
@@ -155,14 +155,14 @@ func (e *Error) readRate(d *jx.Decoder, now time.Time) error {
 	err := d.Obj(func(d *jx.Decoder, key string) error {
 		switch key {
 		case "limit":
-			return whole(d, &limit)
+			return readWhole(d, &limit)
 		case "current":
-			return whole(d, &current)
+			return readWhole(d, &current)
 		case "remaining":
-			return whole(d, &remaining)
+			return readWhole(d, &remaining)
 		case "resetTime":
 			var s string
-			err := text(d, &s)
+			err := readText(d, &s)
 			e.Rate.Reset = readInstant(s, now)
 			return err
 		}
@@ -180,7 +180,7 @@ func readInstant(s string, now time.Time) time.Time {
 		return t.UTC()
 	}
 	var n int64 = -1
-	if whole(jx.DecodeStr(s), &n) != nil || n < 0 {
+	if readWhole(jx.DecodeStr(s), &n) != nil || n < 0 {
 		return time.Time{}
 	}
 	switch {

@@ -26,21 +26,21 @@ import (
 const shortestAlone = 8
 
 // Redact removes the key from a text that is about to leave the program.
-func (k Key) Redact(s string) string { return k.redact(s) }
+func (k Key) Redact(s string) string { return k.redactText(s) }
 
-// redact removes the key from a text from outside.
-func (k Key) redact(s string) string {
-	clean, _ := k.scrub([]byte(s))
+// redactText removes the key from a text from outside.
+func (k Key) redactText(s string) string {
+	clean, _ := k.redactBytes([]byte(s))
 	return string(clean)
 }
 
-// scrub removes the key from bytes from outside. It reports whether they contained the key, and returns b
+// redactBytes removes the key from bytes from outside. It reports whether they contained the key, and returns b
 // itself if not.
-func (k Key) scrub(b []byte) (clean []byte, held bool) {
+func (k Key) redactBytes(b []byte) (clean []byte, held bool) {
 	if k.IsZero() || !mayHold(b, k.forms()) {
 		return b, false
 	}
-	pattern := k.pattern()
+	pattern := k.matchEscaped()
 	clean = pattern.ReplaceAllLiteral(b, []byte(redacted))
 	if jx.Valid(b) && !jx.Valid(clean) { // a key of digits was, or was within, a number
 		clean = pattern.ReplaceAllFunc(b, func(found []byte) []byte { return bytes.Repeat([]byte("9"), len(found)) })
@@ -48,15 +48,15 @@ func (k Key) scrub(b []byte) (clean []byte, held bool) {
 	return clean, !bytes.Equal(clean, b)
 }
 
-// form is a text that an answer with the key must contain, and the result of [fold] for it.
+// form is a text that an answer with the key must contain, and the result of [decodeEscapes] for it.
 type form struct{ plain, folded []byte }
 
 // makeForms returns the key and its base64 forms, without duplicates.
 func (k Key) makeForms() (all []form) {
-	texts := append(k.base64(), k.sent())
+	texts := append(k.base64Forms(), k.headerText())
 	slices.Sort(texts)
 	for _, text := range slices.Compact(texts) {
-		all = append(all, form{[]byte(text), fold(fold([]byte(text)))})
+		all = append(all, form{[]byte(text), decodeEscapes(decodeEscapes([]byte(text)))})
 	}
 	return all
 }
@@ -64,10 +64,10 @@ func (k Key) makeForms() (all []form) {
 // mayHold reports whether b may contain the key with these forms. That is much faster to decide than
 // where it is.
 func mayHold(b []byte, forms []form) bool {
-	folded := fold(b)
+	folded := decodeEscapes(b)
 	escaped := len(folded) != len(b) || len(b) > 0 && &folded[0] != &b[0]
 	if escaped {
-		folded = fold(folded)
+		folded = decodeEscapes(folded)
 	}
 	return slices.ContainsFunc(forms, func(f form) bool {
 		return bytes.Contains(b, f.plain) || escaped && bytes.Contains(folded, f.folded)
@@ -80,9 +80,9 @@ type escapes struct {
 	at [3]int // where the first one of each kind is, at or after the last position searched from
 }
 
-// after returns where the first escape at or after i begins; the end if there is none. Calls with
+// nextEscape returns where the first escape at or after i begins; the end if there is none. Calls with
 // ascending positions take one pass for each kind in total.
-func (e *escapes) after(i int) int {
+func (e *escapes) nextEscape(i int) int {
 	first := len(e.in)
 	for kind, c := range [...]byte{'\\', '%', '&'} {
 		if e.at[kind] < i || i == 0 {
@@ -97,11 +97,11 @@ func (e *escapes) after(i int) int {
 	return first
 }
 
-// fold decodes the escapes that [Key.pattern] recognizes, and drops backslashes. It returns the text
+// decodeEscapes decodes the escapes that [Key.matchEscaped] recognizes, and drops backslashes. It returns the text
 // itself if there is nothing to decode.
-func fold(text []byte) []byte {
+func decodeEscapes(text []byte) []byte {
 	find := escapes{in: text}
-	at := find.after(0)
+	at := find.nextEscape(0)
 	if at == len(text) {
 		return text
 	}
@@ -111,14 +111,14 @@ func fold(text []byte) []byte {
 		c, n := b[0], 0 // the character, and the number of further bytes that encode it
 		switch c {
 		case '\\':
-			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !unhex(b[4:], &c) {
+			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !readHex(b[4:], &c) {
 				n = 0
 			}
 		case '%':
 			for bytes.HasPrefix(b[n+1:], []byte("25")) {
 				n += 2
 			}
-			if unhex(b[n+1:], &c) {
+			if readHex(b[n+1:], &c) {
 				n += 2
 			}
 		case '&':
@@ -132,14 +132,14 @@ func fold(text []byte) []byte {
 			out = append(out, c)
 		}
 		from := at + n + 1
-		at = find.after(from)
+		at = find.nextEscape(from)
 		out = append(out, text[from:at]...)
 	}
 	return out
 }
 
-// unhex reads two hexadecimal digits, and reports whether there are any.
-func unhex(b []byte, c *byte) bool {
+// readHex reads two hexadecimal digits, and reports whether there are any.
+func readHex(b []byte, c *byte) bool {
 	var one [1]byte
 	if len(b) < 2 {
 		return false
@@ -151,18 +151,18 @@ func unhex(b []byte, c *byte) bool {
 	return err == nil
 }
 
-// sent returns the key, or the header's value if the key is too short.
-func (k Key) sent() string {
+// headerText returns the key, or the header's value if the key is too short.
+func (k Key) headerText() string {
 	if len(*k.text) < shortestAlone {
 		return k.authorization()
 	}
 	return *k.text
 }
 
-// base64 returns the parts of the key's base64 forms that do not depend on the bytes before and after it.
-func (k Key) base64() (all []string) {
+// base64Forms returns the parts of the key's base64 forms that do not depend on the bytes before and after it.
+func (k Key) base64Forms() (all []string) {
 	for before := range 3 { // bytes in the same group as the first bytes of the key
-		padded := append(make([]byte, before), k.sent()...)
+		padded := append(make([]byte, before), k.headerText()...)
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			all = append(all, encoding.EncodeToString(padded)[(8*before+5)/6:8*len(padded)/6])
 		}
@@ -170,16 +170,16 @@ func (k Key) base64() (all []string) {
 	return all
 }
 
-// pattern matches the key with any of its characters escaped as in JSON, JSON within JSON, an address or
+// matchEscaped matches the key with any of its characters escaped as in JSON, JSON within JSON, an address or
 // HTML, and the key in base64. If an escape were missing here, a reader that decodes it would show the
 // key.
-func (k Key) pattern() *regexp.Regexp {
+func (k Key) matchEscaped() *regexp.Regexp {
 	var b strings.Builder
-	for _, c := range []byte(k.sent()) { // for example a slash: / \/ \u002f %2f %252f &#47; &#x2f;
+	for _, c := range []byte(k.headerText()) { // for example a slash: / \/ \u002f %2f %252f &#47; &#x2f;
 		fmt.Fprintf(&b, `(?:\\*%[1]s|(?i:\\+u00%02[2]x|%%(?:25)*%02[2]x|(?:&|\\+u0026)(?:#%[2]d|#x%02[2]x|%[3]s);))`,
 			regexp.QuoteMeta(string(c)), c, cmp.Or(entities[c], "none"))
 	}
-	for _, text := range k.base64() {
+	for _, text := range k.base64Forms() {
 		b.WriteString("|" + strings.ReplaceAll(regexp.QuoteMeta(text), "/", `\\*/`))
 	}
 	return regexp.MustCompile(b.String())
@@ -188,32 +188,32 @@ func (k Key) pattern() *regexp.Regexp {
 // entities has the characters with a name in HTML.
 var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\'': "apos"}
 
-// redact removes the key from an answer that has just arrived. A body that contains it is stored
+// redactKey removes the key from an answer that has just arrived. A body that contains it is stored
 // decompressed.
-func (a *Answer) redact(k Key) {
+func (a *Answer) redactKey(k Key) {
 	for _, values := range a.Header {
 		for i, value := range values {
-			clean, _ := k.scrub([]byte(value))
+			clean, _ := k.redactBytes([]byte(value))
 			values[i] = string(clean)
 		}
 	}
 	plain := a.Body
 	if a.Encoding == "gzip" {
-		opened, used, err := inflate(a.Body)
+		opened, used, err := gunzipBody(a.Body)
 		if err == nil {
 			a.opened, a.Body = Lenient(opened), a.Body[:used]
-		} else if opened = beginning(a.Body); errors.Is(err, io.ErrUnexpectedEOF) && jx.Valid(Lenient(opened)) {
+		} else if opened = readablePrefix(a.Body); errors.Is(err, io.ErrUnexpectedEOF) && jx.Valid(Lenient(opened)) {
 			a.Body, a.Encoding = opened, "" // only the checksum is missing
 		}
 		plain = opened
 	}
-	if clean, held := k.scrub(plain); held {
+	if clean, held := k.redactBytes(plain); held {
 		a.Body, a.Encoding, a.opened = clean, "", nil
 	}
 }
 
-// beginning returns as much of a gzip body as can be decompressed.
-func beginning(body []byte) []byte {
+// readablePrefix returns as much of a gzip body as can be decompressed.
+func readablePrefix(body []byte) []byte {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil

@@ -70,7 +70,7 @@ func TestKeyIsRemovedFromAnswersInAnyEncoding(t *testing.T) {
 		if err != nil || !json.Valid([]byte(body)) {
 			t.Fatalf("%s: %v, %s", name, err, body)
 		}
-		clean, held := key.scrub([]byte(body))
+		clean, held := key.redactBytes([]byte(body))
 		if !held || !strings.Contains(string(clean), redacted) || !json.Valid(clean) || !strings.HasSuffix(string(clean), body[strings.Index(body, `"title"`):]) {
 			t.Errorf("%s: %s\nbecame %s", name, body, clean)
 		}
@@ -91,7 +91,7 @@ func TestKeyOfDigitsDamagesNoAnswer(t *testing.T) {
 		`{"a":1234567890123,"b":"1234567890123"}`:   `{"a":9999999999999,"b":"9999999999999"}`,
 		`[-1234567890123.5e3,701234567890123,null]`: `[-9999999999999.5e3,709999999999999,null]`,
 	} {
-		if clean, held := key.scrub([]byte(body)); !held || string(clean) != want {
+		if clean, held := key.redactBytes([]byte(body)); !held || string(clean) != want {
 			t.Errorf("%s became %s, want %s", body, clean, want)
 		}
 	}
@@ -106,15 +106,15 @@ func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := Answer{Body: []byte(body), Header: http.Header{"X-A": {"espresso"}}}
-		a.redact(key)
+		a.redactKey(key)
 		zipped := Answer{Body: zip(t, body), Encoding: "gzip"}
-		zipped.redact(key)
+		zipped.redactKey(key)
 		if string(a.Body) != body || zipped.Encoding != "gzip" || !bytes.Equal(zipped.Body, zip(t, body)) {
 			t.Errorf("key %q: %s, %q", text, a.Body, zipped.Encoding)
 		}
 	}
 	key, _ := NewKey("press") // which is part of a word, and looked for as it is sent
-	if clean, held := key.scrub([]byte(`{"a":"Api-Key press","b":"espresso"}`)); !held || string(clean) != `{"a":"[redacted]","b":"espresso"}` {
+	if clean, held := key.redactBytes([]byte(`{"a":"Api-Key press","b":"espresso"}`)); !held || string(clean) != `{"a":"[redacted]","b":"espresso"}` {
 		t.Errorf("%s", clean)
 	}
 }
@@ -170,6 +170,6 @@ func BenchmarkRedact(b *testing.B) {
 	body := []byte(strings.Repeat(`{"id":"dQw4w9WgXcQ","snippet":{"title":"it\u2019s 100% \"good\" & more","url":"https:\/\/i.example\/vi\/x?k=1"}},`, 1000))
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		key.scrub(body)
+		key.redactBytes(body)
 	}
 }

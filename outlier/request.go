@@ -86,7 +86,7 @@ func (r *Request) Path() string { return r.path }
 
 // Params returns the parameters as they are sent, lists in the given order; for a POST those of the body.
 // The caller may change them.
-func (r *Request) Params() url.Values { return cloned(r.params) }
+func (r *Request) Params() url.Values { return cloneParams(r.params) }
 
 // Price returns the maximum price of an answer, in credits.
 func (r *Request) Price() Credits { return r.price }
@@ -94,8 +94,8 @@ func (r *Request) Price() Credits { return r.price }
 // Paid reports whether an answer to r costs credits.
 func (r *Request) Paid() bool { return r.price > 0 }
 
-// cloned returns a deep copy of params without empty lists.
-func cloned(params url.Values) url.Values {
+// cloneParams returns a deep copy of params without empty lists.
+func cloneParams(params url.Values) url.Values {
 	all := make(url.Values, len(params))
 	for name, values := range params {
 		if len(values) > 0 {
@@ -122,14 +122,14 @@ func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error
 	if !ok || e.id != nil {
 		return nil, fmt.Errorf("%q is neither a search nor the start of a scan", op)
 	}
-	sent := cloned(params)
-	for _, p := range op.known() {
+	sent := cloneParams(params)
+	for _, p := range op.allParams() {
 		if p.always != "" && !sent.Has(p.Name) {
 			sent.Set(p.Name, p.always)
 		}
 	}
 	if wrong := checkParams(op, sent); len(wrong) > 0 {
-		return nil, invalid(op, "", wrong...)
+		return nil, invalidRequest(op, "", wrong...)
 	}
 	return &Request{op: op, path: e.path, params: sent, price: prices.Of(op, sent.Get("mode"))}, nil
 }
@@ -144,7 +144,7 @@ func DataRequest(op Operation, id string) (*Request, error) {
 	}
 	if !e.id.MatchString(id) {
 		message := "must match " + e.id.String()
-		return nil, invalid(op, id, FieldError{Path: "id", Code: codePattern, Message: message})
+		return nil, invalidRequest(op, id, FieldError{Path: "id", Code: codePattern, Message: message})
 	}
 	return &Request{op: op, path: e.path + id, entity: id}, nil
 }
@@ -156,7 +156,7 @@ func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 		return checkOpen(params)
 	}
 	names := map[string]bool{}
-	for _, p := range op.known() {
+	for _, p := range op.allParams() {
 		for _, name := range p.Names() {
 			names[name] = true
 		}
@@ -168,7 +168,7 @@ func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !names[name] {
 			message := fmt.Sprintf("is not a parameter of %s", op)
-			wrong = append(wrong, FieldError{Path: clean(name), Code: codeUnknown, Message: message})
+			wrong = append(wrong, FieldError{Path: cleanLine(name), Code: codeUnknown, Message: message})
 		}
 	}
 	// The interface allows a related search without a seed, which returns arbitrary results and is
@@ -195,7 +195,7 @@ func checkOpen(params url.Values) (wrong []FieldError) {
 	return wrong
 }
 
-// invalid returns the error for a request with invalid parameters.
-func invalid(op Operation, entity string, wrong ...FieldError) *Error {
-	return &Error{Kind: Invalid, Op: op, Entity: clean(entity), Fields: wrong}
+// invalidRequest returns the error for a request with invalid parameters.
+func invalidRequest(op Operation, entity string, wrong ...FieldError) *Error {
+	return &Error{Kind: Invalid, Op: op, Entity: cleanLine(entity), Fields: wrong}
 }

@@ -50,13 +50,13 @@ func (s Scan) status() string { return strings.ToLower(strings.TrimSpace(s.Statu
 // Ended reports whether the scan is over: it has a time of its end, or a known final status. An unknown
 // status is not final.
 func (s Scan) Ended() bool {
-	return !s.EndedAt.IsZero() || s.status() == statusCompleted || s.failed()
+	return !s.EndedAt.IsZero() || s.status() == statusCompleted || s.hasFailed()
 }
 
 // Succeeded reports whether the scan is over and its results can be read.
-func (s Scan) Succeeded() bool { return s.Ended() && !s.failed() }
+func (s Scan) Succeeded() bool { return s.Ended() && !s.hasFailed() }
 
-func (s Scan) failed() bool {
+func (s Scan) hasFailed() bool {
 	return s.status() == statusFailed || s.status() == statusTerminated
 }
 
@@ -69,7 +69,7 @@ func ReadScan(body []byte) (Scan, error) {
 	if d.Next() != jx.Object {
 		return Scan{}, errors.New("read a scan: not a JSON object")
 	}
-	if err := d.Obj(s.read); err != nil {
+	if err := d.Obj(s.readMember); err != nil {
 		return s, fmt.Errorf("read a scan: %w", err)
 	}
 	if s.ID == "" {
@@ -78,26 +78,26 @@ func ReadScan(body []byte) (Scan, error) {
 	return s, nil
 }
 
-func (s *Scan) read(d *jx.Decoder, key string) error {
+func (s *Scan) readMember(d *jx.Decoder, key string) error {
 	switch key {
 	case "id":
-		err := text(d, &s.ID)
+		err := readText(d, &s.ID)
 		if !scanID.MatchString(s.ID) {
 			s.ID = ""
 		}
 		return err
 	case "name":
-		return text(d, &s.Name)
+		return readText(d, &s.Name)
 	case "status":
-		return text(d, &s.Status)
+		return readText(d, &s.Status)
 	case "input":
-		return object(d, s.readInput)
+		return readObject(d, s.readInput)
 	case "createdAt":
-		return moment(d, &s.CreatedAt)
+		return readTime(d, &s.CreatedAt)
 	case "updatedAt":
-		return moment(d, &s.UpdatedAt)
+		return readTime(d, &s.UpdatedAt)
 	case "endedAt":
-		return moment(d, &s.EndedAt)
+		return readTime(d, &s.EndedAt)
 	}
 	return d.Skip()
 }
@@ -105,16 +105,16 @@ func (s *Scan) read(d *jx.Decoder, key string) error {
 func (s *Scan) readInput(d *jx.Decoder, key string) error {
 	switch {
 	case key == "query":
-		return array(d, func(d *jx.Decoder) error {
+		return readArray(d, func(d *jx.Decoder) error {
 			var q string
-			err := text(d, &q)
+			err := readText(d, &q)
 			s.Query = append(s.Query, q)
 			return err
 		})
 	case key == "threshold" && d.Next() == jx.Object:
 		return d.Obj(s.readThreshold)
 	case key == "threshold":
-		return count(d, &s.OutlierVideos)
+		return readCount(d, &s.OutlierVideos)
 	}
 	return d.Skip()
 }
@@ -122,9 +122,9 @@ func (s *Scan) readInput(d *jx.Decoder, key string) error {
 func (s *Scan) readThreshold(d *jx.Decoder, key string) error {
 	switch key {
 	case "channels":
-		return count(d, &s.Channels)
+		return readCount(d, &s.Channels)
 	case "outlierVideos":
-		return count(d, &s.OutlierVideos)
+		return readCount(d, &s.OutlierVideos)
 	}
 	return d.Skip()
 }

@@ -99,7 +99,7 @@ func TestSearchSendsEveryDocumentedParameterAndNoOther(t *testing.T) {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
 	}
 	var known []string
-	for _, p := range OpSearch.known() {
+	for _, p := range OpSearch.allParams() {
 		known = append(known, p.Names()...)
 	}
 	slices.Sort(known)
@@ -331,7 +331,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		var names []string
-		for _, p := range op.known() {
+		for _, p := range op.allParams() {
 			names = append(names, p.Names()...)
 		}
 		for name, values := range r.params {

@@ -48,24 +48,24 @@ func Lenient(body []byte) []byte {
 	return clean.Bytes()
 }
 
-// object calls f for every member of the next object in d.
-func object(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {
+// readObject calls f for every member of the next object in d.
+func readObject(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {
 	if d.Next() != jx.Object {
 		return d.Skip()
 	}
 	return d.Obj(f)
 }
 
-// array calls f for every element of the next array in d.
-func array(d *jx.Decoder, f func(d *jx.Decoder) error) error {
+// readArray calls f for every element of the next array in d.
+func readArray(d *jx.Decoder, f func(d *jx.Decoder) error) error {
 	if d.Next() != jx.Array {
 		return d.Skip()
 	}
 	return d.Arr(f)
 }
 
-// text reads a string, or a number as it is written. Invalid UTF-8 becomes U+FFFD, as in the tables.
-func text(d *jx.Decoder, to *string) (err error) {
+// readText reads a string, or a number as it is written. Invalid UTF-8 becomes U+FFFD, as in the tables.
+func readText(d *jx.Decoder, to *string) (err error) {
 	switch d.Next() {
 	case jx.String:
 		*to, err = d.Str()
@@ -80,10 +80,10 @@ func text(d *jx.Decoder, to *string) (err error) {
 	return err
 }
 
-// number reads a finite number, also one in quotes, and passes it to set.
-func number(d *jx.Decoder, set func(float64)) error {
+// readNumber reads a finite number, also one in quotes, and passes it to set.
+func readNumber(d *jx.Decoder, set func(float64)) error {
 	var s string
-	if err := text(d, &s); err != nil {
+	if err := readText(d, &s); err != nil {
 		return err
 	}
 	x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
@@ -93,36 +93,36 @@ func number(d *jx.Decoder, set func(float64)) error {
 	return nil
 }
 
-// ident reads an id. It ignores a text that is not one, see [IsID].
-func ident(d *jx.Decoder, to *string) error {
-	err := text(d, to)
+// readID reads an id. It ignores a text that is not one, see [IsID].
+func readID(d *jx.Decoder, to *string) error {
+	err := readText(d, to)
 	if !IsID(*to) {
 		*to = ""
 	}
 	return err
 }
 
-// moment reads a time, see readInstant. It ignores other texts.
-func moment(d *jx.Decoder, to *time.Time) error {
+// readTime reads a time, see readInstant. It ignores other texts.
+func readTime(d *jx.Decoder, to *time.Time) error {
 	var s string
-	err := text(d, &s)
+	err := readText(d, &s)
 	*to = readInstant(s, time.Time{})
 	return err
 }
 
-// count is whole for a number that may be absent.
-func count(d *jx.Decoder, to **int64) error {
+// readCount is whole for a number that may be absent.
+func readCount(d *jx.Decoder, to **int64) error {
 	n := int64(-1)
-	err := whole(d, &n)
+	err := readWhole(d, &n)
 	if n >= 0 {
 		*to = &n
 	}
 	return err
 }
 
-// whole reads a number that is not negative and that JSON represents exactly. It ignores other values.
-func whole(d *jx.Decoder, to *int64) error {
-	return number(d, func(x float64) {
+// readWhole reads a number that is not negative and that JSON represents exactly. It ignores other values.
+func readWhole(d *jx.Decoder, to *int64) error {
+	return readNumber(d, func(x float64) {
 		if x >= 0 && x <= maxInteger && x == math.Trunc(x) {
 			*to = int64(x)
 		}

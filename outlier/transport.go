@@ -45,7 +45,7 @@ const keptFor = 30 * time.Second
 
 // NewTransport returns a transport with the given options.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	roots, err := certificates(o.CAFile)
+	roots, err := readCertificates(o.CAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +55,9 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	fresh := &http.Transport{
-		Proxy:                  proxy,
+		Proxy:                  chooseProxy,
 		OnProxyConnectResponse: proxyRefusal,
-		DialContext:            dial,
+		DialContext:            dialCounting,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  defaultTimeout,
@@ -76,7 +76,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 // RoundTrip implements [http.RoundTripper]. If a proxy answered instead of forwarding the request, it returns
 // a [*notForwardedError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.send(r)
+	answer, err := t.sendOn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-func (t *Transport) send(r *http.Request) (*http.Response, error) {
+func (t *Transport) sendOn(r *http.Request) (*http.Response, error) {
 	_, ok := r.Body.(unrepeatable)
 	if !ok || time.Since(time.Unix(0, t.failed.Load())).Abs() < t.keepAfter {
 		return t.fresh.RoundTrip(r)
@@ -109,9 +109,9 @@ type unrepeatable struct{}
 func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
 func (unrepeatable) Close() error             { return nil }
 
-// dial makes connections that count the bytes written to them. It disables keep-alive probes, because the
+// dialCounting makes connections that count the bytes written to them. It disables keep-alive probes, because the
 // connections are short-lived.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
+func dialCounting(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// countedBelow returns the connection of [dial] below TLS, or nil.
+// countedBelow returns the connection of [dialCounting] below TLS, or nil.
 func countedBelow(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -150,8 +150,8 @@ func countedBelow(conn net.Conn) *counted {
 // MiB.
 const maxCertificates = 16 << 20
 
-// certificates returns the system's certificates and those of the file; nil for the system's alone.
-func certificates(file string) (*x509.CertPool, error) {
+// readCertificates returns the system's certificates and those of the file; nil for the system's alone.
+func readCertificates(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -195,8 +195,8 @@ func usableProxy(address string) bool {
 	return err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
-// proxy hides a proxy address that cannot be parsed: it may contain a password.
-func proxy(r *http.Request) (*url.URL, error) {
+// chooseProxy hides a proxy address that cannot be parsed: it may contain a password.
+func chooseProxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
 		return nil, errors.New("the proxy address in the environment (HTTPS_PROXY, HTTP_PROXY) cannot be read")
@@ -241,7 +241,7 @@ func (e *notForwardedError) Error() string {
 // https, unless it is on the loopback of this machine or allowHTTP is set, because every request contains
 // the key. User, password, query and fragment are not allowed. The error never quotes a password.
 func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
-	u, err := parse(text)
+	u, err := parseURL(text)
 	if err != nil {
 		return nil, fmt.Errorf("service address: %w", err)
 	}
@@ -254,7 +254,7 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 		return nil, fmt.Errorf("service address %q: must begin with https://", text)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("service address %q: has no host", text)
-	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !allowHTTP && !isLoopback(u.Hostname()):
 		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, "+
 			"or set service.allow_http", text)
 	}
@@ -262,8 +262,8 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	return u, nil
 }
 
-// parse is url.Parse with an error that does not quote the text, which may contain a password.
-func parse(text string) (*url.URL, error) {
+// parseURL is url.Parse with an error that does not quote the text, which may contain a password.
+func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return nil, fmt.Errorf("not an address: %w", e.Err)
@@ -271,7 +271,7 @@ func parse(text string) (*url.URL, error) {
 	return u, err
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }

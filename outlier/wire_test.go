@@ -144,7 +144,7 @@ func drawValid(t *rapid.T, op outlier.Operation, p outlier.Param, params url.Val
 		var values *rapid.Generator[string]
 		switch p.Form {
 		case outlier.Text, outlier.Texts:
-			values = text(p)
+			values = readText(p)
 		case outlier.Flag:
 			values = rapid.SampledFrom([]string{"true", "false", "1", "TRUE", ""})
 		case outlier.Integers:
@@ -190,7 +190,7 @@ func valid(
 	}
 }
 
-func text(p outlier.Param) *rapid.Generator[string] {
+func readText(p outlier.Param) *rapid.Generator[string] {
 	all := []*rapid.Generator[string]{
 		rapid.String(), rapid.StringMatching(`[a-z]{2}`), rapid.StringMatching(`[A-Za-z0-9_-]{24}`), rapid.StringMatching(`[A-Za-z0-9_-]{11}`),
 		rapid.StringMatching(`\*?\p{Latin}.{0,3}\p{Latin}\*?`), rapid.SampledFrom([]string{"en", "de", "null", "*É ß*"}),

@@ -51,7 +51,7 @@ type rule struct {
 	span time.Duration
 }
 
-func (q Quota) rule() rule { return rule{q.Requests, q.Window + margin(q.Window)} }
+func (q Quota) asRule() rule { return rule{q.Requests, q.Window + margin(q.Window)} }
 
 // margin is added to a window, because two requests may take unequal times to reach the service.
 func margin(window time.Duration) time.Duration { return min(250*time.Millisecond, window/40) }
@@ -64,8 +64,8 @@ func (c *core) keyQuota() Quota {
 	return c.quota
 }
 
-// ours returns the part of the key's quota that this limiter may use.
-func (c *core) ours() Quota { return c.keyQuota().part(c.share) }
+// ourQuota returns the part of the key's quota that this limiter may use.
+func (c *core) ourQuota() Quota { return c.keyQuota().shareOf(c.share) }
 
 // ownsKey reports whether the whole quota is ours. If not, other clients have a part whose use does not reduce ours.
 func (c *core) ownsKey() bool { return c.share <= 0 || c.share >= 1 }
@@ -74,9 +74,9 @@ func (c *core) ownsKey() bool { return c.share <= 0 || c.share >= 1 }
 // that it allows more: a smaller burst at the same pace does not imply it, as three requests every 18 s can be twelve
 // in a minute.
 func (c *core) rules() []rule {
-	all := []rule{c.ours().rule()}
-	if !exceeds(c.keyQuota(), c.quota) {
-		all = append(all, c.quota.part(c.share).rule())
+	all := []rule{c.ourQuota().asRule()}
+	if !allowsMore(c.keyQuota(), c.quota) {
+		all = append(all, c.quota.shareOf(c.share).asRule())
 	}
 	return all
 }
@@ -94,18 +94,18 @@ func (c *core) maxSpan() time.Duration {
 // these requests proves that other clients use the key.
 func (c *core) logSpan() time.Duration { return 3 * max(time.Minute, c.maxSpan()) }
 
-// slot returns when the nth request from now may be sent, as far as is known now.
-func (c *core) slot(now time.Time, nth int) time.Time {
+// nextSlot returns when the nth request from now may be sent, as far as is known now.
+func (c *core) nextSlot(now time.Time, nth int) time.Time {
 	t := latest(now, c.Blocked)
 	if every := c.Pacing.Every; every > 0 {
-		t = latest(t, now.Add(scaled(every, float64(nth)-c.even.TokensAt(now)).Round(time.Microsecond)))
+		t = latest(t, now.Add(scaleDuration(every, float64(nth)-c.even.TokensAt(now)).Round(time.Microsecond)))
 	}
 	for _, r := range c.rules() {
 		windows, rest := (nth-1)/r.n, (nth-1)%r.n
 		free := latest(now, c.Blocked)
 		if n := r.n - c.inFlight - rest; n <= 0 {
 			free = latest(free, latest(c.Last.Add(r.span), now.Add(time.Second))) // unless one in flight completes
-		} else if taken, ok := c.Log.newest(n); ok {
+		} else if taken, ok := c.Log.nthNewest(n); ok {
 			free = latest(free, taken.Add(r.span))
 		}
 		t = latest(t, free.Add(time.Duration(windows)*r.span))
@@ -115,31 +115,31 @@ func (c *core) slot(now time.Time, nth int) time.Time {
 
 // nextPoll returns when the next scan poll may be sent, considering only the polls' share.
 func (c *core) nextPoll() time.Time {
-	q := c.ours()
-	return c.LastPoll.Add(scaled(q.Window, pollEvery/float64(q.Requests)))
+	q := c.ourQuota()
+	return c.LastPoll.Add(scaleDuration(q.Window, pollEvery/float64(q.Requests)))
 }
 
-// update drops what has expired, and limits saved times in the future, in case the clock was set back. That costs at
+// dropExpired drops what has expired, and limits saved times in the future, in case the clock was set back. That costs at
 // most one window, instead of the difference.
-func (c *core) update(now time.Time) {
+func (c *core) dropExpired(now time.Time) {
 	s, p := &c.Stated, &c.Pacing
 	for _, t := range []*time.Time{&c.Last, &c.LastPoll, &c.ownedSince, &s.At, &p.Changed, &p.OthersLast} {
 		*t = earliest(*t, now)
 	}
 	c.Blocked = earliest(c.Blocked, now.Add(c.longestBlock()))
 	p.NextTrial = earliest(p.NextTrial, now.Add(nearTrialAfter))
-	c.Log.update(now.Add(-c.logSpan()), now)
+	c.Log.dropBefore(now.Add(-c.logSpan()), now)
 	if now.Sub(s.At) > learnedFor {
 		s.Quota = Quota{}
 	}
 	c.tryFaster(now)
 }
 
-// grant records that a request may be sent. The pace is being tested for the time since the last one, without the time in
+// recordGrant records that a request may be sent. The pace is being tested for the time since the last one, without the time in
 // which no call was waiting.
-func (c *core) grant(now time.Time) {
+func (c *core) recordGrant(now time.Time) {
 	if !c.Last.IsZero() {
-		due := c.slot(c.Last, 1).Add(maxTransit)
+		due := c.nextSlot(c.Last, 1).Add(maxTransit)
 		c.Pacing.Elapsed += max(0, earliest(now, due).Sub(c.Last))
 	}
 	c.inFlight++
@@ -147,43 +147,43 @@ func (c *core) grant(now time.Time) {
 	c.even.ReserveN(now, 1)
 }
 
-// observe learns from the answer to a request that was sent at the given time.
-func (c *core) observe(now, sent time.Time, r reading) {
+// learnFrom learns from the answer to a request that was sent at the given time.
+func (c *core) learnFrom(now, sent time.Time, r reading) {
 	c.inFlight--
 	if sent.Before(c.ownedSince) {
 		return
 	}
-	c.update(now)
+	c.dropExpired(now)
 	c.Log.add(sent, 1)
 	if r.refused {
-		c.refuse(now, sent, r)
+		c.reactToRefusal(now, sent, r)
 	} else {
-		c.block(now, max(r.retry, r.spent))
+		c.blockFor(now, max(r.retry, r.spent))
 	}
 	if r.answered {
 		c.Streak = 0
 		c.Pacing.Answers++
 	}
 	if r.limit > 0 && r.remaining <= r.limit {
-		c.study(now, sent, r)
+		c.studyAnswer(now, sent, r)
 	}
 }
 
-// refuse reacts to a refusal: nothing is sent until the time that it states. The pace slows down, unless the request
+// reactToRefusal reacts to a refusal: nothing is sent until the time that it states. The pace slows down, unless the request
 // was sent before the last refusal was known, or the refusal only shows how long the last one lasts.
-func (c *core) refuse(now, sent time.Time, r reading) {
+func (c *core) reactToRefusal(now, sent time.Time, r reading) {
 	c.Streak++
 	wait := max(r.retry, r.reset)
 	if wait <= 0 || c.Streak > 1 {
 		wait = max(wait, c.backoff())
 	}
-	known := c.Log.since(sent.Add(-c.logSpan())) + c.inFlight
+	known := c.Log.countSince(sent.Add(-c.logSpan())) + c.inFlight
 	c.noticeOthers(now, min(r.current-known, c.keyQuota().Requests))
 	if c.Streak == 1 && sent.After(c.lastRefused) {
 		c.slowDown(now)
 	}
 	c.lastRefused = now
-	c.block(now, wait)
+	c.blockFor(now, wait)
 }
 
 // backoff returns the time that one request takes at this pace, doubled for each further refusal.
@@ -195,8 +195,8 @@ func (c *core) backoff() time.Duration {
 	return min(wait, maxBackoff)
 }
 
-// block forbids all requests for the given time.
-func (c *core) block(now time.Time, wait time.Duration) {
+// blockFor forbids all requests for the given time.
+func (c *core) blockFor(now time.Time, wait time.Duration) {
 	if wait > 0 {
 		c.Blocked = latest(c.Blocked, now.Add(min(wait+clockSlack, c.longestBlock())))
 	}

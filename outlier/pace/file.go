@@ -19,22 +19,22 @@ type file struct {
 	saved
 }
 
-// ahead returns how many requests one write of the file covers. A kill wastes at most those, for one window.
-func (c *core) ahead() int { return max(1, c.quota.Requests/100) }
+// grantsPerWrite returns how many requests one write of the file covers. A kill wastes at most those, for one window.
+func (c *core) grantsPerWrite() int { return max(1, c.quota.Requests/100) }
 
-// text returns the present content of the file.
-func (c *core) text(owner string) ([]byte, error) {
+// encodeFile returns the present content of the file.
+func (c *core) encodeFile(owner string) ([]byte, error) {
 	c.Quota = c.quota
 	return json.Marshal(file{Owner: owner, Out: c.inFlight + c.prepaid, saved: c.saved})
 }
 
-// save writes a new file and renames it over the old one. It does not sync: the rename survives a kill of this
+// saveFile writes a new file and renames it over the old one. It does not sync: the rename survives a kill of this
 // process, and a power loss costs one window at most.
-func (l *Limiter) save() error {
+func (l *Limiter) saveFile() error {
 	if l.options.Path == "" {
 		return nil
 	}
-	text, err := l.core.text(l.options.Owner)
+	text, err := l.core.encodeFile(l.options.Owner)
 	if err == nil {
 		err = os.WriteFile(l.options.Path+".tmp", text, 0o600)
 	}
@@ -47,10 +47,10 @@ func (l *Limiter) save() error {
 	return nil
 }
 
-// load reads the file. If there is no file, or it belongs to another owner, the window is empty. A limiter without an
+// loadFile reads the file. If there is no file, or it belongs to another owner, the window is empty. A limiter without an
 // owner, such as a reader that has no key, accepts any file. A file that cannot be parsed, such as after a power failure,
 // counts as a window that was used just now.
-func (l *Limiter) load(now time.Time) error {
+func (l *Limiter) loadFile(now time.Time) error {
 	text, err := os.ReadFile(l.options.Path) // "" does not exist
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -58,17 +58,17 @@ func (l *Limiter) load(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read the state of the rate limit: %w", err)
 	}
-	switch f, ok := parse(text); {
+	switch f, ok := parseFile(text); {
 	case !ok:
 		l.core.Blocked = now.Add(l.core.maxSpan())
 	case f.Owner == l.options.Owner, l.options.Owner == "":
-		l.core.resume(f, now)
+		l.core.resumeFrom(f, now)
 	}
 	return nil
 }
 
-// parse returns the content of a file, and whether it makes sense.
-func parse(text []byte) (f file, ok bool) {
+// parseFile returns the content of a file, and whether it makes sense.
+func parseFile(text []byte) (f file, ok bool) {
 	err := json.Unmarshal(text, &f)
 	q, p := f.Stated.Quota, f.Pacing
 	ok = err == nil && min(f.Out, f.Streak, p.Answers, p.Others, q.Requests) >= 0 && f.Out <= 1e6 &&
@@ -77,20 +77,20 @@ func parse(text []byte) (f file, ok bool) {
 	return f, ok
 }
 
-// resume continues where another process ended. Requests that were in flight then may have reached the service at any
+// resumeFrom continues where another process ended. Requests that were in flight then may have reached the service at any
 // time before now. If the configured limit has changed, what answers stated must be stated again.
-func (c *core) resume(f file, now time.Time) {
+func (c *core) resumeFrom(f file, now time.Time) {
 	c.saved = f.saved
 	if f.Quota != c.quota {
 		c.Stated = stated{}
 	}
-	c.update(now)
+	c.dropExpired(now)
 	if c.Pacing.Every > 0 {
 		c.even.SetLimitAt(c.Last, rate.Every(c.Pacing.Every))
 		c.even.ReserveN(c.Last, 1)
 	}
 	at := now
-	if c.ahead() == 1 { // otherwise Last is only the first of those that the file covers
+	if c.grantsPerWrite() == 1 { // otherwise Last is only the first of those that the file covers
 		at = earliest(now, c.Last.Add(maxTransit))
 	}
 	c.Log.add(at, f.Out)

@@ -138,8 +138,8 @@ func (s *scenario) again(end time.Time) (wait time.Duration) {
 		if l, ok := c.(*ourLimiter); ok {
 			now := end.Add(time.Hour)
 			l.inFlight = 0 // everything in flight has completed long ago
-			l.update(now)
-			wait = max(wait, l.slot(now, 10).Sub(now))
+			l.dropExpired(now)
+			wait = max(wait, l.nextSlot(now, 10).Sub(now))
 		}
 	}
 	return wait

@@ -31,7 +31,7 @@ func (r *reading) readFamilies(h http.Header, date time.Time) {
 			}
 			r.limit, r.remaining, r.reset = limit, remaining, parseUntil(get("Reset"), date)
 			// The drafts up to the sixth have the window in the limit or in a policy: 10, 10;w=60.
-			for _, p := range policies(h[prefix+"Limit"], h["Ratelimit-Policy"], h["X-Ratelimit-Policy"]) {
+			for _, p := range readPolicies(h[prefix+"Limit"], h["Ratelimit-Policy"], h["X-Ratelimit-Policy"]) {
 				if p.limit == limit {
 					r.window = cmp.Or(r.window, p.window)
 				}
@@ -46,7 +46,7 @@ func (r *reading) readFamilies(h http.Header, date time.Time) {
 // of the seventh (limit=10, remaining=9, reset=51). It takes the policy whose window is nearest to the given one. It
 // returns false if there is no readable RateLimit header.
 func (r *reading) readStructured(h http.Header, window time.Duration) bool {
-	all := states(h["Ratelimit"], policies(h["Ratelimit-Policy"]))
+	all := readStates(h["Ratelimit"], readPolicies(h["Ratelimit-Policy"]))
 	if len(all) == 0 {
 		return false
 	}
@@ -62,11 +62,11 @@ func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	return true
 }
 
-// policies reads lists of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit something other than requests,
+// readPolicies reads lists of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit something other than requests,
 // and those whose window is not plausible.
-func policies(lists ...[]string) (all []policy) {
+func readPolicies(lists ...[]string) (all []policy) {
 	for _, list := range lists {
-		for _, m := range members(list) {
+		for _, m := range splitMembers(list) {
 			p := noPolicy
 			p.name, p.limit = m[""], parseCount(cmp.Or(m["q"], m[""]))
 			if w, ok := m["w"]; ok {
@@ -80,8 +80,8 @@ func policies(lists ...[]string) (all []policy) {
 	return all
 }
 
-// states reads a RateLimit header and completes each limit from the known policies.
-func states(list []string, known []policy) (all []policy) {
+// readStates reads a RateLimit header and completes each limit from the known policies.
+func readStates(list []string, known []policy) (all []policy) {
 	seventh := map[string]string{}
 	add := func(m map[string]string, remaining, reset string, is func(policy) bool) {
 		p := noPolicy
@@ -96,7 +96,7 @@ func states(list []string, known []policy) (all []policy) {
 			all = append(all, p)
 		}
 	}
-	for _, m := range members(list) {
+	for _, m := range splitMembers(list) {
 		if _, ok := m["r"]; ok {
 			add(m, "r", "t", func(k policy) bool { return k.name == m[""] || len(known) == 1 })
 		}
@@ -106,9 +106,9 @@ func states(list []string, known []policy) (all []policy) {
 	return all
 }
 
-// members returns the members of a structured list, "name";q=10;w=60, 10;w=60 or limit=10, each as its parameters. The
+// splitMembers returns the members of a structured list, "name";q=10;w=60, 10;w=60 or limit=10, each as its parameters. The
 // parameter "" is the member's name. Separators within quotes are not expected.
-func members(list []string) (all []map[string]string) {
+func splitMembers(list []string) (all []map[string]string) {
 	for member := range strings.SplitSeq(strings.Join(list, ","), ",") {
 		m := map[string]string{}
 		for part := range strings.SplitSeq(member, ";") {
@@ -127,5 +127,5 @@ func members(list []string) (all []map[string]string) {
 
 // parseSeconds parses a whole number of seconds. It returns -1 if it is missing or not plausible.
 func parseSeconds(text string) time.Duration {
-	return plausible(time.Duration(parseCount(text)) * time.Second)
+	return plausibleWait(time.Duration(parseCount(text)) * time.Second)
 }

@@ -52,7 +52,7 @@ func (s Status) Pace() string {
 	if !s.Learned {
 		return q.String()
 	}
-	return q.rate() + ", learned"
+	return q.withoutBurst() + ", learned"
 }
 
 // LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The call has taken no slot.
@@ -74,17 +74,17 @@ func Open(q Quota, o Options) (*Limiter, error) {
 		return nil, fmt.Errorf("share must be in (0, 1], got %v", o.Share)
 	}
 	l := &Limiter{options: o, changed: make(chan struct{}), core: newCore(q, o.Share)}
-	return l, l.load(wallClock())
+	return l, l.loadFile(wallClock())
 }
 
 // wallClock returns the time without its monotonic reading, which stops while the machine sleeps.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// lock locks l, brings its state up to date, and returns the time.
-func (l *Limiter) lock() time.Time {
+// lockUpdated locks l, brings its state up to date, and returns the time.
+func (l *Limiter) lockUpdated() time.Time {
 	l.mu.Lock()
 	now := wallClock()
-	l.core.update(now)
+	l.core.dropExpired(now)
 	return now
 }
 
@@ -95,7 +95,7 @@ func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for the rate limit: %w", context.Cause(ctx))
 		}
-		pause, changed, err := l.claim(r.Op())
+		pause, changed, err := l.claimSlot(r.Op())
 		if err != nil || pause == 0 {
 			return err
 		}
@@ -107,9 +107,9 @@ func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	}
 }
 
-// claim takes a slot, or returns how long to wait for one, or until changed is closed.
-func (l *Limiter) claim(op outlier.Operation) (pause time.Duration, changed <-chan struct{}, err error) {
-	now := l.lock()
+// claimSlot takes a slot, or returns how long to wait for one, or until changed is closed.
+func (l *Limiter) claimSlot(op outlier.Operation) (pause time.Duration, changed <-chan struct{}, err error) {
+	now := l.lockUpdated()
 	defer l.mu.Unlock()
 	if at, err := l.slotFor(now, op); err != nil || at.After(now) {
 		return at.Sub(now), l.changed, err
@@ -118,10 +118,10 @@ func (l *Limiter) claim(op outlier.Operation) (pause time.Duration, changed <-ch
 	if op == outlier.OpScan {
 		c.LastPoll = now // before saving, or a restart would let another poll through
 	}
-	c.grant(now)
+	c.recordGrant(now)
 	if c.prepaid--; c.prepaid < 0 {
-		c.prepaid = c.ahead() - 1
-		if err := l.save(); err != nil {
+		c.prepaid = c.grantsPerWrite() - 1
+		if err := l.saveFile(); err != nil {
 			c.inFlight, c.prepaid = c.inFlight-1, 0
 			return 0, nil, err
 		}
@@ -131,7 +131,7 @@ func (l *Limiter) claim(op outlier.Operation) (pause time.Duration, changed <-ch
 
 // slotFor returns when a call of op may be sent, and a [LongWaitError] if that is too late.
 func (l *Limiter) slotFor(now time.Time, op outlier.Operation) (at time.Time, err error) {
-	at = l.core.slot(now, 1)
+	at = l.core.nextSlot(now, 1)
 	if op == outlier.OpScan {
 		at = latest(at, l.core.nextPoll())
 	}
@@ -148,7 +148,7 @@ func (l *Limiter) slotFor(now time.Time, op outlier.Operation) (at time.Time, er
 // Slot returns when a call of op could be sent. A time not after now means at once. It reserves nothing. Its error is the
 // [LongWaitError] that Wait would return.
 func (l *Limiter) Slot(op outlier.Operation) (time.Time, error) {
-	now := l.lock()
+	now := l.lockUpdated()
 	defer l.mu.Unlock()
 	return l.slotFor(now, op)
 }
@@ -156,38 +156,38 @@ func (l *Limiter) Slot(op outlier.Operation) (time.Time, error) {
 // Poll returns when the next scan poll may be sent, considering only the polls' share of the quota. A caller that waits
 // until then before it requests a poll does not delay other calls.
 func (l *Limiter) Poll() time.Time {
-	l.lock()
+	l.lockUpdated()
 	defer l.mu.Unlock()
 	return l.core.nextPoll()
 }
 
 // Unsent implements [outlier.Pacer].
 func (l *Limiter) Unsent(*outlier.Request) {
-	l.lock()
+	l.lockUpdated()
 	defer l.mu.Unlock()
 	l.core.inFlight--
-	l.wake()
+	l.wakeWaiting()
 }
 
 // Observe implements [outlier.Pacer].
 func (l *Limiter) Observe(a *outlier.Answer) {
-	now := l.lock()
+	now := l.lockUpdated()
 	defer l.mu.Unlock()
 	sent, blocked := now, l.core.Blocked
 	if !a.SentAt.IsZero() {
 		sent = earliest(now, a.SentAt.Round(0))
 	}
-	l.core.observe(now, sent, read(a, now, l.core.quota.Window))
+	l.core.learnFrom(now, sent, readAnswer(a, now, l.core.quota.Window))
 	if !l.core.Blocked.Equal(blocked) {
 		// If this fails, nothing is prepaid any more, so the next request must save as well, and reports the error.
 		l.core.prepaid = 0
-		_ = l.save()
+		_ = l.saveFile()
 	}
-	l.wake()
+	l.wakeWaiting()
 }
 
-// wake lets all waiting calls check again whether they may be sent.
-func (l *Limiter) wake() {
+// wakeWaiting lets all waiting calls check again whether they may be sent.
+func (l *Limiter) wakeWaiting() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -196,7 +196,7 @@ func (l *Limiter) wake() {
 // if the owner has changed. Requests in flight keep their slots until they complete, because they may be sent with the new
 // key. Nothing is learned from answers to requests of the old key.
 func (l *Limiter) Own(owner string) {
-	now := l.lock()
+	now := l.lockUpdated()
 	defer l.mu.Unlock()
 	if owner == l.options.Owner {
 		return
@@ -206,23 +206,23 @@ func (l *Limiter) Own(owner string) {
 	c.inFlight, c.ownedSince = l.core.inFlight, now
 	l.core = c
 	// If this fails, the file still belongs to the last owner. The next request must save as well, and reports the error.
-	_ = l.save()
-	l.wake()
+	_ = l.saveFile()
+	l.wakeWaiting()
 }
 
 // Status returns the present state of the limiter.
 func (l *Limiter) Status() Status {
-	now, c := l.lock(), &l.core
+	now, c := l.lockUpdated(), &l.core
 	defer l.mu.Unlock()
-	q, r, configured := c.ours(), c.ours().rule(), c.quota.part(c.share)
-	free := r.n - c.Log.since(now.Add(-r.span)) - c.inFlight
+	q, r, configured := c.ourQuota(), c.ourQuota().asRule(), c.quota.shareOf(c.share)
+	free := r.n - c.Log.countSince(now.Add(-r.span)) - c.inFlight
 	if c.Pacing.Every > 0 {
 		free = min(free, int(c.even.TokensAt(now)))
 		q.Window = max(q.Window, c.Pacing.Every*time.Duration(q.Requests))
 	}
 	s := Status{
-		Limit: q.Requests, Window: q.Window, Remaining: max(0, free), Reset: c.slot(now, 1), Foreign: c.others(now),
-		Learned: q != configured && q.rate() != configured.rate(),
+		Limit: q.Requests, Window: q.Window, Remaining: max(0, free), Reset: c.nextSlot(now, 1), Foreign: c.othersSeen(now),
+		Learned: q != configured && q.withoutBurst() != configured.withoutBurst(),
 	}
 	if c.Blocked.After(now) {
 		s.BlockedUntil = c.Blocked
@@ -235,7 +235,7 @@ func (l *Limiter) ETA(calls int) time.Duration {
 	if calls <= 0 {
 		return 0
 	}
-	now := l.lock()
+	now := l.lockUpdated()
 	defer l.mu.Unlock()
-	return l.core.slot(now, calls).Sub(now)
+	return l.core.nextSlot(now, calls).Sub(now)
 }

@@ -28,19 +28,19 @@ func newLimiter(configured Quota, kept bool, share float64) *ourLimiter {
 }
 
 func (l *ourLimiter) next(now time.Time) time.Time {
-	l.update(now)
-	return l.slot(now, 1)
+	l.dropExpired(now)
+	return l.nextSlot(now, 1)
 }
 
 func (l *ourLimiter) left(now time.Time) {
-	l.grant(now)
+	l.recordGrant(now)
 	l.save()
 }
 
 func (l *ourLimiter) save() {
 	if l.kept {
 		var err error
-		if l.file, err = l.text(""); err != nil {
+		if l.file, err = l.encodeFile(""); err != nil {
 			panic(err)
 		}
 	}
@@ -48,19 +48,19 @@ func (l *ourLimiter) save() {
 
 func (l *ourLimiter) answered(now, sent time.Time, a *outlier.Answer) {
 	blocked := l.Blocked
-	l.observe(now, sent, read(a, now, l.quota.Window))
+	l.learnFrom(now, sent, readAnswer(a, now, l.quota.Window))
 	if l.Blocked != blocked {
 		l.save()
 	}
 }
 
 func (l *ourLimiter) restart(now time.Time) {
-	n, ok := parse(l.file)
+	n, ok := parseFile(l.file)
 	if !ok {
 		panic("the file that the limiter wrote cannot be parsed")
 	}
 	l.core = newCore(l.quota, l.share)
-	l.resume(n, now)
+	l.resumeFrom(n, now)
 }
 
 // bucketLimiter is golang.org/x/time/rate in virtual time.
@@ -94,7 +94,7 @@ func (l *stopsAtZero) left(time.Time)               {}
 func (l *stopsAtZero) restart(time.Time)            { l.until = time.Time{} }
 
 func (l *stopsAtZero) answered(now, _ time.Time, a *outlier.Answer) {
-	r := read(a, now, l.q.Window)
+	r := readAnswer(a, now, l.q.Window)
 	switch {
 	case r.refused:
 		l.until = latest(l.until, now.Add(max(r.retry, r.reset, time.Second)))

@@ -17,24 +17,24 @@ func (g *requestLog) add(t time.Time, n int) {
 	*g = slices.Insert(*g, i, slices.Repeat([]time.Time{t}, n)...)
 }
 
-// update drops the requests that are not after since, and changes times after now to now, in case the clock was set back.
-func (g *requestLog) update(since, now time.Time) {
-	*g = (*g)[len(*g)-g.since(since):]
+// dropBefore drops the requests that are not after since, and changes times after now to now, in case the clock was set back.
+func (g *requestLog) dropBefore(since, now time.Time) {
+	*g = (*g)[len(*g)-g.countSince(since):]
 	for i := len(*g) - 1; i >= 0 && (*g)[i].After(now); i-- {
 		(*g)[i] = now
 	}
 }
 
-// newest returns when the nth-newest request was sent; false if there are fewer than n.
-func (g requestLog) newest(n int) (time.Time, bool) {
+// nthNewest returns when the nth-newest request was sent; false if there are fewer than n.
+func (g requestLog) nthNewest(n int) (time.Time, bool) {
 	if n > len(g) {
 		return time.Time{}, false
 	}
 	return g[len(g)-n], true
 }
 
-// since counts the requests after t.
-func (g requestLog) since(t time.Time) (n int) {
+// countSince counts the requests after t.
+func (g requestLog) countSince(t time.Time) (n int) {
 	for n < len(g) && g[len(g)-1-n].After(t) {
 		n++
 	}

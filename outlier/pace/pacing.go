@@ -38,11 +38,11 @@ func (c *core) setEvery(now time.Time, every time.Duration) {
 	c.even.SetLimitAt(now, rate.Every(every))
 }
 
-// evenly returns the time between n evenly spaced requests of a window.
-func (r rule) evenly(n int) time.Duration { return r.span / time.Duration(max(1, n)) }
+// evenSpacing returns the time between n evenly spaced requests of a window.
+func (r rule) evenSpacing(n int) time.Duration { return r.span / time.Duration(max(1, n)) }
 
-// fit returns how many requests an even pace makes in a window.
-func (r rule) fit(every time.Duration) int {
+// requestsAt returns how many requests an even pace makes in a window.
+func (r rule) requestsAt(every time.Duration) int {
 	return int(min(math.Round(float64(r.span)/float64(every)), float64(r.n+1)))
 }
 
@@ -52,20 +52,20 @@ func (c *core) noticeOthers(now time.Time, n int) {
 	if n <= 0 {
 		return
 	}
-	p, r := &c.Pacing, c.ours().rule()
+	p, r := &c.Pacing, c.ourQuota().asRule()
 	if now.Sub(p.OthersLast) > othersLast {
 		p.OthersFirst = now
 	}
 	p.OthersLast, p.Others = now, n
 	if p.Every == 0 && c.ownsKey() && now.Sub(p.OthersFirst) > r.span {
-		c.setEvery(now, r.evenly(r.n/2))
+		c.setEvery(now, r.evenSpacing(r.n/2))
 		c.planTrial(now, trialAfter)
 	}
 }
 
-// others returns how many requests of other clients were noticed within a window.
-func (c *core) others(now time.Time) int {
-	if p := &c.Pacing; now.Sub(p.OthersLast) < c.ours().rule().span {
+// othersSeen returns how many requests of other clients were noticed within a window.
+func (c *core) othersSeen(now time.Time) int {
+	if p := &c.Pacing; now.Sub(p.OthersLast) < c.ourQuota().asRule().span {
 		return p.Others
 	}
 	return 0
@@ -81,45 +81,45 @@ func (c *core) isShared(now time.Time) bool {
 // leaves half of the window to others, and then one slot more with each refusal. A client that is alone slows down to
 // the pace that was admitted since the last refusal: that is as much as the service ever admits, whatever its limit is.
 func (c *core) slowDown(now time.Time) {
-	p, r := &c.Pacing, c.ours().rule()
+	p, r := &c.Pacing, c.ourQuota().asRule()
 	was, many := p.Every, p.Answers >= trialWork
-	every := max(r.evenly(r.fit(was)-1), scaled(was, 1.09)) // one slot less
+	every := max(r.evenSpacing(r.requestsAt(was)-1), scaleDuration(was, 1.09)) // one slot less
 	switch shared := c.isShared(now); {
 	case p.Previous > 0:
 		every = p.Previous
 	case shared && was == 0:
-		every = r.evenly(r.n / 2)
+		every = r.evenSpacing(r.n / 2)
 	case shared && now.Sub(p.Changed) < 2*r.span:
 		return // the service still counts requests from before the last change
 	case !shared && p.Answers > 0:
-		every = max(every, scaled(p.Elapsed, 1/(float64(p.Answers)+0.5)))
+		every = max(every, scaleDuration(p.Elapsed, 1/(float64(p.Answers)+0.5)))
 	}
 	if p.Refused = 0; many || p.Previous > 0 {
 		p.Refused = was
 	}
 	p.Previous = 0
-	c.setEvery(now, min(every, max(maxEvery, 2*r.evenly(r.n))))
+	c.setEvery(now, min(every, max(maxEvery, 2*r.evenSpacing(r.n))))
 	c.planTrial(now, trialAfter)
 }
 
 // tryFaster begins the trial of a faster pace when its time has come: no pace at all instead of an even one, the slots
 // that other clients leave unused, or a pace between this one and the last that was refused.
 func (c *core) tryFaster(now time.Time) {
-	p, r, shared := &c.Pacing, c.ours().rule(), c.isShared(now)
+	p, r, shared := &c.Pacing, c.ourQuota().asRule(), c.isShared(now)
 	if p.Every == 0 || now.Before(p.NextTrial) || !shared && p.Answers < trialWork && now.Sub(p.Changed) < learnedFor {
 		return
 	}
 	every := time.Duration(0)
-	switch full := r.evenly(r.n); {
+	switch full := r.evenSpacing(r.n); {
 	case p.Every <= full && !shared:
-	case p.Unused <= c.spare(shared):
+	case p.Unused <= c.leftToOthers(shared):
 		every = p.Every
 	case shared && p.Unused <= r.n:
-		every = r.evenly(r.fit(p.Every) + max(1, p.Unused/4))
+		every = r.evenSpacing(r.requestsAt(p.Every) + max(1, p.Unused/4))
 	case p.Refused > 0 && float64(p.Every) > float64(p.Refused)*nearPace:
 		every = time.Duration(math.Sqrt(float64(p.Every) * float64(p.Refused)))
 	default:
-		every, p.Refused = max(full, scaled(p.Every, 0.8)), 0
+		every, p.Refused = max(full, scaleDuration(p.Every, 0.8)), 0
 	}
 	if p.Previous > 0 && shared { // the last trial succeeded
 		p.Refused = 0
@@ -131,12 +131,12 @@ func (c *core) tryFaster(now time.Time) {
 	c.planTrial(now, trialAfter/2)
 }
 
-// spare returns how many unused requests a client leaves to others. A client with half of the limit leaves some to
+// leftToOthers returns how many unused requests a client leaves to others. A client with half of the limit leaves some to
 // clients that have less. What a bucket has left it may have saved, unless it is nearly full.
-func (c *core) spare(shared bool) int {
-	r := c.ours().rule()
+func (c *core) leftToOthers(shared bool) int {
+	r := c.ourQuota().asRule()
 	switch {
-	case !shared || r.fit(c.Pacing.Every) < r.n/2:
+	case !shared || r.requestsAt(c.Pacing.Every) < r.n/2:
 		return 0
 	case c.Stated.isStable(c.Last):
 		return r.n / 10
@@ -147,8 +147,8 @@ func (c *core) spare(shared bool) int {
 // planTrial sets the time of the next trial: later if the pace is near one that was refused. Clients that share a key
 // wait for a time that varies, so that two of them do not take the same slot.
 func (c *core) planTrial(now time.Time, wait time.Duration) {
-	p, r := &c.Pacing, c.ours().rule()
-	near := max(p.Refused, r.evenly(r.n))
+	p, r := &c.Pacing, c.ourQuota().asRule()
+	near := max(p.Refused, r.evenSpacing(r.n))
 	switch {
 	case c.isShared(now): // ten to thirty minutes, pseudo-random in now
 		wait = 10*time.Minute + time.Duration(uint64(now.UnixNano())*0x9e3779b97f4a7c15%uint64(20*time.Minute))

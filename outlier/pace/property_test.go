@@ -36,13 +36,13 @@ func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 		now := simulationStart
 		var left []time.Time
 		for range rapid.IntRange(1, 120).Draw(t, "requests") {
-			c.update(now)
-			next := c.slot(now, 1)
+			c.dropExpired(now)
+			next := c.nextSlot(now, 1)
 			if wait := next.Sub(now); wait < 0 || wait > 3*24*time.Hour {
 				t.Fatalf("the next request waits for %v, want 0 to 3 days", wait)
 			}
 			now = next
-			c.grant(now)
+			c.recordGrant(now)
 			left = append(left, now)
 			sent := now
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "latency")) * time.Millisecond)
@@ -50,7 +50,7 @@ func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 			if rapid.Bool().Draw(t, "claims more") {
 				r.limit, r.remaining = 1000, 999 // whatever was used: this proves nothing
 			}
-			c.observe(now, sent, r)
+			c.learnFrom(now, sent, r)
 		}
 		for i := tenAMinute.Requests; i < len(left); i++ {
 			if span := left[i].Sub(left[i-tenAMinute.Requests]); span < tenAMinute.Window {
@@ -68,29 +68,29 @@ func TestFileOfAnyStateCanBeRead(t *testing.T) {
 		now := simulationStart
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 100_000).Draw(t, "pause")) * time.Millisecond)
-			c.update(now)
-			switch free := !c.slot(now, 1).After(now); {
+			c.dropExpired(now)
+			switch free := !c.nextSlot(now, 1).After(now); {
 			case free && rapid.Bool().Draw(t, "go"):
-				c.grant(now)
+				c.recordGrant(now)
 			case c.inFlight > 0 && rapid.Bool().Draw(t, "unsent"):
 				c.inFlight--
 			case c.inFlight > 0:
 				ago := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ago")) * time.Millisecond
-				c.observe(now, now.Add(-ago), anyReading(t, 40))
+				c.learnFrom(now, now.Add(-ago), anyReading(t, 40))
 			}
 		}
 		c.prepaid = 0
-		text, err := c.text("owner")
+		text, err := c.encodeFile("owner")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, ok := parse(text)
+		n, ok := parseFile(text)
 		if !ok || n.Out != c.inFlight {
 			t.Fatalf("%s is parsed: %t, with %d in flight, want %d", text, ok, n.Out, c.inFlight)
 		}
 		again := newCore(tenAMinute, 0)
-		again.resume(n, now)
-		if want, got := c.slot(now, 1), again.slot(now, 1); got.Before(want) && c.inFlight == 0 {
+		again.resumeFrom(n, now)
+		if want, got := c.nextSlot(now, 1), again.nextSlot(now, 1); got.Before(want) && c.inFlight == 0 {
 			t.Fatalf("after a restart the next request leaves at %v, want no earlier than %v", got, want)
 		}
 	})

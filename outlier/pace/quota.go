@@ -63,8 +63,8 @@ func (q Quota) String() string {
 	return fmt.Sprintf("%d/%v", q.Requests, q.Window)
 }
 
-// rate returns q without its burst: 9.7/min, 600/min, 2.5/h.
-func (q Quota) rate() string {
+// withoutBurst returns q without its burst: 9.7/min, 600/min, 2.5/h.
+func (q Quota) withoutBurst() string {
 	switch n := float64(q.Requests) / q.Window.Minutes(); {
 	case n >= 10:
 		return fmt.Sprintf("%.0f/min", n)
@@ -78,15 +78,15 @@ func (q Quota) rate() string {
 // spacing returns the time between evenly spaced requests.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 
-// part returns the given share of q; 0 means all of it. A share of less than one request gets one request in a longer
+// shareOf returns the given share of q; 0 means all of it. A share of less than one request gets one request in a longer
 // window.
-func (q Quota) part(share float64) Quota {
+func (q Quota) shareOf(share float64) Quota {
 	n := float64(q.Requests) * share
 	switch {
 	case share <= 0:
 		return q
 	case n < 1:
-		return Quota{1, scaled(q.Window, 1/n)}
+		return Quota{1, scaleDuration(q.Window, 1/n)}
 	}
 	return Quota{int(n), q.Window}
 }
@@ -99,8 +99,8 @@ func (q Quota) Time(n int) time.Duration {
 	return math.MaxInt64
 }
 
-// scaled returns d·by, computed in floating point because it may overflow an integer.
-func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+// scaleDuration returns d·by, computed in floating point because it may overflow an integer.
+func scaleDuration(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -35,9 +35,9 @@ type reading struct {
 // maxAhead is how far in the future a time may be to be plausible.
 const maxAhead = 24 * time.Hour
 
-// read reads what an answer states about the limit. Of several limits it takes the one whose window is
+// readAnswer reads what an answer states about the limit. Of several limits it takes the one whose window is
 // nearest to the given one.
-func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
+func readAnswer(a *outlier.Answer, now time.Time, window time.Duration) reading {
 	r := reading{policy: noPolicy, answered: a.Err == nil, current: -1}
 	date := a.Date() // absolute times are relative to it, so that no clock has to be right
 	if date.IsZero() {
@@ -70,13 +70,13 @@ func (r *reading) readBody(body *outlier.Rate, date time.Time) {
 	if body.Current > 0 {
 		r.current = body.Current
 	}
-	if reset := plausible(body.Reset.Sub(date)); reset >= 0 && !body.Reset.IsZero() {
+	if reset := plausibleWait(body.Reset.Sub(date)); reset >= 0 && !body.Reset.IsZero() {
 		r.reset = reset
 	}
 }
 
-// plausible returns d, or -1 if it is in the past or too far in the future.
-func plausible(d time.Duration) time.Duration {
+// plausibleWait returns d, or -1 if it is in the past or too far in the future.
+func plausibleWait(d time.Duration) time.Duration {
 	if d < 0 || d > maxAhead {
 		return -1
 	}
@@ -93,14 +93,14 @@ func parseUntil(text string, date time.Time) time.Duration {
 		case !(n >= 0 && n < 1e15):
 			return -1
 		case n >= 1e11:
-			return plausible(time.UnixMilli(int64(n)).Sub(date))
+			return plausibleWait(time.UnixMilli(int64(n)).Sub(date))
 		case n >= 5e8:
-			return plausible(time.Unix(0, int64(n*1e9)).Sub(date))
+			return plausibleWait(time.Unix(0, int64(n*1e9)).Sub(date))
 		}
-		return plausible(time.Duration(n * float64(time.Second)))
+		return plausibleWait(time.Duration(n * float64(time.Second)))
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return plausible(d)
+		return plausibleWait(d)
 	}
 	t, err := http.ParseTime(text)
 	if err != nil {
@@ -109,7 +109,7 @@ func parseUntil(text string, date time.Time) time.Duration {
 	if err != nil {
 		return -1
 	}
-	return plausible(t.Sub(date))
+	return plausibleWait(t.Sub(date))
 }
 
 // parseCount parses a count, or the first one of a list: "10", "10, 10;w=60". It returns -1 if there is none.

@@ -125,7 +125,7 @@ func TestReadHeaders(t *testing.T) {
 			for k, v := range tt.header {
 				h.Set(k, v)
 			}
-			got := read(&outlier.Answer{Status: 200, Header: h}, now, time.Minute)
+			got := readAnswer(&outlier.Answer{Status: 200, Header: h}, now, time.Minute)
 			if d := cmp.Diff(tt.want, got, cmp.AllowUnexported(reading{}, policy{})); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -168,7 +168,7 @@ func FuzzRead(f *testing.F) {
 				prefix + "Limit": {limit}, prefix + "Remaining": {remaining}, prefix + "Reset": {reset},
 				"Ratelimit-Policy": {policy}, "Ratelimit": {state}, "Retry-After": {retry},
 			}
-			r := read(&outlier.Answer{Status: 429, Header: h}, now, time.Minute)
+			r := readAnswer(&outlier.Answer{Status: 429, Header: h}, now, time.Minute)
 			for _, d := range []time.Duration{r.window, r.retry, r.spent, max(r.reset, 0)} {
 				if d < 0 || d > maxAhead {
 					t.Errorf("got %v, want 0 to %v: %+v", d, maxAhead, r)

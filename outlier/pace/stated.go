@@ -24,14 +24,14 @@ type stated struct {
 	Fresh      int              // how often little was used after a reset, minus how often much was
 }
 
-// study learns what an answer states about the limit, its window and other clients.
-func (c *core) study(now, sent time.Time, r reading) {
+// studyAnswer learns what an answer states about the limit, its window and other clients.
+func (c *core) studyAnswer(now, sent time.Time, r reading) {
 	s, used := &c.Stated, r.limit-r.remaining
 	if r.limit != s.Limit {
 		*s = stated{Quota: s.Quota, At: s.At, Limit: r.limit, Used: r.limit}
 	}
 	if r.remaining < 0 {
-		c.adopt(now, sent, r)
+		c.adoptLimit(now, sent, r)
 		return
 	}
 	if used > s.Used {
@@ -41,8 +41,8 @@ func (c *core) study(now, sent time.Time, r reading) {
 		s.noteReset(now.Add(r.reset), sent, used, r.reset)
 	}
 	s.Used = used
-	c.adopt(now, sent, r)
-	c.compare(now, sent, r)
+	c.adoptLimit(now, sent, r)
+	c.compareCounts(now, sent, r)
 }
 
 // noteReset records the time of a reset. If many requests were used before the last one, an answer soon after it shows
@@ -74,14 +74,14 @@ func (s *stated) isStable(sent time.Time) bool         { return sent.Sub(s.Reset
 func (s *stated) isFixed(sent time.Time) bool          { return s.Fresh > 0 && s.isStable(sent) }
 func (s *stated) isEstimate(window time.Duration) bool { return s.Fresh < -1 && s.Period > window*9/10 }
 
-// adopt believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
+// adoptLimit believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
 // count our requests.
-func (c *core) adopt(now, sent time.Time, r reading) {
+func (c *core) adoptLimit(now, sent time.Time, r reading) {
 	q := Quota{r.limit, c.windowOf(sent, r)}
-	if exceeds(q, c.quota) && c.Stated.Proofs < minProofs {
+	if allowsMore(q, c.quota) && c.Stated.Proofs < minProofs {
 		return
 	}
-	if exceeds(c.keyQuota(), q) { // the lower limit explains refusals and unexpected counts
+	if allowsMore(c.keyQuota(), q) { // the lower limit explains refusals and unexpected counts
 		c.Pacing = pacing{}
 		c.setEvery(now, 0)
 	}
@@ -91,8 +91,8 @@ func (c *core) adopt(now, sent time.Time, r reading) {
 	c.Stated.Quota, c.Stated.At = q, now
 }
 
-// exceeds reports whether a allows a larger burst or a faster pace than b.
-func exceeds(a, b Quota) bool {
+// allowsMore reports whether a allows a larger burst or a faster pace than b.
+func allowsMore(a, b Quota) bool {
 	return a.Requests > b.Requests ||
 		float64(a.Requests)*float64(b.Window) > 1.001*float64(b.Requests)*float64(a.Window)
 }
@@ -103,13 +103,13 @@ func exceeds(a, b Quota) bool {
 func (c *core) windowOf(sent time.Time, r reading) time.Duration {
 	s, w := &c.Stated, r.window
 	if w == 0 {
-		w = scaled(c.quota.Window, min(1, float64(r.limit)/float64(c.quota.Requests)))
+		w = scaleDuration(c.quota.Window, min(1, float64(r.limit)/float64(c.quota.Requests)))
 	}
 	switch far := s.FarResets[1]; {
 	case s.Proofs < minProofs || far <= w+3*rounding/2:
 		return w
 	case r.reset >= 0 && !s.isStable(sent) && s.Used > r.limit/2:
-		return min(wholeWindow(scaled(r.reset, float64(r.limit)/float64(s.Used))), maxAhead)
+		return min(wholeWindow(scaleDuration(r.reset, float64(r.limit)/float64(s.Used))), maxAhead)
 	default:
 		return wholeWindow(far)
 	}
@@ -121,8 +121,8 @@ func wholeWindow(seen time.Duration) time.Duration {
 	return (seen - 3*rounding/2 + unit - 1) / unit * unit
 }
 
-// compare compares the service's count with the requests known here.
-func (c *core) compare(now, sent time.Time, r reading) {
+// compareCounts compares the service's count with the requests known here.
+func (c *core) compareCounts(now, sent time.Time, r reading) {
 	s, p, window, used := &c.Stated, &c.Pacing, max(c.keyQuota().Window, c.quota.Window), r.limit-r.remaining
 	if s.isEstimate(window) { // its counts prove nothing about other clients
 		p.OthersLast = time.Time{}
@@ -132,7 +132,7 @@ func (c *core) compare(now, sent time.Time, r reading) {
 	if s.isFixed(sent) {
 		since = latest(since, s.Reset.Add(-window-2*rounding))
 	}
-	if more := used - c.Log.since(since) - c.inFlight; more > r.limit/50 {
+	if more := used - c.Log.countSince(since) - c.inFlight; more > r.limit/50 {
 		c.noticeOthers(now, more)
 	}
 	c.weighRemaining(now, sent, r)
@@ -142,12 +142,12 @@ func (c *core) compare(now, sent time.Time, r reading) {
 func (c *core) weighRemaining(now, sent time.Time, r reading) {
 	s, p := &c.Stated, &c.Pacing
 	switch stable := s.isStable(sent); {
-	case stable && r.remaining == 0 && (p.Every > 0 || c.ownsKey() && c.others(now) > 0):
-		c.block(now, r.reset-rounding/2) // other clients have used the rest of the window
+	case stable && r.remaining == 0 && (p.Every > 0 || c.ownsKey() && c.othersSeen(now) > 0):
+		c.blockFor(now, r.reset-rounding/2) // other clients have used the rest of the window
 	case !stable && r.remaining <= 1 && p.Previous > 0 && c.isShared(now):
 		c.slowDown(now) // the trial of a faster pace would end in a refusal
 	}
-	if now.Sub(p.Changed) < c.ours().rule().span {
+	if now.Sub(p.Changed) < c.ourQuota().asRule().span {
 		return // the service still counts requests from before the last change
 	}
 	left := r.remaining
@@ -155,7 +155,7 @@ func (c *core) weighRemaining(now, sent time.Time, r reading) {
 		if r.reset >= p.Every {
 			return // only our last request of a window shows what stays unused
 		}
-		left -= int(float64(c.others(now))*float64(r.reset)/float64(c.keyQuota().Window) + 0.6)
+		left -= int(float64(c.othersSeen(now))*float64(r.reset)/float64(c.keyQuota().Window) + 0.6)
 	}
 	p.Unused = min(p.Unused, left)
 }

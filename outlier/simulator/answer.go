@@ -39,12 +39,12 @@ var endpoints = []endpoint{
 	{op: outlier.OpFindRelatedChannels, path: "/search/channels/related", price: 5, params: findRelatedRules, needs: "relatedChannelId"},
 	{op: outlier.OpTrendingFormats, path: "/search/trending-formats", price: 1, open: true},
 	{op: outlier.OpStartScan, method: http.MethodPost, path: "/scan", price: fast.price},
-	{op: outlier.OpScan, path: "/scan/", id: one(scanIDForm)},
-	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: one(channelIDForm)},
-	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: one(channelIDForm)},
-	{op: outlier.OpComments, path: "/video/comments/", id: one(videoIDForm)},
-	{op: outlier.OpTranscript, path: "/video/transcript/", id: one(videoIDForm)},
-	{op: outlier.OpDetails, path: "/video/", id: one(videoIDForm)},
+	{op: outlier.OpScan, path: "/scan/", id: oneValue(scanIDForm)},
+	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: oneValue(channelIDForm)},
+	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: oneValue(channelIDForm)},
+	{op: outlier.OpComments, path: "/video/comments/", id: oneValue(videoIDForm)},
+	{op: outlier.OpTranscript, path: "/video/transcript/", id: oneValue(videoIDForm)},
+	{op: outlier.OpDetails, path: "/video/", id: oneValue(videoIDForm)},
 }
 
 // The status codes, which the interface does not show.
@@ -70,12 +70,12 @@ type call struct {
 	real       time.Time // by the real clock
 }
 
-// read reads a request.
-func (s *Service) read(r *http.Request) *call {
+// readCall reads a request.
+func (s *Service) readCall(r *http.Request) *call {
 	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
 	c.At = s.now()
 	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
-	c.endpoint, c.Entity = route(r.URL.Path)
+	c.endpoint, c.Entity = routeOf(r.URL.Path)
 	c.Op = c.endpoint.operation()
 	asked := c.params
 	if c.Op == outlier.OpStartScan && c.method == http.MethodPost {
@@ -97,11 +97,11 @@ func (c *call) price() outlier.Credits {
 	return c.endpoint.price
 }
 
-// cacheable reports whether a repeat is free (interface, Credit rules). A POST is not: it
+// isCacheable reports whether a repeat is free (interface, Credit rules). A POST is not: it
 // starts another scan.
-func (c *call) cacheable() bool { return c.price() > 0 && c.method == http.MethodGet }
+func (c *call) isCacheable() bool { return c.price() > 0 && c.method == http.MethodGet }
 
-func route(path string) (e *endpoint, entity string) {
+func routeOf(path string) (e *endpoint, entity string) {
 	for i := range endpoints {
 		e := &endpoints[i]
 		rest, ok := strings.CutPrefix(path, e.path)
@@ -123,40 +123,40 @@ func refusalOf(status int, message string) *refusal {
 	return &refusal{status: status, err: simpleError{message}}
 }
 
-// answer checks a request, answers it from the library and charges for it.
-func (s *Service) answer(r *http.Request) *reply {
-	c := s.read(r)
+// answerCall checks a request, answers it from the library and charges for it.
+func (s *Service) answerCall(r *http.Request) *reply {
+	c := s.readCall(r)
 	if r.URL.Path == booksPath {
 		return s.booksReply(c)
 	}
 	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, s.checkEndpoint, s.checkRules} {
 		if no := check(c); no != nil {
-			return s.refuse(c, no)
+			return s.refuseCall(c, no)
 		}
 	}
 	made := c.instant()
-	if earlier, ok := s.ledger.cached(c); ok {
+	if earlier, ok := s.ledger.cachedSince(c); ok {
 		made = earlier
 	}
-	answer := s.find(c, made)
+	answer := s.findReply(c, made)
 	if answer.status == statusMissing {
 		c.Result, c.Status = Missing, answer.status
-		s.ledger.book(c.Call)
+		s.ledger.bookFree(c.Call)
 		return answer
 	}
-	return s.serve(c, answer)
+	return s.serveCharged(c, answer)
 }
 
 // checkKey checks the key, after the faults of earlier stages.
 func (s *Service) checkKey(c *call) *refusal {
-	switch f := s.faults.next(c.Op, beforeConnection, beforeCounting); f {
+	switch f := s.faults.nextFault(c.Op, beforeConnection, beforeCounting); f {
 	case Unreachable, DropRequest:
 		return &refusal{fault: f}
 	case Unauthorized:
 		return &refusal{statusUnauthorized, simpleError{"Unauthorized"}, f}
 	case RateLimited:
-		current, reset, _ := s.window.count(c.real, true)
-		return s.limited(c, current, reset, f)
+		current, reset, _ := s.window.countRequest(c.real, true)
+		return s.limitRefusal(c, current, reset, f)
 	}
 	if !s.keyFits(c) {
 		return refusalOf(statusUnauthorized, "Unauthorized")
@@ -167,14 +167,14 @@ func (s *Service) checkKey(c *call) *refusal {
 func (s *Service) keyFits(c *call) bool { return c.key == "Api-Key "+s.options.Key }
 
 func (s *Service) checkLimit(c *call) *refusal {
-	current, reset, ok := s.window.count(c.real, false)
+	current, reset, ok := s.window.countRequest(c.real, false)
 	if ok {
 		return nil
 	}
-	return s.limited(c, current, reset, Fault{})
+	return s.limitRefusal(c, current, reset, Fault{})
 }
 
-func (s *Service) limited(c *call, current int, reset time.Duration, f Fault) *refusal {
+func (s *Service) limitRefusal(c *call, current int, reset time.Duration, f Fault) *refusal {
 	resetTime := c.At.Add(reset).Format(library.WithMillis)
 	limit := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: resetTime}
 	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", limit}, f}
@@ -199,7 +199,7 @@ func (s *Service) checkRules(c *call) *refusal {
 		}
 		return &refusal{status: statusInvalid, err: validationError{[]complaint{unreadable}}}
 	}
-	wrong, unknown := violations(c.params, c.endpoint.params, c.endpoint.needs)
+	wrong, unknown := findViolations(c.params, c.endpoint.params, c.endpoint.needs)
 	if !c.endpoint.open {
 		s.ledger.countUnknown(unknown)
 	}
@@ -216,13 +216,13 @@ func (s *Service) checkRules(c *call) *refusal {
 	return nil
 }
 
-// refuse records a refused call and returns the error.
-func (s *Service) refuse(c *call, no *refusal) *reply {
+// refuseCall records a refused call and returns the error.
+func (s *Service) refuseCall(c *call, no *refusal) *reply {
 	c.Result, c.Status, c.Fault, c.Scan = Refused, no.status, no.fault.name, ""
 	if no.status == statusMissing {
 		c.Result = Missing
 	}
-	s.ledger.book(c.Call)
+	s.ledger.bookFree(c.Call)
 	if no.status == 0 {
 		return &reply{ending: reset}
 	}
@@ -234,15 +234,15 @@ func (s *Service) refuse(c *call, no *refusal) *reply {
 }
 
 func (s *Service) errorReply(c *call, status int, err any) *reply {
-	return s.encoder.encode(status, errorAnswer{err, "error"}, c.zip, c.At)
+	return s.encoder.encodeReply(status, errorAnswer{err, "error"}, c.zip, c.At)
 }
 
-// find answers from the library as of the given time. A frozen service keeps its answers,
+// findReply answers from the library as of the given time. A frozen service keeps its answers,
 // except those about scans.
-func (s *Service) find(c *call, at instant) *reply {
+func (s *Service) findReply(c *call, at instant) *reply {
 	find := func() *reply {
-		if answer := s.content(c, at); answer != nil {
-			return s.encoder.encode(http.StatusOK, answer, c.zip, c.At)
+		if answer := s.contentFor(c, at); answer != nil {
+			return s.encoder.encodeReply(http.StatusOK, answer, c.zip, c.At)
 		}
 		return s.errorReply(c, statusMissing, simpleError{"Not found"})
 	}
@@ -253,7 +253,7 @@ func (s *Service) find(c *call, at instant) *reply {
 	if c.zip {
 		key += " gzip"
 	}
-	return s.encoder.cached(key, find)
+	return s.encoder.replyFor(key, find)
 }
 
 // aboutScans reports whether an answer depends on scans, which change with the real clock.
@@ -261,15 +261,15 @@ func (c *call) aboutScans() bool {
 	return c.Op == outlier.OpStartScan || c.Op == outlier.OpScan || c.params.Has("referenceId")
 }
 
-// content is the answer to a valid request; nil if there is no such entity.
-func (s *Service) content(c *call, at instant) any {
+// contentFor is the answer to a valid request; nil if there is no such entity.
+func (s *Service) contentFor(c *call, at instant) any {
 	l := library.Open(s.options.Seed)
 	switch c.Op {
 	case outlier.OpSearch:
-		x := s.searched(c, at)
+		x := s.indexFor(c, at)
 		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.paging())
 	case outlier.OpRelated:
-		x := s.searched(c, at)
+		x := s.indexFor(c, at)
 		return hitPage(x, x.Related(c.params, l), c.params, s.paging())
 	case outlier.OpFindChannels:
 		return channelPage(l.Index(at.service).FindChannels(c.params, l.Seed), c.params, s.paging())
@@ -283,11 +283,11 @@ func (s *Service) content(c *call, at instant) any {
 	case outlier.OpScan:
 		return s.scanAnswer(c.Entity, at)
 	}
-	return data(l, c, at.service)
+	return dataFor(l, c, at.service)
 }
 
-// data is the answer of a data endpoint.
-func data(l *library.Library, c *call, at time.Time) any {
+// dataFor is the answer of a data endpoint.
+func dataFor(l *library.Library, c *call, at time.Time) any {
 	switch c.Op {
 	case outlier.OpChannelVideos:
 		return l.ChannelAnswer(c.Entity, library.Video, at)
@@ -302,14 +302,14 @@ func data(l *library.Library, c *call, at time.Time) any {
 	}
 }
 
-// serve charges for a valid answer and returns it, unless a fault replaces it.
-func (s *Service) serve(c *call, good *reply) *reply {
-	f := s.faults.next(c.Op, beforeAnswer, beforeAnswer)
+// serveCharged charges for a valid answer and returns it, unless a fault replaces it.
+func (s *Service) serveCharged(c *call, good *reply) *reply {
+	f := s.faults.nextFault(c.Op, beforeAnswer, beforeAnswer)
 	if f == NoCredits {
-		return s.refuse(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
+		return s.refuseCall(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
 	}
 	out := s.applyFault(c, good, f)
-	if !s.ledger.sell(c) {
+	if !s.ledger.sellAnswer(c) {
 		return s.errorReply(c, statusNoCredits, simpleError{"Insufficient credits"})
 	}
 	return out
@@ -324,13 +324,13 @@ func (s *Service) applyFault(c *call, good *reply, f Fault) *reply {
 		c.Result, c.Scan = Failed, ""
 		out = *s.errorReply(c, http.StatusInternalServerError, simpleError{"Internal server error"})
 	case GatewayPage.name:
-		out = *page(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
+		out = *newPage(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
 	case GatewayJSON.name:
-		out = *page(http.StatusGatewayTimeout, mimeJSON, []byte(gatewayJSON), c.At)
+		out = *newPage(http.StatusGatewayTimeout, mimeJSON, []byte(gatewayJSON), c.At)
 	case HTMLPage.name:
-		out = *page(http.StatusOK, "text/html; charset=utf-8", []byte(portalHTML), c.At)
+		out = *newPage(http.StatusOK, "text/html; charset=utf-8", []byte(portalHTML), c.At)
 	case Garbage.name:
-		out = *page(http.StatusOK, mimeJSON, []byte(`{"pagination":{"total":1e,"items":[`), c.At)
+		out = *newPage(http.StatusOK, mimeJSON, []byte(`{"pagination":{"total":1e,"items":[`), c.At)
 	case DropAnswer.name:
 		out = reply{ending: closed}
 	case CutBody.name:

@@ -109,54 +109,54 @@ func (s *Service) Books() Books {
 	return b
 }
 
-// cached returns when the answer was made that c repeats for free.
-func (l *ledger) cached(c *call) (made instant, ok bool) {
+// cachedSince returns when the answer was made that c repeats for free.
+func (l *ledger) cachedSince(c *call) (made instant, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.bought[c.Identity]
-	return p.made, c.cacheable() && c.real.Before(p.until)
+	return p.made, c.isCacheable() && c.real.Before(p.until)
 }
 
-// sell charges for c, unless it is a free repeat, and records it. It reports false, with c refused,
+// sellAnswer charges for c, unless it is a free repeat, and records it. It reports false, with c refused,
 // if the balance is too low. A failed call is refunded in the same step, and its answer is not
 // cached.
-func (l *ledger) sell(c *call) bool {
+func (l *ledger) sellAnswer(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	price := c.price()
-	c.Cached = c.cacheable() && c.real.Before(l.bought[c.Identity].until)
+	c.Cached = c.isCacheable() && c.real.Before(l.bought[c.Identity].until)
 	if c.Cached {
 		price = 0
 	}
 	if !l.unlimited && price > l.balance {
 		c.Result, c.Status, c.Scan = Refused, statusNoCredits, ""
-		l.write(c.Call)
+		l.writeCall(c.Call)
 		return false
 	}
 	c.Charged = price
 	if c.Result == Failed {
 		c.Refunded = price
-	} else if price > 0 && c.cacheable() {
-		l.remember(c.Identity, purchase{c.instant(), c.real.Add(l.cachePeriod)}, c.real)
+	} else if price > 0 && c.isCacheable() {
+		l.rememberPurchase(c.Identity, purchase{c.instant(), c.real.Add(l.cachePeriod)}, c.real)
 	}
 	l.balance -= c.Charged - c.Refunded
-	l.write(c.Call)
+	l.writeCall(c.Call)
 	return true
 }
 
-// remember keeps a purchase, and every 1,024 purchases drops the expired ones.
-func (l *ledger) remember(identity string, p purchase, real time.Time) {
+// rememberPurchase keeps a purchase, and every 1,024 purchases drops the expired ones.
+func (l *ledger) rememberPurchase(identity string, p purchase, real time.Time) {
 	if len(l.bought)%1024 == 1023 {
 		maps.DeleteFunc(l.bought, func(_ string, p purchase) bool { return !real.Before(p.until) })
 	}
 	l.bought[identity] = p
 }
 
-// book records a call that was not charged.
-func (l *ledger) book(c Call) {
+// bookFree records a call that was not charged.
+func (l *ledger) bookFree(c Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write(c)
+	l.writeCall(c)
 }
 
 // countUnknown counts query parameters that the interface does not name.
@@ -168,11 +168,11 @@ func (l *ledger) countUnknown(names []string) {
 	}
 }
 
-// write adds c to the books. The caller holds the lock.
-func (l *ledger) write(c Call) {
-	l.books.Total.add(c)
+// writeCall adds c to the books. The caller holds the lock.
+func (l *ledger) writeCall(c Call) {
+	l.books.Total.addCall(c)
 	t := l.books.Operations[c.Op]
-	t.add(c)
+	t.addCall(c)
 	l.books.Operations[c.Op] = t
 	if len(l.books.Calls) >= maxLog {
 		l.books.Calls = slices.Clone(l.books.Calls[maxLog/10:])
@@ -180,7 +180,7 @@ func (l *ledger) write(c Call) {
 	l.books.Calls = append(l.books.Calls, c)
 }
 
-func (t *Totals) add(c Call) {
+func (t *Totals) addCall(c Call) {
 	t.Calls++
 	switch c.Result {
 	case Served:

@@ -194,7 +194,7 @@ func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
 		sum.Refunded += o.Refunded
 	}
 	for _, c := range b.Calls {
-		logged.add(c)
+		logged.addCall(c)
 	}
 	total := b.Total
 	if sum.Calls != total.Calls || sum.Spent() != total.Spent() || logged != total || total.Calls != 16*20*len(all) {
@@ -211,7 +211,7 @@ func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
 func TestLogDropsOldCallsAndTotalsCountThem(t *testing.T) {
 	l := newLedger(Options{})
 	for range maxLog + 5 {
-		l.book(Call{Result: Served})
+		l.bookFree(Call{Result: Served})
 	}
 	if l.books.Total.Calls != maxLog+5 || len(l.books.Calls) != maxLog-maxLog/10+5 {
 		t.Errorf("%d calls, %d in the log; want %d and %d",

@@ -32,11 +32,11 @@ const (
 	stalled        // never, after half of the body
 )
 
-// half is the part of the body that leaves if the ending is cut or stalled.
-func (r *reply) half() []byte { return r.body[:len(r.body)/2] }
+// firstHalf is the part of the body that leaves if the ending is cut or stalled.
+func (r *reply) firstHalf() []byte { return r.body[:len(r.body)/2] }
 
-// page is a reply with a body of the given type.
-func page(status int, mime string, body []byte, date time.Time) *reply {
+// newPage is a reply with a body of the given type.
+func newPage(status int, mime string, body []byte, date time.Time) *reply {
 	return &reply{status: status, body: body, header: http.Header{
 		"Content-Type":   {mime},
 		"Content-Length": {strconv.Itoa(len(body))},
@@ -61,8 +61,8 @@ const maxKept = 64 << 20
 // worthCompressing is the size in bytes from which compression pays.
 const worthCompressing = 1024
 
-// encode encodes an answer. Compression is fast, as benchmarks measure the client.
-func (p *encoder) encode(status int, answer any, zip bool, date time.Time) *reply {
+// encodeReply encodes an answer. Compression is fast, as benchmarks measure the client.
+func (p *encoder) encodeReply(status int, answer any, zip bool, date time.Time) *reply {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -71,14 +71,14 @@ func (p *encoder) encode(status int, answer any, zip bool, date time.Time) *repl
 	}
 	body := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	if !zip || len(body) < worthCompressing {
-		return page(status, mimeJSON, body, date)
+		return newPage(status, mimeJSON, body, date)
 	}
-	r := page(status, mimeJSON, p.zip(body), date)
+	r := newPage(status, mimeJSON, p.gzipBody(body), date)
 	r.header.Set("Content-Encoding", "gzip")
 	return r
 }
 
-func (p *encoder) zip(body []byte) []byte {
+func (p *encoder) gzipBody(body []byte) []byte {
 	z, ok := p.zippers.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // errs on unknown levels only
@@ -91,8 +91,8 @@ func (p *encoder) zip(body []byte) []byte {
 	return b.Bytes()
 }
 
-// cached returns the reply kept under a key, or makes and keeps it.
-func (p *encoder) cached(key string, find func() *reply) *reply {
+// replyFor returns the reply kept under a key, or makes and keeps it.
+func (p *encoder) replyFor(key string, find func() *reply) *reply {
 	p.mu.Lock()
 	r, ok := p.kept[key]
 	p.mu.Unlock()

@@ -69,9 +69,9 @@ func (s *Service) FailNext(op outlier.Operation, f Fault) {
 	s.faults.queue[op] = append(s.faults.queue[op], f)
 }
 
-// next removes and returns the fault of a call of op at one of the stages; the zero Fault if there
+// nextFault removes and returns the fault of a call of op at one of the stages; the zero Fault if there
 // is none.
-func (s *faultQueue) next(op outlier.Operation, from, to stage) Fault {
+func (s *faultQueue) nextFault(op outlier.Operation, from, to stage) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range []outlier.Operation{op, ""} {

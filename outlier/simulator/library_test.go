@@ -37,7 +37,7 @@ func everything(t *testing.T, l *library.Library, at time.Time) []string {
 		hitPage(x, x.Related(url.Values{"videoId": {id}}, l), nil, paging{}),
 		channelPage(x.FindChannels(url.Values{"query": {"ramen"}}, l.Seed), nil, paging{}),
 		channelPage(x.RelatedChannels(url.Values{"relatedChannelId": {channel}}, l), nil, paging{}),
-		l.TrendingFormats(at), scan.id(l.Seed), scan.phases(l.Seed), ids(scan.results(x, l.Seed).Hits()),
+		l.TrendingFormats(at), scan.id(l.Seed), scan.drawPhases(l.Seed), ids(scan.nearestResults(x, l.Seed).Hits()),
 		page, l.ChannelAnswer(channel, library.Video, at), l.ChannelAnswer(channel, library.Short, at),
 		l.DetailsAnswer(id, at), l.CommentsAnswer(id, at), l.TranscriptAnswer(id, at),
 	} {

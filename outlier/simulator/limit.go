@@ -17,10 +17,10 @@ type window struct {
 	used int
 }
 
-// count counts a request, and reports whether it is within the limit. It returns the number
+// countRequest counts a request, and reports whether it is within the limit. It returns the number
 // of requests in the window and the time until the window ends (interface, Errors). With
 // exhaust, another client has used the window up.
-func (w *window) count(now time.Time, exhaust bool) (current int, reset time.Duration, ok bool) {
+func (w *window) countRequest(now time.Time, exhaust bool) (current int, reset time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.Before(w.ends) {

@@ -35,16 +35,16 @@ func readOrder(r *http.Request) (*order, []complaint) {
 		return nil, []complaint{*c}
 	}
 	f := form{fields: fields}
-	o := &order{mode: fast, channels: f.choice("findBy", "query", "channels") == "channels"}
-	if f.choice("mode", fast.name, standard.name) == standard.name {
+	o := &order{mode: fast, channels: f.readChoice("findBy", "query", "channels") == "channels"}
+	if f.readChoice("mode", fast.name, standard.name) == standard.name {
 		o.mode = standard
 	}
-	element := anything
+	element := anyText
 	if o.channels {
 		element = channelIDForm
 	}
-	o.query = f.texts("query", element)
-	f.close("findBy", "query", "mode")
+	o.query = f.readTexts("query", element)
+	f.refuseOthers("findBy", "query", "mode")
 	return o, f.wrong
 }
 
@@ -54,18 +54,18 @@ const maxBody = 1 << 20
 // readObject reads a body that must be one JSON object.
 func readObject(r *http.Request) (map[string]any, *complaint) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, broken("invalid_type", "json", "Expected a body of type application/json")
+		return nil, newComplaint("invalid_type", "json", "Expected a body of type application/json")
 	}
 	if r.Body == nil {
-		return nil, broken("invalid_type", "json", "Expected a body")
+		return nil, newComplaint("invalid_type", "json", "Expected a body")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
-		return nil, broken("too_big", "json", "Expected a body of at most %d bytes", maxBody)
+		return nil, newComplaint("too_big", "json", "Expected a body of at most %d bytes", maxBody)
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return nil, broken("invalid_type", "json", "Expected a JSON object")
+		return nil, newComplaint("invalid_type", "json", "Expected a JSON object")
 	}
 	return fields, nil
 }
@@ -76,53 +76,53 @@ type form struct {
 	wrong  []complaint
 }
 
-func (f *form) complain(c *complaint, path ...string) {
+func (f *form) addComplaint(c *complaint, path ...string) {
 	c.Path = path
 	f.wrong = append(f.wrong, *c)
 }
 
-// choice reads an optional text; the default is the first one allowed.
-func (f *form) choice(name string, allowed ...string) string {
+// readChoice reads an optional text; the default is the first one allowed.
+func (f *form) readChoice(name string, allowed ...string) string {
 	value, given := f.fields[name]
 	if !given {
 		return allowed[0]
 	}
 	text, ok := value.(string)
 	if !ok {
-		f.complain(broken("invalid_type", "string", "Expected a string"), name)
+		f.addComplaint(newComplaint("invalid_type", "string", "Expected a string"), name)
 	} else if wrong := oneOf(allowed...)(text); wrong != nil {
-		f.complain(wrong, name)
+		f.addComplaint(wrong, name)
 	}
 	return text
 }
 
-// texts reads a list of at least one text.
-func (f *form) texts(name string, element check) []string {
+// readTexts reads a list of at least one text.
+func (f *form) readTexts(name string, element check) []string {
 	values, ok := f.fields[name].([]any)
 	switch {
 	case !ok:
-		f.complain(broken("invalid_type", "array", "Expected an array of strings"), name)
+		f.addComplaint(newComplaint("invalid_type", "array", "Expected an array of strings"), name)
 	case len(values) == 0:
-		f.complain(broken("too_small", "min", "Expected at least one element"), name)
+		f.addComplaint(newComplaint("too_small", "min", "Expected at least one element"), name)
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
 		text, ok := value.(string)
 		if !ok {
-			f.complain(broken("invalid_type", "string", "Expected a string"), name, strconv.Itoa(i))
+			f.addComplaint(newComplaint("invalid_type", "string", "Expected a string"), name, strconv.Itoa(i))
 		} else if wrong := element(text); wrong != nil {
-			f.complain(wrong, name, strconv.Itoa(i))
+			f.addComplaint(wrong, name, strconv.Itoa(i))
 		}
 		texts[i] = text
 	}
 	return texts
 }
 
-// close refuses all other fields.
-func (f *form) close(names ...string) {
+// refuseOthers refuses all other fields.
+func (f *form) refuseOthers(names ...string) {
 	for _, name := range slices.Sorted(maps.Keys(f.fields)) {
 		if !slices.Contains(names, name) {
-			f.complain(broken("unrecognized_keys", "strict", "Unrecognized key"), name)
+			f.addComplaint(newComplaint("unrecognized_keys", "strict", "Unrecognized key"), name)
 		}
 	}
 }

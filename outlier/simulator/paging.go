@@ -33,7 +33,7 @@ type paging struct {
 	quirks Quirk
 }
 
-func (g paging) has(q Quirk) bool { return g.quirks&q != 0 }
+func (g paging) hasQuirk(q Quirk) bool { return g.quirks&q != 0 }
 
 // listing is one page of any search (interface, Pagination object).
 type listing[S any] struct {
@@ -63,44 +63,44 @@ func channelPage(found []*library.Sample, p url.Values, g paging) listing[librar
 // cutPage is the page of found that p asks for. The parameters have been checked.
 func cutPage[T, S any](found []T, p url.Values, g paging, shape func(T) S) listing[S] {
 	from, size := integerOf(p, "from", 0), integerOf(p, "size", defaultSize)
-	if g.has(SizeIgnored) {
+	if g.hasQuirk(SizeIgnored) {
 		size = defaultSize
 	}
 	skip := from
 	if !g.items {
 		skip = from * size
 	}
-	total := g.total(int64(len(found)), skip/size)
+	total := g.statedTotal(int64(len(found)), skip/size)
 	a := listing[S]{Pagination: pagination{Total: total, From: from, Size: int(size)}, Hits: []S{}}
-	for i := range g.indexes(skip, size, int64(len(found))) {
+	for i := range g.pageIndexes(skip, size, int64(len(found))) {
 		a.Hits = append(a.Hits, shape(found[i]))
 	}
 	return a
 }
 
-// total is pagination.total of the n-th page.
-func (g paging) total(there, n int64) *int {
+// statedTotal is pagination.total of the n-th page.
+func (g paging) statedTotal(there, n int64) *int {
 	total := min(there, maxTotal)
 	switch {
-	case g.has(TotalNull):
+	case g.hasQuirk(TotalNull):
 		return nil
-	case g.has(TotalStands):
+	case g.hasQuirk(TotalStands):
 		total = maxTotal
-	case g.has(TotalGrows):
+	case g.hasQuirk(TotalGrows):
 		total = min(total+10*n, maxTotal)
-	case g.has(TotalShrinks):
+	case g.hasQuirk(TotalShrinks):
 		total = max(total-10*n, 0)
 	}
 	return new(int(total))
 }
 
-// indexes are those of the hits of a page among all found.
-func (g paging) indexes(skip, size, there int64) func(yield func(int64) bool) {
-	if g.has(PagesRepeated) {
+// pageIndexes are those of the hits of a page among all found.
+func (g paging) pageIndexes(skip, size, there int64) func(yield func(int64) bool) {
+	if g.hasQuirk(PagesRepeated) {
 		skip = 0
 	}
 	end := skip + size
-	if !g.has(PagesEndless) || there == 0 {
+	if !g.hasQuirk(PagesEndless) || there == 0 {
 		end = min(end, there)
 	}
 	return func(yield func(int64) bool) {

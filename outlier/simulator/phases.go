@@ -22,10 +22,10 @@ var unfinished = []string{"Queued", "Running", "Suspended", "ContinuedAsNew"}
 // completed is the only final status with results.
 const completed = "Completed"
 
-// phases are random: one scan in two is queued first, one in four is suspended, one in four is
+// drawPhases are random: one scan in two is queued first, one in four is suspended, one in four is
 // continued as new, and 3 % do not complete.
-func (n *scan) phases(seed uint64) []Phase {
-	d := library.Random(seed, library.ForScan, n.started, bit(n.standard), n.topics, n.salt)
+func (n *scan) drawPhases(seed uint64) []Phase {
+	d := library.Random(seed, library.ForScan, n.started, bitIf(n.standard), n.topics, n.salt)
 	m := n.mode()
 	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
 	var phases []Phase
@@ -37,19 +37,19 @@ func (n *scan) phases(seed uint64) []Phase {
 		add("Queued", time.Duration(10+d.IntN(170))*time.Second)
 	}
 	if library.Chance(d, 0.25) {
-		add("Running", share(d, left))
-		add("Suspended", share(d, left)/4)
+		add("Running", randomPart(d, left))
+		add("Suspended", randomPart(d, left)/4)
 	}
 	if library.Chance(d, 0.25) {
-		add("Running", share(d, left))
+		add("Running", randomPart(d, left))
 		add("ContinuedAsNew", time.Duration(1+d.IntN(20))*time.Second)
 	}
 	add("Running", left)
 	return append(phases, Phase{Status: lastStatus(d.Float64())})
 }
 
-// share is a random part of what is left, in whole seconds.
-func share(d *rand.Rand, left time.Duration) time.Duration {
+// randomPart is a random part of what is left, in whole seconds.
+func randomPart(d *rand.Rand, left time.Duration) time.Duration {
 	return time.Duration((0.1 + 0.6*d.Float64()) * float64(left)).Truncate(time.Second)
 }
 

@@ -35,7 +35,7 @@ func (Pictures) RoundTrip(r *http.Request) (*http.Response, error) {
 		status, width, height = http.StatusNotFound, 120, 90
 	}
 	var body bytes.Buffer
-	if err := jpeg.Encode(&body, draw(random, width, height), &jpeg.Options{Quality: 82}); err != nil {
+	if err := jpeg.Encode(&body, drawScene(random, width, height), &jpeg.Options{Quality: 82}); err != nil {
 		return nil, err
 	}
 	return &http.Response{
@@ -50,8 +50,8 @@ type disc struct {
 	color        color.RGBA
 }
 
-// draw draws discs over a ground that is darker at its lower edge: a scene that one recognizes again.
-func draw(random *rand.Rand, width, height int) image.Image {
+// drawScene draws discs over a ground that is darker at its lower edge: a scene that one recognizes again.
+func drawScene(random *rand.Rand, width, height int) image.Image {
 	hue, ratio := random.Float64(), float64(width)/float64(height)
 	top, bottom := hsv(hue, 0.35+0.4*random.Float64(), 0.75+0.25*random.Float64()), hsv(hue+0.08, 0.7, 0.35)
 	var discs []disc
@@ -66,14 +66,14 @@ func draw(random *rand.Rand, width, height int) image.Image {
 	for py := range height {
 		for px := range width {
 			x, y := float64(px)/float64(height), float64(py)/float64(height)
-			c := mixed(top, bottom, y)
+			c := mixColors(top, bottom, y)
 			if y > edge+slope*(x/ratio-0.5) {
-				c = mixed(bottom, color.RGBA{A: 255}, 0.3)
+				c = mixColors(bottom, color.RGBA{A: 255}, 0.3)
 			}
 			for _, d := range discs {
 				// The rim is as wide as a pixel, so that it is smooth.
 				inside := (d.radius - math.Hypot(x-d.x, y-d.y)) * float64(height)
-				c = mixed(c, d.color, min(max(inside+0.5, 0), 1))
+				c = mixColors(c, d.color, min(max(inside+0.5, 0), 1))
 			}
 			drawn.SetRGBA(px, py, c)
 		}
@@ -81,8 +81,8 @@ func draw(random *rand.Rand, width, height int) image.Image {
 	return drawn
 }
 
-// mixed is a with a share of b.
-func mixed(a, b color.RGBA, share float64) color.RGBA {
+// mixColors is a with a share of b.
+func mixColors(a, b color.RGBA, share float64) color.RGBA {
 	mix := func(a, b uint8) uint8 { return uint8(float64(a) + share*(float64(b)-float64(a))) }
 	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
 }

@@ -18,10 +18,10 @@ func (s *Service) startScan(o *order, at instant) string {
 		started:  uint64(at.real.Sub(library.Beginning).Milliseconds()),
 		standard: o.mode == standard, channels: o.channels,
 		topics: uint64(library.Open(s.options.Seed).TopicsOf(o.query, o.channels)),
-		salt:   lowest(library.HashText(strings.Join(o.query, "\n"))+s.queries.next(), saltBits),
+		salt:   lowestBits(library.HashText(strings.Join(o.query, "\n"))+s.queries.nextScan(), saltBits),
 	}
 	id := n.id(s.options.Seed)
-	s.queries.keep(id, o.query)
+	s.queries.keepQuery(id, o.query)
 	return id
 }
 
@@ -36,15 +36,15 @@ type queries struct {
 // maxQueries bounds the kept queries, so that a simulator may run for weeks.
 const maxQueries = 10_000
 
-// next counts scans, so that two of the same millisecond have different ids.
-func (w *queries) next() uint64 {
+// nextScan counts scans, so that two of the same millisecond have different ids.
+func (w *queries) nextScan() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun++
 	return w.begun
 }
 
-func (w *queries) keep(id string, query []string) {
+func (w *queries) keepQuery(id string, query []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil || len(w.of) >= maxQueries {
@@ -53,7 +53,7 @@ func (w *queries) keep(id string, query []string) {
 	w.of[id] = query
 }
 
-func (w *queries) find(id string) (query []string, ok bool) {
+func (w *queries) findQuery(id string) (query []string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	query, ok = w.of[id]
@@ -66,7 +66,7 @@ func (s *Service) scanAnswer(id string, at instant) any {
 	if !ok {
 		return nil
 	}
-	after := n.after(at)
+	after := n.timeSinceStart(at)
 	state := stateAt(s.phasesOf(n), after)
 	timeOf := func(d time.Duration) string { return s.scanTime(n).Add(d).Format(library.WithMillis) }
 	a := scanAnswer{ID: n.id(s.options.Seed), Status: state.status}
@@ -76,7 +76,7 @@ func (s *Service) scanAnswer(id string, at instant) any {
 		a.UpdatedAt = timeOf(state.since)
 		a.EndedAt = new(a.UpdatedAt)
 	}
-	query, ok := s.queries.find(a.ID)
+	query, ok := s.queries.findQuery(a.ID)
 	if !ok {
 		query = []string{} // the id of a scan from channels does not contain them
 		if !n.channels {
@@ -92,14 +92,14 @@ func (s *Service) phasesOf(n *scan) []Phase {
 	if s.options.Scans != nil {
 		return s.options.Scans(n.mode().name)
 	}
-	return n.phases(s.options.Seed)
+	return n.drawPhases(s.options.Seed)
 }
 
-// after is the time since the scan started.
-func (n *scan) after(at instant) time.Duration { return max(at.real.Sub(n.begun()), 0) }
+// timeSinceStart is the time since the scan started.
+func (n *scan) timeSinceStart(at instant) time.Duration { return max(at.real.Sub(n.startTime()), 0) }
 
-// begun is when the scan started by the real clock.
-func (n *scan) begun() time.Time {
+// startTime is when the scan started by the real clock.
+func (n *scan) startTime() time.Time {
 	return library.Beginning.Add(time.Duration(n.started) * time.Millisecond)
 }
 
@@ -108,7 +108,7 @@ func (s *Service) scanTime(n *scan) time.Time {
 	if s.options.Freeze {
 		return Epoch
 	}
-	return n.begun()
+	return n.startTime()
 }
 
 // threshold has two forms, as the service's: both limits, of which one is infinite, or the
@@ -129,9 +129,9 @@ func (n *scan) threshold(seed uint64) any {
 // maxName is how many characters the name of a scan has at most.
 const maxName = 80
 
-// searched is the index that a search looks in: the library, or the results of a scan. A
+// indexFor is the index that a search looks in: the library, or the results of a scan. A
 // scan that has not completed, or does not exist, has no results.
-func (s *Service) searched(c *call, at instant) *library.Index {
+func (s *Service) indexFor(c *call, at instant) *library.Index {
 	l := library.Open(s.options.Seed)
 	if !c.params.Has("referenceId") {
 		return l.Index(at.service)
@@ -140,7 +140,7 @@ func (s *Service) searched(c *call, at instant) *library.Index {
 	if !ok {
 		return &library.Index{At: at.service}
 	}
-	state := stateAt(s.phasesOf(n), n.after(at))
+	state := stateAt(s.phasesOf(n), n.timeSinceStart(at))
 	if !state.ended || state.status != completed {
 		return &library.Index{At: at.service}
 	}
@@ -148,13 +148,13 @@ func (s *Service) searched(c *call, at instant) *library.Index {
 	if !s.options.Freeze {
 		ended = ended.Add(state.since)
 	}
-	return n.results(l.Index(ended), l.Seed)
+	return n.nearestResults(l.Index(ended), l.Seed)
 }
 
-// results are the outliers nearest to the scan's topics, or those of the channels nearest to
+// nearestResults are the outliers nearest to the scan's topics, or those of the channels nearest to
 // them, as many as its threshold allows. They are as of the scan's end, so that they do not
 // change while they are read.
-func (n *scan) results(x *library.Index, seed uint64) *library.Index {
+func (n *scan) nearestResults(x *library.Index, seed uint64) *library.Index {
 	salt := library.Hash(seed, uint64(library.ForScan), n.salt)
 	if n.channels {
 		return x.NearestChannels(library.TopicSet(n.topics), salt, n.mode().channels)

@@ -131,7 +131,7 @@ func TestRandomPhasesOfScans(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawScan(t)
-		phases := n.phases(1)
+		phases := n.drawPhases(1)
 		var sum time.Duration
 		for i, p := range phases {
 			if last := i == len(phases)-1; last == slices.Contains(unfinished, p.Status) || !last && p.Lasts <= 0 {
@@ -142,13 +142,13 @@ func TestRandomPhasesOfScans(t *testing.T) {
 		if m := n.mode(); sum < m.shortest || sum > m.longest {
 			t.Errorf("a %s scan takes %v, want %v to %v: %v", m.name, sum, m.shortest, m.longest, phases)
 		}
-		if !cmp.Equal(phases, n.phases(1)) {
-			t.Errorf("phases of the same scan: %v, then %v", phases, n.phases(1))
+		if !cmp.Equal(phases, n.drawPhases(1)) {
+			t.Errorf("phases of the same scan: %v, then %v", phases, n.drawPhases(1))
 		}
 	})
 	first := map[string]bool{}
 	for salt := range uint64(2000) {
-		phases := (&scan{started: 1 << 40, salt: salt}).phases(1)
+		phases := (&scan{started: 1 << 40, salt: salt}).drawPhases(1)
 		first[phases[0].Status] = true
 		for _, p := range phases {
 			seen[p.Status]++
@@ -270,11 +270,11 @@ func TestScanFindsItsTopic(t *testing.T) {
 	all := results(t, s, startScan(t, s, `{"query":["espresso machine repair"]}`).ID, nil)
 	coffee := 0
 	for _, h := range all {
-		coffee += int(bit(niche(h) == "coffee"))
+		coffee += int(bitIf(niche(h) == "coffee"))
 	}
 	there := 0
 	for _, h := range l.Index(Epoch).Hits() {
-		there += int(bit(h.Channel.Niche.Name == "coffee"))
+		there += int(bitIf(h.Channel.Niche.Name == "coffee"))
 	}
 	if coffee < min(there, 1000) {
 		t.Errorf("%d of %d results are about coffee, want all %d of the library, or 1,000", coffee, len(all), there)

@@ -50,8 +50,8 @@ const (
 )
 
 func (n *scan) id(seed uint64) string {
-	head := n.started<<2 | bit(n.standard)<<1 | bit(n.channels)
-	head, tail := encipher(seed, head<<checkBits, n.topics<<saltBits|n.salt)
+	head := n.started<<2 | bitIf(n.standard)<<1 | bitIf(n.channels)
+	head, tail := encipherID(seed, head<<checkBits, n.topics<<saltBits|n.salt)
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x",
 		head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
@@ -66,38 +66,38 @@ func scanOf(seed uint64, id string) (s *scan, ok bool) {
 	}
 	head, _ := strconv.ParseUint(m[1]+m[2]+m[3], 16, 64) // the pattern allows nothing else
 	tail, _ := strconv.ParseUint(m[4]+m[5], 16, 64)
-	head, tail = decipher(seed, head, lowest(tail, tailBits))
-	if lowest(head, checkBits) != 0 {
+	head, tail = decipherID(seed, head, lowestBits(tail, tailBits))
+	if lowestBits(head, checkBits) != 0 {
 		return nil, false
 	}
 	head >>= checkBits
 	return &scan{
 		started: head >> 2, standard: head&2 != 0, channels: head&1 != 0,
-		topics: tail >> saltBits, salt: lowest(tail, saltBits),
+		topics: tail >> saltBits, salt: lowestBits(tail, saltBits),
 	}, true
 }
 
-func bit(set bool) uint64 {
+func bitIf(set bool) uint64 {
 	if set {
 		return 1
 	}
 	return 0
 }
 
-func lowest(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
+func lowestBits(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
 
-// encipher is a Feistel network of three rounds over halves of unequal length. Each round is
+// encipherID is a Feistel network of three rounds over halves of unequal length. Each round is
 // its own inverse, so decipher applies them in reverse order.
-func encipher(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
-	head ^= lowest(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
-	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
+func encipherID(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
+	head ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
+	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
 	return head, tail
 }
 
-func decipher(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
-	head ^= lowest(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
-	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
+func decipherID(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
+	head ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
+	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
 	return head, tail
 }

@@ -95,5 +95,5 @@ func (s *Service) booksReply(c *call) *reply {
 	if !s.keyFits(c) {
 		return s.errorReply(c, statusUnauthorized, simpleError{"Unauthorized"})
 	}
-	return s.encoder.encode(http.StatusOK, s.Books(), c.zip, c.At)
+	return s.encoder.encodeReply(http.StatusOK, s.Books(), c.zip, c.At)
 }

@@ -26,11 +26,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer r.Body.Close()
 	}
 	ctx := r.Context()
-	if err := t.connect(r); err != nil {
+	if err := t.callHooks(r); err != nil {
 		return nil, err
 	}
-	out := t.service.answer(r)
-	if err := t.service.wait(ctx, out.delay); err != nil {
+	out := t.service.answerCall(r)
+	if err := t.service.waitLatency(ctx, out.delay); err != nil {
 		return nil, err
 	}
 	switch out.ending {
@@ -49,9 +49,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// connect calls the hooks up to WroteRequest. A client may still cancel its context in
+// callHooks calls the hooks up to WroteRequest. A client may still cancel its context in
 // GotConn: then nothing is sent.
-func (t transport) connect(r *http.Request) error {
+func (t transport) callHooks(r *http.Request) error {
 	ctx := r.Context()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -60,8 +60,8 @@ func (t transport) connect(r *http.Request) error {
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(r.URL.Host)
 	}
-	e, _ := route(r.URL.Path)
-	if f := t.service.faults.next(e.operation(), beforeConnection, beforeConnection); f == Unreachable {
+	e, _ := routeOf(r.URL.Path)
+	if f := t.service.faults.nextFault(e.operation(), beforeConnection, beforeConnection); f == Unreachable {
 		return netError("dial", "connect", syscall.ECONNREFUSED)
 	}
 	if trace != nil && trace.GotConn != nil {
@@ -81,8 +81,8 @@ func netError(op, call string, err syscall.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(call, err)}
 }
 
-// wait waits for the latency of an answer, plus d.
-func (s *Service) wait(ctx context.Context, d time.Duration) error {
+// waitLatency waits for the latency of an answer, plus d.
+func (s *Service) waitLatency(ctx context.Context, d time.Duration) error {
 	if s.options.Latency != nil {
 		d += s.options.Latency()
 	}
@@ -101,9 +101,9 @@ func (s *Service) wait(ctx context.Context, d time.Duration) error {
 func (r *reply) reader(ctx context.Context) io.ReadCloser {
 	switch r.ending {
 	case cut:
-		return io.NopCloser(io.MultiReader(bytes.NewReader(r.half()), brokenReader{}))
+		return io.NopCloser(io.MultiReader(bytes.NewReader(r.firstHalf()), brokenReader{}))
 	case stalled:
-		return &stalledBody{ctx: ctx, rest: bytes.NewReader(r.half()), closed: make(chan struct{})}
+		return &stalledBody{ctx: ctx, rest: bytes.NewReader(r.firstHalf()), closed: make(chan struct{})}
 	}
 	return io.NopCloser(bytes.NewReader(r.body))
 }
@@ -140,8 +140,8 @@ func (b *stalledBody) Close() error {
 // ServeHTTP answers one request over a listener. Faults and latency are those of
 // [Service.Transport].
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := s.answer(r)
-	if err := s.wait(r.Context(), out.delay); err != nil {
+	out := s.answerCall(r)
+	if err := s.waitLatency(r.Context(), out.delay); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 	switch out.ending {
@@ -159,7 +159,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(out.body) // an error means that the client is gone
 		return
 	}
-	w.Write(out.half())
+	w.Write(out.firstHalf())
 	http.NewResponseController(w).Flush()
 	if out.ending == stalled {
 		<-r.Context().Done()

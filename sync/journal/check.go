@@ -60,8 +60,8 @@ func (j *Journal) Check(ctx context.Context, after int64) (n int64, err error) {
 			return n, err
 		}
 		for _, k := range chunk {
-			if !k.intact() {
-				return n, j.damaged(k.id)
+			if !k.isIntact() {
+				return n, j.damagedError(k.id)
 			}
 			after = k.id
 		}
@@ -72,6 +72,6 @@ func (j *Journal) Check(ctx context.Context, after int64) (n int64, err error) {
 	return n, context.Cause(ctx)
 }
 
-func (j *Journal) damaged(id int64) error {
+func (j *Journal) damagedError(id int64) error {
 	return j.db.Corrupt(fmt.Sprintf("answer %d of the journal does not match its checksum", id))
 }

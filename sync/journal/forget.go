@@ -31,7 +31,7 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 		if ctx.Err() != nil {
 			return changed, unreadable, context.Cause(ctx)
 		}
-		chunk, err := j.chunk(after)
+		chunk, err := j.readChunk(after)
 		if err != nil {
 			return changed, unreadable, err
 		}
@@ -39,10 +39,10 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 		for i := range chunk {
 			r := &chunk[i]
 			after = r.ID
-			if !r.intact() {
-				return changed, unreadable, j.damaged(r.ID)
+			if !r.isIntact() {
+				return changed, unreadable, j.damagedError(r.ID)
 			}
-			touched, readable := j.redact(r, &open, f)
+			touched, readable := j.redactAnswer(r, &open, f)
 			if touched {
 				less = append(less, *r)
 			}
@@ -52,7 +52,7 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 		}
 		changed += int64(len(less))
 		if !f.DryRun && len(less) > 0 {
-			if err := j.db.Update(func(tx *store.Tx) error { return replace(tx, less) }); err != nil {
+			if err := j.db.Update(func(tx *store.Tx) error { return replaceRows(tx, less) }); err != nil {
 				return changed, unreadable, fmt.Errorf("take what is forgotten out of the journal: %w", err)
 			}
 		}
@@ -65,20 +65,20 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 	}
 }
 
-// redact erases ids from an answer. It reports whether anything was erased, and whether the answer
+// redactAnswer erases ids from an answer. It reports whether anything was erased, and whether the answer
 // could be parsed.
-func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
+func (j *Journal) redactAnswer(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
 	entity := f.Mentions(nil, []byte(r.Entity))
 	params := store.Without(r.params, f.Texts)
 	item := store.Without(r.Item, f.Texts)
 	touched = entity || params != r.params || item != r.Item
 	r.params, r.Item = params, item
-	body, all := open.readable(r.packed)
+	body, all := open.readablePart(r.packed)
 	if entity {
 		if f.Taken != nil {
 			f.Taken(body)
 		}
-		r.Entity, r.packed = store.Erased, j.pack.plain(nil)
+		r.Entity, r.packed = store.Erased, j.pack.packPlain(nil)
 		return true, true
 	}
 	if all && !mayMention(body, f.Texts) {
@@ -86,11 +86,11 @@ func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, read
 	}
 	clean, changed, err := outlier.Redact(body, f.Mentions, f.Taken)
 	if err != nil {
-		r.packed = j.pack.plain(nil)
+		r.packed = j.pack.packPlain(nil)
 		return true, false
 	}
 	if changed = changed || !all; changed {
-		r.packed = j.pack.plain(clean)
+		r.packed = j.pack.packPlain(clean)
 	}
 	return touched || changed, true
 }
@@ -108,12 +108,12 @@ func mayMention(body []byte, texts [][]byte) bool {
 	return false
 }
 
-// plain packs a body that was not received over the network.
-func (p *packer) plain(body []byte) packed {
-	return p.pack(&outlier.Answer{Body: body})
+// packPlain packs a body that was not received over the network.
+func (p *packer) packPlain(body []byte) packed {
+	return p.packAnswer(&outlier.Answer{Body: body})
 }
 
-func replace(tx *store.Tx, rows []entryRow) error {
+func replaceRows(tx *store.Tx, rows []entryRow) error {
 	for _, r := range rows {
 		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ?
 			WHERE id = ?`,

@@ -89,13 +89,13 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 		}
 		open := opener{packer: j.pack}
 		for {
-			chunk, err := j.chunk(after)
+			chunk, err := j.readChunk(after)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for i := range chunk {
-				entry, err := j.entry(&chunk[i], &open)
+				entry, err := j.unpackRow(&chunk[i], &open)
 				if !yield(entry, err) || err != nil {
 					return
 				}
@@ -111,7 +111,7 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 // chunkAfter has its limit in the text: SQLite prepares a query again for each bound limit.
 var chunkAfter = `FROM responses WHERE id > ? ORDER BY id LIMIT ` + strconv.Itoa(chunkSize)
 
-func (j *Journal) chunk(after int64) ([]entryRow, error) {
+func (j *Journal) readChunk(after int64) ([]entryRow, error) {
 	return store.Read(j.db, fmt.Sprintf("read the journal after answer %d", after), func(tx *store.Tx) ([]entryRow, error) {
 		return store.Select(tx, (*entryRow).columns, chunkAfter, after)
 	})
@@ -125,7 +125,7 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 		for _, id := range ids {
 			var entry *Entry
 			err := j.db.View(func(tx *store.Tx) (err error) {
-				entry, err = j.read(tx, id, &open)
+				entry, err = j.readEntry(tx, id, &open)
 				return err
 			})
 			if err == nil && entry == nil {
@@ -140,10 +140,10 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 
 // Answer returns the answer with the given id; nil if it was removed or pruned.
 func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
-	return j.read(tx, id, &opener{packer: j.pack})
+	return j.readEntry(tx, id, &opener{packer: j.pack})
 }
 
-func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
+func (j *Journal) readEntry(tx *store.Tx, id int64, open *opener) (*Entry, error) {
 	if pruned, err := Pruned(tx); err != nil || id <= pruned {
 		return nil, err
 	}
@@ -151,13 +151,13 @@ func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
 	if err != nil || row == nil {
 		return nil, err
 	}
-	return j.entry(row, open)
+	return j.unpackRow(row, open)
 }
 
-// entry verifies and decompresses a row.
-func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
-	if !r.intact() {
-		return nil, j.damaged(r.ID)
+// unpackRow verifies and decompresses a row.
+func (j *Journal) unpackRow(r *entryRow, open *opener) (*Entry, error) {
+	if !r.isIntact() {
+		return nil, j.damagedError(r.ID)
 	}
 	e := &r.Entry
 	if r.params != "" {
@@ -167,7 +167,7 @@ func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 		}
 	}
 	e.Encoding, e.Size = r.encoding, len(r.body)
-	e.Body, e.Unreadable = open.open(r.packed)
+	e.Body, e.Unreadable = open.openBody(r.packed)
 	return e, nil
 }
 
@@ -190,7 +190,7 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 		if err != nil || row == nil {
 			return nil, err
 		}
-		return j.entry(row, &opener{packer: j.pack})
+		return j.unpackRow(row, &opener{packer: j.pack})
 	})
 }
 

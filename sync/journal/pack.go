@@ -53,7 +53,7 @@ func newPacker() (*packer, error) {
 	return &packer{encoder: encoder, decoder: decoder}, nil
 }
 
-func (p *packer) pack(a *outlier.Answer) packed {
+func (p *packer) packAnswer(a *outlier.Answer) packed {
 	kept := packed{encoding: a.Encoding, body: a.Body}
 	if kept.encoding == asPlain && len(a.Body) >= tooSmall {
 		kept.encoding = asZstd
@@ -67,7 +67,7 @@ func (p *packer) pack(a *outlier.Answer) packed {
 	return kept
 }
 
-func (k packed) intact() bool {
+func (k packed) isIntact() bool {
 	sum := sha256.Sum256(k.body)
 	return bytes.Equal(sum[:], k.sum)
 }
@@ -80,31 +80,31 @@ type opener struct {
 	plain  []byte
 }
 
-// open returns the plain body, valid until the next call. It fails if the body cannot be decompressed,
+// openBody returns the plain body, valid until the next call. It fails if the body cannot be decompressed,
 // such as a truncated one.
-func (o *opener) open(k packed) ([]byte, error) {
-	body, err := o.inflate(k)
+func (o *opener) openBody(k packed) ([]byte, error) {
+	body, err := o.inflateBody(k)
 	if err != nil {
 		return nil, fmt.Errorf("decompress %d bytes: %w", len(k.body), err)
 	}
 	return outlier.Lenient(body), nil
 }
 
-// readable returns what can be read of a body, and whether that is all of it: an answer that broke off is
+// readablePart returns what can be read of a body, and whether that is all of it: an answer that broke off is
 // all there is, but a damaged one, or one of an unknown encoding, may have more. It is valid until the
 // next call.
-func (o *opener) readable(k packed) (body []byte, all bool) {
+func (o *opener) readablePart(k packed) (body []byte, all bool) {
 	if len(k.body) == 0 {
 		return nil, true
 	}
-	body, err := o.open(k)
+	body, err := o.openBody(k)
 	if err != nil && k.encoding == asGzip {
 		return o.buffer.Bytes(), errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	return body, err == nil
 }
 
-func (o *opener) inflate(k packed) ([]byte, error) {
+func (o *opener) inflateBody(k packed) ([]byte, error) {
 	switch k.encoding {
 	case asPlain:
 		return k.body, nil
@@ -113,12 +113,12 @@ func (o *opener) inflate(k packed) ([]byte, error) {
 		o.plain = plain
 		return plain, err
 	case asGzip:
-		return o.gunzip(k.body)
+		return o.gunzipBody(k.body)
 	}
 	return nil, fmt.Errorf("unknown encoding %q", k.encoding)
 }
 
-func (o *opener) gunzip(body []byte) ([]byte, error) {
+func (o *opener) gunzipBody(body []byte) ([]byte, error) {
 	o.buffer.Reset()
 	if o.gzip == nil {
 		o.gzip = new(gzip.Reader)

@@ -99,7 +99,7 @@ func (j *Journal) mayPrune(keep Keep) (due bool, err error) {
 		if err != nil {
 			return err
 		}
-		old, err := oldest(tx, pruned, keep, 1)
+		old, err := listOldest(tx, pruned, keep, 1)
 		if due = len(old) > 0; err != nil || !due || keep.Bytes == 0 {
 			return err
 		}
@@ -120,9 +120,9 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 		return false, err
 	}
 	if keep.Bytes > 0 && w.UpTo < keep.UpTo {
-		return true, w.add(tx, keep.UpTo)
+		return true, w.addSizes(tx, keep.UpTo)
 	}
-	old, err := oldest(tx, pruned, keep, pruneAnswers)
+	old, err := listOldest(tx, pruned, keep, pruneAnswers)
 	if err != nil {
 		return false, err
 	}
@@ -139,7 +139,7 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
 	if err := prunedMark.Set(tx, last); err != nil {
 		return false, err
 	}
-	empty := j.pack.plain(nil)
+	empty := j.pack.packPlain(nil)
 	_, err = tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id > ? AND id <= ?`,
 		empty.encoding, empty.sum, empty.body, pruned, last)
 	if err == nil && w.UpTo >= last {
@@ -156,8 +156,8 @@ type header struct {
 
 func (h *header) columns() []any { return []any{&h.id, &h.received, &h.size} }
 
-// oldest returns the first answers after an id, up to the first that is too recent to be pruned.
-func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
+// listOldest returns the first answers after an id, up to the first that is too recent to be pruned.
+func listOldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
 	all, err := store.List(tx, (*header).columns,
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
 			strconv.Itoa(most), after, keep.UpTo)
@@ -176,8 +176,8 @@ type weight struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// add adds the sizes of the next bodies, up to an id.
-func (w weight) add(tx *store.Tx, upTo int64) error {
+// addSizes adds the sizes of the next bodies, up to an id.
+func (w weight) addSizes(tx *store.Tx, upTo int64) error {
 	next, err := store.List(tx, (*header).columns,
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
 			strconv.Itoa(weighAnswers), w.UpTo, upTo)

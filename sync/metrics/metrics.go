@@ -57,28 +57,28 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 	}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		requests: counters("api_requests_total", "Requests to the service, by how they ended: ok or the kind of error.", "endpoint", "outcome"),
-		duration: histograms("api_request_duration_seconds", "Time from sending a request to the end of its answer.",
+		requests: newCounters("api_requests_total", "Requests to the service, by how they ended: ok or the kind of error.", "endpoint", "outcome"),
+		duration: newHistograms("api_request_duration_seconds", "Time from sending a request to the end of its answer.",
 			[]float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "endpoint"),
-		spent:    counters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
-		refunded: counters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
-		runs:     counters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
+		spent:    newCounters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
+		refunded: newCounters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
+		runs:     newCounters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
 		counted:  map[string]map[runs.Status]bool{},
 		timed:    map[string]string{},
-		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
+		runDuration: newHistograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
-		success: gauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
-		rows:    counters("rows_written_total", "Rows of answers written into the warehouse.", "table"),
+		success: newGauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
+		rows:    newCounters("rows_written_total", "Rows of answers written into the warehouse.", "table"),
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "outlierd_warehouse_commit_duration_seconds", Help: "Time to write a batch of answers into the warehouse.",
 			Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120},
 		}),
-		publish: histograms("sink_publish_duration_seconds", "Time to publish a copy of the warehouse.",
+		publish: newHistograms("sink_publish_duration_seconds", "Time to publish a copy of the warehouse.",
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
-		published: gauges("published_timestamp_seconds", "When a sink was last published.", "sink"),
+		published: newGauges("published_timestamp_seconds", "When a sink was last published.", "sink"),
 	}
-	m.reloaded = gauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
-	m.reloadedAt = gauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")
+	m.reloaded = newGauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
+	m.reloadedAt = newGauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outlierd_build_info", Help: "1, with the versions of the program and of the DuckDB in it.",
 		ConstLabels: prometheus.Labels{"version": version, "duckdb": duckdb},
@@ -97,7 +97,7 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 func (m *Metrics) Use(config *job.Config) {
 	if m != nil {
 		m.config.Store(config)
-		m.reloadedAt.Set(seconds(time.Now()))
+		m.reloadedAt.Set(unixSeconds(time.Now()))
 		m.Reloaded(true)
 	}
 }
@@ -105,31 +105,31 @@ func (m *Metrics) Use(config *job.Config) {
 // Reloaded records whether the job file on disk is in use, or was refused.
 func (m *Metrics) Reloaded(ok bool) {
 	if m != nil {
-		m.reloaded.Set(one(ok))
+		m.reloaded.Set(oneIf(ok))
 	}
 }
 
-func gauge(name, help string) prometheus.Gauge {
+func newGauge(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "outlierd_" + name, Help: help})
 }
 
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
+func newCounters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outlierd_" + name, Help: help}, labels)
 }
 
-func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+func newGauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outlierd_" + name, Help: help}, labels)
 }
 
-func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+func newHistograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "outlierd_" + name, Help: help, Buckets: buckets,
 	}, labels)
 }
 
-// label returns the label of a job: its name if it is in the file, "(once)" for requests without a job, and
+// labelOf returns the label of a job: its name if it is in the file, "(once)" for requests without a job, and
 // "(other)" for removed jobs. So there are two more labels than jobs. No job can have such a name.
-func (m *Metrics) label(name string) string {
+func (m *Metrics) labelOf(name string) string {
 	switch {
 	case m.config.Load().Job(name) != nil:
 		return name
@@ -146,15 +146,15 @@ func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	if m == nil {
 		return
 	}
-	name := m.label(r.Job)
-	if m.first(r, superseded) {
+	name := m.labelOf(r.Job)
+	if m.isFirst(r, superseded) {
 		m.runs.WithLabelValues(name, string(r.Status)).Inc()
 	}
 	if (r.Status.EndedWell() || superseded) && m.isUntimed(r) {
 		m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	}
 	if r.Status == runs.OK || r.Status == runs.OKEmpty {
-		m.success.WithLabelValues(name).Set(seconds(r.Ended))
+		m.success.WithLabelValues(name).Set(unixSeconds(r.Ended))
 	}
 }
 
@@ -168,8 +168,8 @@ func (m *Metrics) isUntimed(r runs.Run) bool {
 	return !found || before != r.ID
 }
 
-// first reports whether a run has a status for the first time.
-func (m *Metrics) first(r runs.Run, superseded bool) bool {
+// isFirst reports whether a run has a status for the first time.
+func (m *Metrics) isFirst(r runs.Run, superseded bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	had := m.counted[r.ID]

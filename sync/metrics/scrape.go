@@ -42,12 +42,12 @@ func (m *Metrics) Handler(from Sources) (http.Handler, error) {
 			return nil, err
 		}
 		if !at.IsZero() {
-			m.success.WithLabelValues(spec.Name).Set(seconds(at))
+			m.success.WithLabelValues(spec.Name).Set(unixSeconds(at))
 		}
 	}
 	s := &scrape{Sources: from, metrics: m, last: last}
 	m.registry.MustRegister(s)
-	return promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
+	return promhttp.HandlerFor(prometheus.GathererFunc(s.gatherCounters), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(from.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 2, Timeout: 20 * time.Second,
 	}), nil
@@ -63,33 +63,33 @@ type scrape struct {
 	open []int64 // calls up to last without a recorded outcome
 }
 
-// gather updates the counters of calls. It runs before all collectors, as these run concurrently.
-func (s *scrape) gather() ([]*dto.MetricFamily, error) {
-	err := s.calls()
+// gatherCounters updates the counters of calls. It runs before all collectors, as these run concurrently.
+func (s *scrape) gatherCounters() ([]*dto.MetricFamily, error) {
+	err := s.countNewCalls()
 	all, failed := s.metrics.registry.Gather()
 	return all, errors.Join(err, failed)
 }
 
-func described(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("outlierd_"+name, help, labels, nil)
 }
 
 var (
-	limitRequests = described("api_limit_requests", "Requests that the rate limit is assumed to allow this client in a window.")
-	limitWindow   = described("api_limit_window_seconds", "The window of the rate limit.")
-	limitLeft     = described("api_limit_remaining", "Requests that may be sent now.")
-	limitReset    = described("api_limit_reset_timestamp_seconds", "When the next request may be sent.")
-	waited        = described("api_wait_seconds_total", "Time that requests were delayed: for the learned limit, a refusal, or another attempt.", "reason")
-	budget        = described("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
-	blocked       = described("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
-	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule starts; missing while it is paused.", "job")
-	paused        = described("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
-	tasks         = described("tasks", "Queued data calls.", "job", "endpoint")
-	sinkUp        = described("sink_up", "1 if the last call of the warehouse or of a sink succeeded.", "sink")
-	sinkLag       = described("sink_lag_responses", "Answers that the warehouse or a sink does not have yet.", "sink")
-	unknownFields = described("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state was created.", "endpoint")
-	free          = described("disk_free_bytes", "Free space on the disk of the data folder.")
-	heartbeat     = described("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
+	limitRequests = newDesc("api_limit_requests", "Requests that the rate limit is assumed to allow this client in a window.")
+	limitWindow   = newDesc("api_limit_window_seconds", "The window of the rate limit.")
+	limitLeft     = newDesc("api_limit_remaining", "Requests that may be sent now.")
+	limitReset    = newDesc("api_limit_reset_timestamp_seconds", "When the next request may be sent.")
+	waited        = newDesc("api_wait_seconds_total", "Time that requests were delayed: for the learned limit, a refusal, or another attempt.", "reason")
+	budget        = newDesc("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
+	blocked       = newDesc("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
+	nextFire      = newDesc("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule starts; missing while it is paused.", "job")
+	paused        = newDesc("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
+	tasks         = newDesc("tasks", "Queued data calls.", "job", "endpoint")
+	sinkUp        = newDesc("sink_up", "1 if the last call of the warehouse or of a sink succeeded.", "sink")
+	sinkLag       = newDesc("sink_lag_responses", "Answers that the warehouse or a sink does not have yet.", "sink")
+	unknownFields = newDesc("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state was created.", "endpoint")
+	free          = newDesc("disk_free_bytes", "Free space on the disk of the data folder.")
+	heartbeat     = newDesc("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
 )
 
 // Describe implements [prometheus.Collector].
@@ -108,11 +108,11 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for d, read := range map[*prometheus.Desc]func() error{
-		tasks:   func() error { return s.queue(gauge) },
-		budget:  func() error { return s.budget(gauge) },
-		blocked: func() error { return s.blocks(gauge) },
-		sinkLag: func() error { return s.sinks(gauge) },
-		paused:  func() error { return s.jobs(gauge) },
+		tasks:   func() error { return s.setQueue(gauge) },
+		budget:  func() error { return s.setBudget(gauge) },
+		blocked: func() error { return s.setBlocks(gauge) },
+		sinkLag: func() error { return s.setSinks(gauge) },
+		paused:  func() error { return s.setJobs(gauge) },
 		free: func() error {
 			room, err := s.Store.DB.Free()
 			if room != store.Unknown {
@@ -121,7 +121,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 			return err
 		},
 		unknownFields: func() error {
-			return s.drift(func(op outlier.Operation, n int64) {
+			return s.countDrift(func(op outlier.Operation, n int64) {
 				to <- prometheus.MustNewConstMetric(unknownFields, prometheus.CounterValue, float64(n), string(op))
 			})
 		},
@@ -134,19 +134,19 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	gauge(limitRequests, float64(limit.Limit))
 	gauge(limitWindow, limit.Window.Seconds())
 	gauge(limitLeft, float64(limit.Remaining))
-	gauge(limitReset, seconds(limit.Reset))
+	gauge(limitReset, unixSeconds(limit.Reset))
 	for reason, d := range s.Waited() {
 		to <- prometheus.MustNewConstMetric(waited, prometheus.CounterValue, d.Seconds(), reason)
 	}
 	if beat := s.Beat(); !beat.IsZero() {
-		gauge(heartbeat, seconds(beat))
+		gauge(heartbeat, unixSeconds(beat))
 	}
 }
 
 type set func(d *prometheus.Desc, v float64, labels ...string)
 
-// jobs sets the gauges of schedules.
-func (s *scrape) jobs(gauge set) error {
+// setJobs sets the gauges of schedules.
+func (s *scrape) setJobs(gauge set) error {
 	config, now := s.metrics.config.Load(), time.Now()
 	pauses, err := s.Store.Runs.Pauses(now)
 	if err != nil {
@@ -158,20 +158,20 @@ func (s *scrape) jobs(gauge set) error {
 		for j := spec; j != nil && !rests; j = config.Job(j.After) {
 			rests = pauses[j.Name] != nil
 		}
-		gauge(paused, one(rests), spec.Name)
+		gauge(paused, oneIf(rests), spec.Name)
 		if due := spec.Coming(now, config.Timezone); !rests && !due.IsZero() {
-			gauge(nextFire, seconds(spec.Begins(due, config.Timezone)), spec.Name)
+			gauge(nextFire, unixSeconds(spec.Begins(due, config.Timezone)), spec.Name)
 		}
 	}
 	return nil
 }
 
-// queue counts queued calls. Counts of removed jobs are added up under one label.
-func (s *scrape) queue(gauge set) error {
+// setQueue counts queued calls. Counts of removed jobs are added up under one label.
+func (s *scrape) setQueue(gauge set) error {
 	counts, err := s.Store.Queue.Counts()
 	sums := map[[2]string]int{}
 	for _, c := range counts {
-		sums[[2]string{s.metrics.label(c.Job), string(c.Op)}] += c.Calls
+		sums[[2]string{s.metrics.labelOf(c.Job), string(c.Op)}] += c.Calls
 	}
 	for labels, n := range sums {
 		gauge(tasks, float64(n), labels[:]...)
@@ -179,7 +179,7 @@ func (s *scrape) queue(gauge set) error {
 	return err
 }
 
-func (s *scrape) budget(gauge set) error {
+func (s *scrape) setBudget(gauge set) error {
 	config, now := s.metrics.config.Load(), s.Store.Ledger.ServiceTime()
 	day := ledger.Day(now, config.Timezone)
 	cycle := ledger.Cycle(now, config.Timezone, config.Budget.Renews)
@@ -205,7 +205,7 @@ func (s *scrape) budget(gauge set) error {
 	return errors.Join(failed...)
 }
 
-func (s *scrape) blocks(gauge set) error {
+func (s *scrape) setBlocks(gauge set) error {
 	key := s.metrics.config.Load().Service.Key.Fingerprint()
 	var failed []error
 	for _, block := range []struct {
@@ -218,15 +218,15 @@ func (s *scrape) blocks(gauge set) error {
 			failed = append(failed, err)
 			continue
 		}
-		gauge(blocked, one(found != nil && found.Stands(time.Now())), block.reason)
+		gauge(blocked, oneIf(found != nil && found.Stands(time.Now())), block.reason)
 	}
 	return errors.Join(failed...)
 }
 
-func (s *scrape) sinks(gauge set) error {
+func (s *scrape) setSinks(gauge set) error {
 	end, err := s.Store.Journal.End()
 	for _, sink := range s.metrics.sinks {
-		gauge(sinkUp, one(sink.failed.Load() == nil), sink.name)
+		gauge(sinkUp, oneIf(sink.failed.Load() == nil), sink.name)
 		if err == nil {
 			gauge(sinkLag, float64(max(0, end-sink.mark.Load())), sink.name)
 		}
@@ -234,7 +234,7 @@ func (s *scrape) sinks(gauge set) error {
 	return err
 }
 
-func (s *scrape) drift(count func(outlier.Operation, int64)) error {
+func (s *scrape) countDrift(count func(outlier.Operation, int64)) error {
 	all, err := s.Store.Journal.Drift()
 	sums := map[outlier.Operation]int64{}
 	for _, d := range all {
@@ -249,8 +249,8 @@ func (s *scrape) drift(count func(outlier.Operation, int64)) error {
 // chunk is how many calls are read at once, so that the engine is not blocked for long.
 const chunk = 500
 
-// calls counts the calls whose outcome was recorded since the last scrape.
-func (s *scrape) calls() error {
+// countNewCalls counts the calls whose outcome was recorded since the last scrape.
+func (s *scrape) countNewCalls() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ledger := s.Store.Ledger
@@ -262,14 +262,14 @@ func (s *scrape) calls() error {
 			s.open = append(s.open, waiting[i:]...)
 			return err
 		}
-		s.count(found)
+		s.addCalls(found)
 	}
 	for {
 		found, err := ledger.CallsAfter(s.last, chunk)
 		if err != nil {
 			return fmt.Errorf("count calls: %w", err)
 		}
-		s.count(found)
+		s.addCalls(found)
 		if len(found) > 0 {
 			s.last = found[len(found)-1].ID
 		}
@@ -279,15 +279,15 @@ func (s *scrape) calls() error {
 	}
 }
 
-func (s *scrape) count(calls []ledger.Call) {
+func (s *scrape) addCalls(calls []ledger.Call) {
 	m := s.metrics
 	for _, c := range calls {
 		if c.Outcome == "" {
 			s.open = append(s.open, c.ID)
 			continue
 		}
-		op, name := string(c.Op), m.label(c.Job)
-		m.requests.WithLabelValues(op, outcome(c)).Inc()
+		op, name := string(c.Op), m.labelOf(c.Job)
+		m.requests.WithLabelValues(op, outcomeLabel(c)).Inc()
 		if !c.SentAt.IsZero() && !c.AnsweredAt.Before(c.SentAt) {
 			m.duration.WithLabelValues(op).Observe(c.AnsweredAt.Sub(c.SentAt).Seconds())
 		}
@@ -307,8 +307,8 @@ var kinds = []outlier.Kind{
 	outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Malformed,
 }
 
-// outcome returns the label for how a call ended. The error in the ledger begins with its kind.
-func outcome(c ledger.Call) string {
+// outcomeLabel returns the label for how a call ended. The error in the ledger begins with its kind.
+func outcomeLabel(c ledger.Call) string {
 	kind, _, _ := strings.Cut(c.Error, ":")
 	switch {
 	case c.Error == "":
@@ -319,14 +319,14 @@ func outcome(c ledger.Call) string {
 	return "other"
 }
 
-func seconds(t time.Time) float64 {
+func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
 	}
 	return float64(t.UnixMilli()) / 1000
 }
 
-func one(yes bool) float64 {
+func oneIf(yes bool) float64 {
 	if yes {
 		return 1
 	}

@@ -15,8 +15,8 @@ type watched struct {
 	failed atomic.Pointer[error] // of its last call; nil if that succeeded
 }
 
-// note records the result of a call, after which it holds what the marks say.
-func (w *watched) note(has sinks.Marks, err error) {
+// recordMarks records the result of a call, after which it holds what the marks say.
+func (w *watched) recordMarks(has sinks.Marks, err error) {
 	if err != nil {
 		w.failed.Store(&err)
 		return
@@ -25,7 +25,7 @@ func (w *watched) note(has sinks.Marks, err error) {
 	w.mark.Store(has.Answers)
 }
 
-func (m *Metrics) watch(name string) *watched {
+func (m *Metrics) watchSink(name string) *watched {
 	w := &watched{name: name}
 	m.sinks = append(m.sinks, w)
 	return w
@@ -49,7 +49,7 @@ func (m *Metrics) Warehouse(w sinks.Warehouse) sinks.Warehouse {
 	if m == nil {
 		return w
 	}
-	return &warehouse{Warehouse: w, metrics: m, watched: m.watch("warehouse")}
+	return &warehouse{Warehouse: w, metrics: m, watched: m.watchSink("warehouse")}
 }
 
 type warehouse struct {
@@ -60,14 +60,14 @@ type warehouse struct {
 
 func (w *warehouse) Marks(ctx context.Context) (sinks.Marks, error) {
 	has, err := w.Warehouse.Marks(ctx)
-	w.note(has, err)
+	w.recordMarks(has, err)
 	return has, err
 }
 
 func (w *warehouse) Write(ctx context.Context, b sinks.Batch) error {
 	began := time.Now()
 	err := w.Warehouse.Write(ctx, b)
-	if w.note(sinks.Marks{Answers: b.Hi}, err); err != nil {
+	if w.recordMarks(sinks.Marks{Answers: b.Hi}, err); err != nil {
 		return err
 	}
 	w.metrics.commit.Observe(time.Since(began).Seconds())
@@ -82,7 +82,7 @@ func (m *Metrics) Copy(c sinks.Copy) sinks.Copy {
 	if m == nil {
 		return c
 	}
-	return &published{Copy: c, metrics: m, of: m.sinks[0], watched: m.watch(c.Name())}
+	return &published{Copy: c, metrics: m, of: m.sinks[0], watched: m.watchSink(c.Name())}
 }
 
 type published struct {
@@ -94,7 +94,7 @@ type published struct {
 
 func (p *published) Shows(ctx context.Context) (sinks.Marks, error) {
 	shows, err := p.Copy.Shows(ctx)
-	p.note(shows, err)
+	p.recordMarks(shows, err)
 	return shows, err
 }
 
@@ -105,6 +105,6 @@ func (p *published) Publish(ctx context.Context) error {
 		p.metrics.publish.WithLabelValues(p.name).Observe(time.Since(began).Seconds())
 		p.metrics.published.WithLabelValues(p.name).SetToCurrentTime()
 	}
-	p.note(sinks.Marks{Answers: p.of.mark.Load()}, err)
+	p.recordMarks(sinks.Marks{Answers: p.of.mark.Load()}, err)
 	return err
 }

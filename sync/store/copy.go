@@ -26,7 +26,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.conn, err = s.attach("ro"); err != nil {
+	if s.conn, err = s.attachConnection("ro"); err != nil {
 		return err
 	}
 	err = copyInto(ctx, s.conn.db, to)
@@ -36,7 +36,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	case isWriteError(err):
 		return fmt.Errorf("%w; check the disk of %s, and its quota", err, filepath.Dir(to))
 	}
-	return s.explain(err)
+	return s.explainError(err)
 }
 
 // copyInto writes the copy to a temporary file and renames it, so that to is complete or missing.
@@ -99,7 +99,7 @@ func (s *Store) RemoveRestorePoints() error {
 // keepRestorePoint copies the file before a later version of the program changes it, unless the
 // file is empty.
 func (s *Store) keepRestorePoint(ctx context.Context) error {
-	have, err := version(ctx, s.conn.db, s.Path())
+	have, err := readVersion(ctx, s.conn.db, s.Path())
 	if err != nil || have == 0 || have >= len(s.options.Migrations) {
 		return err
 	}

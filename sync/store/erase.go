@@ -81,7 +81,7 @@ func (s *Store) emptyLog(ctx context.Context) error {
 			"close that program and run again", s.Path())
 	}
 	if err != nil {
-		return s.explain(fmt.Errorf("rewrite %s: %w", s.Path(), err))
+		return s.explainError(fmt.Errorf("rewrite %s: %w", s.Path(), err))
 	}
 	return nil
 }

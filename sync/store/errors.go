@@ -199,9 +199,9 @@ func isWriteError(err error) bool {
 		sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
 }
 
-// explain converts SQLite's errors to the errors of this package. After errors that leave the
+// explainError converts SQLite's errors to the errors of this package. After errors that leave the
 // content of the disk unknown it stops the store permanently: a failed fsync must not be retried.
-func (s *Store) explain(err error) error {
+func (s *Store) explainError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -210,21 +210,21 @@ func (s *Store) explain(err error) error {
 	}
 	switch resultCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		err = s.stop(&CorruptError{Path: s.Path(), Detail: err.Error()})
+		err = s.stopFor(&CorruptError{Path: s.Path(), Detail: err.Error()})
 		if s.holds { // so that the next start checks everything
-			err = errors.Join(err, s.sign(mustCheck))
+			err = errors.Join(err, s.signLock(mustCheck))
 		}
 		return err
 	case sqlite3.SQLITE_IOERR:
-		return s.stop(fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err))
+		return s.stopFor(fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err))
 	case sqlite3.SQLITE_BUSY:
 		return &LockedError{Path: s.Path(), Cause: err}
 	}
 	return err
 }
 
-// stop stops the store permanently, and returns err.
-func (s *Store) stop(err error) error {
+// stopFor stops the store permanently, and returns err.
+func (s *Store) stopFor(err error) error {
 	s.broken.Store(&err)
 	return err
 }

@@ -26,13 +26,13 @@ func (i Inside) toGiveBack() bool {
 // Inside returns the free space within the file.
 func (s *Store) Inside() (i Inside, err error) {
 	err = s.View(func(tx *Tx) error {
-		i, err = inside(tx)
+		i, err = readInside(tx)
 		return err
 	})
 	return i, err
 }
 
-func inside(tx *Tx) (Inside, error) {
+func readInside(tx *Tx) (Inside, error) {
 	var size, pages, free int64
 	for query, to := range map[string]*int64{
 		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free,
@@ -56,7 +56,7 @@ func (s *Store) GiveBack() (more bool, err error) {
 		if _, err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
 			return fmt.Errorf("return free space to the disk: %w", err)
 		}
-		have, err = inside(tx)
+		have, err = readInside(tx)
 		return err
 	})
 	return have.toGiveBack(), err

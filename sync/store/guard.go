@@ -26,8 +26,8 @@ func guardFolder(dir string) error {
 	return nil
 }
 
-// guard refuses a state folder that contains anything but files, folders and sockets.
-func guard(dir string) error {
+// refuseForeignFiles refuses a state folder that contains anything but files, folders and sockets.
+func refuseForeignFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("look into the state folder: %w", err)

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks the folder for this process and records who holds it. The kernel releases the lock
+// lockFolder locks the folder for this process and records who holds it. The kernel releases the lock
 // when the process ends, however it ends. It returns the [bootLine] of the process that held the
 // folder before, or "".
-func lock(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
+func lockFolder(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}
 	err = take(file)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		held := holder(file)
+		held := findHolder(file)
 		held.Dir = dir
 		return nil, "", errors.Join(held, file.Close())
 	}
@@ -35,7 +35,7 @@ func lock(dir string, take func(*os.File) error) (file *os.File, before string, 
 		before, err = lastBoot(file)
 	}
 	if err == nil {
-		err = sign(file, before)
+		err = signFile(file, before)
 	}
 	if err != nil {
 		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
@@ -68,7 +68,7 @@ func (s *Store) keepLock() error {
 	if err != nil {
 		return err
 	}
-	file, _, err := lock(s.dir, s.options.TakeLock)
+	file, _, err := lockFolder(s.dir, s.options.TakeLock)
 	if _, held := errors.AsType[*HeldError](err); held {
 		return &MovedError{Path: path}
 	}
@@ -78,14 +78,14 @@ func (s *Store) keepLock() error {
 	s.options.Log.Warn("lock file was deleted; created again", "file", path)
 	old := s.lock
 	s.lock = file
-	return errors.Join(sign(file, boot), old.Close())
+	return errors.Join(signFile(file, boot), old.Close())
 }
 
-// sign writes the boot into the lock file of this process; see the function.
-func (s *Store) sign(boot string) error {
+// signLock writes the boot into the lock file of this process; see [signFile].
+func (s *Store) signLock(boot string) error {
 	s.locking.Lock()
 	defer s.locking.Unlock()
-	return sign(s.lock, boot)
+	return signFile(s.lock, boot)
 }
 
 // lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
@@ -95,8 +95,8 @@ const (
 	lockTryPause = 20 * time.Millisecond
 )
 
-// flock locks a file, without waiting for another process that holds it for long.
-func flock(file *os.File) (err error) {
+// lockFile locks a file, without waiting for another process that holds it for long.
+func lockFile(file *os.File) (err error) {
 	for try := range lockTries {
 		if try > 0 {
 			time.Sleep(lockTryPause)
@@ -112,7 +112,7 @@ func flock(file *os.File) (err error) {
 // well, as SQLite does with its own file: some network file systems support neither, some only
 // one. Without this check, SQLite would wait for a lock that no process holds.
 func takeLock(file *os.File) error {
-	if err := flock(file); err != nil {
+	if err := lockFile(file); err != nil {
 		return err
 	}
 	record := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
@@ -123,10 +123,10 @@ func takeLock(file *os.File) error {
 	return unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record)
 }
 
-// unlock releases the lock and closes the file. Closing it would not be enough while a child that this
+// unlockFile releases the lock and closes the file. Closing it would not be enough while a child that this
 // process has forked, for a command of a notification, has not executed its program yet: it has the
 // file as well, and with it the lock.
-func unlock(file *os.File) error {
+func unlockFile(file *os.File) error {
 	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 }
 
@@ -148,15 +148,15 @@ func heldBy(dir string) (held *HeldError, err error) {
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		held, err = holder(file), nil
+		held, err = findHolder(file), nil
 		held.Dir = dir
 	}
-	return held, errors.Join(err, unlock(file))
+	return held, errors.Join(err, unlockFile(file))
 }
 
-// sign records who holds the folder, one line each: process id, command, start time and a
+// signFile records who holds the folder, one line each: process id, command, start time and a
 // [bootLine].
-func sign(file *os.File, boot string) error {
+func signFile(file *os.File, boot string) error {
 	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
 	command = strings.ReplaceAll(command, "\n", " ")
 	text := fmt.Sprintf("%d\n%s\n%s\n%s\n", os.Getpid(), command, time.Now().UTC().Format(time.RFC3339), boot)
@@ -167,9 +167,9 @@ func sign(file *os.File, boot string) error {
 	return err
 }
 
-// unsign removes the command from the lock file before the lock is released, because the arguments
+// unsignFile removes the command from the lock file before the lock is released, because the arguments
 // may contain something that must be forgotten.
-func unsign(file *os.File) error {
+func unsignFile(file *os.File) error {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) <= bootLine {
 		return err
@@ -212,22 +212,22 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// holder returns who holds the folder. It waits for a moment for a holder that has just taken the lock, or is
+// findHolder returns who holds the folder. It waits for a moment for a holder that has just taken the lock, or is
 // signing again.
-func holder(file *os.File) (held *HeldError) {
+func findHolder(file *os.File) (held *HeldError) {
 	for try := range lockTries {
 		if try > 0 {
 			time.Sleep(lockTryPause)
 		}
-		if held = signature(file); held.Command != "" {
+		if held = readSignature(file); held.Command != "" {
 			break
 		}
 	}
 	return held
 }
 
-// signature reads what sign wrote, if it has written anything.
-func signature(file *os.File) *HeldError {
+// readSignature reads what sign wrote, if it has written anything.
+func readSignature(file *os.File) *HeldError {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) < 3 {
 		return &HeldError{}

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// migrate upgrades the file to the latest version in one transaction, so that neither a kill nor a
+// migrateFile upgrades the file to the latest version in one transaction, so that neither a kill nor a
 // concurrent reader leaves or finds a version in between.
-func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
+func migrateFile(ctx context.Context, db *sql.DB, path string, o Options) error {
 	steps := o.Migrations
-	have, err := version(ctx, db, path)
+	have, err := readVersion(ctx, db, path)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
 	if have == len(steps) {
 		return nil
 	}
-	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
+	if err := applySteps(ctx, db, steps[have:], len(steps)); err != nil {
 		return fmt.Errorf("upgrade %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
@@ -32,9 +32,9 @@ func migrate(ctx context.Context, db *sql.DB, path string, o Options) error {
 // files of development versions before it have higher ones, and no mark.
 const applicationID = 0x6f75746c // "outl"
 
-// version returns the schema version of the file: 0 if it is empty. A file with tables but no
+// readVersion returns the schema version of the file: 0 if it is empty. A file with tables but no
 // version belongs to another program.
-func version(ctx context.Context, db *sql.DB, path string) (have int, err error) {
+func readVersion(ctx context.Context, db *sql.DB, path string) (have int, err error) {
 	var id, tables int
 	for pragma, value := range map[string]*int{
 		`PRAGMA user_version`: &have, `PRAGMA application_id`: &id, `SELECT count(*) FROM sqlite_schema`: &tables,
@@ -73,7 +73,7 @@ func newerError(ctx context.Context, db *sql.DB, path string, have, want int) er
 	return e
 }
 
-func advance(ctx context.Context, db *sql.DB, steps []string, to int) error {
+func applySteps(ctx context.Context, db *sql.DB, steps []string, to int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -16,10 +16,10 @@ func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
 	first := `CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('kept')`
 	second := `ALTER TABLE notes ADD COLUMN stars INTEGER NOT NULL DEFAULT 3`
 	broken := `ALTER TABLE notes ADD COLUMN more TEXT; THIS IS NO SQL`
-	if err := migrate(t.Context(), db, path, Options{Migrations: []string{first}}); err != nil {
+	if err := migrateFile(t.Context(), db, path, Options{Migrations: []string{first}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(t.Context(), db, path, Options{Migrations: []string{first, second, broken}}); err == nil {
+	if err := migrateFile(t.Context(), db, path, Options{Migrations: []string{first, second, broken}}); err == nil {
 		t.Fatal("a migration that is no SQL succeeded")
 	}
 	var text string
@@ -27,7 +27,7 @@ func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
 	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 1 {
 		t.Errorf("the version is %d (%v), want 1: a reader must meanwhile find the old version or the latest", version, err)
 	}
-	if err := migrate(t.Context(), db, path, Options{Migrations: []string{first, second}}); err != nil {
+	if err := migrateFile(t.Context(), db, path, Options{Migrations: []string{first, second}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.QueryRow(`SELECT text, stars FROM notes`).Scan(&text, &stars); err != nil || text != "kept" || stars != 3 {

@@ -63,15 +63,15 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := makeFolder(dir, o.Log); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(guard(dir), checkFileSize(dir)); err != nil {
+	if err := errors.Join(refuseForeignFiles(dir), checkFileSize(dir)); err != nil {
 		return nil, err
 	}
-	held, before, err := lock(dir, o.TakeLock)
+	held, before, err := lockFolder(dir, o.TakeLock)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{dir: dir, options: o, lock: held, holds: true, bootBefore: before}
-	if err := s.start(ctx); err != nil {
+	if err := s.openAndUpgrade(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -113,22 +113,22 @@ func (s *Store) Holder() *HeldError { return s.holder }
 // Log returns the logger of the store and of the packages that keep tables in it.
 func (s *Store) Log() *slog.Logger { return s.options.Log }
 
-// start opens the database and upgrades it.
-func (s *Store) start(ctx context.Context) (err error) {
+// openAndUpgrade opens the database and upgrades it.
+func (s *Store) openAndUpgrade(ctx context.Context) (err error) {
 	if s.unclean, err = s.wasUnclean(); err != nil {
 		return err
 	}
 	if err := errors.Join(s.readSent(), s.checkSize(s.unclean)); err != nil {
 		return err
 	}
-	if s.conn, err = s.connect(); err != nil {
+	if s.conn, err = s.connectWriter(); err != nil {
 		return err
 	}
 	if err := s.keepRestorePoint(ctx); err != nil {
-		return s.explain(err)
+		return s.explainError(err)
 	}
-	if err := migrate(ctx, s.conn.db, s.Path(), s.options); err != nil {
-		return s.explain(err)
+	if err := migrateFile(ctx, s.conn.db, s.Path(), s.options); err != nil {
+		return s.explainError(err)
 	}
 	return s.Execute(`PRAGMA busy_timeout = 0`) // from now on transactions wait themselves; see patience
 }
@@ -157,9 +157,9 @@ func (s *Store) hasLog() (bool, error) {
 	return err == nil && info.Size() > 0, err
 }
 
-// connect opens the connection that writes.
-func (s *Store) connect() (*conn, error) {
-	return s.dial(url.Values{"_pragma": {
+// connectWriter opens the connection that writes.
+func (s *Store) connectWriter() (*conn, error) {
+	return s.openConnection(url.Values{"_pragma": {
 		"busy_timeout(10000)",
 		"auto_vacuum(incremental)", // of a new file; see [Store.GiveBack]
 		"journal_mode(wal)",
@@ -173,8 +173,8 @@ func (s *Store) connect() (*conn, error) {
 	}})
 }
 
-// dial opens a connection with the given settings of the driver.
-func (s *Store) dial(driver url.Values) (*conn, error) {
+// openConnection opens a connection with the given settings of the driver.
+func (s *Store) openConnection(driver url.Values) (*conn, error) {
 	abs, err := filepath.Abs(s.Path())
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (s *Store) dial(driver url.Values) (*conn, error) {
 	db.SetMaxOpenConns(1)
 	db.SetMaxIdleConns(1)
 	if err := db.Ping(); err != nil {
-		return nil, errors.Join(s.explain(fmt.Errorf("open %s: %w", abs, err)), db.Close())
+		return nil, errors.Join(s.explainError(fmt.Errorf("open %s: %w", abs, err)), db.Close())
 	}
 	return &conn{db: db, stmts: map[string]*sql.Stmt{}}, nil
 }
@@ -237,9 +237,9 @@ func (s *Store) Close() error {
 		errs = append(errs, s.conn.close())
 	}
 	if s.holds {
-		errs = append(errs, unsign(s.lock))
+		errs = append(errs, unsignFile(s.lock))
 	}
-	errs = append(errs, unlock(s.lock))
+	errs = append(errs, unlockFile(s.lock))
 	s.lock, s.holds = nil, false
 	return errors.Join(errs...)
 }

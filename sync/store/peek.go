@@ -52,7 +52,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}
-	if err := errors.Join(guardFolder(dir), guard(dir)); err != nil {
+	if err := errors.Join(guardFolder(dir), refuseForeignFiles(dir)); err != nil {
 		return nil, err
 	}
 	if err := s.takeFolder(); err != nil {
@@ -70,7 +70,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 		}
 	}
 	if err == nil {
-		err = s.peek(ctx)
+		err = s.openReader(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -86,16 +86,16 @@ func (s *Store) takeFolder() (err error) {
 	return nil
 }
 
-// peek opens the database and begins the read transaction.
-func (s *Store) peek(ctx context.Context) (err error) {
-	if s.conn, err = s.attach("ro"); err != nil {
+// openReader opens the database and begins the read transaction.
+func (s *Store) openReader(ctx context.Context) (err error) {
+	if s.conn, err = s.attachConnection("ro"); err != nil {
 		return err
 	}
 	want := len(s.options.Migrations)
-	have, err := version(ctx, s.conn.db, s.Path())
+	have, err := readVersion(ctx, s.conn.db, s.Path())
 	switch {
 	case err != nil:
-		return s.explain(err)
+		return s.explainError(err)
 	case have > want:
 		return newerError(ctx, s.conn.db, s.Path(), have, want)
 	case have == 0:
@@ -103,7 +103,7 @@ func (s *Store) peek(ctx context.Context) (err error) {
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
 	}
-	return s.explain(s.conn.exec(`BEGIN`))
+	return s.explainError(s.conn.execPlain(`BEGIN`))
 }
 
 // Beside opens a state folder that another process may hold, to write to it. It is for rows that
@@ -113,7 +113,7 @@ func Beside(dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, options: o.withDefaults()}
 	err := s.takeFolder()
 	if err == nil {
-		s.conn, err = s.attach("rw")
+		s.conn, err = s.attachConnection("rw")
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -121,9 +121,9 @@ func Beside(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// immutable returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
+// immutableMode returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
 // log. SQLite would create files beside it, and opens it there only if it is said to be immutable.
-func (s *Store) immutable() string {
+func (s *Store) immutableMode() string {
 	_, err := os.Lstat(s.Path() + "-wal")
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(unix.Access(s.dir, unix.W_OK), unix.EROFS) {
 		return "1"
@@ -131,9 +131,9 @@ func (s *Store) immutable() string {
 	return "0"
 }
 
-// attach opens a connection in addition to those of other processes.
-func (s *Store) attach(mode string) (*conn, error) {
-	return s.dial(url.Values{"mode": {mode}, "immutable": {s.immutable()}, "_pragma": {
+// attachConnection opens a connection in addition to those of other processes.
+func (s *Store) attachConnection(mode string) (*conn, error) {
+	return s.openConnection(url.Values{"mode": {mode}, "immutable": {s.immutableMode()}, "_pragma": {
 		"busy_timeout(10000)", "trusted_schema(off)", "cell_size_check(on)", "temp_store(memory)", "foreign_keys(on)",
 		"synchronous(full)", "cache_size(-8000)",
 	}})

@@ -35,7 +35,7 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	if t.view {
 		return nil, errView
 	}
-	stmt, err := t.conn.stmt(query)
+	stmt, err := t.conn.prepareOnce(query)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ type Columns map[string]any
 func Insert(tx *Tx, table string, row Columns, orElse string) (id int64, err error) {
 	names := slices.Sorted(maps.Keys(row))
 	result, err := tx.Exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
-		strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.values(names)...)
+		strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.valuesOf(names)...)
 	if err != nil {
 		return 0, err
 	}
@@ -63,11 +63,11 @@ func Insert(tx *Tx, table string, row Columns, orElse string) (id int64, err err
 func Set(tx *Tx, table, key string, value any, row Columns) error {
 	names := slices.Sorted(maps.Keys(row))
 	return Found(tx.Exec(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
-		append(row.values(names), value)...))
+		append(row.valuesOf(names), value)...))
 }
 
-// values returns the values of columns in the order of names.
-func (c Columns) values(names []string) []any {
+// valuesOf returns the values of columns in the order of names.
+func (c Columns) valuesOf(names []string) []any {
 	values := make([]any, len(names), len(names)+1)
 	for i, name := range names {
 		values[i] = c[name]
@@ -79,7 +79,7 @@ func (c Columns) values(names []string) []any {
 // WHERE job = ?".
 func Select[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) ([]T, error) {
 	names := slices.Sorted(maps.Keys(columns(new(T))))
-	return List(tx, func(row *T) []any { return columns(row).values(names) },
+	return List(tx, func(row *T) []any { return columns(row).valuesOf(names) },
 		`SELECT `+strings.Join(names, ", ")+` `+from, args...)
 }
 
@@ -109,7 +109,7 @@ func Values[T any](tx *Tx, query string, args ...any) ([]T, error) {
 
 // Row reads one row. Its Scan fails with [sql.ErrNoRows] if there is none.
 func (t *Tx) Row(query string, args ...any) Row {
-	stmt, err := t.conn.stmt(query)
+	stmt, err := t.conn.prepareOnce(query)
 	if err != nil {
 		return failedRow{err}
 	}
@@ -125,7 +125,7 @@ func (f failedRow) Scan(...any) error { return f.err }
 
 // List reads all rows of a query; into returns the destinations of the columns, as for Scan.
 func List[T any](t *Tx, into func(*T) []any, query string, args ...any) (all []T, err error) {
-	stmt, err := t.conn.stmt(query)
+	stmt, err := t.conn.prepareOnce(query)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ const MinFiles = 128
 
 // FreeSpace returns the number of bytes that an unprivileged user may still write to the disk of dir, or [Unknown].
 func FreeSpace(dir string) (uint64, error) {
-	st, err := statfs(dir)
+	st, err := statFileSystem(dir)
 	if err != nil || st.Blocks == 0 || uint64(st.Bavail) > Unknown/uint64(st.Bsize) {
 		return Unknown, err
 	}
@@ -81,15 +81,15 @@ func FreeSpace(dir string) (uint64, error) {
 // FreeFiles returns the number of files that may still be created on the disk of dir, or [Unknown]: many file systems
 // have no limit.
 func FreeFiles(dir string) (uint64, error) {
-	st, err := statfs(dir)
+	st, err := statFileSystem(dir)
 	if err != nil || st.Files == 0 {
 		return Unknown, err
 	}
 	return st.Ffree, nil
 }
 
-// statfs returns the numbers of a file system; all are 0 if it has none.
-func statfs(dir string) (st unix.Statfs_t, err error) {
+// statFileSystem returns the numbers of a file system; all are 0 if it has none.
+func statFileSystem(dir string) (st unix.Statfs_t, err error) {
 	err = unix.Statfs(dir, &st)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
 		return unix.Statfs_t{}, nil

@@ -70,7 +70,7 @@ const (
 func (s *Store) Update(f func(*Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.update(s.patienceLeft(), f)
+	return s.updateWithin(s.patienceLeft(), f)
 }
 
 // UpdateWithin is [Store.Update], but waits only up to the given patience while another program locks the
@@ -78,35 +78,35 @@ func (s *Store) Update(f func(*Tx) error) error {
 func (s *Store) UpdateWithin(patience time.Duration, f func(*Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.update(patience, f)
+	return s.updateWithin(patience, f)
 }
 
-func (s *Store) update(patience time.Duration, f func(*Tx) error) error {
+func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 	if s.snapshot {
 		return errView
 	}
-	if err := s.begin(patience); err != nil {
-		return s.explain(err)
+	if err := s.beginWrite(patience); err != nil {
+		return s.explainError(err)
 	}
 	err := f(&Tx{conn: s.conn, now: time.Now()})
 	if err == nil {
-		err = s.conn.exec(`COMMIT`)
+		err = s.conn.execPlain(`COMMIT`)
 	}
 	if err != nil {
 		// After some errors, such as a full disk, SQLite has already rolled back, and reports that no
 		// transaction is active.
-		_ = s.conn.exec(`ROLLBACK`)
+		_ = s.conn.execPlain(`ROLLBACK`)
 	}
-	return s.explain(err)
+	return s.explainError(err)
 }
 
-// begin begins a transaction that writes.
-func (s *Store) begin(patience time.Duration) error {
+// beginWrite begins a transaction that writes.
+func (s *Store) beginWrite(patience time.Duration) error {
 	for until := time.Now().Add(patience); ; time.Sleep(lockPause) {
 		if err := s.failure(); err != nil {
 			return err
 		}
-		err := s.conn.exec(`BEGIN IMMEDIATE`)
+		err := s.conn.execPlain(`BEGIN IMMEDIATE`)
 		if resultCode(err) != sqlite3.SQLITE_BUSY {
 			if err == nil {
 				s.lastBusy = time.Time{}
@@ -154,14 +154,14 @@ func (s *Store) View(f func(*Tx) error) error {
 		if err := s.failure(); err != nil {
 			return err
 		}
-		return s.explain(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
+		return s.explainError(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
 	}
 	c, err := s.takeReader()
 	if err != nil {
-		return s.explain(err)
+		return s.explainError(err)
 	}
 	err = f(&Tx{conn: c, now: time.Now(), view: true})
-	return s.explain(errors.Join(err, s.putReader(c)))
+	return s.explainError(errors.Join(err, s.putReader(c)))
 }
 
 // Snapshot returns the store to read: all views of it see the same, and wait for no other transaction. It must
@@ -169,7 +169,7 @@ func (s *Store) View(f func(*Tx) error) error {
 func (s *Store) Snapshot() (*Store, error) {
 	c, err := s.takeReader()
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.explainError(err)
 	}
 	return &Store{dir: s.dir, options: s.options, snapshot: true, conn: c, from: s}, nil
 }
@@ -191,11 +191,11 @@ func (s *Store) takeReader() (c *conn, err error) {
 		if err := s.findPlace(); err != nil { // the connection would be to another file
 			return nil, err
 		}
-		if c, err = s.attach("ro"); err != nil {
+		if c, err = s.attachConnection("ro"); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.exec(`BEGIN`); err != nil {
+	if err := c.execPlain(`BEGIN`); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
@@ -203,7 +203,7 @@ func (s *Store) takeReader() (c *conn, err error) {
 
 // putReader ends the transaction of [Store.takeReader].
 func (s *Store) putReader(c *conn) error {
-	if err := c.exec(`COMMIT`); err != nil {
+	if err := c.execPlain(`COMMIT`); err != nil {
 		return errors.Join(err, c.close())
 	}
 	s.reading.Lock()
@@ -223,7 +223,7 @@ func (s *Store) Execute(statement string) error {
 		return err
 	}
 	_, err := s.conn.db.Exec(statement)
-	return s.explain(err)
+	return s.explainError(err)
 }
 
 // conn is a connection to the file, with its prepared statements.
@@ -232,8 +232,8 @@ type conn struct {
 	stmts map[string]*sql.Stmt
 }
 
-// stmt returns the prepared statement for a query, which it prepares once.
-func (c *conn) stmt(query string) (*sql.Stmt, error) {
+// prepareOnce returns the prepared statement for a query, which it prepares once.
+func (c *conn) prepareOnce(query string) (*sql.Stmt, error) {
 	if stmt := c.stmts[query]; stmt != nil {
 		return stmt, nil
 	}
@@ -245,9 +245,9 @@ func (c *conn) stmt(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// exec performs a statement without arguments or results, such as one that begins a transaction.
-func (c *conn) exec(query string) error {
-	stmt, err := c.stmt(query)
+// execPlain performs a statement without arguments or results, such as one that begins a transaction.
+func (c *conn) execPlain(query string) error {
+	stmt, err := c.prepareOnce(query)
 	if err == nil {
 		_, err = stmt.Exec()
 	}

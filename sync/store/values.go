@@ -45,7 +45,7 @@ type Column interface {
 type timeColumn struct{ t *time.Time }
 
 func (c timeColumn) Scan(v any) error {
-	us, err := number(v)
+	us, err := integerOf(v)
 	*c.t = Instant(us)
 	return err
 }
@@ -55,7 +55,7 @@ func (c timeColumn) Value() (driver.Value, error) { return Micros(*c.t), nil }
 type durationColumn struct{ d *time.Duration }
 
 func (c durationColumn) Scan(v any) error {
-	us, err := number(v)
+	us, err := integerOf(v)
 	*c.d = time.Duration(us) * time.Microsecond
 	return err
 }
@@ -82,7 +82,7 @@ func (c jsonColumn) Value() (driver.Value, error) {
 type optionalColumn struct{ id *int64 }
 
 func (c optionalColumn) Scan(v any) (err error) {
-	*c.id, err = number(v)
+	*c.id, err = integerOf(v)
 	return err
 }
 
@@ -93,8 +93,8 @@ func (c optionalColumn) Value() (driver.Value, error) {
 	return *c.id, nil
 }
 
-// number returns an integer of SQLite; 0 for NULL.
-func number(v any) (int64, error) {
+// integerOf returns an integer of SQLite; 0 for NULL.
+func integerOf(v any) (int64, error) {
 	n, ok := v.(int64)
 	if !ok && v != nil {
 		return 0, fmt.Errorf("%T is not an integer", v)

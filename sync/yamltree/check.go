@@ -16,19 +16,19 @@ type Advice struct {
 // Check checks a tree against the schema. It marks invalid values as wrong, so that later steps do not report
 // them again. It also reports each ${…} that could not be expanded.
 func (s *Schema) Check(root *Node, advice Advice) {
-	checker{advice}.check(root, s)
-	root.unexpanded()
+	checker{advice}.checkNode(root, s)
+	root.reportUnexpanded()
 }
 
-// unexpanded reports each ${…} that could not be expanded, except below unknown keys.
-func (n *Node) unexpanded() {
+// reportUnexpanded reports each ${…} that could not be expanded, except below unknown keys.
+func (n *Node) reportUnexpanded() {
 	switch {
 	case n == nil || n.Ignored || n.Kind == Template:
 	case n.Unfilled != "":
 		n.Refuse("%s", n.Unfilled)
 	default:
 		for child := range n.Children() {
-			child.unexpanded()
+			child.reportUnexpanded()
 		}
 	}
 }
@@ -36,41 +36,41 @@ func (n *Node) unexpanded() {
 // checker reports the mistakes of a tree, at most one for each node.
 type checker struct{ advice Advice }
 
-func (c checker) check(n *Node, s *Schema) {
+func (c checker) checkNode(n *Node, s *Schema) {
 	switch {
 	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
 		return
 	case s.later:
 		n.Wrong, n.Ignored = true, true
 		n.Head().Refuse("not supported yet")
-	case n.unquote(s):
-		c.check(n, s)
+	case n.takeQuotedKind(s):
+		c.checkNode(n, s)
 		return
 	case len(s.types) > 0 && !s.allows(n.Kind):
-		n.mustBe(s.Title, c.hint(n, s))
-	case s.equals != nil && n.whole() != *s.equals:
+		n.mustBe(s.Title, c.hintFor(n, s))
+	case s.equals != nil && n.wholeNumber() != *s.equals:
 		n.mustBe(s.Title, "")
-	case s.enum != nil && !slices.Contains(s.enum, n.word()):
-		n.mustBe(s.Title, n.DidYouMean(n.Text, s.texts()))
+	case s.enum != nil && !slices.Contains(s.enum, n.enumValue()):
+		n.mustBe(s.Title, n.DidYouMean(n.Text, s.enumTexts()))
 	case n.Kind == Mapping:
-		c.mapping(n, s)
+		c.checkMapping(n, s)
 	case n.Kind == List:
-		c.list(n, s)
+		c.checkList(n, s)
 	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.minLength:
 		n.mustNotBeEmpty(s.Title)
 	case n.Kind == Text && !s.fits(n.Text):
-		n.mustBe(s.Title, c.hint(n, s))
-	case n.Kind == Whole && s.exceeded(n) != "":
-		n.mustBe(s.exceeded(n), "")
+		n.mustBe(s.Title, c.hintFor(n, s))
+	case n.Kind == Whole && s.exceededBound(n) != "":
+		n.mustBe(s.exceededBound(n), "")
 	}
 	for _, part := range s.allOf {
-		c.check(n, part)
+		c.checkNode(n, part)
 	}
 }
 
-// unquote gives a quoted text from a variable the kind of its value, if s wants it, and reports whether it has
+// takeQuotedKind gives a quoted text from a variable the kind of its value, if s wants it, and reports whether it has
 // done so: within { } a variable must be quoted.
-func (n *Node) unquote(s *Schema) bool {
+func (n *Node) takeQuotedKind(s *Schema) bool {
 	if n.Kind != Text || !n.FromOutside() || n.plain {
 		return false
 	}
@@ -81,26 +81,26 @@ func (n *Node) unquote(s *Schema) bool {
 	return false
 }
 
-func (c checker) mapping(n *Node, s *Schema) {
+func (c checker) checkMapping(n *Node, s *Schema) {
 	if len(n.Entries) < s.minProperties {
 		n.mustNotBeEmpty(s.Title)
 		return
 	}
 	for _, key := range s.required {
 		if n.Get(key) == nil {
-			n.Missing(key, s.Get(key).addition(key))
+			n.Missing(key, s.Get(key).suggestKey(key))
 		}
 	}
 	for _, e := range n.Entries {
 		key := e.Key.Text
 		switch part := s.Get(key); {
 		case part != nil:
-			c.check(e.Value, part)
+			c.checkNode(e.Value, part)
 		case s.closed:
 			e.Value.Wrong, e.Value.Ignored = true, true
 			e.Key.RefuseWithHint(c.advice.Unknown(n, key, s), "unknown key")
 		case s.others != nil:
-			c.check(e.Value, s.others)
+			c.checkNode(e.Value, s.others)
 		}
 		if s.names != nil && !s.names.fits(key) {
 			e.Key.Refuse("must be %s, got %q", s.names.Title, key)
@@ -108,7 +108,7 @@ func (c checker) mapping(n *Node, s *Schema) {
 	}
 }
 
-func (c checker) list(n *Node, s *Schema) {
+func (c checker) checkList(n *Node, s *Schema) {
 	if len(n.Items) < s.minItems {
 		n.mustNotBeEmpty(s.Title)
 	}
@@ -116,17 +116,17 @@ func (c checker) list(n *Node, s *Schema) {
 		return
 	}
 	for _, item := range n.Items {
-		c.check(item, s.items)
+		c.checkNode(item, s.items)
 	}
 }
 
-// hint returns what to do about a value of the wrong type or form. A value that it suggests is valid.
-func (c checker) hint(n *Node, s *Schema) string {
+// hintFor returns what to do about a value of the wrong type or form. A value that it suggests is valid.
+func (c checker) hintFor(n *Node, s *Schema) string {
 	wantsWhole := strings.HasPrefix(s.Title, "a number") || strings.HasPrefix(s.Title, "1")
 	switch {
 	case wantsWhole && n.Kind == Number:
 		return "write a whole number in digits"
-	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceeded(n) == "":
+	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceededBound(n) == "":
 		return "write it without quotes: " + n.Text
 	}
 	return c.advice.Value(n, s.Title)
@@ -138,16 +138,16 @@ func (n *Node) mustBe(wants, hint string) {
 
 func (n *Node) mustNotBeEmpty(wants string) { n.Refuse("is empty, must be %s", wants) }
 
-// word returns the value of a scalar as an enum has it.
-func (n *Node) word() any {
+// enumValue returns the value of a scalar as an enum has it.
+func (n *Node) enumValue() any {
 	if n.Kind == Null {
 		return nil
 	}
 	return n.Text
 }
 
-// whole returns the value of a whole number in digits, or the nearest int.
-func (n *Node) whole() int {
+// wholeNumber returns the value of a whole number in digits, or the nearest int.
+func (n *Node) wholeNumber() int {
 	x, _ := strconv.Atoi(n.Text)
 	return x
 }

@@ -45,8 +45,8 @@ func (ms Mistakes) Error() string {
 	return b.String()
 }
 
-// sorted returns the mistakes in the order of their positions, without duplicates.
-func (ms Mistakes) sorted() Mistakes {
+// sortByPlace returns the mistakes in the order of their positions, without duplicates.
+func (ms Mistakes) sortByPlace() Mistakes {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -61,7 +61,7 @@ func Join(files ...*File) Mistakes {
 	for _, f := range files {
 		all = append(all, f.found...)
 	}
-	return all.sorted()
+	return all.sortByPlace()
 }
 
 // Mistake returns a mistake of f at a position, for callers that find it later. It does not add it to f.
@@ -69,8 +69,8 @@ func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
 	return Mistake{
 		File: f.name, Line: line, Column: column,
-		Message: strings.Map(visible, message), Hint: strings.Map(visible, hint),
-		Excerpt: f.excerpt(line, column),
+		Message: strings.Map(replaceControl, message), Hint: strings.Map(replaceControl, hint),
+		Excerpt: f.showLines(line, column),
 	}
 }
 
@@ -122,12 +122,12 @@ func (n *Node) Warn(hint, format string, args ...any) {
 // excerptWidth is the maximum number of characters of a line in an excerpt, including the mark of a cut.
 const excerptWidth = 101
 
-// excerpt returns a line, the line before it unless that is blank, and a caret:
+// showLines returns a line, the line before it unless that is blank, and a caret:
 //
 //	6 |   search:
 //	7 |     pages: none
 //	  |            ^
-func (f *File) excerpt(line, column int) string {
+func (f *File) showLines(line, column int) string {
 	shown := f.shown()
 	if line > len(shown) || strings.TrimSpace(shown[line-1]) == "" {
 		return ""
@@ -138,17 +138,17 @@ func (f *File) excerpt(line, column int) string {
 	}
 	var b strings.Builder
 	if line > 1 {
-		if before := stretch(shown[line-2], skip); before != "" {
+		if before := skipRunes(shown[line-2], skip); before != "" {
 			fmt.Fprintf(&b, "%4d | %s\n", line-1, before)
 		}
 	}
-	fmt.Fprintf(&b, "%4d | %s\n", line, stretch(shown[line-1], skip))
+	fmt.Fprintf(&b, "%4d | %s\n", line, skipRunes(shown[line-1], skip))
 	fmt.Fprintf(&b, "     | %*s\n", column-skip, "^")
 	return b.String()
 }
 
-// stretch returns the part of a line that begins skip characters into it.
-func stretch(line string, skip int) string {
+// skipRunes returns the part of a line that begins skip characters into it.
+func skipRunes(line string, skip int) string {
 	for ; skip > 0 && line != ""; skip-- {
 		_, size := utf8.DecodeRuneInString(line)
 		line = line[size:]

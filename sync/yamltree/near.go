@@ -9,7 +9,7 @@ func Nearest(word string, candidates []string) string {
 	}
 	best, fewest := "", (len(letters)+1)/3+1
 	for _, c := range candidates {
-		if d := distance(letters, []rune(c)); d < fewest {
+		if d := editDistance(letters, []rune(c)); d < fewest {
 			best, fewest = c, d
 		}
 	}
@@ -28,9 +28,9 @@ func (n *Node) DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// distance returns the restricted Damerau-Levenshtein distance of a and b: the number of letters that are
+// editDistance returns the restricted Damerau-Levenshtein distance of a and b: the number of letters that are
 // added, missing, wrong, or swapped with their neighbour.
-func distance(a, b []rune) int {
+func editDistance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

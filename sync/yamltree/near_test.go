@@ -30,10 +30,10 @@ func TestDistanceIsSymmetric(t *testing.T) {
 	word := rapid.StringOfN(rapid.RuneFrom([]rune("abé")), 0, 8, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := []rune(word.Draw(t, "a")), []rune(word.Draw(t, "b"))
-		d := distance(a, b)
-		if d != distance(b, a) || (d == 0) != (string(a) == string(b)) || d > max(len(a), len(b)) {
+		d := editDistance(a, b)
+		if d != editDistance(b, a) || (d == 0) != (string(a) == string(b)) || d > max(len(a), len(b)) {
 			t.Fatalf("distance(%q, %q) = %d, and %d in the other order; want the same, at most the length of the longer one, "+
-				"and 0 only for equal words", string(a), string(b), d, distance(b, a))
+				"and 0 only for equal words", string(a), string(b), d, editDistance(b, a))
 		}
 	})
 }

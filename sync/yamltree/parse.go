@@ -21,7 +21,7 @@ const (
 // Parse parses the text into a tree, and returns its root. It returns nil for an empty file, and after a
 // mistake that it has reported.
 func (f *File) Parse() *Node {
-	if !f.readable() {
+	if !f.isReadable() {
 		return nil
 	}
 	documents := yaml.NewDecoder(strings.NewReader(strings.Join(f.lines, "\n")))
@@ -34,7 +34,7 @@ func (f *File) Parse() *Node {
 		case errors.Is(err, io.EOF):
 			return root
 		case err != nil:
-			f.syntax(err)
+			f.reportSyntax(err)
 			return nil
 		case isAbsent(doc.Content[0]):
 		case root != nil:
@@ -42,14 +42,14 @@ func (f *File) Parse() *Node {
 				"keep one document in the file and remove the line ---")
 			return root
 		default:
-			root = r.node(doc.Content[0], "", 0)
+			root = r.readNode(doc.Content[0], "", 0)
 		}
 	}
 }
 
-// readable reports whether the text is not too long, and consists of characters that YAML allows and an
+// isReadable reports whether the text is not too long, and consists of characters that YAML allows and an
 // editor shows.
-func (f *File) readable() bool {
+func (f *File) isReadable() bool {
 	if len(f.src) > MaxBytes {
 		f.Report(1, 1, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes), "")
 		return false
@@ -85,8 +85,8 @@ func isForbidden(r rune) bool {
 	return r < ' ' || 0x80 <= r && r < 0xA0
 }
 
-// syntax reports the parser's error, which quotes nothing of the file but the name of an anchor.
-func (f *File) syntax(err error) {
+// reportSyntax reports the parser's error, which quotes nothing of the file but the name of an anchor.
+func (f *File) reportSyntax(err error) {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok || wrong.Mark.Line == 0 {
 		f.Report(1, 1, "not YAML: "+err.Error(), "")
@@ -123,7 +123,7 @@ type reader struct {
 	left int          // number of nodes that may still be built
 }
 
-func (r *reader) node(from *yaml.Node, at path, depth int) *Node {
+func (r *reader) readNode(from *yaml.Node, at path, depth int) *Node {
 	n := &Node{Kind: Null, path: at, Line: from.Line, Column: from.Column, file: r.file}
 	r.left--
 	switch {
@@ -142,14 +142,14 @@ func (r *reader) node(from *yaml.Node, at path, depth int) *Node {
 	}
 	switch from.Kind {
 	case yaml.MappingNode:
-		r.mapping(n, from.Content, depth)
+		r.readMapping(n, from.Content, depth)
 	case yaml.SequenceNode:
 		n.Kind = List
 		for _, item := range from.Content {
-			n.Items = append(n.Items, r.node(item, at, depth+1))
+			n.Items = append(n.Items, r.readNode(item, at, depth+1))
 		}
 	case yaml.AliasNode:
-		return r.alias(n, from, depth)
+		return r.readAlias(n, from, depth)
 	default:
 		n.Raw, n.Text, n.Kind = from.Value, from.Value, Text
 		if n.plain = from.Style&^yaml.FlowStyle == 0; n.plain {
@@ -162,22 +162,22 @@ func (r *reader) node(from *yaml.Node, at path, depth int) *Node {
 // isAbsent reports whether a value is not written at all.
 func isAbsent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 && n.Value == "" }
 
-func (r *reader) mapping(n *Node, pairs []*yaml.Node, depth int) {
+func (r *reader) readMapping(n *Node, pairs []*yaml.Node, depth int) {
 	n.Kind = Mapping
 	var merged []*Node
 	lines := map[string]int{} // lines of the first occurrence of each key
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[0].Tag == "!!merge" {
-			merged = append(merged, r.node(pair[1], n.path, depth+1))
+			merged = append(merged, r.readNode(pair[1], n.path, depth+1))
 			continue
 		}
-		key := r.node(pair[0], n.path, depth+1)
+		key := r.readNode(pair[0], n.path, depth+1)
 		if key.Kind == List || key.Kind == Mapping {
 			key.Refuse("a key must be a word, got %s", key.Kind)
 			continue
 		}
 		key.path = n.path.key(key.Text)
-		value := r.node(pair[1], key.path, depth+1)
+		value := r.readNode(pair[1], key.path, depth+1)
 		value.Key = key
 		if isAbsent(pair[1]) {
 			value.Line, value.Column = key.Line, key.Column // an absent value has no position of its own
@@ -192,12 +192,12 @@ func (r *reader) mapping(n *Node, pairs []*yaml.Node, depth int) {
 		}
 	}
 	for _, from := range merged {
-		r.merge(n, from)
+		r.mergeEntries(n, from)
 	}
 }
 
-// merge adds the entries of `<<: *name` or `<<: [*a, *b]` that n does not have yet.
-func (r *reader) merge(n, from *Node) {
+// mergeEntries adds the entries of `<<: *name` or `<<: [*a, *b]` that n does not have yet.
+func (r *reader) mergeEntries(n, from *Node) {
 	switch from.Kind {
 	case Mapping:
 		for _, e := range from.Entries {
@@ -207,20 +207,20 @@ func (r *reader) merge(n, from *Node) {
 		}
 	case List:
 		for _, item := range from.Items {
-			r.merge(n, item)
+			r.mergeEntries(n, item)
 		}
 	default:
 		from.Refuse("must be a mapping to be merged with <<, got %s", from.Kind)
 	}
 }
 
-// alias builds the node that the alias names, under the path where it is used.
-func (r *reader) alias(n *Node, alias *yaml.Node, depth int) *Node {
+// readAlias builds the node that the alias names, under the path where it is used.
+func (r *reader) readAlias(n *Node, alias *yaml.Node, depth int) *Node {
 	if slices.Contains(r.open, alias.Alias) {
 		n.Refuse("the alias *%s refers to itself", alias.Value)
 		return n
 	}
 	r.open = append(r.open, alias.Alias)
 	defer func() { r.open = r.open[:len(r.open)-1] }()
-	return r.node(alias.Alias, n.path, depth+1)
+	return r.readNode(alias.Alias, n.path, depth+1)
 }

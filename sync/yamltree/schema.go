@@ -57,13 +57,13 @@ func MustParseSchema(text []byte) *Schema {
 	if err != nil {
 		panic("yamltree: parse schema: " + err.Error())
 	}
-	return root.link(root)
+	return root.resolveRefs(root)
 }
 
 func readSchema(d *jx.Decoder) (*Schema, error) {
 	s := &Schema{}
 	err := d.Obj(func(d *jx.Decoder, keyword string) error {
-		if err := s.read(d, keyword); err != nil {
+		if err := s.readKeyword(d, keyword); err != nil {
 			return fmt.Errorf("%s: %w", keyword, err)
 		}
 		return nil
@@ -71,8 +71,8 @@ func readSchema(d *jx.Decoder) (*Schema, error) {
 	return s, err
 }
 
-// read reads the value of a keyword.
-func (s *Schema) read(d *jx.Decoder, keyword string) (err error) {
+// readKeyword reads the value of a keyword.
+func (s *Schema) readKeyword(d *jx.Decoder, keyword string) (err error) {
 	switch keyword {
 	case "$schema", "description": // for editors
 		err = d.Skip()
@@ -187,30 +187,30 @@ func readWhole(d *jx.Decoder) (*int, error) {
 	return &x, err
 }
 
-// link returns the part of root to which s refers, or s itself, with the references below it replaced.
-func (s *Schema) link(root *Schema) *Schema {
+// resolveRefs returns the part of root to which s refers, or s itself, with the references below it replaced.
+func (s *Schema) resolveRefs(root *Schema) *Schema {
 	switch {
 	case s == nil:
 		return nil
 	case s.ref != "":
-		return root.at(s.ref)
+		return root.partAt(s.ref)
 	}
 	for _, parts := range []map[string]*Schema{s.definitions, s.properties} {
 		for name, part := range parts {
-			parts[name] = part.link(root)
+			parts[name] = part.resolveRefs(root)
 		}
 	}
 	for i, part := range s.allOf {
-		s.allOf[i] = part.link(root)
+		s.allOf[i] = part.resolveRefs(root)
 	}
-	s.others = s.others.link(root)
-	s.names = s.names.link(root)
-	s.items = s.items.link(root)
+	s.others = s.others.resolveRefs(root)
+	s.names = s.names.resolveRefs(root)
+	s.items = s.items.resolveRefs(root)
 	return s
 }
 
-// at returns the part of s to which a reference such as "#/definitions/job/properties/every" leads.
-func (s *Schema) at(ref string) *Schema {
+// partAt returns the part of s to which a reference such as "#/definitions/job/properties/every" leads.
+func (s *Schema) partAt(ref string) *Schema {
 	part := s
 	for steps := strings.Split(ref, "/")[1:]; part != nil && len(steps) > 1; steps = steps[2:] {
 		switch steps[0] {
@@ -226,7 +226,7 @@ func (s *Schema) at(ref string) *Schema {
 	case part == nil:
 		panic("yamltree: parse schema: nothing at " + ref)
 	case part.ref != "":
-		return s.at(part.ref)
+		return s.partAt(part.ref)
 	}
 	return part
 }
@@ -284,19 +284,19 @@ func (s *Schema) fits(text string) bool {
 		(s.pattern == nil || s.pattern().MatchString(text))
 }
 
-// exceeded returns the bound that a whole number exceeds, in the words of messages, or "".
-func (s *Schema) exceeded(n *Node) string {
+// exceededBound returns the bound that a whole number exceeds, in the words of messages, or "".
+func (s *Schema) exceededBound(n *Node) string {
 	switch {
-	case s.minimum != nil && n.whole() < *s.minimum:
+	case s.minimum != nil && n.wholeNumber() < *s.minimum:
 		return fmt.Sprintf("at least %d", *s.minimum)
-	case s.maximum != nil && n.whole() > *s.maximum:
+	case s.maximum != nil && n.wholeNumber() > *s.maximum:
 		return fmt.Sprintf("at most %d", *s.maximum)
 	}
 	return ""
 }
 
-// texts returns the texts of an enum.
-func (s *Schema) texts() []string {
+// enumTexts returns the texts of an enum.
+func (s *Schema) enumTexts() []string {
 	var texts []string
 	for _, value := range s.enum {
 		if text, ok := value.(string); ok {
@@ -306,9 +306,9 @@ func (s *Schema) texts() []string {
 	return texts
 }
 
-// addition returns what to add where a key with a value of s is missing: the first example as JSON, which is
+// suggestKey returns what to add where a key with a value of s is missing: the first example as JSON, which is
 // also YAML.
-func (s *Schema) addition(key string) string {
+func (s *Schema) suggestKey(key string) string {
 	if s.example == nil {
 		return ""
 	}

@@ -37,14 +37,14 @@ func (v Variables) Expand(n *Node, templates bool) {
 			v.Expand(item, templates)
 		}
 	case strings.Contains(n.Raw, "${"):
-		v.scalar(n, templates)
+		v.expandScalar(n, templates)
 	}
 }
 
-func (v Variables) scalar(n *Node, templates bool) {
-	filled, err := v.fill(n.Raw)
+func (v Variables) expandScalar(n *Node, templates bool) {
+	filled, err := v.fillText(n.Raw)
 	if _, open := errors.AsType[NotSetError](err); open && templates {
-		n.Pattern, n.Names, err = v.pattern(n.Raw)
+		n.Pattern, n.Names, err = v.fillKnown(n.Raw)
 		if err == nil {
 			n.Kind, n.Unfilled = Template, NotSetError(n.Names[0]).Error()
 			return
@@ -60,16 +60,16 @@ func (v Variables) scalar(n *Node, templates bool) {
 	}
 }
 
-// fill replaces every reference in s. Its errors contain names of variables and files, but never their
+// fillText replaces every reference in s. Its errors contain names of variables and files, but never their
 // values.
-func (v Variables) fill(s string) (string, error) {
-	return replace(s, func(literal string) string { return literal }, v.lookup)
+func (v Variables) fillText(s string) (string, error) {
+	return replaceReferences(s, func(literal string) string { return literal }, v.lookUp)
 }
 
-// pattern replaces the known references in s, and returns the names of the others.
-func (v Variables) pattern(s string) (pattern string, names []string, err error) {
-	pattern, err = replace(s, Escape, func(inside string) (string, error) {
-		value, err := v.lookup(inside)
+// fillKnown replaces the known references in s, and returns the names of the others.
+func (v Variables) fillKnown(s string) (pattern string, names []string, err error) {
+	pattern, err = replaceReferences(s, Escape, func(inside string) (string, error) {
+		value, err := v.lookUp(inside)
 		if name, open := errors.AsType[NotSetError](err); open {
 			names = append(names, string(name))
 			return "${" + inside + "}", nil
@@ -79,8 +79,8 @@ func (v Variables) pattern(s string) (pattern string, names []string, err error)
 	return pattern, names, err
 }
 
-// replace replaces the references in s by values, and passes the text between to literal.
-func replace(s string, literal func(string) string, lookup func(inside string) (string, error)) (string, error) {
+// replaceReferences replaces the references in s by values, and passes the text between to literal.
+func replaceReferences(s string, literal func(string) string, lookup func(inside string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "${")
@@ -107,8 +107,8 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 	}
 }
 
-// lookup returns the value for the text between the braces.
-func (v Variables) lookup(inside string) (string, error) {
+// lookUp returns the value for the text between the braces.
+func (v Variables) lookUp(inside string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
 		return "", fmt.Errorf("the default of ${%s} must not contain ${", name)
@@ -116,9 +116,9 @@ func (v Variables) lookup(inside string) (string, error) {
 	var value string
 	var err error
 	if file, ok := strings.CutPrefix(name, "file:"); ok {
-		value, err = v.file(file)
+		value, err = v.readSecretFile(file)
 	} else {
-		value, err = v.variable(name)
+		value, err = v.readVariable(name)
 	}
 	if err != nil && hasDefault && errors.Is(err, fs.ErrNotExist) {
 		return otherwise, nil
@@ -148,7 +148,7 @@ type absent string
 func (a absent) Error() string        { return string(a) }
 func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-func (v Variables) variable(name string) (string, error) {
+func (v Variables) readVariable(name string) (string, error) {
 	if !IsName(name) {
 		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default} nor ${file:path}; "+
 			"write $${ for a literal ${", name)
@@ -164,9 +164,9 @@ func (v Variables) variable(name string) (string, error) {
 	return value, nil
 }
 
-// file returns the text of a small regular file without one trailing newline: the form in which secrets
+// readSecretFile returns the text of a small regular file without one trailing newline: the form in which secrets
 // are mounted.
-func (v Variables) file(name string) (string, error) {
+func (v Variables) readSecretFile(name string) (string, error) {
 	full := name
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(v.Dir, full)
@@ -188,27 +188,27 @@ func ReadFile(path, name string, most int) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", absent(fmt.Sprintf("the file %s does not exist", name))
 	case err != nil:
-		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
+		return "", fmt.Errorf("the file %s cannot be read: %w", name, withoutPath(err))
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
+		return "", fmt.Errorf("the file %s cannot be read: %w", name, withoutPath(err))
 	}
 	defer f.Close()
 	value, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
+		return "", fmt.Errorf("the file %s cannot be read: %w", name, withoutPath(err))
 	case len(value) > most:
 		return "", fmt.Errorf("the file %s has more than %d bytes", name, most)
 	}
 	return string(value), nil
 }
 
-// reason returns why a file operation failed, without the path, which the caller adds.
-func reason(err error) error {
+// withoutPath returns why a file operation failed, without the path, which the caller adds.
+func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}

@@ -59,7 +59,7 @@ func TestVariablesAndFilesAreFilledIn(t *testing.T) {
 		"${file:/none/at/all:-}":    "",
 		"${file:" + v.Dir + "/key}": "from-file",
 	} {
-		if got, err := v.fill(text); err != nil || got != want {
+		if got, err := v.fillText(text); err != nil || got != want {
 			t.Errorf("%s is %q (%v), want %q", text, got, err, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestErrorsNameTheReference(t *testing.T) {
 		"${file:large}":      "the file large has more than 65536 bytes",
 		"${file:key/x:-now}": "the file key/x cannot be read: not a directory",
 	} {
-		if got, err := v.fill(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := v.fillText(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is %q with %v, want an error with %q", text, got, err, want)
 		}
 	}
@@ -93,10 +93,10 @@ func TestTextWithoutBracesIsUnchanged(t *testing.T) {
 	v := filler(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "${", "")
-		if got, err := v.fill(text); err != nil || got != text {
+		if got, err := v.fillText(text); err != nil || got != text {
 			t.Fatalf("%q became %q (%v)", text, got, err)
 		}
-		if got, err := v.fill("$${" + text); err != nil || got != "${"+text {
+		if got, err := v.fillText("$${" + text); err != nil || got != "${"+text {
 			t.Fatalf("$${%s became %q (%v)", text, got, err)
 		}
 	})

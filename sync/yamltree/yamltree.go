@@ -34,11 +34,11 @@ type File struct {
 // New returns a File with a name and the text src. hide returns the lines as excerpts may show them: the
 // same number of lines, without secrets.
 func New(name string, src []byte, hide func(lines []string) []string) *File {
-	f := &File{name: name, src: src, lines: strings.Split(clean(src), "\n")}
+	f := &File{name: name, src: src, lines: strings.Split(plainLines(src), "\n")}
 	f.shown = sync.OnceValue(func() []string { // most files have no mistakes
 		shown := hide(f.lines)
 		for i, line := range shown {
-			shown[i] = strings.Map(visible, line)
+			shown[i] = strings.Map(replaceControl, line)
 		}
 		return shown
 	})
@@ -46,16 +46,16 @@ func New(name string, src []byte, hide func(lines []string) []string) *File {
 }
 
 // Mistakes returns the mistakes found so far, in the order of the file, or nil.
-func (f *File) Mistakes() Mistakes { return f.found.sorted() }
+func (f *File) Mistakes() Mistakes { return f.found.sortByPlace() }
 
 // Warnings returns what is allowed but probably not intended, in the order of the file.
-func (f *File) Warnings() Mistakes { return f.warnings.sorted() }
+func (f *File) Warnings() Mistakes { return f.warnings.sortByPlace() }
 
 // Forget drops all mistakes found so far.
 func (f *File) Forget() { f.found = nil }
 
-// clean returns src with plain line ends and without a byte order mark.
-func clean(src []byte) string {
+// plainLines returns src with plain line ends and without a byte order mark.
+func plainLines(src []byte) string {
 	if len(src) > MaxBytes {
 		src = nil
 	}
@@ -63,9 +63,9 @@ func clean(src []byte) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }
 
-// visible replaces control characters, which must not reach the reader's terminal. Every character stays
+// replaceControl replaces control characters, which must not reach the reader's terminal. Every character stays
 // one character, so that carets are at the right column.
-func visible(r rune) rune {
+func replaceControl(r rune) rune {
 	switch {
 	case r == '\t':
 		return ' '

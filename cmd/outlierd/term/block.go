@@ -31,7 +31,7 @@ type above struct {
 func (a above) Write(text []byte) (int, error) {
 	a.block.mu.Lock()
 	defer a.block.mu.Unlock()
-	a.block.clear()
+	a.block.clearBlock()
 	return a.w.Write(text)
 }
 
@@ -43,7 +43,7 @@ func (b *Block) Draw(text func(rows int) []string) {
 	columns, rows := b.size()
 	columns = max(columns, 2)
 	var out strings.Builder
-	b.rewind(&out, columns)
+	b.rewindBlock(&out, columns)
 	b.lines = text(rows - 1)
 	for i, line := range b.lines {
 		b.lines[i] = Clip(line, columns-1)
@@ -52,9 +52,9 @@ func (b *Block) Draw(text func(rows int) []string) {
 	_, _ = io.WriteString(b.w, out.String()) // a closed terminal does not stop a run
 }
 
-// rewind moves to the block's first character and clears from there. It allows for lines that wrapped
+// rewindBlock moves to the block's first character and clears from there. It allows for lines that wrapped
 // because the terminal was made narrower, and for a ^C that the terminal echoed at the cursor.
-func (b *Block) rewind(out *strings.Builder, columns int) {
+func (b *Block) rewindBlock(out *strings.Builder, columns int) {
 	if len(b.lines) == 0 {
 		return
 	}
@@ -69,16 +69,16 @@ func (b *Block) rewind(out *strings.Builder, columns int) {
 func (b *Block) Erase() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.clear()
+	b.clearBlock()
 }
 
-func (b *Block) clear() {
+func (b *Block) clearBlock() {
 	if len(b.lines) == 0 {
 		return
 	}
 	var out strings.Builder
 	columns, _ := b.size()
-	b.rewind(&out, max(columns, 2))
+	b.rewindBlock(&out, max(columns, 2))
 	b.lines = nil
 	_, _ = io.WriteString(b.w, out.String())
 }

@@ -105,7 +105,7 @@ type jsonPrinter struct {
 }
 
 func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
-	for _, column := range unique(p.columns) {
+	for _, column := range uniqueNames(p.columns) {
 		name, err := JSON(column)
 		if err != nil {
 			return nil, err
@@ -115,8 +115,8 @@ func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
 	return p, nil
 }
 
-// unique makes column names unique, as DuckDB does.
-func unique(columns []string) []string {
+// uniqueNames makes column names unique, as DuckDB does.
+func uniqueNames(columns []string) []string {
 	var names []string
 	taken := map[string]bool{}
 	for _, column := range columns {
@@ -175,7 +175,7 @@ func Raw(v any) string {
 	case time.Time:
 		return v.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	case []byte:
-		return blob(v)
+		return formatBlob(v)
 	}
 	b, err := JSON(v)
 	if err != nil {
@@ -184,8 +184,8 @@ func Raw(v any) string {
 	return string(b)
 }
 
-// blob formats bytes like SQL: \xAA for bytes that are not printable.
-func blob(b []byte) string {
+// formatBlob formats bytes like SQL: \xAA for bytes that are not printable.
+func formatBlob(b []byte) string {
 	var out strings.Builder
 	for _, c := range b {
 		if c < ' ' || c > '~' || c == '\\' {
@@ -224,8 +224,8 @@ func JSON(v any) ([]byte, error) {
 // timeForm is the layout of times in tables, without the zone.
 const timeForm = "2006-01-02 15:04:05"
 
-// show formats a value for people: a time to the second, in the zone of the job file.
-func show(v any, zone *time.Location) string {
+// formatValue formats a value for people: a time to the second, in the zone of the job file.
+func formatValue(v any, zone *time.Location) string {
 	switch v := v.(type) {
 	case nil:
 		return "NULL"
@@ -235,24 +235,24 @@ func show(v any, zone *time.Location) string {
 		}
 		return v.In(zone).Format(timeForm + " MST")
 	case float32:
-		return decimals(float64(v))
+		return formatFloat(float64(v))
 	case float64:
-		return decimals(v)
+		return formatFloat(v)
 	}
 	return Plain(Raw(v))
 }
 
-// decimals rounds to four places, which is enough for scores and rates. It keeps the magnitude of very
+// formatFloat rounds to four places, which is enough for scores and rates. It keeps the magnitude of very
 // small and very large numbers.
-func decimals(f float64) string {
+func formatFloat(f float64) string {
 	if size := math.Abs(f); size != 0 && size < 0.0001 || size >= 1e15 {
 		return strconv.FormatFloat(f, 'g', 5, 64)
 	}
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(f, 'f', 4, 64), "0"), ".")
 }
 
-// numeric reports whether a value is a number, and so aligned right.
-func numeric(v any) bool {
+// isNumeric reports whether a value is a number, and so aligned right.
+func isNumeric(v any) bool {
 	switch v.(type) {
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, *big.Int, json.Number, float32, float64:
 		return true

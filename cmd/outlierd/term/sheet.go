@@ -115,7 +115,7 @@ func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (
 		s.dates[i] = true
 	}
 	for _, part := range parts {
-		if err := s.add(part[0], part[1]); err != nil {
+		if err := s.addFile(part[0], part[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -131,23 +131,23 @@ func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (
 func (s *Sheet) Row(values []any) error {
 	row := make([]cell, len(values))
 	for i, v := range values {
-		row[i] = s.cell(i, v)
+		row[i] = s.cellOf(i, v)
 	}
 	if s.begun {
-		return s.write(row)
+		return s.writeRow(row)
 	}
 	if s.first = append(s.first, row); len(s.first) < measured {
 		return nil
 	}
-	return s.begin()
+	return s.beginRows()
 }
 
-// begin writes what comes before the rows, and those that came so far.
-func (s *Sheet) begin() error {
+// beginRows writes what comes before the rows, and those that came so far.
+func (s *Sheet) beginRows() error {
 	s.begun = true
 	header := make([]cell, len(s.columns))
 	for i, name := range s.columns {
-		header[i] = cell{style: bold, value: s.text(name)}
+		header[i] = cell{style: bold, value: s.cutText(name)}
 	}
 	s.rows.WriteString(xml.Header + `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r=` + office + `">
 <sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>
@@ -164,9 +164,9 @@ func (s *Sheet) begin() error {
 		s.rows.WriteString("</cols>\n")
 	}
 	s.rows.WriteString("<sheetData>\n")
-	err := s.write(header)
+	err := s.writeRow(header)
 	for _, row := range s.first {
-		err = errors.Join(err, s.write(row))
+		err = errors.Join(err, s.writeRow(row))
 	}
 	s.first = nil
 	return err
@@ -200,14 +200,14 @@ func (c cell) width() int {
 	return len("false")
 }
 
-func (s *Sheet) write(row []cell) error {
+func (s *Sheet) writeRow(row []cell) error {
 	s.row++
 	fmt.Fprintf(s.rows, `<row r="%d">`, s.row)
 	for i, c := range row {
 		if c.value == nil {
 			continue
 		}
-		place := fmt.Sprintf("%s%d", column(i), s.row)
+		place := fmt.Sprintf("%s%d", columnName(i), s.row)
 		if c.address != "" && len(s.links) < maxLinks {
 			s.links = append(s.links, [2]string{place, c.address})
 			c.style = linked
@@ -223,7 +223,7 @@ func (s *Sheet) write(row []cell) error {
 			fmt.Fprintf(s.rows, `><v>%s</v></c>`, strconv.FormatFloat(v, 'g', -1, 64))
 		case string:
 			s.rows.WriteString(` t="inlineStr"><is><t xml:space="preserve">`)
-			xml.EscapeText(s.rows, []byte(escape(v))) // an error stays with the writer
+			xml.EscapeText(s.rows, []byte(escapeText(v))) // an error stays with the writer
 			s.rows.WriteString(`</t></is></c>`)
 		}
 	}
@@ -231,8 +231,8 @@ func (s *Sheet) write(row []cell) error {
 	return err
 }
 
-// column returns the name of a column: A to XFD.
-func column(i int) (name string) {
+// columnName returns the name of a column: A to XFD.
+func columnName(i int) (name string) {
 	for i++; i > 0; i = (i - 1) / 26 {
 		name = string(rune('A'+(i-1)%26)) + name
 	}
@@ -242,22 +242,22 @@ func column(i int) (name string) {
 // escaped matches text that Excel interprets as a character code.
 var escaped = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
 
-// escape keeps text unchanged: `_x0041_` would be shown as A, and characters that XML does not allow
+// escapeText keeps text unchanged: `_x0041_` would be shown as A, and characters that XML does not allow
 // would be lost.
-func escape(text string) string {
+func escapeText(text string) string {
 	if strings.Contains(text, "_x") {
 		text = escaped.ReplaceAllString(text, "_x005F$0")
 	}
 	return text
 }
 
-// cell converts a value of a column to the form that Excel stores.
-func (s *Sheet) cell(i int, v any) cell {
+// cellOf converts a value of a column to the form that Excel stores.
+func (s *Sheet) cellOf(i int, v any) cell {
 	switch v := v.(type) {
 	case nil, bool:
 		return cell{value: v}
 	case Link:
-		return cell{value: s.text(v.Text), address: webAddress(v.Address)}
+		return cell{value: s.cutText(v.Text), address: webAddress(v.Address)}
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, *big.Int, json.Number:
 		text := Raw(v)
 		f, err := strconv.ParseFloat(text, 64)
@@ -277,18 +277,18 @@ func (s *Sheet) cell(i int, v any) cell {
 		year, month, date := v.Date()
 		wall := time.Date(year, month, date, v.Hour(), v.Minute(), v.Second(), v.Nanosecond(), time.UTC)
 		if wall.Before(firstDay) {
-			return cell{value: s.text(Raw(v))}
+			return cell{value: s.cutText(Raw(v))}
 		}
-		return cell{style: clock, value: days(wall)}
+		return cell{style: clock, value: excelDays(wall)}
 	case string:
 		if at, err := time.Parse(time.DateOnly, v); s.dates[i] && err == nil && !at.Before(firstDay) {
-			return cell{style: day, value: days(at)}
+			return cell{style: day, value: excelDays(at)}
 		}
 		if name := s.columns[i]; name == "link" || name == "url" || strings.HasSuffix(name, "_url") {
-			return cell{value: s.text(v), address: webAddress(v)}
+			return cell{value: s.cutText(v), address: webAddress(v)}
 		}
 	}
-	return cell{value: s.text(Raw(v))}
+	return cell{value: s.cutText(Raw(v))}
 }
 
 // numberStyle returns the style of a number: large ones have separators, which years do not need.
@@ -302,12 +302,12 @@ func numberStyle(f float64) int {
 	return 0
 }
 
-func days(t time.Time) float64 {
+func excelDays(t time.Time) float64 {
 	return float64(t.Unix()-dayZero.Unix())/86400 + float64(t.Nanosecond())/86400e9
 }
 
-// text cuts a text to fit into a cell.
-func (s *Sheet) text(text string) string {
+// cutText cuts a text to fit into a cell.
+func (s *Sheet) cutText(text string) string {
 	if len(text) <= MaxSheetText {
 		return text
 	}
@@ -325,14 +325,14 @@ func (s *Sheet) text(text string) string {
 func (s *Sheet) Close() error {
 	var err error
 	if !s.begun {
-		err = s.begin()
+		err = s.beginRows()
 	}
 	s.rows.WriteString("</sheetData>\n")
 	filter := ""
 	if last := len(s.columns) - 1; last >= 0 {
-		fmt.Fprintf(s.rows, `<autoFilter ref="A1:%s%d"/>`+"\n", column(last), s.row)
+		fmt.Fprintf(s.rows, `<autoFilter ref="A1:%s%d"/>`+"\n", columnName(last), s.row)
 		filter = fmt.Sprintf(`<definedNames><definedName name="_xlnm._FilterDatabase" localSheetId="0" hidden="1">`+
-			"Sheet1!$A$1:$%s$%d</definedName></definedNames>\n", column(last), s.row)
+			"Sheet1!$A$1:$%s$%d</definedName></definedNames>\n", columnName(last), s.row)
 	}
 	if len(s.links) > 0 {
 		s.rows.WriteString("<hyperlinks>")
@@ -348,11 +348,11 @@ func (s *Sheet) Close() error {
 	workbook := `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r=` + office + `">
 <sheets><sheet name="Sheet1" sheetId="1" r:id="rId1"/></sheets>
 ` + filter + `</workbook>`
-	return errors.Join(s.writeAddresses(), s.add("xl/workbook.xml", workbook), s.book.Close())
+	return errors.Join(s.writeAddresses(), s.addFile("xl/workbook.xml", workbook), s.book.Close())
 }
 
-// add adds a file to the workbook.
-func (s *Sheet) add(name, content string) error {
+// addFile adds a file to the workbook.
+func (s *Sheet) addFile(name, content string) error {
 	file, err := s.book.Create(name)
 	if err == nil {
 		_, err = io.WriteString(file, xml.Header+content)

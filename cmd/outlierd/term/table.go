@@ -66,14 +66,14 @@ func (p *Table) AlignRight(places ...int) {
 func (p *Table) Row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
-		p.right[i] = p.right[i] || numeric(v)
-		if cells[i] = show(v, p.options.Zone); !p.options.Wide && i < len(values)-1 {
+		p.right[i] = p.right[i] || isNumeric(v)
+		if cells[i] = formatValue(v, p.options.Zone); !p.options.Wide && i < len(values)-1 {
 			cells[i] = Clip(cells[i], widestCell)
 		}
 	}
 	p.cells = append(p.cells, cells)
 	if len(p.cells) == tablePage {
-		return p.print()
+		return p.printRows()
 	}
 	return nil
 }
@@ -89,17 +89,17 @@ func (p *Table) Close() error {
 
 // End prints the remaining rows, without the number of rows.
 func (p *Table) End() error {
-	err := p.print()
+	err := p.printRows()
 	if hidden := len(p.columns) - len(p.widths); err == nil && hidden > 0 {
 		_, err = fmt.Fprintf(p.w, "(%s more: --wide or -o line)\n", Count(hidden, "column"))
 	}
 	return err
 }
 
-// print prints the buffered rows, the first time below the header.
-func (p *Table) print() error {
+// printRows prints the buffered rows, the first time below the header.
+func (p *Table) printRows() error {
 	first := p.widths == nil
-	p.fit()
+	p.fitColumns()
 	t := table.NewWriter()
 	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
 	t.SuppressTrailingSpaces()
@@ -113,11 +113,11 @@ func (p *Table) print() error {
 	}
 	t.SetColumnConfigs(columns)
 	if first {
-		t.AppendRow(p.line(p.columns))
-		t.AppendRow(p.rules())
+		t.AppendRow(p.clippedRow(p.columns))
+		t.AppendRow(p.ruleRow())
 	}
 	for _, cells := range p.cells {
-		t.AppendRow(p.line(cells))
+		t.AppendRow(p.clippedRow(cells))
 	}
 	p.printed, p.cells = p.printed+len(p.cells), p.cells[:0]
 	if t.Length() == 0 {
@@ -127,15 +127,15 @@ func (p *Table) print() error {
 	return err
 }
 
-// line returns a row with each cell clipped to the width of its column.
-func (p *Table) line(cells []string) (row table.Row) {
+// clippedRow returns a row with each cell clipped to the width of its column.
+func (p *Table) clippedRow(cells []string) (row table.Row) {
 	for i, n := range p.widths {
 		row = append(row, Clip(cells[i], n))
 	}
 	return row
 }
 
-func (p *Table) rules() (row table.Row) {
+func (p *Table) ruleRow() (row table.Row) {
 	for i, n := range p.widths {
 		if i == len(p.widths)-1 && !p.right[i] {
 			n = min(n, widestRule)
@@ -145,10 +145,10 @@ func (p *Table) rules() (row table.Row) {
 	return row
 }
 
-// fit determines the widths of the columns and how many fit. Numbers, times, ids and addresses are
+// fitColumns determines the widths of the columns and how many fit. Numbers, times, ids and addresses are
 // shown in full or not at all. Later pages have the columns of the first one, wider if necessary and
 // possible.
-func (p *Table) fit() {
+func (p *Table) fitColumns() {
 	natural, least := make([]int, len(p.columns)), make([]int, len(p.columns))
 	for i, c := range p.columns {
 		natural[i] = max(1, Width(c))
@@ -171,16 +171,16 @@ func (p *Table) fit() {
 	}
 	widths := natural
 	if !p.options.Wide {
-		widths = fitted(natural[:shown], least[:shown], p.options.Screen)
+		widths = fitWidths(natural[:shown], least[:shown], p.options.Screen)
 	}
 	if len(widths) == shown || p.widths == nil {
 		p.widths = widths
 	}
 }
 
-// fitted returns the widths of the columns that fit on a screen, from the left. If not even one fits,
+// fitWidths returns the widths of the columns that fit on a screen, from the left. If not even one fits,
 // it is clipped. The remaining width goes to columns that need more.
-func fitted(natural, least []int, screen int) (widths []int) {
+func fitWidths(natural, least []int, screen int) (widths []int) {
 	left := screen + len(gap)
 	for i, n := range least {
 		if i > 0 && n+len(gap) > left {
@@ -200,7 +200,7 @@ func fitted(natural, least []int, screen int) (widths []int) {
 	return widths
 }
 
-// isTime reports whether a cell is a time in the format of [show].
+// isTime reports whether a cell is a time in the format of [formatValue].
 func isTime(cell string) bool {
 	return len(cell) >= len(timeForm) && cell[4] == '-' && cell[10] == ' ' && cell[13] == ':'
 }
@@ -226,10 +226,10 @@ func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPr
 func (p *markdownPrinter) Row(values []any) error {
 	var row table.Row
 	for i, v := range values {
-		p.right[i] = p.right[i] || numeric(v)
+		p.right[i] = p.right[i] || isNumeric(v)
 		cell := ""
 		if v != nil {
-			cell = inMarkdown(show(v, p.zone))
+			cell = inMarkdown(formatValue(v, p.zone))
 		}
 		if link, ok := v.(Link); ok && webAddress(link.Address) != "" {
 			cell = fmt.Sprintf("[%s](<%s>)", cell, link.Address)
@@ -285,7 +285,7 @@ func (p *linePrinter) Row(values []any) error {
 		out.WriteString("\n")
 	}
 	for i, v := range values {
-		fmt.Fprintf(&out, "%s = %s\n", p.columns[i], show(v, p.zone))
+		fmt.Fprintf(&out, "%s = %s\n", p.columns[i], formatValue(v, p.zone))
 	}
 	_, err := io.WriteString(p.w, out.String())
 	return err

@@ -32,7 +32,7 @@ type channel struct {
 	faceless    *bool // nil: not classified
 	quality     string
 	schedules   [2]schedule // by kind
-	words       string      // of its title and keywords, see [words]
+	words       string      // of its title and keywords, see [foldWords]
 
 	mu   sync.Mutex
 	kept [2]uploads // by kind
@@ -48,8 +48,8 @@ type uploads struct {
 // maxKept bounds how many uploads of a schedule are kept. A sample has 120 at most.
 const maxKept = 400
 
-// newest returns the n uploads up to number latest, the oldest first.
-func (c *channel) newest(k Kind, latest, n int) []Upload {
+// newestUploads returns the n uploads up to number latest, the oldest first.
+func (c *channel) newestUploads(k Kind, latest, n int) []Upload {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept, first := &c.kept[k], latest-n+1
@@ -58,18 +58,18 @@ func (c *channel) newest(k Kind, latest, n int) []Upload {
 		*kept, end = uploads{first: first}, first
 	}
 	if first < kept.first {
-		kept.all = append(c.uploads(nil, k, first, kept.first), kept.all...)
+		kept.all = append(c.appendUploads(nil, k, first, kept.first), kept.all...)
 		kept.first = first
 	}
 	if end <= latest {
-		kept.all = c.uploads(kept.all, k, end, latest+1)
+		kept.all = c.appendUploads(kept.all, k, end, latest+1)
 	}
 	return kept.all[first-kept.first:][:n:n]
 }
 
-// uploads appends the uploads from number first up to, not including, end. An index asks for
+// appendUploads appends the uploads from number first up to, not including, end. An index asks for
 // tens of thousands, so they share one source of random numbers.
-func (c *channel) uploads(all []Upload, k Kind, first, end int) []Upload {
+func (c *channel) appendUploads(all []Upload, k Kind, first, end int) []Upload {
 	source := rand.NewPCG(0, 0)
 	d := rand.New(source)
 	all = slices.Grow(all, end-first)
@@ -115,14 +115,14 @@ func newChannel(seed uint64, index int) *channel {
 	)
 	c.Niche = &Niches[c.nicheIndex]
 	c.topics = d.Perm(len(c.Niche.Topics))[:1+d.IntN(3)]
-	c.name(d)
+	c.nameChannel(d)
 	c.Gone = Chance(d, 0.015)
 	c.subscribers = math.Exp(10.5 + 1.9*d.NormFloat64())
 	c.growth = 0.02 + 0.3*d.Float64()
 	c.rpm = c.Niche.rpm * math.Exp(0.3*d.NormFloat64())
 	c.adsense = Chance(d, 0.85)
-	c.classify(d)
-	c.words = words(c.title + " " + strings.Join(c.keywords, " "))
+	c.classifyChannel(d)
+	c.words = foldWords(c.title + " " + strings.Join(c.keywords, " "))
 	for k := range c.schedules {
 		c.schedules[k] = newSchedule(c, Kind(k))
 	}
@@ -137,11 +137,11 @@ func pickLanguage(d *rand.Rand) int {
 	return 1 + d.IntN(len(languages)-1)
 }
 
-func (c *channel) name(d *rand.Rand) {
+func (c *channel) nameChannel(d *rand.Rand) {
 	v := &phrasesOf[c.language]
 	topic := c.Niche.Topics[c.topics[0]].Names[c.language]
-	c.title = fill(pick(d, v.channels), capitals(topic), d, v)
-	c.description = paragraphs(v, topic, d, 1+d.IntN(3))
+	c.title = fillTemplate(pickOne(d, v.channels), capitalizeWords(topic), d, v)
+	c.description = writeParagraphs(v, topic, d, 1+d.IntN(3))
 	english := strings.ToLower(c.Niche.Topics[c.topics[0]].Names[0])
 	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(english, " ", ""), c.index)
 	if Chance(d, 0.7) { // the service shows handles with and without it
@@ -152,8 +152,8 @@ func (c *channel) name(d *rand.Rand) {
 	}
 }
 
-func (c *channel) classify(d *rand.Rand) {
-	c.quality = pick(d, []string{"negative", "neutral", "neutral", "positive", "positive", ""})
+func (c *channel) classifyChannel(d *rand.Rand) {
+	c.quality = pickOne(d, []string{"negative", "neutral", "neutral", "positive", "positive", ""})
 	if Chance(d, 0.95) {
 		c.faceless = new(Chance(d, c.Niche.faceless))
 	}
@@ -190,22 +190,22 @@ func (c *channel) subscribersAt(at time.Time) int64 {
 	return int64(c.subscribers * (1 + c.growth*years))
 }
 
-// latest returns the number of the newest upload of kind k published by then, or -1.
-func (c *channel) latest(k Kind, at time.Time) int {
+// latestUpload returns the number of the newest upload of kind k published by then, or -1.
+func (c *channel) latestUpload(k Kind, at time.Time) int {
 	l := c.schedules[k]
 	if l.every == 0 || at.Before(l.first) {
 		return -1
 	}
 	n := int(at.Sub(l.first) / l.every)
-	if c.published(k, n).After(at) {
+	if c.publishedAt(k, n).After(at) {
 		n--
 	}
 	return n
 }
 
-// published returns when number n is published: after a random delay of less than four fifths
+// publishedAt returns when number n is published: after a random delay of less than four fifths
 // of the interval, so that uploads stay in the order of their numbers.
-func (c *channel) published(k Kind, n int) time.Time {
+func (c *channel) publishedAt(k Kind, n int) time.Time {
 	l := c.schedules[k]
 	late := Unit(Hash(c.Seed, uint64(forTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
 	return l.first.Add(time.Duration(n)*l.every + time.Duration(late).Truncate(time.Second))

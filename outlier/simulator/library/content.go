@@ -50,8 +50,8 @@ func (s *Sample) videos() []VideoEntry {
 		e := &s.entries[i]
 		id := e.ID()
 		entries[i] = VideoEntry{
-			ID: id, Title: e.title(), Thumbnails: keyed(id), Duration: e.duration,
-			IsLiveBroadcast: e.live(), PublishedAtEstimate: estimate(e.Published, s.at).Format(WithMillis),
+			ID: id, Title: e.makeTitle(), Thumbnails: frameSizes(id), Duration: e.duration,
+			IsLiveBroadcast: e.liveDetails(), PublishedAtEstimate: parseAge(e.Published, s.at).Format(WithMillis),
 			ViewCount: e.Views, Statistics: e.statistics(),
 		}
 	}
@@ -64,36 +64,36 @@ func (s *Sample) shorts() []shortEntry {
 		e := &s.entries[i]
 		id := e.ID()
 		entries[i] = shortEntry{
-			ID: id, Title: e.title(), ViewCount: e.Views, Statistics: e.statistics(),
-			Thumbnails: []thumbnail{frame(id, "portrait"), frame(id, "portrait-high")},
+			ID: id, Title: e.makeTitle(), ViewCount: e.Views, Statistics: e.statistics(),
+			Thumbnails: []thumbnail{newFrame(id, "portrait"), newFrame(id, "portrait-high")},
 		}
 	}
 	return entries
 }
 
 func (e *entry) statistics() EntryStatistics {
-	return EntryStatistics{e.z, e.ratio, e.positive(), e.negative()}
+	return EntryStatistics{e.z, e.ratio, e.isPositive(), e.isNegative()}
 }
 
 // Statistics returns what the service shows of a sample.
 func (s *Sample) Statistics() ChannelStatistics {
 	t := ChannelStatistics{
 		SubscriberCount:                s.subscribers,
-		SubscriberCountRaw:             roughly(s.subscribers) + " subscribers",
+		SubscriberCountRaw:             formatCount(s.subscribers) + " subscribers",
 		ViewCountEstimate:              s.mean * float64(s.total),
-		ViewCountMonthlyEstimate:       s.mean * s.monthly(),
+		ViewCountMonthlyEstimate:       s.mean * s.monthlyUploads(),
 		VideosCount:                    s.total,
 		VideosSampleCount:              s.size,
 		VideosCountRaw:                 s.total,
 		AverageViewsEstimate:           s.mean,
 		MedianViewsEstimate:            s.median,
 		StandardDeviationViewsEstimate: s.deviation,
-		ViewVariationCoefficient:       quotient(s.deviation, s.mean),
+		ViewVariationCoefficient:       divideOrZero(s.deviation, s.mean),
 		AvgViewsToSubscribersRatio:     s.viewsPerSubscriber(),
 	}
 	for i := range s.entries {
-		t.PositiveOutliersCount += count(s.entries[i].positive())
-		t.NegativeOutliersCount += count(s.entries[i].negative())
+		t.PositiveOutliersCount += oneIf(s.entries[i].isPositive())
+		t.NegativeOutliersCount += oneIf(s.entries[i].isNegative())
 	}
 	s.datedStatistics(&t)
 	return t
@@ -104,14 +104,14 @@ func (s *Sample) datedStatistics(t *ChannelStatistics) {
 	if s.kind == Short || len(s.entries) == 0 {
 		return
 	}
-	t.VideosCountRaw = roughly(int64(s.total)) + " videos"
+	t.VideosCountRaw = formatCount(int64(s.total)) + " videos"
 	t.AverageVideoDurationEstimate = new(s.length)
-	t.LastPublishedAtEstimate = new(estimate(s.newest, s.at).Format(WithMillis))
+	t.LastPublishedAtEstimate = new(parseAge(s.newest, s.at).Format(WithMillis))
 	oldest := s.entries[len(s.entries)-1].Published
-	t.OldestParsedPublishedAtEstimate = new(estimate(oldest, s.at).Format(WithMillis))
+	t.OldestParsedPublishedAtEstimate = new(parseAge(oldest, s.at).Format(WithMillis))
 }
 
-func count(yes bool) int {
+func oneIf(yes bool) int {
 	if yes {
 		return 1
 	}
@@ -133,26 +133,26 @@ func PictureSize(name string) (width, height int) {
 	return size[0], size[1]
 }
 
-func frame(id, name string) thumbnail {
+func newFrame(id, name string) thumbnail {
 	width, height := PictureSize(name)
 	return thumbnail{"https://" + PictureHost + "/vi/" + id + "/" + name + ".jpg", width, height}
 }
 
-func keyed(id string) thumbnails {
-	return thumbnails{Default: frame(id, "default"), Medium: frame(id, "mqdefault"), High: frame(id, "hqdefault")}
+func frameSizes(id string) thumbnails {
+	return thumbnails{Default: newFrame(id, "default"), Medium: newFrame(id, "mqdefault"), High: newFrame(id, "hqdefault")}
 }
 
 func (u *Upload) isLive() bool { return u.Kind == Video && Hash(u.address())%50 == 0 }
 
-func (u *Upload) live() map[string]bool {
+func (u *Upload) liveDetails() map[string]bool {
 	if u.isLive() {
 		return map[string]bool{"wasLive": true}
 	}
 	return map[string]bool{}
 }
 
-// counts are the two numbers that a creator may hide.
-func (u *Upload) counts(g Gaps, at time.Time) (comments, likes *int64) {
+// hiddenCounts are the two numbers that a creator may hide.
+func (u *Upload) hiddenCounts(g Gaps, at time.Time) (comments, likes *int64) {
 	if !g.commentsDisabled {
 		comments = new(u.Comments(at))
 	}
@@ -165,16 +165,16 @@ func (u *Upload) counts(g Gaps, at time.Time) (comments, likes *int64) {
 // DetailsAnswer is the details of an upload.
 func (l *Library) DetailsAnswer(id string, now time.Time) any {
 	at := sampledAt(now)
-	u, ok := l.find(id, at)
+	u, ok := l.findUpload(id, at)
 	g := u.knownGaps(ok)
 	if g.deleted {
 		return nil
 	}
-	comments, likes := u.counts(g, at)
+	comments, likes := u.hiddenCounts(g, at)
 	s := detailSnippet{
 		CategoryID: u.Channel.Niche.categoryID, ChannelID: u.Channel.ID, ChannelTitle: u.Channel.title,
-		Description: u.description(), IsLiveBroadcast: u.isLive(), PublishedAt: u.Published.Format(noMillis),
-		Thumbnails: keyed(id), Title: u.titleAt(at), Duration: u.duration,
+		Description: u.makeDescription(), IsLiveBroadcast: u.isLive(), PublishedAt: u.Published.Format(noMillis),
+		Thumbnails: frameSizes(id), Title: u.titleAt(at), Duration: u.duration,
 	}
 	if !g.noLanguages {
 		s.DefaultAudioLanguage = languages[u.Channel.language]
@@ -200,7 +200,7 @@ const maxComments = 100
 // CommentsAnswer is the newest comments under an upload, at most [maxComments].
 func (l *Library) CommentsAnswer(id string, now time.Time) any {
 	at := sampledAt(now)
-	u, ok := l.find(id, at)
+	u, ok := l.findUpload(id, at)
 	g := u.knownGaps(ok)
 	if g.deleted {
 		return nil
@@ -210,26 +210,26 @@ func (l *Library) CommentsAnswer(id string, now time.Time) any {
 		total := u.Comments(at)
 		item.Statistics.Count = total
 		for n := total - 1; n >= 0 && n >= total-maxComments; n-- {
-			item.Comments = append(item.Comments, u.comment(n, at))
+			item.Comments = append(item.Comments, u.nthComment(n, at))
 		}
 	}
 	return commentsAnswer{IDs: []string{id}, Items: []commentItem{item}, Time: now.Format(WithMillis)}
 }
 
-// comment is the n-th comment under u, as of the given time.
-func (u *Upload) comment(n int64, at time.Time) comment {
+// nthComment is the n-th comment under u, as of the given time.
+func (u *Upload) nthComment(n int64, at time.Time) comment {
 	d := Random(u.Channel.Seed, forComment, u.address(), uint64(n))
 	v := u.phrases()
-	written := u.reached(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // all views are never reached
+	written := u.reachesShareAt(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // all views are never reached
 	if written.After(at) {
 		written = at
 	}
 	likes := int64(math.Exp(1.5 * d.NormFloat64()))
 	replies := max(0, int64(3*d.NormFloat64()))
 	c := comment{
-		AuthorText:  "@" + strings.ReplaceAll(pick(d, v.people), " ", "") + fmt.Sprint(d.IntN(10000)),
-		Text:        fill(pick(d, v.comments), u.topicName(), d, v),
-		PublishedAt: written.Format(WithMillis), PublishedAtRaw: ago(at.Sub(written)),
+		AuthorText:  "@" + strings.ReplaceAll(pickOne(d, v.people), " ", "") + fmt.Sprint(d.IntN(10000)),
+		Text:        fillTemplate(pickOne(d, v.comments), u.topicName(), d, v),
+		PublishedAt: written.Format(WithMillis), PublishedAtRaw: formatAge(at.Sub(written)),
 		LikesCount: likes, LikesCountRaw: likes, ReplyCount: replies, ReplyCountRaw: replies,
 	}
 	c.AuthorChannelID = "UC" + encodeBits(d.Uint64(), d.Uint64())
@@ -246,7 +246,7 @@ const maxEvents = 600
 
 // TranscriptAnswer is the transcript of an upload, at most [maxEvents] events.
 func (l *Library) TranscriptAnswer(id string, now time.Time) any {
-	u, ok := l.find(id, sampledAt(now))
+	u, ok := l.findUpload(id, sampledAt(now))
 	g := u.knownGaps(ok)
 	if g.deleted || g.transcript == transcript404 {
 		return nil
@@ -256,13 +256,13 @@ func (l *Library) TranscriptAnswer(id string, now time.Time) any {
 	case transcriptNoEvents:
 		a.Items = append(a.Items, transcriptItem{ID: id, Events: []event{}})
 	case hasTranscript:
-		a.Items = append(a.Items, u.transcript())
+		a.Items = append(a.Items, u.makeTranscript())
 	}
 	return a
 }
 
-// transcript has an event every two to four seconds.
-func (u *Upload) transcript() transcriptItem {
+// makeTranscript has an event every two to four seconds.
+func (u *Upload) makeTranscript() transcriptItem {
 	d := Random(u.Channel.Seed, forTranscript, u.address())
 	v, topic := u.phrases(), u.topicName()
 	var events []event
@@ -271,7 +271,7 @@ func (u *Upload) transcript() transcriptItem {
 		next := start + 2000 + d.Int64N(2000)
 		e := event{StartMs: start, DurationMs: next - start + d.Int64N(500)} // events may overlap a little
 		e.EndMs = e.StartMs + e.DurationMs
-		e.Text = fill(pick(d, v.spoken), topic, d, v)
+		e.Text = fillTemplate(pickOne(d, v.spoken), topic, d, v)
 		events = append(events, e)
 		said = append(said, e.Text)
 		start = next

@@ -25,16 +25,16 @@ var hitTerms = terms[*Hit]{
 	choices: map[string]func(h *Hit, value string) bool{
 		"type":                         func(h *Hit, v string) bool { return h.Kind.String() == v },
 		"channelId":                    func(h *Hit, v string) bool { return h.Channel.ID == v },
-		"titlePattern":                 func(h *Hit, v string) bool { return matches(strings.ToLower(v), h.texts().lower) },
-		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return equals(&h.Channel.adsense, v) },
-		"channelMonetizationSponsored": func(h *Hit, v string) bool { return equals(h.Channel.sponsored, v) },
+		"titlePattern":                 func(h *Hit, v string) bool { return matchesPattern(strings.ToLower(v), h.foldTexts().lower) },
+		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return equalsFlag(&h.Channel.adsense, v) },
+		"channelMonetizationSponsored": func(h *Hit, v string) bool { return equalsFlag(h.Channel.sponsored, v) },
 		"classificationQuality":        func(h *Hit, v string) bool { return !h.Gaps.unclassified && h.Channel.quality == v },
-		"classificationIsFaceless":     func(h *Hit, v string) bool { return !h.Gaps.unclassified && equals(h.Channel.faceless, v) },
+		"classificationIsFaceless":     func(h *Hit, v string) bool { return !h.Gaps.unclassified && equalsFlag(h.Channel.faceless, v) },
 	},
 	lists: map[string]func(h *Hit, vs []string) bool{
 		"language": func(h *Hit, vs []string) bool { return slices.Contains(vs, languages[h.Channel.language]) },
 		"excludeKeyword": func(h *Hit, vs []string) bool {
-			has := func(v string) bool { return strings.Contains(h.texts().lower, strings.ToLower(v)) }
+			has := func(v string) bool { return strings.Contains(h.foldTexts().lower, strings.ToLower(v)) }
 			return !slices.ContainsFunc(vs, has)
 		},
 	},

@@ -20,15 +20,19 @@ var channelTerms = terms[*Sample]{
 		"subscribers":                (*Sample).subscriberCount,
 		"videosCount":                func(s *Sample) (float64, bool) { return float64(s.total), true },
 		"viewVariationCoefficient":   (*Sample).variation,
-		"revenueMonthlyEstimation":   func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
-		"rpmEstimation":              func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
+		"revenueMonthlyEstimation":   func(s *Sample) (float64, bool) { return s.estimateIncome().RevenueMonthlyFrom, s.size > 0 },
+		"rpmEstimation":              func(s *Sample) (float64, bool) { return s.estimateIncome().RPMFrom, true },
 		"avgDuration":                func(s *Sample) (float64, bool) { return s.length, s.size > 0 && s.kind == Video }, // unknown for shorts
 	},
 	choices: map[string]func(s *Sample, value string) bool{
-		"contentKind":              func(s *Sample, v string) bool { return slices.Contains(s.channel.publishes(), forms[v]) },
-		"monetizationAdsense":      func(s *Sample, v string) bool { return !s.channel.gaps().noAdsense && equals(&s.channel.adsense, v) },
-		"classificationQuality":    func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && s.channel.quality == v },
-		"classificationIsFaceless": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && equals(s.channel.faceless, v) },
+		"contentKind": func(s *Sample, v string) bool { return slices.Contains(s.channel.uploadKinds(), forms[v]) },
+		"monetizationAdsense": func(s *Sample, v string) bool {
+			return !s.channel.gaps().noAdsense && equalsFlag(&s.channel.adsense, v)
+		},
+		"classificationQuality": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && s.channel.quality == v },
+		"classificationIsFaceless": func(s *Sample, v string) bool {
+			return !s.channel.gaps().unclassified && equalsFlag(s.channel.faceless, v)
+		},
 	},
 	lists: map[string]func(s *Sample, vs []string) bool{
 		"language": func(s *Sample, vs []string) bool {
@@ -41,9 +45,9 @@ var channelTerms = terms[*Sample]{
 		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
 		"avgViewsToSubscribersRatio": (*Sample).viewsRatio,
 		"viewVariationCoefficient":   (*Sample).variation,
-		"revenueMonthly":             func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
-		"rpm":                        func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
-		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.discovered()), true },
+		"revenueMonthly":             func(s *Sample) (float64, bool) { return s.estimateIncome().RevenueMonthlyFrom, s.size > 0 },
+		"rpm":                        func(s *Sample) (float64, bool) { return s.estimateIncome().RPMFrom, true },
+		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.firstSeen()), true },
 		"recency":                    func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
 	},
 }
@@ -61,10 +65,10 @@ func (s *Sample) viewsRatio() (float64, bool) {
 	return s.viewsPerSubscriber(), known && s.size > 0
 }
 
-func (s *Sample) variation() (float64, bool) { return quotient(s.deviation, s.mean), s.size > 0 }
+func (s *Sample) variation() (float64, bool) { return divideOrZero(s.deviation, s.mean), s.size > 0 }
 
-// publishes are the kinds of uploads that the channel has.
-func (c *channel) publishes() []string {
+// uploadKinds are the kinds of uploads that the channel has.
+func (c *channel) uploadKinds() []string {
 	var kinds []string
 	for k, l := range c.schedules {
 		if l.every != 0 {
@@ -74,8 +78,8 @@ func (c *channel) publishes() []string {
 	return kinds
 }
 
-// discovered is when the service first saw the channel: in the library's first four years.
-func (c *channel) discovered() time.Time {
+// firstSeen is when the service first saw the channel: in the library's first four years.
+func (c *channel) firstSeen() time.Time {
 	years := 4 * Unit(Hash(c.Seed, uint64(forDiscovery), uint64(c.index)))
 	return Beginning.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
 }
@@ -98,14 +102,14 @@ func (c *channel) gaps() channelGaps {
 func (x *Index) FindChannels(p url.Values, seed uint64) []*Sample {
 	if len(p["query"]) == 0 {
 		largest := func(s *Sample) (float64, bool) { return float64(s.subscribers), true }
-		return search(x.samplesOf(p, every), p, &channelTerms, target[*Sample]{score: largest})
+		return searchAll(x.samplesOf(p, anyNiche), p, &channelTerms, target[*Sample]{score: largest})
 	}
-	intents := meanings(p, seed)
+	intents := queryIntents(p, seed)
 	var scores []score[*Sample]
 	for _, i := range intents {
 		scores = append(scores, i.ofChannel)
 	}
-	return search(x.samplesOf(p, among(intents)), p, &channelTerms, target[*Sample]{score: best(scores)})
+	return searchAll(x.samplesOf(p, nichesOf(intents)), p, &channelTerms, target[*Sample]{score: bestScore(scores)})
 }
 
 // RelatedChannels returns the channels that resemble those in p, the nearest first. It leaves
@@ -118,8 +122,8 @@ func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
 			scores = append(scores, c.intent().ofChannel)
 		}
 	}
-	resembles := best(scores)
-	return search(x.samplesOf(p, every), p, &channelTerms, target[*Sample]{score: func(s *Sample) (float64, bool) {
+	resembles := bestScore(scores)
+	return searchAll(x.samplesOf(p, anyNiche), p, &channelTerms, target[*Sample]{score: func(s *Sample) (float64, bool) {
 		r, ok := resembles(s)
 		return r, ok && !slices.Contains(ids, s.channel.ID)
 	}})
@@ -131,7 +135,7 @@ func (x *Index) samplesOf(p url.Values, niches func(niche int) bool) (samples []
 	if p.Get("filterBy") == Short.String() {
 		kind = Short
 	}
-	for _, c := range x.of(niches) {
+	for _, c := range x.channelsOf(niches) {
 		samples = append(samples, c.samples[kind])
 	}
 	return samples
@@ -140,7 +144,7 @@ func (x *Index) samplesOf(p url.Values, niches func(niche int) bool) (samples []
 // ofChannel is how well a channel matches, by the best of its topics.
 func (i intent) ofChannel(s *Sample) (best float64, found bool) {
 	for _, t := range s.channel.topics {
-		if r, ok := i.of(s.channel.nicheIndex, t, func() string { return s.words }, s.address()); ok {
+		if r, ok := i.scoreOf(s.channel.nicheIndex, t, func() string { return s.words }, s.address()); ok {
 			best, found = max(best, r), true
 		}
 	}
@@ -151,7 +155,7 @@ func (i intent) ofChannel(s *Sample) (best float64, found bool) {
 func (s *Sample) Shape() ChannelShape {
 	c, g := s.channel, s.channel.gaps()
 	shape := ChannelShape{ID: c.ID}
-	shape.Snippet.Title, shape.Snippet.ContentKind = c.title, c.publishes()
+	shape.Snippet.Title, shape.Snippet.ContentKind = c.title, c.uploadKinds()
 	shape.Snippet.Handle = orNull(g.noHandle, c.handle)
 	shape.Statistics.Subscribers = orNull(g.subscribersHidden, s.subscribers)
 	shape.Statistics.AverageViews = orNull(s.size == 0, s.mean)

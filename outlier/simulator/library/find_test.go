@@ -97,17 +97,17 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 			return h.Classification != nil && h.Classification.IsFaceless != nil && *h.Classification.IsFaceless
 		}},
 		{url.Values{"publishedAtFrom": {epoch.Add(-48 * time.Hour).Format(noMillis)}}, func(_ ChannelShape, s *Sample) bool {
-			return s.channel.published(Video, s.channel.latest(Video, epoch)).After(epoch.Add(-48*time.Hour - 1))
+			return s.channel.publishedAt(Video, s.channel.latestUpload(Video, epoch)).After(epoch.Add(-48*time.Hour - 1))
 		}},
 		{url.Values{"avgDurationTo": {"600"}}, func(_ ChannelShape, s *Sample) bool {
 			d := s.channel.Sample(Video, epoch).Statistics().AverageVideoDurationEstimate
 			return d != nil && *d <= 600
 		}},
 		{url.Values{"rpmEstimationFrom": {"5"}}, func(_ ChannelShape, s *Sample) bool {
-			return s.income().RPMFrom >= 5
+			return s.estimateIncome().RPMFrom >= 5
 		}},
 		{url.Values{"revenueMonthlyEstimationTo": {"500"}}, func(_ ChannelShape, s *Sample) bool {
-			return s.income().RevenueMonthlyFrom <= 500
+			return s.estimateIncome().RevenueMonthlyFrom <= 500
 		}},
 	} {
 		var want []string
@@ -135,7 +135,7 @@ func TestChannelsSortInBothOrdersWithNullsLast(t *testing.T) {
 	for name, value := range channelTerms.orders {
 		for _, order := range []string{"asc", "desc"} {
 			found := x.FindChannels(url.Values{"sortBy": {name}, "sortOrder": {order}, "filterBy": {"short"}}, 1)
-			if !slices.IsSortedFunc(found, by(value, order == "asc")) || len(found) != ChannelCount {
+			if !slices.IsSortedFunc(found, orderBy(value, order == "asc")) || len(found) != ChannelCount {
 				t.Errorf("sorted by %s %s: %d channels that are out of order, or not all %d",
 					name, order, len(found), ChannelCount)
 			}
@@ -257,5 +257,5 @@ func TestTrendingFormatsCountOutliersOfTheWeek(t *testing.T) {
 
 // samples are all of a kind.
 func samples(x *Index, k Kind) []*Sample {
-	return x.samplesOf(url.Values{"filterBy": {k.String()}}, every)
+	return x.samplesOf(url.Values{"filterBy": {k.String()}}, anyNiche)
 }

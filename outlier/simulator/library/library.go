@@ -65,17 +65,17 @@ func New(seed uint64) *Library {
 // sampledAt is the time of the latest statistics.
 func sampledAt(at time.Time) time.Time { return at.Truncate(time.Hour) }
 
-// find returns the upload with this id, if it is published by then.
-func (l *Library) find(id string, at time.Time) (Upload, bool) {
+// findUpload returns the upload with this id, if it is published by then.
+func (l *Library) findUpload(id string, at time.Time) (Upload, bool) {
 	address, ok := addressOf(l.Seed, id)
 	if !ok || address>>36 >= uint64(len(l.Channels)) {
 		return Upload{}, false
 	}
 	c, k, n := l.Channels[address>>36], Kind(address>>35&1), int(address&(1<<35-1))
-	if n > c.latest(k, at) {
+	if n > c.latestUpload(k, at) {
 		return Upload{}, false
 	}
-	return c.upload(k, n), true
+	return c.nthUpload(k, n), true
 }
 
 // Index is what a search reads: the samples of an hour and their outliers. Those of a channel are computed
@@ -96,13 +96,13 @@ type indexed struct {
 	hits     []*Hit
 }
 
-// compute computes the samples of a channel and its outliers. The entries are overwritten, to save memory.
-func (c *indexed) compute(at time.Time, entries []entry) []entry {
+// computeSamples computes the samples of a channel and its outliers. The entries are overwritten, to save memory.
+func (c *indexed) computeSamples(at time.Time, entries []entry) []entry {
 	for k := range c.samples {
 		s := c.channel.sampleInto(entries, Kind(k), at)
-		income := s.income()
+		income := s.estimateIncome()
 		for i := range s.entries {
-			if e := &s.entries[i]; e.positive() || e.negative() {
+			if e := &s.entries[i]; e.isPositive() || e.isNegative() {
 				c.hits = append(c.hits, newHit(e, s, income))
 			}
 		}
@@ -113,8 +113,8 @@ func (c *indexed) compute(at time.Time, entries []entry) []entry {
 	return entries
 }
 
-// of returns the channels of some niches.
-func (x *Index) of(niches func(niche int) bool) []*indexed {
+// channelsOf returns the channels of some niches.
+func (x *Index) channelsOf(niches func(niche int) bool) []*indexed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var found []*indexed
@@ -125,7 +125,7 @@ func (x *Index) of(niches func(niche int) bool) []*indexed {
 			continue
 		}
 		if !c.computed {
-			entries = c.compute(x.At, entries)
+			entries = c.computeSamples(x.At, entries)
 		}
 		found = append(found, c)
 	}
@@ -135,17 +135,17 @@ func (x *Index) of(niches func(niche int) bool) []*indexed {
 // hitsOf returns the outliers of some niches.
 func (x *Index) hitsOf(niches func(niche int) bool) []*Hit {
 	hits := slices.Clone(x.results)
-	for _, c := range x.of(niches) {
+	for _, c := range x.channelsOf(niches) {
 		hits = append(hits, c.hits...)
 	}
 	return hits
 }
 
 // Hits returns all outliers.
-func (x *Index) Hits() []*Hit { return x.hitsOf(every) }
+func (x *Index) Hits() []*Hit { return x.hitsOf(anyNiche) }
 
-// every is all niches.
-func every(int) bool { return true }
+// anyNiche is all niches.
+func anyNiche(int) bool { return true }
 
 // Index returns the index of the hour of at.
 func (l *Library) Index(at time.Time) *Index {

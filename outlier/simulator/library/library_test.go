@@ -49,7 +49,7 @@ func TestIDsAreWellFormedAndIdentifyTheirUpload(t *testing.T) {
 			t.Fatalf("video id %q is malformed, or another upload has it, too", id)
 		}
 		seen[id] = true
-		u, ok := l.find(id, epoch)
+		u, ok := l.findUpload(id, epoch)
 		if !ok || u.address() != h.address() {
 			t.Fatalf("id %s of upload %x identifies %x (found: %v)", id, h.address(), u.address(), ok)
 		}
@@ -64,16 +64,16 @@ func TestIDsAreWellFormedAndIdentifyTheirUpload(t *testing.T) {
 func TestUnknownIDsAreNotFound(t *testing.T) {
 	l := Open(1)
 	for _, id := range []string{"dQw4w9WgXcQ", "AAAAAAAAAAA", "-----------"} {
-		if _, ok := l.find(id, epoch); ok {
+		if _, ok := l.findUpload(id, epoch); ok {
 			t.Errorf("the invented id %s is found", id)
 		}
 	}
 	c := l.Channels[0]
-	next := c.upload(Video, c.latest(Video, epoch)+1)
-	if _, ok := l.find(next.ID(), epoch); ok {
+	next := c.nthUpload(Video, c.latestUpload(Video, epoch)+1)
+	if _, ok := l.findUpload(next.ID(), epoch); ok {
 		t.Error("an upload is found before it is published")
 	}
-	if _, ok := l.find(next.ID(), next.Published); !ok {
+	if _, ok := l.findUpload(next.ID(), next.Published); !ok {
 		t.Error("an upload is not found when it is published")
 	}
 }
@@ -131,7 +131,7 @@ func TestViewsNeverFall(t *testing.T) {
 	l := Open(1)
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(l.Channels).Draw(t, "channel")
-		u := c.upload(Video, rapid.IntRange(0, 5000).Draw(t, "number"))
+		u := c.nthUpload(Video, rapid.IntRange(0, 5000).Draw(t, "number"))
 		early := u.Published.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "age")))
 		late := early.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "later")))
 		if u.Views(early) < 0 || u.Views(early) > u.Views(late) || u.Comments(early) > u.Comments(late) {
@@ -210,7 +210,7 @@ func TestAgesAsWebPagesShowThem(t *testing.T) {
 		0: "just now", time.Second: "1 second ago", 90 * time.Minute: "1 hour ago",
 		15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
 	} {
-		if got := ago(age); got != want {
+		if got := formatAge(age); got != want {
 			t.Errorf("ago(%s) = %q, want %q", age, got, want)
 		}
 	}
@@ -221,7 +221,7 @@ func FuzzFind(f *testing.F) {
 	f.Add("dQw4w9WgXcQ")
 	f.Add(l.Index(epoch).Hits()[0].ID())
 	f.Fuzz(func(t *testing.T, id string) {
-		if u, ok := l.find(id, epoch); ok && (u.ID() != id || u.Published.After(epoch)) {
+		if u, ok := l.findUpload(id, epoch); ok && (u.ID() != id || u.Published.After(epoch)) {
 			t.Errorf("id %q finds %q, published at %s; want that id, published by %s", id, u.ID(), u.Published, epoch)
 		}
 	})

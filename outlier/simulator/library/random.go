@@ -41,14 +41,14 @@ func seedsOf(seed uint64, s purpose, of ...uint64) (uint64, uint64) {
 
 // Hash mixes numbers into one (the finalizer of SplitMix64, chained).
 func Hash(h uint64, vs ...uint64) uint64 {
-	h = mix(h)
+	h = mixBits(h)
 	for _, v := range vs {
-		h = mix(h ^ v)
+		h = mixBits(h ^ v)
 	}
 	return h
 }
 
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -65,7 +65,7 @@ func HashText(s string) uint64 {
 // Unit maps a hash to [0, 1).
 func Unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-func pick[T any](d *rand.Rand, from []T) T { return from[d.IntN(len(from))] }
+func pickOne[T any](d *rand.Rand, from []T) T { return from[d.IntN(len(from))] }
 
 func Chance(d *rand.Rand, p float64) bool { return d.Float64() < p }
 
@@ -83,7 +83,7 @@ func encodeBits(vs ...uint64) string {
 // bits number, 16 bits that are zero. So looking up an id needs no index, and the zero bits
 // expose an invented id.
 
-func videoID(seed, address uint64) string { return encodeBits(encipher(seed, address)) }
+func videoID(seed, address uint64) string { return encodeBits(encipherID(seed, address)) }
 
 // addressOf decodes an id; ok is false for an id that is not of this library.
 func addressOf(seed uint64, id string) (address uint64, ok bool) {
@@ -91,12 +91,12 @@ func addressOf(seed uint64, id string) (address uint64, ok bool) {
 	if err != nil || len(b) != 8 {
 		return 0, false
 	}
-	address = decipher(seed, binary.BigEndian.Uint64(b))
+	address = decipherID(seed, binary.BigEndian.Uint64(b))
 	return address, address>>48 == 0
 }
 
-// encipher is a Feistel network of four rounds, which suffice to look random.
-func encipher(seed, v uint64) uint64 {
+// encipherID is a Feistel network of four rounds, which suffice to look random.
+func encipherID(seed, v uint64) uint64 {
 	left, right := uint32(v>>32), uint32(v)
 	for round := range uint64(4) {
 		left, right = right, left^uint32(Hash(seed, round, uint64(right)))
@@ -104,7 +104,7 @@ func encipher(seed, v uint64) uint64 {
 	return uint64(left)<<32 | uint64(right)
 }
 
-func decipher(seed, v uint64) uint64 {
+func decipherID(seed, v uint64) uint64 {
 	left, right := uint32(v>>32), uint32(v)
 	for round := range uint64(4) {
 		left, right = right^uint32(Hash(seed, 3-round, uint64(left))), left

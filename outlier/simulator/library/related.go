@@ -22,13 +22,13 @@ func (x *Index) Related(p url.Values, l *Library) []*Hit {
 	if !slices.ContainsFunc(seedNames, p.Has) {
 		salt := Hash(l.Seed, uint64(forRelevance))
 		random := func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }
-		return search(x.Hits(), p, &hitTerms, target[*Hit]{score: random})
+		return searchAll(x.Hits(), p, &hitTerms, target[*Hit]{score: random})
 	}
-	s := x.seeds(p, l)
-	resembles := best(s.scores)
-	return search(x.Hits(), p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
+	s := x.readSeeds(p, l)
+	resembles := bestScore(s.scores)
+	return searchAll(x.Hits(), p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
 		r, ok := resembles(h)
-		return r, ok && !s.has(h)
+		return r, ok && !s.hasHit(h)
 	}})
 }
 
@@ -40,36 +40,36 @@ type seeds struct {
 	channels []*channel
 }
 
-func (s *seeds) has(h *Hit) bool {
+func (s *seeds) hasHit(h *Hit) bool {
 	return slices.Contains(s.uploads, h.address()) || slices.Contains(s.channels, h.Channel)
 }
 
-// seeds reads the seeds in p. Nothing resembles an unknown id.
-func (x *Index) seeds(p url.Values, l *Library) *seeds {
+// readSeeds reads the seeds in p. Nothing resembles an unknown id.
+func (x *Index) readSeeds(p url.Values, l *Library) *seeds {
 	s := &seeds{lexical: p.Get("by") == "lexical"}
 	for _, title := range p["title"] {
-		s.add(meaning(title, l.Seed))
+		s.addIntent(queryIntent(title, l.Seed))
 	}
 	for _, id := range p["videoId"] {
-		if u, ok := l.find(id, x.At); ok {
-			s.add(u.intent())
+		if u, ok := l.findUpload(id, x.At); ok {
+			s.addIntent(u.intent())
 			s.uploads = append(s.uploads, u.address())
 		}
 	}
-	if u, ok := l.find(p.Get("thumbnailVideoId"), x.At); ok {
+	if u, ok := l.findUpload(p.Get("thumbnailVideoId"), x.At); ok {
 		s.scores = append(s.scores, u.sameThumbnailStyle())
 		s.uploads = append(s.uploads, u.address())
 	}
 	for _, id := range p["relatedChannelId"] {
 		if c, ok := l.ByID[id]; ok {
-			s.add(c.intent())
+			s.addIntent(c.intent())
 			s.channels = append(s.channels, c)
 		}
 	}
 	return s
 }
 
-func (s *seeds) add(i intent) {
+func (s *seeds) addIntent(i intent) {
 	if s.lexical {
 		s.scores = append(s.scores, i.sharedWords)
 	} else {
@@ -79,29 +79,29 @@ func (s *seeds) add(i intent) {
 
 // sharedWords finds hits with any of the words, those with the most first.
 func (i intent) sharedWords(h *Hit) (float64, bool) {
-	n := shared(i.wanted, h.texts().words)
+	n := countShared(i.wanted, h.foldTexts().words)
 	return n + closeness*Unit(Hash(i.salt, h.address())), n > 0
 }
 
 // intent is the topic and the words of the upload.
 func (u *Upload) intent() intent {
-	i := about(u.Channel.nicheIndex, u.Topic)
-	i.wanted, i.salt = meantWords(words(u.title())), Hash(u.Channel.Seed, uint64(forRelevance), u.address())
+	i := topicIntent(u.Channel.nicheIndex, u.Topic)
+	i.wanted, i.salt = meantWords(foldWords(u.makeTitle())), Hash(u.Channel.Seed, uint64(forRelevance), u.address())
 	return i
 }
 
 // intent is the topics of the channel and the words of its title.
 func (c *channel) intent() intent {
-	i := about(c.nicheIndex, c.topics[0])
+	i := topicIntent(c.nicheIndex, c.topics[0])
 	for _, t := range c.topics[1:] {
 		i.topics[c.nicheIndex][t] = secondary
 	}
-	i.wanted, i.salt = meantWords(words(c.title)), Hash(c.Seed, uint64(forRelevance), uint64(c.index))
+	i.wanted, i.salt = meantWords(foldWords(c.title)), Hash(c.Seed, uint64(forRelevance), uint64(c.index))
 	return i
 }
 
-// about is the intent to find a topic, and then the others of its niche.
-func about(niche, topic int) intent {
+// topicIntent is the intent to find a topic, and then the others of its niche.
+func topicIntent(niche, topic int) intent {
 	i := intent{known: true, topics: make([][]float64, len(Niches))}
 	for f := range Niches {
 		i.topics[f] = make([]float64, len(Niches[f].Topics))

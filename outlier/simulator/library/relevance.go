@@ -23,28 +23,28 @@ const (
 const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
 	"vs what why with your "
 
-// queried returns the target of the queries of p, and the niches in which they may find something. A hit's best
+// queryTarget returns the target of the queries of p, and the niches in which they may find something. A hit's best
 // query counts, so several queries find the union. Without a query all hits are found, the largest ratio first.
-func queried(p url.Values, seed uint64) (wanted target[*Hit], niches func(niche int) bool) {
+func queryTarget(p url.Values, seed uint64) (wanted target[*Hit], niches func(niche int) bool) {
 	if len(p["query"]) == 0 {
-		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}, every
+		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}, anyNiche
 	}
 	var scores []score[*Hit]
 	if p.Get("by") == "lexical" {
 		for _, q := range p["query"] {
-			scores = append(scores, lexical(q))
+			scores = append(scores, matchLexically(q))
 		}
-		return target[*Hit]{score: best(scores)}, every
+		return target[*Hit]{score: bestScore(scores)}, anyNiche
 	}
-	intents := meanings(p, seed)
+	intents := queryIntents(p, seed)
 	for _, i := range intents {
 		scores = append(scores, i.ofHit)
 	}
-	return target[*Hit]{best(scores), nearest}, among(intents)
+	return target[*Hit]{bestScore(scores), nearest}, nichesOf(intents)
 }
 
-// among returns the niches of which one of the intents may find something.
-func among(intents []intent) func(niche int) bool {
+// nichesOf returns the niches of which one of the intents may find something.
+func nichesOf(intents []intent) func(niche int) bool {
 	return func(niche int) bool {
 		return slices.ContainsFunc(intents, func(i intent) bool { return i.matches(niche) })
 	}
@@ -58,8 +58,8 @@ func limitOf(p url.Values) int {
 	return nearest
 }
 
-// best is the best of several scores.
-func best[T entity](scores []score[T]) score[T] {
+// bestScore is the best of several scores.
+func bestScore[T entity](scores []score[T]) score[T] {
 	return func(v T) (best float64, found bool) {
 		for _, of := range scores {
 			if r, ok := of(v); ok {
@@ -70,10 +70,10 @@ func best[T entity](scores []score[T]) score[T] {
 	}
 }
 
-// lexical finds hits with every word of the query in the title or the channel's name. Words
+// matchLexically finds hits with every word of the query in the title or the channel's name. Words
 // in scripts without spaces are also found inside words.
-func lexical(query string) score[*Hit] {
-	wanted := strings.Fields(words(query))
+func matchLexically(query string) score[*Hit] {
+	wanted := strings.Fields(foldWords(query))
 	for i, w := range wanted {
 		if isASCII(w) {
 			wanted[i] = " " + w + " "
@@ -81,7 +81,7 @@ func lexical(query string) score[*Hit] {
 	}
 	return func(h *Hit) (float64, bool) {
 		for _, w := range wanted {
-			if !strings.Contains(h.texts().words, w) {
+			if !strings.Contains(h.foldTexts().words, w) {
 				return 0, false
 			}
 		}
@@ -106,18 +106,18 @@ type intent struct {
 	salt   uint64      // of the random spread
 }
 
-// meaning is the intent of a query.
-func meaning(query string, seed uint64) intent {
-	text := words(query)
+// queryIntent is the intent of a query.
+func queryIntent(query string, seed uint64) intent {
+	text := foldWords(query)
 	i := intent{wanted: meantWords(text), salt: Hash(seed, uint64(forRelevance), HashText(text))}
 	i.topics, i.known = topicScores(i.wanted, text)
 	return i
 }
 
-// meanings are the intents of the queries of p.
-func meanings(p url.Values, seed uint64) (intents []intent) {
+// queryIntents are the intents of the queries of p.
+func queryIntents(p url.Values, seed uint64) (intents []intent) {
 	for _, q := range p["query"] {
-		intents = append(intents, meaning(q, seed))
+		intents = append(intents, queryIntent(q, seed))
 	}
 	return intents
 }
@@ -132,12 +132,12 @@ func meantWords(text string) []string {
 func (i intent) matches(niche int) bool { return !i.known || slices.Max(i.topics[niche]) >= enough }
 
 func (i intent) ofHit(h *Hit) (float64, bool) {
-	return i.of(h.Channel.nicheIndex, h.Topic, func() string { return h.texts().words }, h.address())
+	return i.scoreOf(h.Channel.nicheIndex, h.Topic, func() string { return h.foldTexts().words }, h.address())
 }
 
-// of returns how well something with this topic of a niche and these words matches. The words are requested only
+// scoreOf returns how well something with this topic of a niche and these words matches. The words are requested only
 // if the topic matches.
-func (i intent) of(niche, topic int, text func() string, address uint64) (float64, bool) {
+func (i intent) scoreOf(niche, topic int, text func() string, address uint64) (float64, bool) {
 	noise := Unit(Hash(i.salt, address))
 	if !i.known {
 		return noise, noise > 1-unknownShare
@@ -146,7 +146,7 @@ func (i intent) of(niche, topic int, text func() string, address uint64) (float6
 	if r < enough {
 		return 0, false
 	}
-	return r + sameWords*quotient(shared(i.wanted, text()), float64(len(i.wanted))) + closeness*noise, true
+	return r + sameWords*divideOrZero(countShared(i.wanted, text()), float64(len(i.wanted))) + closeness*noise, true
 }
 
 // topicScores is how well each topic matches, by niche and topic.
@@ -159,7 +159,7 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 			of[i] = n.Topics[i].score(wanted, text)
 			best = max(best, of[i])
 		}
-		best = max(best, meant(wanted, " "+n.words+" "))
+		best = max(best, wordScore(wanted, " "+n.words+" "))
 		for i := range of {
 			of[i] = max(of[i], neighbour*best)
 		}
@@ -173,21 +173,21 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 // words.
 func (t *topic) score(wanted []string, text string) float64 {
 	for _, name := range t.Names {
-		folded := words(name)
+		folded := foldWords(name)
 		if strings.Contains(text, folded) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(folded)) {
 			return named
 		}
 	}
-	return meant(wanted, words(t.Names[0]+" "+t.words))
+	return wordScore(wanted, foldWords(t.Names[0]+" "+t.words))
 }
 
-// meant is one half for one shared word, three quarters for two, and so on.
-func meant(wanted []string, text string) float64 {
-	return 1 - math.Exp2(-shared(wanted, text))
+// wordScore is one half for one shared word, three quarters for two, and so on.
+func wordScore(wanted []string, text string) float64 {
+	return 1 - math.Exp2(-countShared(wanted, text))
 }
 
-// shared counts the wanted words in a text folded by [words].
-func shared(wanted []string, text string) float64 {
+// countShared counts the wanted words in a text folded by [foldWords].
+func countShared(wanted []string, text string) float64 {
 	var n float64
 	for _, w := range wanted {
 		if strings.Contains(text, " "+w+" ") {

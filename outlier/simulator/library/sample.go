@@ -21,7 +21,7 @@ type Sample struct {
 	deviation   float64 // population standard deviation of views
 	length      float64 // mean duration in seconds
 	newest      time.Time
-	words       string // of the channel, see [words]
+	words       string // of the channel, see [foldWords]
 }
 
 // address is the number of the channel in the library.
@@ -42,28 +42,28 @@ const (
 	negativeFrom = -1.2
 )
 
-func (e *entry) positive() bool { return e.z >= positiveFrom }
-func (e *entry) negative() bool { return e.z <= negativeFrom }
+func (e *entry) isPositive() bool { return e.z >= positiveFrom }
+func (e *entry) isNegative() bool { return e.z <= negativeFrom }
 
 func (c *channel) Sample(k Kind, at time.Time) *Sample { return c.sampleInto(nil, k, at) }
 
 // sampleInto returns a sample whose entries overwrite those given, to save memory.
 func (c *channel) sampleInto(entries []entry, k Kind, at time.Time) *Sample {
-	latest := c.latest(k, at)
+	latest := c.latestUpload(k, at)
 	s := &Sample{
 		channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: c.words,
 	}
 	s.size = min(c.schedules[k].depth, latest+1)
 	s.entries = slices.Grow(entries[:0], s.size)
-	for _, u := range slices.Backward(c.newest(k, latest, s.size)) {
+	for _, u := range slices.Backward(c.newestUploads(k, latest, s.size)) {
 		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}
-	s.measure()
+	s.measureSample()
 	return s
 }
 
-// measure computes the statistics.
-func (s *Sample) measure() {
+// measureSample computes the statistics.
+func (s *Sample) measureSample() {
 	if len(s.entries) == 0 {
 		return
 	}
@@ -83,22 +83,22 @@ func (s *Sample) measure() {
 	s.median = (views[len(views)/2] + views[(len(views)-1)/2]) / 2
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.z = quotient(float64(e.Views)-s.mean, s.deviation)
-		e.ratio = quotient(float64(e.Views), s.mean)
+		e.z = divideOrZero(float64(e.Views)-s.mean, s.deviation)
+		e.ratio = divideOrZero(float64(e.Views), s.mean)
 	}
 }
 
-// quotient is a/b, or 0 if b is 0.
-func quotient(a, b float64) float64 {
+// divideOrZero is a/b, or 0 if b is 0.
+func divideOrZero(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}
 	return a / b
 }
 
-// monthly is how many uploads of the sample's kind come out in 30 days.
-func (s *Sample) monthly() float64 {
-	return quotient(30*24*float64(time.Hour), float64(s.channel.schedules[s.kind].every))
+// monthlyUploads is how many uploads of the sample's kind come out in 30 days.
+func (s *Sample) monthlyUploads() float64 {
+	return divideOrZero(30*24*float64(time.Hour), float64(s.channel.schedules[s.kind].every))
 }
 
-func (s *Sample) viewsPerSubscriber() float64 { return quotient(s.mean, float64(s.subscribers)) }
+func (s *Sample) viewsPerSubscriber() float64 { return divideOrZero(s.mean, float64(s.subscribers)) }

@@ -25,19 +25,19 @@ type Hit struct {
 // foldedTexts are the texts of a hit as searches compare them.
 type foldedTexts struct {
 	lower string // title for patterns and excluded keywords
-	words string // title and channel for queries, see [words]
+	words string // title and channel for queries, see [foldWords]
 }
 
-// texts folds the texts when a search first compares them. Most hits are never compared.
-func (h *Hit) texts() *foldedTexts {
+// foldTexts folds the texts when a search first compares them. Most hits are never compared.
+func (h *Hit) foldTexts() *foldedTexts {
 	h.folding.Do(func() {
-		h.folded = foldedTexts{lower: strings.ToLower(h.Title), words: words(h.Title + " " + h.Channel.title)}
+		h.folded = foldedTexts{lower: strings.ToLower(h.Title), words: foldWords(h.Title + " " + h.Channel.title)}
 	})
 	return &h.folded
 }
 
 func newHit(e *entry, s *Sample, income channelMonetization) *Hit {
-	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.title(), income: income}
+	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.makeTitle(), income: income}
 	d := Random(e.Channel.Seed, forGaps, e.address(), 1)
 	h.money.RPMFrom, h.money.RPMTo = estimateRange(d, s.channel.rpm)
 	h.money.RevenueFrom = float64(e.Views) / 1000 * h.money.RPMFrom
@@ -45,12 +45,12 @@ func newHit(e *entry, s *Sample, income channelMonetization) *Hit {
 	return h
 }
 
-// income is the estimated income of the channel with this kind of upload.
-func (s *Sample) income() channelMonetization {
+// estimateIncome is the estimated income of the channel with this kind of upload.
+func (s *Sample) estimateIncome() channelMonetization {
 	d := Random(s.channel.Seed, forChannel, uint64(s.channel.index), 1)
 	m := channelMonetization{Adsense: s.channel.adsense}
 	m.RPMFrom, m.RPMTo = estimateRange(d, s.channel.rpm)
-	monthly := s.mean * s.monthly() / 1000
+	monthly := s.mean * s.monthlyUploads() / 1000
 	m.RevenueMonthlyFrom, m.RevenueMonthlyTo = monthly*m.RPMFrom, monthly*m.RPMTo
 	return m
 }
@@ -69,10 +69,10 @@ func (h *Hit) Shape(at time.Time) HitShape {
 		},
 		Statistics: hitStatistics{
 			ViewCount: h.Views, AverageViewsRatio: h.ratio,
-			IsPositiveOutlier: h.positive(), IsNegativeOutlier: h.negative(),
+			IsPositiveOutlier: h.isPositive(), IsNegativeOutlier: h.isNegative(),
 		},
 	}
-	shape.Statistics.CommentCount, shape.Statistics.LikeCount = h.counts(h.Gaps, at)
+	shape.Statistics.CommentCount, shape.Statistics.LikeCount = h.hiddenCounts(h.Gaps, at)
 	h.shapeGaps(&shape)
 	return shape
 }
@@ -80,7 +80,7 @@ func (h *Hit) Shape(at time.Time) HitShape {
 // shapeGaps sets the fields that a hit may lack.
 func (h *Hit) shapeGaps(shape *HitShape) {
 	if !h.Gaps.noThumbnails {
-		shape.Snippet.Thumbnails = new(keyed(shape.ID))
+		shape.Snippet.Thumbnails = new(frameSizes(shape.ID))
 	}
 	if !h.Gaps.unpriced {
 		shape.Snippet.Monetization = &h.money
@@ -101,6 +101,6 @@ const nearest = 1_000
 
 // Find returns all hits of GET /search/outliers in order.
 func (x *Index) Find(p url.Values, seed uint64) []*Hit {
-	wanted, niches := queried(p, seed)
-	return search(x.hitsOf(niches), p, &hitTerms, wanted)
+	wanted, niches := queryTarget(p, seed)
+	return searchAll(x.hitsOf(niches), p, &hitTerms, wanted)
 }

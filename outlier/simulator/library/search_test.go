@@ -34,12 +34,12 @@ func TestTitlePatternMatchesTheWholeTitle(t *testing.T) {
 		{"*ab*ab*", "aba", false},
 	}
 	for _, tt := range tests {
-		if got := matches(tt.pattern, tt.title); got != tt.want {
+		if got := matchesPattern(tt.pattern, tt.title); got != tt.want {
 			t.Errorf("matches(%q, %q) = %v, want %v", tt.pattern, tt.title, got, tt.want)
 		}
 	}
 	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, 1) {
-		if !strings.HasPrefix(h.texts().lower, "i tried ") || !strings.HasSuffix(h.texts().lower, " days") {
+		if !strings.HasPrefix(h.foldTexts().lower, "i tried ") || !strings.HasSuffix(h.foldTexts().lower, " days") {
 			t.Errorf("titlePattern \"I TRIED * days\" finds %q", h.Title)
 		}
 	}
@@ -78,9 +78,9 @@ func TestOnlyNichesWithoutAMatchAreLeftOut(t *testing.T) {
 		{"moka pot"}, {"coffee"}, {"chess", "yoga"}, {"ラーメン"}, {"zzz unheard of"}, {"zzz unheard of", "chess"}, nil,
 	} {
 		p := url.Values{"query": queries}
-		wanted, niches := queried(p, 1)
-		everywhere := search(x.Hits(), p, &hitTerms, wanted)
-		if found := search(x.hitsOf(niches), p, &hitTerms, wanted); !slices.Equal(found, everywhere) {
+		wanted, niches := queryTarget(p, 1)
+		everywhere := searchAll(x.Hits(), p, &hitTerms, wanted)
+		if found := searchAll(x.hitsOf(niches), p, &hitTerms, wanted); !slices.Equal(found, everywhere) {
 			t.Errorf("%q finds %d, of %d that match", queries, len(found), len(everywhere))
 		}
 		if wants := len(queries) == 1 && !strings.HasPrefix(queries[0], "zzz"); wants && niches(0) && niches(1) {

@@ -32,7 +32,7 @@ type terms[T entity] struct {
 // filters are those of one request.
 type filters[T entity] []func(T) bool
 
-func (f filters[T]) all(v T) bool {
+func (f filters[T]) passAll(v T) bool {
 	for _, keeps := range f {
 		if !keeps(v) {
 			return false
@@ -41,16 +41,16 @@ func (f filters[T]) all(v T) bool {
 	return true
 }
 
-// filters reads the filters of a request. Its parameters have been checked.
-func (t *terms[T]) filters(p url.Values) filters[T] {
+// readFilters reads the filters of a request. Its parameters have been checked.
+func (t *terms[T]) readFilters(p url.Values) filters[T] {
 	var f filters[T]
 	for name, value := range t.ranges {
 		if p.Has(name + "From") {
-			from := number(p.Get(name + "From"))
+			from := readNumber(p.Get(name + "From"))
 			f = append(f, func(v T) bool { x, ok := value(v); return ok && x >= from })
 		}
 		if p.Has(name + "To") {
-			to := number(p.Get(name + "To"))
+			to := readNumber(p.Get(name + "To"))
 			f = append(f, func(v T) bool { x, ok := value(v); return ok && x <= to })
 		}
 	}
@@ -73,15 +73,15 @@ type target[T entity] struct {
 	most  int // how many are found at most; 0 means all
 }
 
-// search returns what passes the filters of p and matches, the most relevant first, unless p
+// searchAll returns what passes the filters of p and matches, the most relevant first, unless p
 // asks for another order.
-func search[T entity](all []T, p url.Values, t *terms[T], a target[T]) []T {
-	found := nearestFirst(all, t.filters(p), a)
+func searchAll[T entity](all []T, p url.Values, t *terms[T], a target[T]) []T {
+	found := nearestFirst(all, t.readFilters(p), a)
 	if p.Has("seed") {
-		shuffle(found, HashText(p.Get("seed")))
+		shuffleBySeed(found, HashText(p.Get("seed")))
 	}
 	if value, ok := t.orders[p.Get("sortBy")]; ok {
-		slices.SortStableFunc(found, by(value, p.Get("sortOrder") == "asc"))
+		slices.SortStableFunc(found, orderBy(value, p.Get("sortOrder") == "asc"))
 	}
 	return found
 }
@@ -93,7 +93,7 @@ func nearestFirst[T entity](all []T, keep filters[T], a target[T]) []T {
 	}
 	var ranking []ranked
 	for _, v := range all {
-		if !keep.all(v) {
+		if !keep.passAll(v) {
 			continue
 		}
 		if r, ok := a.score(v); ok {
@@ -113,20 +113,20 @@ func nearestFirst[T entity](all []T, keep filters[T], a target[T]) []T {
 	return found
 }
 
-func shuffle[T entity](found []T, seed uint64) {
+func shuffleBySeed[T entity](found []T, seed uint64) {
 	slices.SortFunc(found, func(v, w T) int {
 		return cmp.Compare(Hash(seed, v.address()), Hash(seed, w.address()))
 	})
 }
 
-// by sorts a T that lacks the value last. The interface does not document the default of
+// orderBy sorts a T that lacks the value last. The interface does not document the default of
 // sortOrder; here it is desc.
-func by[T entity](value score[T], ascending bool) func(v, w T) int {
+func orderBy[T entity](value score[T], ascending bool) func(v, w T) int {
 	return func(v, w T) int {
 		x, okx := value(v)
 		y, oky := value(w)
 		if !okx || !oky {
-			return count(!okx) - count(!oky)
+			return oneIf(!okx) - oneIf(!oky)
 		}
 		if ascending {
 			return cmp.Compare(x, y)
@@ -135,8 +135,8 @@ func by[T entity](value score[T], ascending bool) func(v, w T) int {
 	}
 }
 
-// number reads a number or a date-time, as seconds.
-func number(s string) float64 {
+// readNumber reads a number or a date-time, as seconds.
+func readNumber(s string) float64 {
 	if at, ok := Moment(s); ok {
 		return seconds(at)
 	}
@@ -159,10 +159,10 @@ func Moment(v string) (time.Time, bool) {
 	return t, err == nil
 }
 
-func equals(b *bool, value string) bool { return b != nil && *b == (value == "true") }
+func equalsFlag(b *bool, value string) bool { return b != nil && *b == (value == "true") }
 
-// matches reports whether s matches a pattern in which * is any text.
-func matches(pattern, s string) bool {
+// matchesPattern reports whether s matches a pattern in which * is any text.
+func matchesPattern(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	s, ok := strings.CutPrefix(s, parts[0])
 	if !ok || len(parts) == 1 {

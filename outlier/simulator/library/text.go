@@ -10,20 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// fill replaces the placeholders of a template; see [phrases].
-func fill(template, topic string, d *rand.Rand, v *phrases) string {
+// fillTemplate replaces the placeholders of a template; see [phrases].
+func fillTemplate(template, topic string, d *rand.Rand, v *phrases) string {
 	s := strings.ReplaceAll(template, "{t}", topic)
 	if strings.Contains(s, "{n}") {
 		s = strings.ReplaceAll(s, "{n}", strconv.Itoa(2+d.IntN(98)))
 	}
 	if strings.Contains(s, "{a}") {
-		s = strings.ReplaceAll(s, "{a}", pick(d, v.people))
+		s = strings.ReplaceAll(s, "{a}", pickOne(d, v.people))
 	}
 	return s
 }
 
-// capitals capitalizes the words of a Latin text.
-func capitals(s string) string {
+// capitalizeWords capitalizes the words of a Latin text.
+func capitalizeWords(s string) string {
 	w := strings.Split(s, " ")
 	for i := range w {
 		if w[i][0] < utf8.RuneSelf {
@@ -33,10 +33,10 @@ func capitals(s string) string {
 	return strings.Join(w, " ")
 }
 
-func paragraphs(v *phrases, topic string, d *rand.Rand, n int) string {
+func writeParagraphs(v *phrases, topic string, d *rand.Rand, n int) string {
 	lines := make([]string, n)
 	for i := range lines {
-		lines[i] = fill(v.descriptions[i%len(v.descriptions)], topic, d, v)
+		lines[i] = fillTemplate(v.descriptions[i%len(v.descriptions)], topic, d, v)
 	}
 	return strings.Join(lines, "\n\n")
 }
@@ -53,27 +53,27 @@ func (u *Upload) topicName() string {
 func (u *Upload) titleAt(at time.Time) string {
 	const fortnight = 14 * 24 * 60 * 60
 	if Hash(uint64(forTitle), u.address())%10 == 0 && at.Unix()%fortnight >= fortnight/2 {
-		return u.title() + " [UPDATED]"
+		return u.makeTitle() + " [UPDATED]"
 	}
-	return u.title()
+	return u.makeTitle()
 }
 
-func (u *Upload) title() string {
+func (u *Upload) makeTitle() string {
 	d := Random(u.Channel.Seed, forTitle, u.address())
 	v := u.phrases()
 	if Chance(d, 0.01) {
-		return fill(pick(d, hostile), u.topicName(), d, v)
+		return fillTemplate(pickOne(d, hostile), u.topicName(), d, v)
 	}
 	templates := v.titles
 	if u.Kind == Short {
 		templates = v.shorts
 	}
-	t := fill(pick(d, templates), u.topicName(), d, v)
+	t := fillTemplate(pickOne(d, templates), u.topicName(), d, v)
 	if u.Kind == Video && Chance(d, 0.1) {
 		t = strings.ToUpper(t)
 	}
 	if Chance(d, 0.25) {
-		t += " " + pick(d, decorations)
+		t += " " + pickOne(d, decorations)
 	}
 	if u.Kind == Short && Chance(d, 0.4) {
 		t += " #shorts"
@@ -81,13 +81,13 @@ func (u *Upload) title() string {
 	return t
 }
 
-func (u *Upload) description() string {
+func (u *Upload) makeDescription() string {
 	d := Random(u.Channel.Seed, forDescription, u.address())
-	return paragraphs(u.phrases(), u.topicName(), d, d.IntN(6))
+	return writeParagraphs(u.phrases(), u.topicName(), d, d.IntN(6))
 }
 
-// words folds a text to its lower-case words, each between single spaces.
-func words(s string) string {
+// foldWords folds a text to its lower-case words, each between single spaces.
+func foldWords(s string) string {
 	f := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	})
@@ -103,8 +103,8 @@ var units = []struct {
 	{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second},
 }
 
-// ago is an age as a web page shows it.
-func ago(age time.Duration) string {
+// formatAge is an age as a web page shows it.
+func formatAge(age time.Duration) string {
 	for _, u := range units {
 		if n := int(age / u.span); n == 1 {
 			return "1 " + u.name + " ago"
@@ -115,8 +115,8 @@ func ago(age time.Duration) string {
 	return "just now"
 }
 
-// estimate returns the time that a text of [ago] stands for, as precise as a web page shows it.
-func estimate(published, at time.Time) time.Time {
+// parseAge returns the time that a text of [formatAge] stands for, as precise as a web page shows it.
+func parseAge(published, at time.Time) time.Time {
 	age := at.Sub(published)
 	for _, u := range units {
 		if age >= u.span {
@@ -126,8 +126,8 @@ func estimate(published, at time.Time) time.Time {
 	return at
 }
 
-// roughly is a count as a web page shows it: "1.23M".
-func roughly(n int64) string {
+// formatCount is a count as a web page shows it: "1.23M".
+func formatCount(n int64) string {
 	switch {
 	case n >= 1e6:
 		return strconv.FormatFloat(float64(n)/1e6, 'f', 2, 64) + "M"

@@ -8,7 +8,7 @@ import (
 // TopicSet is a set of topics of all niches, one bit each.
 type TopicSet uint64
 
-func (s TopicSet) has(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
+func (s TopicSet) hasTopic(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
 
 // TopicsOf returns the topics that match the queries, or the topics of the channels with these ids.
 func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
@@ -28,7 +28,7 @@ func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 
 // meantTopics returns the topics that match a query best, in each niche that matches.
 func meantTopics(query string) (topics TopicSet) {
-	for f, scores := range meaning(query, 0).topics {
+	for f, scores := range queryIntent(query, 0).topics {
 		for t, score := range scores {
 			if score >= enough && score == slices.Max(scores) {
 				topics |= 1 << TopicPlace(f, t)
@@ -51,7 +51,7 @@ func (s TopicSet) Names() []string {
 	names := make([]string, 0, bits.OnesCount64(uint64(s)))
 	for f := range Niches {
 		for t := range Niches[f].Topics {
-			if s.has(f, t) {
+			if s.hasTopic(f, t) {
 				names = append(names, Niches[f].Topics[t].Names[0])
 			}
 		}
@@ -59,8 +59,8 @@ func (s TopicSet) Names() []string {
 	return names
 }
 
-// intent returns the intent to find the topics of the set, and then the others of their niches.
-func (s TopicSet) intent(salt uint64) intent {
+// setIntent returns the intent to find the topics of the set, and then the others of their niches.
+func (s TopicSet) setIntent(salt uint64) intent {
 	i := intent{known: s != 0, salt: salt, topics: make([][]float64, len(Niches))}
 	for f := range Niches {
 		n := len(Niches[f].Topics)
@@ -68,7 +68,7 @@ func (s TopicSet) intent(salt uint64) intent {
 		inNiche := s >> TopicPlace(f, 0) & (1<<n - 1)
 		for t := range n {
 			switch {
-			case s.has(f, t):
+			case s.hasTopic(f, t):
 				i.topics[f][t] = named
 			case inNiche != 0:
 				i.topics[f][t] = neighbour
@@ -100,7 +100,7 @@ func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 
 // byDistance returns all outliers, those nearest to the topics first.
 func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
-	i := topics.intent(salt)
+	i := topics.setIntent(salt)
 	return nearestFirst(x.Hits(), nil, target[*Hit]{score: func(h *Hit) (float64, bool) {
 		r, _ := i.ofHit(h)
 		return r, true

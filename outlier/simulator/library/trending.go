@@ -76,10 +76,10 @@ func formatOf(template string, hits []*Hit, at time.Time) Format {
 	pattern := strings.ReplaceAll(placeholder.ReplaceAllString(template, "*")+"*", "**", "*")
 	f := Format{Pattern: pattern, Niches: []string{}, Examples: []formatExample{}}
 	wanted := strings.ToLower(f.Pattern)
-	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matches(wanted, h.texts().lower) })
+	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matchesPattern(wanted, h.foldTexts().lower) })
 	slices.SortStableFunc(hits, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
 	for _, h := range hits {
-		f.add(h, at)
+		f.addHit(h, at)
 	}
 	if f.Outliers.WeekBefore > 0 {
 		f.Outliers.Growth = new(float64(f.Outliers.Week)/float64(f.Outliers.WeekBefore) - 1)
@@ -87,8 +87,8 @@ func formatOf(template string, hits []*Hit, at time.Time) Format {
 	return f
 }
 
-// add counts a hit.
-func (f *Format) add(h *Hit, at time.Time) {
+// addHit counts a hit.
+func (f *Format) addHit(h *Hit, at time.Time) {
 	if !h.Published.After(at.Add(-week)) {
 		f.Outliers.WeekBefore++
 		return

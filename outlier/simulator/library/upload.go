@@ -20,12 +20,12 @@ type Upload struct {
 	discussed float64 // comments per view
 }
 
-// upload computes number n of a channel, whether or not it is published yet.
-func (c *channel) upload(k Kind, n int) Upload { return c.uploads(nil, k, n, n+1)[0] }
+// nthUpload computes number n of a channel, whether or not it is published yet.
+func (c *channel) nthUpload(k Kind, n int) Upload { return c.appendUploads(nil, k, n, n+1)[0] }
 
 // uploadBy computes an upload from its random numbers.
 func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
-	u := Upload{Channel: c, Kind: k, n: n, Published: c.published(k, n)}
+	u := Upload{Channel: c, Kind: k, n: n, Published: c.publishedAt(k, n)}
 	of := &c.schedules[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
 	switch luck := d.Float64(); {
@@ -53,15 +53,15 @@ func (u *Upload) address() uint64 {
 // ID is the video id.
 func (u *Upload) ID() string { return videoID(u.Channel.Seed, u.address()) }
 
-// maturity is the share of its final views that an upload has: steep in the first days, with
+// maturityAt is the share of its final views that an upload has: steep in the first days, with
 // a long tail, and never falling.
-func (u *Upload) maturity(at time.Time) float64 {
+func (u *Upload) maturityAt(at time.Time) float64 {
 	days := at.Sub(u.Published).Hours() / 24
 	return 1 - math.Exp(-math.Pow(max(days, 0)/u.tau, u.beta))
 }
 
-// reached is the inverse: when the upload has this share of its final views.
-func (u *Upload) reached(share float64) time.Time {
+// reachesShareAt is the inverse: when the upload has this share of its final views.
+func (u *Upload) reachesShareAt(share float64) time.Time {
 	days := u.tau * math.Pow(-math.Log(1-share), 1/u.beta)
 	return u.Published.Add(time.Duration(days * 24 * float64(time.Hour)))
 }
@@ -69,16 +69,16 @@ func (u *Upload) reached(share float64) time.Time {
 // Views returns the views at a time. Their number never stops growing: old uploads still get a few.
 func (u *Upload) Views(at time.Time) int64 {
 	months := max(at.Sub(u.Published).Hours()/24/30, 0)
-	return int64(u.potential * u.maturity(at) * (1 + 0.05*math.Log1p(months)))
+	return int64(u.potential * u.maturityAt(at) * (1 + 0.05*math.Log1p(months)))
 }
 
 func (u *Upload) likes(at time.Time) int64 {
-	return int64(u.potential * u.liked * u.maturity(at))
+	return int64(u.potential * u.liked * u.maturityAt(at))
 }
 
 // Comments is the number of comments at a time.
 func (u *Upload) Comments(at time.Time) int64 {
-	return int64(u.potential * u.discussed * u.maturity(at))
+	return int64(u.potential * u.discussed * u.maturityAt(at))
 }
 
 // Gaps says what the service does not have of an upload although the library does.
@@ -115,11 +115,11 @@ func (u *Upload) gaps() Gaps {
 		unscored:         Chance(d, 0.005),
 		noThumbnails:     Chance(d, 0.005),
 		noLanguages:      Chance(d, 0.3),
-		transcript:       lacking(d.Float64()),
+		transcript:       gapFor(d.Float64()),
 	}
 }
 
-func lacking(luck float64) transcriptGap {
+func gapFor(luck float64) transcriptGap {
 	switch {
 	case luck < 0.08:
 		return transcript404
