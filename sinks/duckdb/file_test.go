@@ -2,6 +2,7 @@ package duckdb_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -316,8 +317,8 @@ func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 	}
 }
 
-// TestDamagedWarehouseIsMadeAnew from the published file and the journal, whichever of its blocks is damaged: by a
-// kill, or by the disk. It is never published.
+// TestDamagedWarehouseIsMadeAnew from the published file and the journal, whichever of its blocks is damaged or cut
+// off: by a kill, or by the disk. It is never published.
 func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
 	blocks := []int64{rand.Int64N(14), rand.Int64N(14)}
 	if *everyBlock {
@@ -327,45 +328,59 @@ func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
 		}
 	}
 	for _, block := range blocks {
-		dir, j := t.TempDir(), sinktest.Sample(8)
-		l := open(t, dir)
-		l.Write(t, j, 0, 3)
-		l.Publish(t)
-		l.Write(t, j, 3, 5) // is not published
-		l.Close(t)
-		f, err := os.OpenFile(private(dir), os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
+		at := 3*4096 + block*64<<10
+		for name, damage := range map[string]func(f *os.File) error{
+			"noise": func(f *os.File) error {
+				noise := make([]byte, 60<<10)
+				rand.NewChaCha8([32]byte{1}).Read(noise)
+				_, err := f.WriteAt(noise, at)
+				return err
+			},
+			"cut":           func(f *os.File) error { return f.Truncate(at) },
+			"cut in header": func(f *os.File) error { return f.Truncate(100 + 500*block) },
+		} {
+			t.Run(fmt.Sprintf("%s at block %d", name, block), func(t *testing.T) { healsAfter(t, damage) })
 		}
-		noise := make([]byte, 60<<10)
-		rand.NewChaCha8([32]byte{1}).Read(noise)
-		_, err = f.WriteAt(noise, 3*4096+block*64<<10)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		var errs []error
-		for shown := int64(0); shown < 8; {
-			marks, err := l.Warehouse.Marks(t.Context())
-			if err == nil && marks.Answers < 8 {
-				b := j.Batch(marks.Answers, marks.Answers+1)
-				err = l.Warehouse.Write(t.Context(), b)
-				sinktest.Release(b)
-			}
-			if err == nil {
-				err = l.Copy.Publish(t.Context())
-			}
-			var now sinks.Marks
-			if err == nil {
-				now, err = l.Copy.Shows(t.Context())
-				shown = now.Answers
-			}
-			if err != nil {
-				errs = append(errs, err)
-			}
-			if len(errs) > 1 {
-				t.Fatalf("block %d: %v", block, errs)
-			}
-		}
-		l.Check(t, j, 8)
 	}
+}
+
+// healsAfter damages the warehouse, and publishes the whole journal then.
+func healsAfter(t *testing.T, damage func(*os.File) error) {
+	dir, j := t.TempDir(), sinktest.Sample(8)
+	l := open(t, dir)
+	l.Write(t, j, 0, 3)
+	l.Publish(t)
+	l.Write(t, j, 3, 5) // is not published
+	l.Close(t)
+	f, err := os.OpenFile(private(dir), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(damage(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for shown := int64(0); shown < 8; {
+		marks, err := l.Warehouse.Marks(t.Context())
+		if err == nil && marks.Answers < 8 {
+			b := j.Batch(marks.Answers, marks.Answers+1)
+			err = l.Warehouse.Write(t.Context(), b)
+			sinktest.Release(b)
+		}
+		if err == nil {
+			err = l.Copy.Publish(t.Context())
+		}
+		var now sinks.Marks
+		if err == nil {
+			now, err = l.Copy.Shows(t.Context())
+			shown = now.Answers
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if len(errs) > 1 {
+			t.Fatal(errs)
+		}
+	}
+	l.Check(t, j, 8)
 }

@@ -24,17 +24,17 @@ func OutOfMemory(err error) bool {
 	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || outOfMemory().MatchString(err.Error())
 }
 
-// damagedBlock matches DuckDB's message about a block with a wrong checksum. It does not match the block at
-// location 0, the main header: that is written once, when the file is created, so a kill cannot damage
-// it later. A file of a newer version of DuckDB may cause this message too.
-var damagedBlock = lazyregexp.New(`Corrupt database file.* in block at location [1-9]`)
+// damage matches DuckDB's messages about a block with a wrong checksum, and about a file that was cut off. It does not
+// match the block at location 0, the main header: that is written once, when the file is created, so a kill cannot
+// damage it later. A file of a newer version of DuckDB may cause this message too.
+var damage = lazyregexp.New(`Corrupt database file.* in block at location [1-9]|Could not read enough bytes from file`)
 
 // Damaged reports whether err means that DuckDB or [Verify] found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
 	if _, found := errors.AsType[*DamagedError](err); found {
 		return true
 	}
-	return err != nil && damagedBlock().MatchString(err.Error())
+	return err != nil && damage().MatchString(err.Error())
 }
 
 // Megabytes formats a number of bytes for DuckDB's settings, in units of 2^20 bytes: "64MB".
