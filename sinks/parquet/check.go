@@ -100,7 +100,7 @@ func (f *folder) state() (s state, err error) {
 func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, error) {
 	m, err := parseManifest([]byte(s.text))
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", filepath.Join(f.dir, ManifestName), err)
+		return nil, fmt.Errorf("%s: %s %w", f.dir, ManifestName, err)
 	}
 	found := &Folder{Marks: m.Marks(), manifest: m, paths: map[string]string{}}
 	if keep != "" {
@@ -223,14 +223,4 @@ func ReadPublished(dir string) (Manifest, error) {
 func IsFolder(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, ManifestName))
 	return err == nil
-}
-
-// Reset makes the next publication write all files again. Until then readers find the old ones.
-func Reset(dir string) error {
-	for _, name := range []string{nextName, ManifestName} {
-		if err := ignoreMissing(os.Remove(filepath.Join(dir, name))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

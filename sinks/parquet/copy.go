@@ -19,8 +19,9 @@
 //
 // The manifest is the authority. Files that it lists and that are missing, of another size or no regular
 // files are written again. The sizes are compared when the folder is opened, so also after an error, and once a day.
-// A copy of another warehouse, or one without a manifest, is written again over the parts that are there.
-// Files with other names are never touched.
+// A copy of another warehouse, or one whose manifest is missing or damaged, is written again over the parts that are
+// there. Files with other names are never touched, so a folder of another version is refused: readers would find its
+// rows beside the new ones.
 package parquet
 
 import (
@@ -144,6 +145,9 @@ func (c *Copy) Publish(ctx context.Context) error {
 
 func (c *Copy) publish(ctx context.Context) error {
 	old, err := c.readManifest(ManifestName)
+	if errors.Is(err, errDamaged) {
+		err = c.recover()
+	}
 	if err != nil {
 		return err
 	}

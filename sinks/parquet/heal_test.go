@@ -34,6 +34,15 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 		},
 		"a lost table":    func(_ *testing.T, w *world, _ []string) error { return os.RemoveAll(filepath.Join(w.dir, "outliers")) },
 		"a lost manifest": func(_ *testing.T, w *world, _ []string) error { return os.RemoveAll(filepath.Join(w.dir, "_manifest")) },
+		"a cut manifest": func(_ *testing.T, w *world, _ []string) error {
+			return os.Truncate(filepath.Join(w.dir, ManifestName), 1000)
+		},
+		"a manifest that leads out": func(_ *testing.T, w *world, _ []string) error {
+			return os.WriteFile(filepath.Join(w.dir, ManifestName), []byte(`{"version": 3, "tables": {"a": [{"name": "../../x"}]}}`), 0o644)
+		},
+		"a damaged commit": func(_ *testing.T, w *world, parts []string) error {
+			return errors.Join(os.Remove(parts[0]), os.WriteFile(filepath.Join(w.dir, nextName), nil, 0o644))
+		},
 		"a lost manifest and a cut part": func(_ *testing.T, w *world, parts []string) error {
 			return errors.Join(os.RemoveAll(filepath.Join(w.dir, "_manifest")), os.Truncate(parts[len(parts)-1], 100))
 		},
@@ -199,20 +208,28 @@ func TestOtherColumnsWriteTableAgain(t *testing.T) {
 	}
 }
 
-func TestManifestOfOtherVersionIsRefused(t *testing.T) {
+// TestFolderOfOtherVersionIsRefused, because readers would find its files beside the new ones.
+func TestFolderOfOtherVersionIsRefused(t *testing.T) {
 	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(20).Only(few...)
-	w.write(j, 20)
-	w.publish()
-	for _, text := range []string{`{"version": 2}`, `{"version": 4}`, `{"version":`, ``, `{"version": 3, "tables": {"a": [{"name": "../../x"}]}}`} {
-		if err := os.WriteFile(filepath.Join(w.dir, ManifestName), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	for _, text := range []string{`{"version": 2, "files": [{"name": "outliers/current.parquet"}], "tables": []}`, `{"version": 4}`, `{}`} {
+		for name, content := range map[string]string{ManifestName: text, "outliers/current.parquet": "of that version"} {
+			path := filepath.Join(w.dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+				t.Fatal(err)
+			}
 		}
+		w.write(j, 20)
 		_, err := w.copy.Shows(t.Context())
-		if again := w.copy.Publish(t.Context()); err == nil || again == nil || !strings.Contains(again.Error(), "rebuild parquet") {
-			t.Errorf("%s: errors %v, %v", text, err, again)
+		for _, err := range []error{err, w.copy.Publish(t.Context())} {
+			if err == nil || !strings.Contains(err.Error(), w.dir+": ") || !strings.Contains(err.Error(), "remove this folder") {
+				t.Errorf("%s: error %v", text, err)
+			}
+		}
+		if names := namesIn(t, w.dir); len(names) != 2 {
+			t.Errorf("%s: in the folder are %v", text, names)
 		}
 	}
-	if err := Reset(w.dir); err != nil {
+	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	w.publish()

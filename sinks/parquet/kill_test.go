@@ -130,7 +130,7 @@ func TestKillsAtEveryStep(t *testing.T) {
 		w.publish()
 		w.check()
 		r.promised.Store(w.count(schema.Outliers))
-		if err := Reset(w.dir); err != nil { // all parts are written again, and that is interrupted, too
+		if err := os.RemoveAll(filepath.Join(w.dir, manifestFolder)); err != nil { // all parts are written again, and that is interrupted, too
 			t.Fatal(err)
 		}
 		w.write(j, 16)

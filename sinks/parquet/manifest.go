@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"outlierd/lazyregexp"
@@ -50,9 +49,6 @@ const (
 	nextName       = manifestFolder + "/next.json" // the manifest of a publication whose files are being renamed
 )
 
-// reset is what the operator can do about an unusable folder.
-const reset = "'outlierd rebuild parquet' makes it again from the warehouse"
-
 // Marks returns what the manifest says about the whole copy.
 func (m *Manifest) Marks() sinks.Marks {
 	return sinks.Marks{Warehouse: m.Warehouse, Answers: m.Answers, Ops: m.Ops}
@@ -69,24 +65,22 @@ func (m *Manifest) All() map[string]File {
 	return all
 }
 
-// VersionError is the error of a manifest that another version of the program has written.
-type VersionError struct{ Have int }
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("is of version %d and this program writes version %d: %s", e.Have, ManifestVersion, reset)
-}
+// errDamaged is the error of a manifest that nobody can read.
+var errDamaged = errors.New("damaged")
 
 // parseManifest returns an error for a manifest of another version, and for one that is damaged.
 func parseManifest(text []byte) (m Manifest, err error) {
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("is damaged (%w): %s", err, reset)
+	var of struct{ Version int }
+	if err := json.Unmarshal(text, &of); err == nil && of.Version != ManifestVersion {
+		return m, fmt.Errorf("is of version %d and this program writes version %d: remove this folder with everything in it, "+
+			"and the next run makes it again", of.Version, ManifestVersion)
 	}
-	if m.Version != ManifestVersion {
-		return m, &VersionError{m.Version}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("is %w (%v): the next run writes it again", errDamaged, err)
 	}
 	for name := range m.All() {
 		if !partName().MatchString(name) {
-			return m, fmt.Errorf("is damaged (%q is not the name of a part): %s", name, reset)
+			return m, fmt.Errorf("is %w (%q is not the name of a part): the next run writes it again", errDamaged, name)
 		}
 	}
 	return m, nil
@@ -102,7 +96,7 @@ func (f *folder) readManifest(name string) (m Manifest, err error) {
 		return m, err
 	}
 	if m, err = parseManifest(text); err != nil {
-		return Manifest{}, fmt.Errorf("%s %w", filepath.Join(f.dir, name), err)
+		return Manifest{}, fmt.Errorf("%s: %s %w", f.dir, name, err)
 	}
 	return m, nil
 }
@@ -169,13 +163,20 @@ func (c *Copy) commit(next Manifest, staged []string) error {
 	return c.finish(staged)
 }
 
-// recover finishes a publication that was interrupted after its commit.
+// recover finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts are written
+// again. Until then readers find the old ones.
 func (c *Copy) recover() error {
 	next, err := c.readManifest(nextName)
-	if err != nil || next.Version == 0 {
-		return err
+	if err == nil && next.Version != 0 {
+		return c.finish(slices.Sorted(maps.Keys(next.All())))
 	}
-	return c.finish(slices.Sorted(maps.Keys(next.All())))
+	if err == nil {
+		_, err = c.readManifest(ManifestName)
+	}
+	if errors.Is(err, errDamaged) {
+		err = errors.Join(c.remove(nextName), c.remove(ManifestName))
+	}
+	return err
 }
 
 // finish gives the parts of the committed publication their names, and then the manifest.

@@ -16,7 +16,6 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -223,13 +222,6 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		return nil, writable(err, config.Data)
 	}
 	o.block.Erase()
-	for _, s := range config.Sinks {
-		if s.Kind == job.SinkParquet {
-			if err := parquet.Reset(sinkPath(config, s)); err != nil {
-				return nil, err
-			}
-		}
-	}
 	p.addLine(o, memory)
 	var failed error
 	for _, c := range p.Engine.Line.Copies { // also those with answers of a state that was lost
