@@ -65,15 +65,19 @@ func (m *Manifest) All() map[string]File {
 	return all
 }
 
-// errDamaged is the error of a manifest that nobody can read.
-var errDamaged = errors.New("damaged")
+var (
+	errDamaged = errors.New("damaged") // the manifest, which nobody can read
+
+	// ErrOtherVersion is the error of a folder whose files this program must not write beside.
+	ErrOtherVersion = errors.New("of another version")
+)
 
 // parseManifest returns an error for a manifest of another version, and for one that is damaged.
 func parseManifest(text []byte) (m Manifest, err error) {
 	var of struct{ Version int }
 	if err := json.Unmarshal(text, &of); err == nil && of.Version != ManifestVersion {
-		return m, fmt.Errorf("is of version %d and this program writes version %d: remove this folder with everything in it, "+
-			"and the next run makes it again", of.Version, ManifestVersion)
+		return m, fmt.Errorf("is %w (%d, and this program writes %d): remove this folder with everything in it, "+
+			"and the next run makes it again", ErrOtherVersion, of.Version, ManifestVersion)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("is %w (%v): the next run writes it again", errDamaged, err)

@@ -521,8 +521,9 @@ func withProblem(t check.Tables, err error) check.Tables {
 }
 
 // unrelated are causes of errors that say nothing about the content of tables, so that a rebuild would not
-// help: there is no room for what a check writes, too many files are open, or this user may not read it.
-var unrelated = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, fs.ErrPermission}
+// help: there is no room for what a check writes, too many files are open, this user may not read it, or it is of
+// another version.
+var unrelated = []error{parquet.ErrOtherVersion, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, fs.ErrPermission}
 
 func openFolder(ctx context.Context, path, keep string, verify bool) check.Tables {
 	t := check.Tables{Name: job.SinkParquet, Path: path}

@@ -21,6 +21,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
+	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -363,9 +364,11 @@ func (c *checkup) sinks(ctx context.Context) {
 		case err == nil && s.Kind == job.SinkDuckDB:
 			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
 		case err == nil:
-			err = unix.Access(path, unix.W_OK)
+			if err = unix.Access(path, unix.W_OK); err == nil {
+				_, err = parquet.ReadPublished(path)
+			}
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing is published there yet
 			remedy := "if it is damaged, move it away: the next run rebuilds it from the journal"
 			if unix.Access(path, unix.R_OK) != nil || errors.Is(err, fs.ErrPermission) {
 				remedy = accessRemedy(err, path)

@@ -321,7 +321,10 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasu
 			except.IDs = append(except.IDs, id.ID)
 		}
 	}
-	_, err = o.rebuildAll(ctx, p, rows, except)
+	done, err := o.rebuildAll(ctx, p, rows, except)
+	if err == nil && len(done.Behind) > 0 {
+		err = errors.New(strings.Join(done.Behind, "\n"))
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
+	"outlierd/sync/runs"
 )
 
 func rebuildCommand(o *options) *cobra.Command {
@@ -36,7 +38,8 @@ Rows of answers that the journal has pruned are taken from the old warehouse, or
 published DuckDB file. If neither can be read, nothing is changed.
 
 Use it if 'outlierd check' finds a difference, or to fill columns that a newer version of
-outlierd has added. A copy alone that is damaged or deleted is made again by the next run.`,
+outlierd has added. A copy alone that is damaged or deleted is made again by the next run.
+So is a copy that cannot be made now, such as in a bucket that refuses: the exit code is then 3.`,
 		Example: `  outlierd rebuild`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.rebuild(c.Context(), without) },
@@ -51,7 +54,8 @@ type rebuilt struct {
 	Seconds float64          `json:"seconds"`
 	Kept    int64            `json:"kept"` // the last answer whose rows were taken from From, because it is pruned; 0 if none were
 	From    string           `json:"from"`
-	Rows    map[string]int64 `json:"rows"` // by table
+	Rows    map[string]int64 `json:"rows"`   // by table
+	Behind  []string         `json:"behind"` // why copies were not made again; the next run does it
 }
 
 func (o *options) rebuild(ctx context.Context, without bool) error {
@@ -71,7 +75,11 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 		if err != nil {
 			return fmt.Errorf("rebuild the tables: %w", err)
 		}
-		return o.printRebuilt(done)
+		if err := o.printRebuilt(done); err != nil || len(done.Behind) == 0 {
+			return err
+		}
+		fmt.Fprintf(o.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))
+		return statusError{runs.Partial}
 	})
 }
 
@@ -187,7 +195,7 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		return nil, err
 	}
 	began, config := time.Now(), p.Engine.Config
-	done := &rebuilt{Rows: map[string]int64{}}
+	done := &rebuilt{Rows: map[string]int64{}, Behind: []string{}}
 	if done.Answers, err = p.Engine.Store.Journal.End(); err != nil {
 		return nil, err
 	}
@@ -223,24 +231,18 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 	}
 	o.block.Erase()
 	p.addLine(o, memory)
-	var failed error
-	for _, c := range p.Engine.Line.Copies { // also those with answers of a state that was lost
-		if err := c.Publish(ctx); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("publish sink %s: %w", c.Name(), err))
-			continue
+	for i, s := range config.Sinks { // also those with answers of a state that was lost
+		c := p.Engine.Line.Copies[i]
+		err := c.Publish(ctx)
+		if err == nil && s.Bucket != "" {
+			// The old objects are removed at once: they may contain erased data.
+			err = bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Update(ctx, 0)
 		}
-		failed = errors.Join(failed, p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers))
-	}
-	if failed != nil {
-		return nil, fmt.Errorf("%w (the warehouse is rebuilt; the next run makes its copies again)", failed)
-	}
-	for _, s := range config.Sinks {
-		if s.Bucket == "" {
-			continue
+		if err == nil {
+			err = p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers)
 		}
-		// The old objects are removed at once: they may contain erased data.
-		if err := bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Update(ctx, 0); err != nil {
-			return nil, err
+		if err != nil {
+			done.Behind = append(done.Behind, term.Plain(fmt.Sprintf("publish sink %s: %v", c.Name(), err)))
 		}
 	}
 	done.Seconds = time.Since(began).Seconds()
