@@ -10,8 +10,7 @@
 // until it is full, and then into new ones. Each part is replaced by one rename, and none is ever merged,
 // divided or removed. So whatever a reader opens while a publication is under way, a glob for the files of
 // a table has every key exactly once, some with their old rows and some with the new ones. Between two
-// renames a reader may find one table with the newest answers and another one without them. A key that was
-// deleted and comes back is a new key.
+// renames a reader may find one table with the newest answers and another one without them.
 //
 // A publication writes all parts under temporary names, then next.json, which is the commit, renames the
 // parts, and then next.json to latest.json. What a kill interrupts before the commit is done again; after

@@ -133,14 +133,14 @@ func deletedIdentities(t *testing.T, open Open) {
 	j = journalOf(schema.Missing,
 		[]Row{missing("a"), missing("b"), missing("c")},
 		[]Row{missing("a")},
-		nil,
+		[]Row{missing("d")},
 		[]Row{missing("b")})
 	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "a"})
 	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
 	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
-	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing again
+	want = []string{`"b"|1|4|1|`, `"c"|1|1|1|`, `"d"|1|3|3|`} // b is missing again, in the part of its first answer
 	for _, batches := range splits(t, 4) {
-		got := open.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
+		got := open.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID, schema.FirstResponseID}, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}

@@ -15,6 +15,7 @@ import (
 // implementation of the kinds of tables.
 func (j Journal) Want(table *schema.Table, hi int64) []Row {
 	var kept []Row
+	numbers := map[string]any{} // by identity, also of rows that were deleted
 	for _, a := range j[:hi] {
 		for _, gone := range a.Gone[table] {
 			of := table.Identity()
@@ -24,7 +25,11 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 		for _, row := range a.Rows[table] {
 			if table.Identity() != nil {
 				row = maps.Clone(row)
-				row[schema.FirstResponseID] = placing(kept, row, table)
+				identity := key(row, table.Identity())
+				if numbers[identity] == nil {
+					numbers[identity] = a.ID
+				}
+				row[schema.FirstResponseID] = numbers[identity]
 			}
 			same := func(old Row) bool { return key(old, table.Key) == key(row, table.Key) }
 			switch table.Kind {
@@ -52,17 +57,6 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 		}
 	}
 	return kept
-}
-
-// placing returns the number of the first answer about the identity of a row.
-func placing(kept []Row, row Row, table *schema.Table) any {
-	of := table.Identity()
-	for _, old := range kept {
-		if key(old, of) == key(row, of) {
-			return old[schema.FirstResponseID]
-		}
-	}
-	return row[sinks.ResponseID]
 }
 
 // previous sets the columns of a row with the value of an earlier day, from the row before it.

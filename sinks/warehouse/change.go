@@ -42,7 +42,7 @@ ORDER BY rowid`
 // dropGone drops the rows that are older than the deletion of their identity. Copies may have them all the same, if
 // the warehouse was made again.
 const dropGone = `INSERT INTO warehouse.outlierd.deleted
-	SELECT DISTINCT {name}, r._response_id, g.at FROM {rows} AS r JOIN {gone} AS g ON {r = g} WHERE r._response_id < g.at;
+	SELECT DISTINCT {name}, r._response_id, g.at, hash({r.identity}) FROM {rows} AS r JOIN {gone} AS g ON {r = g} WHERE r._response_id < g.at;
 DELETE FROM {rows} WHERE rowid IN (
 	SELECT r.rowid FROM {rows} AS r JOIN {gone} AS g ON {r = g} WHERE r._response_id < g.at)`
 
@@ -52,9 +52,10 @@ const takeOut = `CREATE TEMP TABLE old AS
 	SELECT t.rowid AS place, {t.carried} FROM {table} AS t JOIN ({identities}) AS k ON {t = k};
 DELETE FROM {table} WHERE rowid IN (SELECT place FROM temp.old)`
 
-// dropOld makes sure that nothing is taken over from rows that were deleted, and records that these are gone.
+// dropOld makes sure that nothing but their number is taken over from rows that were deleted, and records that these are
+// gone.
 const dropOld = `INSERT INTO warehouse.outlierd.deleted
-	SELECT DISTINCT {name}, o._first_response_id, g.at FROM temp.old AS o JOIN {gone} AS g ON {o = g};
+	SELECT DISTINCT {name}, o._first_response_id, g.at, hash({o.identity}) FROM temp.old AS o JOIN {gone} AS g ON {o = g};
 DELETE FROM temp.old WHERE rowid IN (SELECT o.rowid FROM temp.old AS o JOIN {gone} AS g ON {o = g})`
 
 // putIn returns the SQL that inserts the rows that stand: of a Current table the last one of each key, of others those
@@ -84,18 +85,23 @@ func putIn(t *schema.Table) string {
 
 const (
 	putInChildren = `INSERT INTO {table} ({columns}, _first_response_id)
-	SELECT {r.columns}, coalesce(o.first, f.answer)
+	SELECT {r.columns}, coalesce(o.first, d.first, f.answer)
 	FROM (SELECT {identity}, max(_response_id) AS last, min(_response_id) AS answer FROM {rows} GROUP BY {identity}) AS f
 	JOIN {rows} AS r ON r._response_id = f.last AND {r = f}
-	LEFT JOIN (SELECT {identity}, min(_first_response_id) AS first FROM temp.old GROUP BY {identity}) AS o ON {r = o}`
+	LEFT JOIN (SELECT {identity}, min(_first_response_id) AS first FROM temp.old GROUP BY {identity}) AS o ON {r = o}` + wasDeleted
 
 	putInCurrent = `INSERT INTO {table} ({columns}, {computed})
-	SELECT {r.columns}, coalesce(o._first_response_id, f.answer), coalesce(o.first_seen_at, f.since), r.observed_at,
+	SELECT {r.columns}, coalesce(o._first_response_id, d.first, f.answer), coalesce(o.first_seen_at, f.since), r.observed_at,
 		f.times + coalesce(o.times_seen, 0)`
 
 	takeOver = `
 	JOIN {rows} AS r ON r.rowid = f.last
-	LEFT JOIN temp.old AS o ON {r = o}`
+	LEFT JOIN temp.old AS o ON {r = o}` + wasDeleted
+
+	// wasDeleted finds the number of a row that was deleted and comes back: copies look for it in the same part.
+	wasDeleted = `
+	LEFT JOIN (SELECT hash, min("placing") AS first FROM warehouse.outlierd.deleted WHERE table_name = {name} GROUP BY hash) AS d
+		ON d.hash = hash({r.identity})`
 )
 
 // day returns the SQL of the day of a time in UTC. DuckDB rounds a day before 1970 down, too, but not a quotient.
@@ -134,7 +140,7 @@ func placeholders(t *schema.Table, deleting bool) *strings.Replacer {
 		"{gone}", "(SELECT "+list("", identity)+", max(_response_id) AS at FROM "+gone+" GROUP BY ALL)",
 		"{columns}", list("", columns), "{r.columns}", list("r.", columns), "{computed}", list("", computed),
 		"{t.carried}", list("t.", carried), "{identities}", "SELECT DISTINCT * FROM ("+identities+")",
-		"{identity}", list("", identity), "{r.identity}", list("r.", identity),
+		"{identity}", list("", identity), "{r.identity}", list("r.", identity), "{o.identity}", list("o.", identity),
 		"{k.identity}", list("k.", identity), "{compared}", strings.Join(compared, ", "),
 		"{t = k}", same("t.", "k.", identity),
 		"{r = o}", same("r.", "o.", identity), "{r = f}", same("r.", "f.", identity),

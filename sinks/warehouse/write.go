@@ -165,7 +165,7 @@ func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sin
 
 // deleteTail deletes the rows with a number of at least from, and records all of them as deleted.
 func deleteTail(t *schema.Table, from, version int64) string {
-	return fmt.Sprintf(`INSERT INTO warehouse.outlierd.deleted SELECT %s, id, %d FROM %s WHERE id >= %d;
+	return fmt.Sprintf(`INSERT INTO warehouse.outlierd.deleted SELECT %s, id, %d, NULL FROM %s WHERE id >= %d;
 		DELETE FROM %[3]s WHERE id >= %[4]d`, database.Text(t.Name), version, database.TableName(t), from)
 }
 

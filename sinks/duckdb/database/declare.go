@@ -135,11 +135,12 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 	COMMENT ON COLUMN warehouse.outlierd.marks.id IS 'of journal and operations, the last answer and the last change '
 		'of the operations tables in the file; of warehouse, a random number, which every copy of the file has; '
 		'of vacuum, the time of the last vacuum in Unix seconds; of declared, a hash of the declarations';
-	CREATE TABLE IF NOT EXISTS warehouse.outlierd.deleted (table_name VARCHAR, "placing" BIGINT, version BIGINT);
+	CREATE TABLE IF NOT EXISTS warehouse.outlierd.deleted (table_name VARCHAR, "placing" BIGINT, version BIGINT, hash UBIGINT);
 	COMMENT ON TABLE warehouse.outlierd.deleted IS 'Rows that were deleted and not replaced.';
 	COMMENT ON COLUMN warehouse.outlierd.deleted.table_name IS 'their table';
 	COMMENT ON COLUMN warehouse.outlierd.deleted."placing" IS 'their _first_response_id; in operations tables their id';
-	COMMENT ON COLUMN warehouse.outlierd.deleted.version IS 'answer or change that deleted them'`
+	COMMENT ON COLUMN warehouse.outlierd.deleted.version IS 'answer or change that deleted them';
+	COMMENT ON COLUMN warehouse.outlierd.deleted.hash IS 'of their key, or of their parent; not of operations tables'`
 
 // Create creates tables and views in a new database, without rows and comments, so that SQL can be
 // bound to them.
