@@ -53,17 +53,8 @@ func (o *options) showBudget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	look := func() error {
-		return o.glance(ctx, config, func(p *program) error {
-			b, err := budgetOf(ctx, p)
-			if err != nil {
-				return err
-			}
-			return o.printBudget(b)
-		})
-	}
-	return o.orPublished(config, look, func() error {
-		b, err := o.budgetPublished(ctx, config)
+	return o.glance(ctx, config, func(p *program) error {
+		b, err := budgetOf(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
@@ -35,8 +34,7 @@ func cursorShowCommand(o *options) *cobra.Command {
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glanceOr(c.Context(), config, query.Cursors(name),
-				func(p *program) error { return o.showCursors(p, name) })
+			return o.glance(c.Context(), config, func(p *program) error { return o.showCursors(p, name) })
 		},
 	}
 }

@@ -46,23 +46,17 @@ all that the job asks for. SQL may find more by the time of the run.`,
 					return noJob(config, name, "")
 				}
 			}
-			show := func(p *program, amend func(*forecast.Forecast)) error {
+			return o.glance(c.Context(), config, func(p *program) error {
 				f, err := forecastOf(c, p, names)
 				if err != nil {
 					return err
 				}
-				amend(f)
 				if o.forPrograms() {
 					return o.whole(f)
 				}
 				_, err = fmt.Fprint(o.world.out, planText(f, config.Timezone, len(names) == 0))
 				return err
-			}
-			look := func() error {
-				return o.glance(c.Context(), config,
-					func(p *program) error { return show(p, func(*forecast.Forecast) {}) })
-			}
-			return o.orPublished(config, look, func() error { return o.planPublished(c.Context(), config, show) })
+			})
 		},
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
@@ -48,7 +47,7 @@ It works while another instance is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			err = o.glanceOr(c.Context(), config, query.Unfinished(name), func(p *program) error {
+			err = o.glance(c.Context(), config, func(p *program) error {
 				return o.showQueue(c.Context(), p, name, all)
 			})
 			if mistyped, is := errors.AsType[usageError](err); is && name != "" {

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
@@ -58,8 +56,7 @@ It works while another instance is running. The table ops.runs has every run, to
 			if len(args) > 0 {
 				return o.showRun(c, config, args[0])
 			}
-			text := query.NewestRuns(filter.Job, string(filter.Status), limit)
-			return o.glanceOr(c.Context(), config, text, func(p *program) error { return o.listRuns(p, filter, limit) })
+			return o.glance(c.Context(), config, func(p *program) error { return o.listRuns(p, filter, limit) })
 		},
 	}
 	c.Flags().StringVar(&filter.Job, "job", "", "only runs of this job")
@@ -108,7 +105,10 @@ func newestRuns(p *program, f runs.Filter, limit int) func(func(*runs.Run, error
 }
 
 // runColumns are the columns of a run for programs, as in ops.runs.
-var runColumns = strings.FieldsFunc(query.RunsColumns, func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
+var runColumns = []string{
+	"run_id", "job", "status", "trigger", "due_at", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits",
+	"refunded", "missing", "failures", "waited_s", "rest_of", "error",
+}
 
 func runValues(r *runs.Run, now map[string]string) []any {
 	return []any{
@@ -165,7 +165,7 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 			"list the runs of a job with --job", prefix)}
 	}
 	prefix = strings.ToLower(prefix)
-	return o.glanceOr(c.Context(), config, query.RunNamed(prefix), func(p *program) error {
+	return o.glance(c.Context(), config, func(p *program) error {
 		row, err := runNamed(p, prefix)
 		if err != nil {
 			return err

@@ -12,7 +12,6 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
@@ -35,7 +34,7 @@ func scanListCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.Scans(), func(p *program) error {
+			return o.glance(c.Context(), config, func(p *program) error {
 				all, err := p.Engine.Store.Runs.Scans("")
 				if err != nil {
 					return err

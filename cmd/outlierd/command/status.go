@@ -13,7 +13,6 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -44,8 +43,7 @@ formats have the rows of the jobs.`,
 				}
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.LastRuns(),
-				func(p *program) error { return o.showStatus(c.Context(), p) })
+			return o.glance(c.Context(), config, func(p *program) error { return o.showStatus(c.Context(), p) })
 		},
 	}
 }

@@ -45,8 +45,7 @@ while another instance is running.`,
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.Origin(id),
-				func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.glance(c.Context(), config, func(p *program) error { return o.why(c.Context(), p, id) })
 		},
 	}
 }

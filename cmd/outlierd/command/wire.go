@@ -281,8 +281,11 @@ func unreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w; user %d needs read access to %s and everything in it", err, os.Getuid(), folder)
+	return fmt.Errorf("%w; user %d needs read access to %s and everything in it; %s", err, os.Getuid(), folder, readTables)
 }
+
+// readTables is what everybody can do who has only the published tables.
+const readTables = `the published tables can be read without it, as with: outlierd sql "from ops.runs"`
 
 // Close closes everything, in the reverse order of opening.
 func (p *program) Close() error {
@@ -556,13 +559,6 @@ func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Lo
 	return p, nil
 }
 
-// glanceOr is glance, but runs a query over the published tables instead if the state belongs to another
-// user or is missing.
-func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
-	look := func() error { return o.glance(ctx, config, work) }
-	return o.orPublished(config, look, func() error { return o.ask(ctx, config, query) })
-}
-
 // peek opens the state for reading. A state of an earlier version is upgraded first, unless another
 // process holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
@@ -576,6 +572,9 @@ func (p *program) peek(ctx context.Context, folder string) error {
 			return err
 		}
 		seen, err = state.Peek(ctx, folder, stateOptions(p.Engine.Config))
+	}
+	if _, unpublished := os.Stat(published(p.Engine.Config)); errors.Is(err, fs.ErrNotExist) && unpublished == nil {
+		return fmt.Errorf("%s is missing: restore it from a backup; %s", folder, readTables)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err := p.temporaryStore(ctx)
