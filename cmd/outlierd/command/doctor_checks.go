@@ -22,6 +22,7 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
 	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -92,10 +93,7 @@ func (c *checkup) disk() {
 	there := existing(c.config.Data)
 	room, err := store.FreeSpace(there)
 	files, wrong := store.FreeFiles(there)
-	copied := uint64(0)
-	if info, err := os.Stat(published(c.config)); err == nil {
-		copied = uint64(info.Size())
-	}
+	tables, takes := warehouseDisk(c.config)
 	switch {
 	case err != nil:
 		c.fail("disk", remedy, "read the free space of %s: %v", there, cmp.Or(err, wrong))
@@ -107,12 +105,24 @@ func (c *checkup) disk() {
 			"%d inodes are free, and %d are required before anything is bought", files, store.MinFiles)
 	case room == store.Unknown:
 		c.ok("disk", "its file system does not say how much is free")
-	case room < leastFree+2*copied:
-		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB",
-			room>>20, 2*copied>>20)
+	case room < leastFree+2*tables:
+		c.warn("disk", remedy, "%d MiB are free; %s, and its next copies up to %d MiB", room>>20, takes, 2*tables>>20)
 	default:
-		c.ok("disk", "%d MiB are free", room>>20)
+		c.ok("disk", "%d MiB are free; %s", room>>20, takes)
 	}
+}
+
+// callBytes is what the rows of an average call take in the warehouse, for an estimate.
+const callBytes = 10_000
+
+// warehouseDisk returns the size of the warehouse, which no sink names, and says so.
+func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
+	path := filepath.Join(stateFolder(config), warehouse.Name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, fmt.Sprintf("%s will take about %d kB for each call, whatever the sinks are", relative(path), callBytes/1000)
+	}
+	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", relative(path), info.Size()>>20)
 }
 
 // state checks whether the state can be read, and whether it blocks calls.

@@ -66,7 +66,8 @@ of single jobs are listed after which they do.`,
 				}
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
-			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n%s", said, config.Path, prices, report.cycle())
+			_, takes := warehouseDisk(config)
+			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n%sOn disk, %s.\n", said, config.Path, prices, report.cycle(), takes)
 		},
 	}
 }
