@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -9,41 +8,22 @@ import (
 	"outlierd/sync/store"
 )
 
-// sinksDown is the key in meta of the time since which no sink works.
-const sinksDown = "sinks down since"
+// sinksDown is the time since which no sink works.
+var sinksDown = store.Cell[time.Time]{Key: "sinks down since"}
 
 // SinksDownSince returns since when no sink works, as last recorded by [Runs.SetSinksDown]; zero if
 // one does. A time in the future, such as after the clock was set back, counts as now.
 func (rs *Runs) SinksDownSince() (since time.Time, err error) {
-	var text string
-	err = rs.db.View(func(tx *store.Tx) error {
-		text, err = tx.Meta(sinksDown)
-		return err
-	})
-	if err == nil && text != "" {
-		since, err = time.Parse(time.RFC3339Nano, text)
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read since when no sink has worked: %w", err)
-	}
+	err = rs.db.View(func(tx *store.Tx) error { since, err = sinksDown.Get(tx); return err })
 	if now := time.Now(); since.After(now) {
 		since = now
 	}
-	return since, nil
+	return since, err
 }
 
 // SetSinksDown records since when no sink works; zero means that one does.
 func (rs *Runs) SetSinksDown(since time.Time) error {
-	err := rs.db.Update(func(tx *store.Tx) error {
-		if since.IsZero() {
-			return tx.SetMeta(sinksDown, "")
-		}
-		return tx.SetMeta(sinksDown, since.UTC().Format(time.RFC3339Nano))
-	})
-	if err != nil {
-		return fmt.Errorf("record since when no sink works: %w", err)
-	}
-	return nil
+	return rs.db.Update(func(tx *store.Tx) error { return sinksDown.Set(tx, since.UTC()) })
 }
 
 // SinkState is the state of a sink, as last recorded by the process that writes to it.
@@ -52,30 +32,14 @@ type SinkState struct {
 	Published time.Time `json:"published,omitzero"` // when it was last published
 	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
 	Since     time.Time `json:"since,omitzero"`     // when it was disabled
-	Lacks     int64     `json:"lacks,omitempty"`    // rebuilt without answers up to this one; 0 if it has all
 	Places    []string  `json:"places,omitempty"`   // where a lake has been, see [Runs.SinkAt]
 }
 
-// sinkKey is the prefix of the key in meta of a sink's state.
-const sinkKey = "sink: "
+func sinkNamed(name string) store.Cell[SinkState] { return store.Cell[SinkState]{Key: "sink: " + name} }
 
 // Sink returns the recorded state of a sink, or the zero value.
 func (rs *Runs) Sink(name string) (s SinkState, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		s, err = sinkState(tx, name)
-		return err
-	})
-	if err != nil {
-		return s, fmt.Errorf("read how far sink %s is: %w", name, err)
-	}
-	return s, nil
-}
-
-func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
-	text, err := tx.Meta(sinkKey + name)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &s)
-	}
+	err = rs.db.View(func(tx *store.Tx) error { s, err = sinkNamed(name).Get(tx); return err })
 	return s, err
 }
 
@@ -83,7 +47,7 @@ func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
 // The record need not be durable at once, because the sink has its own watermark.
 func (rs *Runs) SinkPublished(name string, mark int64) error {
 	return rs.setSink(name, func(s *SinkState, now time.Time) {
-		*s = SinkState{Mark: mark, Published: now, Lacks: s.Lacks, Places: s.Places}
+		*s = SinkState{Mark: mark, Published: now, Places: s.Places}
 	})
 }
 
@@ -95,12 +59,6 @@ func (rs *Runs) SinkAt(name, place string) error {
 		return err
 	}
 	return rs.setSink(name, func(s *SinkState, _ time.Time) { s.Places = append(s.Places, place) })
-}
-
-// SinkLacks records up to which answer a sink has no rows because it was rebuilt without them; 0 means
-// that it has all.
-func (rs *Runs) SinkLacks(name string, upTo int64) error {
-	return rs.setSink(name, func(s *SinkState, _ time.Time) { s.Lacks = upTo })
 }
 
 // SinkDisabled records that a sink is disabled, and why.
@@ -115,16 +73,12 @@ func (rs *Runs) SinkDisabled(name string, cause error) error {
 
 func (rs *Runs) setSink(name string, change func(*SinkState, time.Time)) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
-		s, err := sinkState(tx, name)
+		s, err := sinkNamed(name).Get(tx)
 		if err != nil {
 			return err
 		}
 		change(&s, tx.Now().UTC())
-		text, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		return tx.SetMeta(sinkKey+name, string(text))
+		return sinkNamed(name).Set(tx, s)
 	})
 	if err != nil {
 		return fmt.Errorf("record how far sink %s is: %w", name, err)

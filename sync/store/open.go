@@ -192,27 +192,6 @@ func (s *Store) openConnection(driver url.Values) (*conn, error) {
 	return &conn{db: db, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// Meta returns a value of the table meta by its key, or "".
-func (t *Tx) Meta(key string) (string, error) {
-	var value string
-	err := t.Row(`SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return value, err
-}
-
-// SetMeta sets a value of the table meta; "" removes it.
-func (t *Tx) SetMeta(key, value string) error {
-	if value == "" {
-		_, err := t.Exec(`DELETE FROM meta WHERE key = ?`, key)
-		return err
-	}
-	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE
-		SET value = excluded.value`, key, value)
-	return err
-}
-
 // Close releases everything that Open acquired. Closing again does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()

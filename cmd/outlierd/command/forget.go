@@ -266,10 +266,6 @@ func leftElsewhere(p *program) ([]string, error) {
 			left = append(left, place)
 		}
 	}
-	if listed < 0 && len(lake.Places) == 0 && !lake.Published.IsZero() { // of an older version, without places
-		left = append(left, fmt.Sprintf("the lake that was filled until %s (`iceberg`)",
-			lake.Published.UTC().Format("2006-01-02 15:04 UTC")))
-	}
 	return left, nil
 }
 
