@@ -252,7 +252,7 @@ It works while 'outlierd up' is running.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		c.DisableFlagParsing = false
 		if err := c.ParseFlags(amountLast(args)); err != nil {
-			return c.FlagErrorFunc()(c, err)
+			return usageError{err}
 		}
 		if err := o.prepare(); err != nil {
 			return err // before anything is recorded
@@ -260,8 +260,8 @@ It works while 'outlierd up' is running.`,
 		if help, err := c.Flags().GetBool("help"); help || err != nil {
 			return c.Help()
 		}
-		if err := usage(cobra.ExactArgs(1))(c, c.Flags().Args()); err != nil {
-			return err
+		if err := cobra.ExactArgs(1)(c, c.Flags().Args()); err != nil {
+			return usageError{err}
 		}
 		return o.adjust(c.Context(), c.Flags().Arg(0), strings.TrimSpace(why))
 	}

@@ -16,6 +16,7 @@ import (
 type options struct {
 	world     world
 	command   *cobra.Command // that was typed
+	started   bool           // its command line was valid
 	config    string
 	output    string
 	logLevel  string
@@ -58,7 +59,7 @@ job file takes the rest from it where it says ${NAME}, as in key: ${OUTLIERD_KEY
 HTTPS_PROXY and NO_PROXY are respected.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -69,7 +70,6 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.SetIn(w.in)
 	root.SetOut(w.out)
 	root.SetErr(w.err)
-	root.SetFlagErrorFunc(badFlag)
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, defaultConfig), "the job file (env OUTLIERD_CONFIG)")
@@ -81,8 +81,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, o)
 	o.complete(root)
-	markUsage(root)
-	refuseUnknownTopics(root)
+	o.noteStart(root)
 	return root
 }
 
@@ -117,10 +116,13 @@ func addCommands(root *cobra.Command, o *options) {
 
 // group returns a command that only has subcommands.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("'%s' needs one of its commands: %s", c.CommandPath(),
-				strings.Join(commandsBelow(c), ", "))}
+			var names []string
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+			return usageError{fmt.Errorf("'%s' needs one of its commands: %s", c.CommandPath(), strings.Join(names, ", "))}
 		}}
 	c.AddCommand(below...)
 	return c

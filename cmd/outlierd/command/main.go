@@ -134,7 +134,10 @@ func run(ctx context.Context, args []string, w world) int {
 	o := &options{world: w}
 	command := newCommand(o)
 	command.SetArgs(args)
-	err := command.ExecuteContext(ctx)
+	called, err := command.ExecuteContextC(ctx)
+	if err != nil && !o.started {
+		err = usageError{fmt.Errorf("%w; see '%s --help'", err, called.CommandPath())}
+	}
 	code := exitCode(ctx, err)
 	if message := errorMessage(ctx, err); message != "" {
 		fmt.Fprintln(w.err, message)

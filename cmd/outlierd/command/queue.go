@@ -47,13 +47,9 @@ It works while another instance is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			err = o.glance(c.Context(), config, func(p *program) error {
+			return o.glance(c.Context(), config, func(p *program) error {
 				return o.showQueue(c.Context(), p, name, all)
 			})
-			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
-				err = usageError{fmt.Errorf("%w%s", mistyped, suggestBelow(c, name))}
-			}
-			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "list every row of a table")
