@@ -37,7 +37,7 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *run
 			w.Fatal(err)
 		}
 		if old != nil {
-			row, _ = e.Resume(ctx, spec, Manual, time.Time{}, old)
+			row, _ = e.Perform(ctx, &Order{Spec: spec, Trigger: Manual, Old: old})
 		} else {
 			row, _ = e.Run(ctx, spec, Manual, time.Time{})
 		}

@@ -157,6 +157,7 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	if err != nil {
 		return nil, w.engine.failedStart(row, err)
 	}
+	p.Stored.UseReserve = o.UseReserve
 	if unsure {
 		p.Stored.Unsure = at
 	}

@@ -60,17 +60,43 @@ func (r *Rest) Began() (at time.Time) {
 // RestFlags returns the flags of the command that buys the rest of a run.
 func RestFlags(run string) string { return "--rest " + run }
 
-// RestSpec returns the job of a run that buys the rest of another: the job of the file, because of its
-// caps, or for a one-off request a job without caps. It returns nil if the job is not in the file.
+// RestSpec returns the job of a run that buys the rest of another; nil if it is not in the file.
 func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
-	spec := &job.Spec{Name: row.Job}
-	if !strings.HasPrefix(row.Job, job.OnceMark) {
-		if spec = config.Job(row.Job); spec == nil {
-			return nil
-		}
+	spec := currentSpec(config, row)
+	if spec != nil {
+		spec.Overridden, spec.Flags = true, RestFlags(row.ID)
+	}
+	return spec
+}
+
+// ResumedSpec returns the job of a run that is resumed, with what the command that began it has changed; nil
+// if it is not in the file.
+func ResumedSpec(config *job.Config, row *runs.Run) (*job.Spec, error) {
+	stored, err := plan.Decode(row.Plan)
+	spec := currentSpec(config, row)
+	if spec == nil || err != nil {
+		return nil, err
+	}
+	if row.Overridden {
+		spec.Overridden, spec.Flags, spec.Request = true, stored.Flags, row.Request
+	}
+	if stored.Backfill != nil {
+		spec.Dates, spec.Budget.PerRun = stored.Backfill, &stored.Cap
+	}
+	return spec, nil
+}
+
+// currentSpec returns the job of a run as it is in the file now, because of its caps, or for a one-off request a
+// job without caps. It returns nil if the job is not in the file.
+func currentSpec(config *job.Config, row *runs.Run) *job.Spec {
+	if strings.HasPrefix(row.Job, job.OnceMark) {
+		return &job.Spec{Name: row.Job}
+	}
+	spec := config.Job(row.Job)
+	if spec == nil {
+		return nil
 	}
 	own := *spec
-	own.Overridden, own.Flags = true, RestFlags(row.ID)
 	return &own
 }
 
@@ -179,15 +205,9 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	return nil
 }
 
-// BuyRest performs a run that buys the rest, or resumes the run that is already buying it. It returns as
-// [Engine.Run] does.
-func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*runs.Run, error) {
-	return e.workOn(ctx, &Order{Spec: spec, Trigger: Manual, Rest: rest})
-}
-
 // beginRest starts the run that buys the rest.
 func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
-	row, err := w.openRest(o.Spec, o.Rest)
+	row, err := w.openRest(o)
 	if err != nil {
 		return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
 	}
@@ -209,7 +229,8 @@ func (e *Engine) Fill(ctx context.Context) error {
 }
 
 // openRest records the run, and closes the runs whose searches it takes over.
-func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
+func (w *worker) openRest(o *Order) (*runs.Run, error) {
+	rest := o.Rest
 	for i := range rest.superseded {
 		if err := w.engine.close(&rest.superseded[i]); err != nil {
 			return nil, err
@@ -221,8 +242,9 @@ func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	}
 	row := &runs.Run{
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: runs.Running, Request: spec.Request, RestOf: rest.Of.ID, Overridden: true,
+		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true,
 	}
+	rest.plan.UseReserve = o.UseReserve
 	if row.Plan, err = rest.plan.Encode(); err != nil {
 		return nil, err
 	}

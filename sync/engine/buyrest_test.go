@@ -35,7 +35,7 @@ func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
 // buyRest buys the rest of a run of the only job.
 func (w *workshop) buyRest(ctx context.Context, e *Engine, row *runs.Run) (*runs.Run, error) {
 	w.Helper()
-	return e.BuyRest(ctx, &w.config.Jobs[0], w.restOf(e, row))
+	return e.Perform(ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual, Rest: w.restOf(e, row)})
 }
 
 // succeeds runs the only job, which must succeed.
@@ -340,7 +340,7 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 			t.Fatalf("run %+v, error %v; want one that was stopped", row, err)
 		}
 		spec := w.config.Jobs[0]
-		if _, err := e.Rest(&spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run watch") {
+		if _, err := e.Rest(&spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run --continue "+row.ID) {
 			t.Errorf("error %v, want the command that continues it", err)
 		}
 	})

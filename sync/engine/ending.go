@@ -87,17 +87,17 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(e.Facts(), row, stored, steps)
+	return e.endings(row, stored, steps)
 }
 
 // endings is [Engine.Endings] for a run's plan and steps. For steps whose pages have not shown what
 // `from` counts, it sets what is believed.
-func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored, steps []runs.Step) ([]Ending, error) {
+func (e *Engine) endings(row *runs.Run, stored plan.Stored, steps []runs.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := known.Leaves(row, stored, own)
+	room, err := e.Facts().Leaves(row, stored, own)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// Engine runs the jobs of one configuration. Its fields are its dependencies; all but Log, IDs, Rekey
-// and the command-line options are required. Only one goroutine at a time may use an Engine, but any
+// Engine runs the jobs of one configuration. Its fields are its dependencies; all but Log, IDs and Rekey
+// are required. Only one goroutine at a time may use an Engine, but any
 // number may watch it. While that goroutine runs the schedule, others send it requests; see
 // [Engine.Order] and [Engine.Between].
 type Engine struct {
@@ -37,9 +37,6 @@ type Engine struct {
 
 	// Rekey reads the key again, which may have changed in its file. If Rekey is nil, the key is kept.
 	Rekey func() (outlier.Key, error)
-
-	UseReserve bool // let runs spend the budget's reserve
-	Afresh     bool // start new runs even if unfinished ones could be resumed
 
 	key atomic.Pointer[outlier.Key] // see [Engine.KeyInUse]
 
@@ -70,11 +67,9 @@ func (e *Engine) KeyInUse() outlier.Key {
 	return e.Client.Key
 }
 
-// Facts returns a reader of what plans depend on, with the command-line options applied.
+// Facts returns a reader of what plans depend on.
 func (e *Engine) Facts() *facts.Reader {
-	return &facts.Reader{
-		Config: e.Config, Store: e.Store, Log: e.log(), IDs: e.IDs, UseReserve: e.UseReserve, Afresh: e.Afresh,
-	}
+	return &facts.Reader{Config: e.Config, Store: e.Store, Log: e.log(), IDs: e.IDs}
 }
 
 func (e *Engine) log() *slog.Logger {

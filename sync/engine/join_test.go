@@ -34,16 +34,16 @@ jobs:
 func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *runs.Run, err error) {
 	w.Helper()
 	w.withSinks(func(e *Engine) {
-		spec := *w.config.Job(name)
+		spec, afresh := *w.config.Job(name), false
 		if change.Again || change.Pages > 0 {
 			if spec, err = spec.With(change); err != nil {
 				w.Fatal(err)
 			}
-			e.Afresh = true
+			afresh = true
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, d)
 		defer cancel()
-		row, err = e.Run(ctx, &spec, Manual, time.Time{})
+		row, err = e.Perform(ctx, &Order{Spec: &spec, Trigger: Manual, Afresh: afresh})
 	})
 	return row, err
 }

@@ -41,7 +41,7 @@ type Order struct {
 // facts returns a reader of what the order's plan depends on.
 func (o *Order) facts(e *Engine) *facts.Reader {
 	r := e.Facts()
-	r.Afresh, r.UseReserve = r.Afresh || o.Afresh, r.UseReserve || o.UseReserve
+	r.Afresh, r.UseReserve = o.Afresh, o.UseReserve
 	return r
 }
 
@@ -396,7 +396,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) (settled bool
 	}
 	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
 	r.ordered, r.orderRecorded = true, true
-	if err := s.engine.Store.Runs.NoteOrdered(runs.OrderedRun{Run: r.row.ID, UseReserve: o.order.UseReserve}); err != nil {
+	if err := s.engine.Store.Runs.NoteOrdered(r.row.ID); err != nil {
 		log.Error("requested run not recorded; a restart will not continue it", "err", err)
 	}
 	s.worker.attach(o, r)
@@ -426,38 +426,35 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, order := range left {
-		if ctx.Err() != nil || s.worker.runByID(order.Run) != nil {
+	for _, id := range left {
+		if ctx.Err() != nil || s.worker.runByID(id) != nil {
 			continue
 		}
-		resumes, err := s.resumeOrder(ctx, order)
+		resumes, err := s.resumeOrder(ctx, id)
 		if err == nil && !resumes { // it has ended, or another run has continued it
-			err = s.engine.Store.Runs.ForgetOrdered(order.Run)
+			err = s.engine.Store.Runs.ForgetOrdered(id)
 		}
 		if err != nil {
-			s.engine.log().Error("run not continued", "run", order.Run, "err", err)
+			s.engine.log().Error("run not continued", "run", id, "err", err)
 		}
 	}
 	return nil
 }
 
 // resumeOrder resumes the run of an order and reports false if there is nothing left to resume.
-func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (resumes bool, err error) {
-	row, err := s.engine.Store.Runs.Get(order.Run)
+func (s *scheduler) resumeOrder(ctx context.Context, id string) (resumes bool, err error) {
+	row, err := s.engine.Store.Runs.Get(id)
 	if err != nil || row == nil || !row.Status.Open() {
 		return false, err
 	}
-	spec := s.engine.Config.Job(row.Job)
-	switch {
-	case spec == nil && strings.HasPrefix(row.Job, job.OnceMark):
-		spec = &job.Spec{Name: row.Job}
-	case spec == nil:
+	spec := currentSpec(s.engine.Config, row)
+	if spec == nil {
 		return false, nil // the job was removed from the file
 	}
 	if _, resumes, err = s.engine.Facts().Resumable(spec, row, time.Time{}); err != nil || !resumes {
 		return resumes, err
 	}
-	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, UseReserve: order.UseReserve})
+	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row})
 	if err != nil {
 		return true, err
 	}

@@ -37,9 +37,8 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 		w.Fatal(err)
 	}
 	w.withSinks(func(e *Engine) {
-		e.Afresh = true
 		for range times {
-			if row, err = e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil {
+			if row, err = e.Perform(w.ctx, &Order{Spec: &spec, Trigger: Manual, Afresh: true}); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -187,12 +186,11 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.withSinks(func(e *Engine) { // a user's run, interrupted
-			e.Afresh = true
 			ctx, cancel := contextFor(w, time.Second)
 			defer cancel()
 			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
 			e.Client.Transport = w.wire
-			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+			if row, err := e.Perform(ctx, &Order{Spec: &spec, Trigger: Manual, Afresh: true}); err == nil || row.Status != runs.Interrupted {
 				t.Fatalf("run %+v, error %v; want it cut short", row, err)
 			}
 		})
@@ -252,11 +250,16 @@ func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 				}
 				why[waits.Why] = true
 			}
-			for command, run := range map[string]*runs.Run{
-				"outlierd run weekly": own, "outlierd run weekly --pages 3 --set 'topic=moka pot'": mine,
-			} {
-				if got := facts.Command(run); got != command || !why["its run was interrupted; to continue it: "+command] {
-					t.Errorf("the command is %q, want %q, and in the queue: %v", got, command, why)
+			for _, run := range []*runs.Run{own, mine} {
+				if command := facts.Command(run); !why["its run was interrupted; to continue it: "+command] {
+					t.Errorf("the queue has %v, want the command %q", why, command)
+				}
+				spec, err := ResumedSpec(w.config, run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if old, err := e.Facts().Continues(spec); err != nil || old == nil || old.ID != run.ID {
+					t.Errorf("the job of run %s continues run %v, error %v", run.ID, old, err)
 				}
 			}
 			with, err := w.config.Jobs[0].With(job.Overrides{Pages: 3, Set: map[string]string{"topic": "moka pot"}, MoveCursor: true})

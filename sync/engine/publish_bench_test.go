@@ -62,7 +62,7 @@ func BenchmarkPublishOperations(b *testing.B) {
 				if bare += publishWithoutNews(b, line); b.Failed() {
 					return
 				}
-				if row, err := e.Run(b.Context(), &e.Config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 1 {
+				if row, err := e.Perform(b.Context(), &Order{Spec: &e.Config.Jobs[0], Trigger: Manual, Afresh: true}); err != nil || row.Pages != 1 {
 					b.Fatal(row, err)
 				}
 				before := processorTime(b)
@@ -143,7 +143,7 @@ jobs:
 		b.Fatal(err)
 	}
 	return &Engine{
-		Config: config, Store: store, Pace: limiter, Afresh: true,
+		Config: config, Store: store, Pace: limiter,
 		IDs:    func(context.Context, string, string) ([]string, error) { return nil, nil },
 		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: service.Transport()},
 	}

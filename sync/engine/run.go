@@ -29,8 +29,7 @@ type run struct {
 	own   job.JobBudget
 	caps  func(time.Time) []ledger.Cap
 
-	useReserve bool // as in [Order]
-	byHand     bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
+	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
 	searched      bool                  // all pages are bought, and the data calls about the hits are queued
 	capPrice      outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
@@ -78,8 +77,9 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missingBefore: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, view: &progressView{},
-		useReserve: o.UseReserve, byHand: o.Trigger == Manual,
+		byHand: o.Trigger == Manual,
 	}
+	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
 	w.requests[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
@@ -110,9 +110,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 
 // setCaps sets the caps of the run: the given ones of its job, and those of the whole file.
 func (r *run) setCaps(own job.JobBudget) {
-	caps := r.engine.Facts()
-	caps.UseReserve = caps.UseReserve || r.useReserve
-	r.own, r.caps, r.progress.PerRun = own, caps.CapsOf(&r.row, r.plan, own), own.PerRun
+	r.own, r.caps, r.progress.PerRun = own, r.engine.Facts().CapsOf(&r.row, r.plan, own), own.PerRun
 }
 
 // done reports whether the run has nothing more to do: its data calls are answered, including those

@@ -606,8 +606,7 @@ func (s *scheduler) report(r *run) {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := s.engine.endings((&Order{UseReserve: r.useReserve}).facts(s.engine), &r.row, r.plan,
-		slices.Clone(r.steps))
+	ends, err := s.engine.endings(&r.row, r.plan, slices.Clone(r.steps))
 	if err != nil {
 		log.Error("endings of searches not read", "err", err)
 	}

@@ -174,8 +174,7 @@ func TestOnlyManualRunsUseTheReserve(t *testing.T) {
 		}
 		e, stop := w.open()
 		defer stop()
-		e.UseReserve = true
-		next, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		next, err := e.Perform(w.ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual, UseReserve: true})
 		if err != nil || next.Status != runs.OK || next.Credits != 2 {
 			t.Errorf("with the reserve: %+v, error %v; want the page to be bought", next, err)
 		}

@@ -300,8 +300,8 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 		run := func() (*runs.Run, error) {
 			e, stop := w.open()
 			defer stop()
-			e.Line, e.Afresh = w.line(never, sink), true
-			return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			e.Line = w.line(never, sink)
+			return e.Perform(w.ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual, Afresh: true})
 		}
 		if r, err := run(); err == nil {
 			t.Fatalf("the run is %s while its sink fails", r.Status)

@@ -72,18 +72,11 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 // kill, a cap or an outage left unfinished, if there is one. It returns the finished record and an
 // error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
-	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
+	return e.Perform(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
 }
 
-// Resume resumes one of the [facts.Reader.Unfinished] runs of spec and returns as [Engine.Run] does. If
-// due is not zero, the run of that due time waits for this one, which then ends when it has all its pages.
-func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time,
-	old *runs.Run) (*runs.Run, error) {
-	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due, Old: old})
-}
-
-// workOn works on one run until it ends, or only until it has all its pages.
-func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
+// Perform performs the run of an order as [Engine.Run] does, or only until it has all its pages.
+func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	s, err := e.newWorker(ctx, queue.Filter{Job: o.Spec.Name})
 	if err != nil {
 		return nil, err

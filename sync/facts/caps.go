@@ -17,7 +17,7 @@ import (
 func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(time.Time) []ledger.Cap {
 	budget, zone := r.Config.Budget, r.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
-	if budget.Reserve != nil && !r.UseReserve {
+	if budget.Reserve != nil && !r.UseReserve && !f.UseReserve {
 		reserve = *budget.Reserve
 	}
 	return func(now time.Time) []ledger.Cap {

@@ -1,9 +1,7 @@
 package facts
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -100,13 +98,8 @@ func Flags(run *runs.Run) string {
 	return stored.Flags
 }
 
-// Command returns the command that resumes an unfinished run.
-func Command(run *runs.Run) string {
-	if stored, err := plan.Decode(run.Plan); err == nil && stored.Backfill != nil {
-		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, stored.Flags, stored.Cap)
-	}
-	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
-}
+// Command returns the command that resumes an unfinished run, whose record has everything else.
+func Command(run *runs.Run) string { return "outlierd run --continue " + run.ID }
 
 // LeftOver returns the unfinished runs that the scheduler resumes at once, without a due time:
 // scheduled runs that were stopped or killed, and runs that have paid for a scan, however they were
@@ -145,6 +138,17 @@ func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Resumed returns the unfinished run with an id; nil if it has ended or cannot be resumed.
+func (r *Reader) Resumed(spec *job.Spec, id string, due time.Time) (*runs.Run, error) {
+	all, err := r.ToResume(spec, due)
+	for i := range all {
+		if all[i].Run.ID == id {
+			return &all[i].Run, err
+		}
+	}
+	return nil, err
 }
 
 // Resumable reports whether an unfinished run has paid for a scan, and whether it is resumed. A run

@@ -19,6 +19,7 @@ type Stored struct {
 	Flags      string     `json:"flags,omitempty"`       // of the command that overrode it, as they are typed
 	Backfill   *job.Dates `json:"backfill,omitempty"`    // the dates of a backfill
 	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
+	UseReserve bool       `json:"use_reserve,omitempty"` // it may spend the budget's reserve
 
 	// Unsure is the time that was assumed when the job was resolved, if the service had not
 	// confirmed it.

@@ -6,34 +6,28 @@ import (
 	"outlierd/sync/store"
 )
 
-// orderedRuns has the runs requested while a schedule was running.
-var orderedRuns = store.Cell[[]OrderedRun]{Key: "ordered runs"}
-
-// OrderedRun is a run that was requested while a schedule was running, and that has not ended. The
-// next start continues it, because the command that requested it may have ended.
-type OrderedRun struct {
-	Run        string `json:"run"`
-	UseReserve bool   `json:"use_reserve,omitempty"`
-}
+// orderedRuns has the runs requested while a schedule was running that have not ended. The next start continues
+// them, because the commands that requested them may have ended.
+var orderedRuns = store.Cell[[]string]{Key: "ordered runs"}
 
 // Ordered returns the requested runs, in the order of the requests.
-func (rs *Runs) Ordered() ([]OrderedRun, error) {
+func (rs *Runs) Ordered() ([]string, error) {
 	return store.Read(rs.db, "list the runs that were asked for", orderedRuns.Get)
 }
 
 // NoteOrdered adds a run to [Runs.Ordered].
-func (rs *Runs) NoteOrdered(r OrderedRun) error {
-	return rs.changeOrdered(func(all []OrderedRun) []OrderedRun { return append(all, r) })
+func (rs *Runs) NoteOrdered(run string) error {
+	return rs.changeOrdered(func(all []string) []string { return append(all, run) })
 }
 
 // ForgetOrdered removes a run from [Runs.Ordered].
 func (rs *Runs) ForgetOrdered(run string) error {
-	return rs.changeOrdered(func(all []OrderedRun) []OrderedRun {
-		return slices.DeleteFunc(all, func(r OrderedRun) bool { return r.Run == run })
+	return rs.changeOrdered(func(all []string) []string {
+		return slices.DeleteFunc(all, func(other string) bool { return other == run })
 	})
 }
 
-func (rs *Runs) changeOrdered(change func([]OrderedRun) []OrderedRun) error {
+func (rs *Runs) changeOrdered(change func([]string) []string) error {
 	return store.Change(rs.db, "note which runs were asked for", func(tx *store.Tx) error {
 		all, err := orderedRuns.Get(tx)
 		if err != nil {

@@ -19,7 +19,7 @@ type Order struct {
 	Trigger engine.Trigger `json:"trigger"` // manual, or after for a job that comes after another
 	Due     time.Time      `json:"due,omitzero"`
 
-	Continues  string `json:"continues,omitempty"` // the unfinished run to continue; "" for a new one
+	Continues  string `json:"continues,omitempty"` // the unfinished run to continue, whose record says the rest; "" for a new one
 	Rest       string `json:"rest,omitempty"`      // the run whose rest to buy
 	Afresh     bool   `json:"afresh,omitempty"`    // do not continue an unfinished run
 	UseReserve bool   `json:"use_reserve,omitempty"`
@@ -32,8 +32,8 @@ func (o *Order) check() error {
 	switch {
 	case o.Rest != "":
 		return nil
-	case o.Job == "" && o.Once == nil:
-		return mistake("order a run: job, once or rest must say which")
+	case o.Job == "" && o.Once == nil && o.Continues == "":
+		return mistake("order a run: job, once, continues or rest must say which")
 	case o.Trigger != engine.Manual && o.Trigger != engine.After:
 		return mistake("order a run: trigger must be %s or %s, got %q", engine.Manual, engine.After, o.Trigger)
 	}

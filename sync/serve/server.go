@@ -355,8 +355,11 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 func (s *Server) resolve(o *Order) (engine.Order, error) {
 	e := s.engine
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
-	if o.Rest != "" {
+	switch {
+	case o.Rest != "":
 		return asked, s.rest(o, &asked)
+	case o.Continues != "":
+		return asked, s.unfinished(o, &asked)
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
@@ -364,23 +367,32 @@ func (s *Server) resolve(o *Order) (engine.Order, error) {
 		return asked, errors.Join(s.differs(o, asked.Spec), err)
 	}
 	asked.Spec.Budget.MaxCredits = o.MaxCredits
-	if o.Continues != "" {
-		asked.Old, err = s.unfinished(&asked, o.Continues)
-	}
-	return asked, err
+	return asked, nil
 }
 
-// unfinished returns the run that an order continues, if it has not ended since the command read the state.
-func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
-	all, err := s.engine.Facts().Unfinished(asked.Spec, asked.Due)
+// unfinished resolves an order that continues a run, if it has not ended since the command read the state.
+func (s *Server) unfinished(o *Order, asked *engine.Order) error {
+	row, err := recorded(s.engine, o.Continues)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	at := slices.IndexFunc(all, func(r runs.Run) bool { return r.ID == id })
-	if at < 0 {
-		return nil, mistake("run %s has ended meanwhile; nothing was started: repeat the command", id)
+	if asked.Spec, err = engine.ResumedSpec(s.engine.Config, row); err != nil {
+		return err
 	}
-	return &all[at], nil
+	if asked.Spec == nil {
+		return s.lacks(row)
+	}
+	asked.Spec.Budget.MaxCredits = o.MaxCredits
+	asked.Old, err = s.engine.Facts().Resumed(asked.Spec, row.ID, asked.Due)
+	if err == nil && asked.Old == nil {
+		err = mistake("run %s has ended meanwhile; nothing was started: repeat the command", row.ID)
+	}
+	return err
+}
+
+// lacks returns the error for a run whose job the daemon's file does not have.
+func (s *Server) lacks(row *runs.Run) error {
+	return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 }
 
 // differs returns the error for a job that differs from the one that the command has read.
@@ -418,8 +430,7 @@ func (s *Server) rest(o *Order, asked *engine.Order) error {
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return fmt.Errorf("%w: %s has read %s, which has no job %s",
-			ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
+		return s.lacks(row)
 	}
 	spec.Budget.MaxCredits = o.MaxCredits
 	asked.Spec = spec

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -28,11 +27,6 @@ the same command spends up to as much again on what is left.`,
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			for _, flag := range []string{"from", "to", "max-credits"} {
-				if !c.Flags().Changed(flag) {
-					return usageError{errors.New("backfill needs --from, --to and --max-credits")}
-				}
-			}
 			if err := o.anyOutput(); err != nil {
 				return err
 			}
@@ -69,11 +63,10 @@ the same command spends up to as much again on what is left.`,
 					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
-				return []jobRun{{DueRun: engine.DueRun{Spec: &spec, Trigger: engine.Manual}}}, nil
+				return []jobRun{{Order: engine.Order{Spec: &spec, Trigger: engine.Manual}}}, nil
 			})
 			if exitCode(c.Context(), err) == exitBudget {
-				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n",
-					retyped(o.world.args))
+				fmt.Fprintln(o.world.err, "To continue, repeat the command when the budget allows; what is covered is not bought again")
 			}
 			return err
 		},
@@ -85,5 +78,10 @@ the same command spends up to as much again on what is left.`,
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
 	o.spending.add(c)
+	for _, name := range []string{"from", "to", "max-credits"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
 	return c
 }

@@ -41,11 +41,11 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 	config := configOf(t, dearJobs)
 	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
 		for _, name := range names {
-			a := engine.DueRun{Spec: config.Job(name), Trigger: trigger}
+			a := engine.Order{Spec: config.Job(name), Trigger: trigger}
 			if trigger != engine.Manual {
 				a.Due = time.Unix(3600, 0)
 			}
-			todo = append(todo, jobRun{DueRun: a, after: after})
+			todo = append(todo, jobRun{Order: a, after: after})
 		}
 		return todo
 	}

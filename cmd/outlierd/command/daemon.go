@@ -120,18 +120,17 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 }
 
 // order asks the daemon for a run, and returns when it has ended.
-func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
-	asked := serve.Order{
-		Asked: j.DueRun.Spec.Asked(), Version: j.DueRun.Spec.Version(), Trigger: j.DueRun.Trigger,
-		Due: j.DueRun.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
+func (o *options) order(ctx context.Context, p *program, j *engine.Order) (row *runs.Run, err error) {
+	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
+		MaxCredits: j.Spec.Budget.MaxCredits}
+	switch {
+	case j.Rest != nil:
+		asked.Rest = j.Rest.Of.ID
+	case j.Old != nil:
+		asked.Continues = j.Old.ID
+	default:
+		asked.Asked, asked.Version = j.Spec.Asked(), j.Spec.Version()
 	}
-	if j.old != nil {
-		asked.Continues = j.old.ID
-	}
-	if j.rest != nil {
-		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
-	}
-	asked.MaxCredits = j.DueRun.Spec.Budget.MaxCredits
 	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
 	if err := p.Engine.Store.Close(); err != nil {
 		return nil, err
@@ -139,19 +138,19 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	p.seen.Store(nil)
 	w, err := p.daemon.Order(ctx, asked)
 	if err != nil {
-		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
+		return nil, errors.Join(o.detached(ctx, p, err, j, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	p.Engine.Log.Debug("run started", "job", j.DueRun.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
 	if w.Joined {
-		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.DueRun.Spec.Name), w.Run))
+		fmt.Fprintf(o.world.out, "%s: watching run %s, which is under way\n", shown(j.Spec.Name), w.Run)
 	}
 	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
 	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	if err != nil {
-		return nil, p.left(ctx, err, w.Run)
+		return nil, o.detached(ctx, p, err, j, w.Run)
 	}
 	row, err = p.Engine.Store.Runs.Get(w.Run)
 	if err == nil && row == nil {
@@ -166,42 +165,22 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 	return row, ended.Err()
 }
 
-// left returns the error that ends watching a run: that the user detached, or err.
-func (p *program) left(ctx context.Context, err error, run string) error {
+// detached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
+func (o *options) detached(ctx context.Context, p *program, err error, j *engine.Order, run string) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return &detachedError{error: context.Cause(ctx), daemon: p.daemon.Name(), run: run}
-}
-
-// detachedError ends a command that the user interrupted while the daemon works for it.
-type detachedError struct {
-	error
-	daemon string
-	run    string // "" if the daemon had not started it
-	once   bool   // the command shows rows at its end, and cannot watch the run again
-	again  string // the command that watches the run, or requests it again
-	others string // the command for the runs after it; "" if there are none
-}
-
-func (e *detachedError) Unwrap() error { return e.error }
-
-// explain describes where the run continues, and how to watch or stop it.
-func (e *detachedError) explain() string {
-	if e.run == "" {
-		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
-			e.daemon, e.again)
+	if run == "" {
+		return &stoppedError{fmt.Errorf("detached before %s confirmed that the run started", p.daemon.Name()),
+			"To watch or start it, repeat the command"}
 	}
-	text := fmt.Sprintf("detached; the run continues in %s. To watch it:\n  %s\nTo stop it:\n"+
-		"  outlierd run --cancel %s", e.daemon, e.again, e.run)
-	if e.once {
-		text = fmt.Sprintf("detached; the run continues in %s. To see its rows when it has ended:\n  %s\n"+
-			"To stop it:\n  outlierd run --cancel %s", e.daemon, e.again, e.run)
+	next := "To stop it:\n  " + o.typed("run --cancel "+run) + "\n"
+	if isOnce(j.Spec.Name) {
+		next += "To see its rows when it has ended, repeat the command"
+	} else {
+		next += "To watch it:\n  " + o.typed("run --continue "+run)
 	}
-	if e.others != "" {
-		text += "\nThe other jobs were not started. To run them:\n  " + e.others
-	}
-	return text
+	return &stoppedError{fmt.Errorf("detached; the run continues in %s", p.daemon.Name()), next}
 }
 
 // cancelRun asks the daemon to stop a run.

@@ -88,36 +88,59 @@ func endedThere(err error) bool {
 	return cancelled || errors.Is(err, serve.ErrStopped)
 }
 
-// errorMessage returns the message about err for people.
+// errorMessage returns the message about err for people: its parts that were not reported yet, and what continues the
+// work.
 func errorMessage(ctx context.Context, err error) string {
 	if err == nil {
-		return ""
-	}
-	if _, ok := errors.AsType[statusError](err); ok {
 		return ""
 	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
-	if left, ok := errors.AsType[*detachedError](err); ok {
-		return "outlierd: " + left.explain()
+	var lines []string
+	_, saysNext := errors.AsType[*stoppedError](err)
+	var add func(error)
+	add = func(err error) {
+		parts := joined(err)
+		stop, cut := errors.AsType[*stoppedError](err)
+		_, reported := errors.AsType[statusError](err) // by the summary of its run
+		switch {
+		case len(parts) > 0:
+			for _, part := range parts {
+				add(part)
+			}
+		case cut:
+			add(stop.error)
+			lines = append(lines, stop.next)
+		case stopped(ctx, err):
+			line := "interrupted; everything that was paid for is stored"
+			if errors.Is(err, serve.ErrStopped) {
+				line = "'outlierd up' was stopped; everything that was paid for is stored"
+			}
+			if !saysNext {
+				line += ", and the same command continues from here"
+			}
+			lines = append(lines, line)
+		case !reported:
+			for line := range strings.SplitSeq(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") { // the user named no job
+				lines = append(lines, term.Plain(line)) // it may quote untrusted titles and comments
+			}
+			lines[len(lines)-1] += remedy(err)
+		}
 	}
-	cause, usual := "interrupted; ", "everything that was paid for is stored, and the next run continues from here"
-	if errors.Is(err, serve.ErrStopped) {
-		cause, usual = "'outlierd up' was stopped; ",
-			"everything that was paid for is stored, and the same command continues from here"
+	if add(err); len(lines) == 0 {
+		return ""
 	}
-	if stopped(ctx, err) {
-		return "outlierd: " + cause + onward(err, usual)
+	return "outlierd: " + strings.Join(lines, "\n")
+}
+
+// joined returns the errors that [errors.Join] has joined; none for other errors, whose texts say more than their parts.
+func joined(err error) []error {
+	several, is := err.(interface{ Unwrap() []error })
+	if !is || len(several.Unwrap()) == 0 || errors.Join(several.Unwrap()...).Error() != err.Error() {
+		return nil
 	}
-	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the user did not name a job
-	for i, line := range lines {
-		lines[i] = term.Plain(line) // it may quote untrusted titles and comments
-	}
-	if cut, ok := errors.AsType[*cutShort](err); ok && exitCode(ctx, err) == exitInterrupted {
-		lines = append(lines, cause+cut.onward)
-	}
-	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
+	return several.Unwrap()
 }
 
 // remedy adds what to do about errors of packages that do not know job files or commands.
@@ -127,11 +150,10 @@ func remedy(err error) string {
 			term.Plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
-		return "\n  service.max_wait says how long to wait for the limit; " +
-			onward(err, "the next 'outlierd run', or 'outlierd up', continues the run")
+		return "\n  service.max_wait says how long to wait for the limit"
 	}
 	if _, lost := errors.AsType[*serve.LostError](err); lost {
-		return "\n  everything that was paid for is stored; " + onward(err, "the same command continues the run")
+		return "\n  everything that was paid for is stored, and the same command continues the run"
 	}
 	if _, bound := errors.AsType[*state.BoundError](err); bound {
 		return "\n  `data:` in the job file names the folder, or OUTLIERD_DATA"
@@ -154,14 +176,6 @@ func remedy(err error) string {
 			"and proxies and login pages on the way"
 	}
 	return ""
-}
-
-// onward returns how to continue what was interrupted: usual, unless err needs something else.
-func onward(err error, usual string) string {
-	if cut, ok := errors.AsType[*cutShort](err); ok {
-		return cut.onward
-	}
-	return usual
 }
 
 // stopped reports whether err is only the requested stop, of this process or of the daemon.

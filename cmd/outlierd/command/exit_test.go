@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
@@ -81,29 +81,29 @@ func TestExitCodeAfterASignal(t *testing.T) {
 	}
 }
 
-// TestOneOffCommandIsContinuedByItself: its message does not refer to the next run of a job.
-func TestOneOffCommandIsContinuedByItself(t *testing.T) {
+// TestStoppedCommandSaysHowToGoOn: after the errors of its runs, and with what each of them says.
+func TestStoppedCommandSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	const onward = "to continue:\n  outlierd search tea"
+	const next = "To continue:\n  outlierd run --continue 01a2"
 	for _, test := range []struct {
 		ctx  context.Context
 		err  error
+		want string
 		code int
 	}{
-		{ctx, ctx.Err(), exitInterrupted},
-		{t.Context(), &pace.LongWaitError{}, exitBudget},
+		{ctx, ctx.Err(), "outlierd: interrupted; everything that was paid for is stored, and the same command continues from here", exitInterrupted},
+		{ctx, &stoppedError{ctx.Err(), next}, "outlierd: interrupted; everything that was paid for is stored\n" + next, exitInterrupted},
+		{ctx, errors.Join(errors.New("job tea: no route"), &stoppedError{ctx.Err(), next}),
+			"outlierd: job tea: no route\ninterrupted; everything that was paid for is stored\n" + next, exitInterrupted},
+		{t.Context(), &stoppedError{statusError{runs.PausedBudget}, "not started: tea"}, "outlierd: not started: tea", exitBudget},
+		{t.Context(), &stoppedError{serve.ErrStopped, next}, "outlierd: 'outlierd up' was stopped; everything that was paid for is stored\n" + next, exitInterrupted},
 	} {
-		usual := errorMessage(test.ctx, fmt.Errorf("job tea: %w", test.err))
-		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {
-			t.Errorf("the message about %v of a job is %q, want one about the next run", test.err, usual)
+		if got := errorMessage(test.ctx, test.err); got != test.want {
+			t.Errorf("the message of %v is\n%s\nwant\n%s", test.err, got, test.want)
 		}
-		cut := errors.Join(&cutShort{fmt.Errorf("job once:search: %w", test.err), onward})
-		if got := errorMessage(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
-			t.Errorf("the message about %v of a one-off command is %q, want one that ends with %q", test.err, got, onward)
-		}
-		if got := exitCode(test.ctx, cut); got != test.code {
+		if got := exitCode(test.ctx, test.err); got != test.code {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.code)
 		}
 	}

@@ -55,7 +55,7 @@ type request struct {
 	job    wishes
 	again  bool                                 // buy pages again that were bought recently
 	before func(context.Context, showing) error // checks before the run; nil for no check
-	onward func(showing) (string, error)        // how to continue an interrupted request; nil or "": by repeating it
+	onward func(showing) (string, error)        // how to continue an unfinished request; nil or "": by repeating it
 	show   func(showing) (string, error)        // returns the query over the published file for the result
 }
 
@@ -101,7 +101,7 @@ func (o *options) once(ctx context.Context, r request) error {
 	s := showing{spec: spec}
 	which := func(p *program) ([]jobRun, error) {
 		s.program = p
-		todo := []jobRun{{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}}
+		todo := []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}}
 		if err := o.named(ctx, r, s); err != nil || r.before == nil || o.spending.dryRun {
 			return todo, err
 		}
@@ -110,79 +110,42 @@ func (o *options) once(ctx context.Context, r request) error {
 	return aside.spend(ctx, config, which, func(p *program, todo []jobRun) error {
 		var failed error
 		if s.row, failed = aside.runJob(ctx, p, todo[0]); s.row == nil {
-			if left, is := errors.AsType[*detachedError](failed); is {
-				left.once, left.again = true, retyped(o.world.args)
-			}
 			return failed
 		}
 		o.ended = s.row.Error
 		if s.row.Status.Open() {
-			return o.cut(r, s, failed)
+			next, err := r.next(s)
+			return &stoppedError{errors.Join(failed, err), next}
 		}
-		if err := errors.Join(o.printResult(ctx, r, s), o.paused(r, s)); err != nil {
+		if err := errors.Join(o.printResult(ctx, r, s), o.sayPausedBudget(r, s)); err != nil {
 			return worst([]error{failed, err})
 		}
 		return failed
 	})
 }
 
-// cutShort is an error that interrupted a one-off request. No later run continues it, so the message
-// says how to continue.
-type cutShort struct {
-	error
-	onward string
+// next says how to continue an unfinished request. No later run continues it, but repeating it is enough: pages that
+// arrived come from the journal for six hours, as for any search, and fresh data is not requested.
+func (r *request) next(s showing) (how string, err error) {
+	if r.onward != nil {
+		how, err = r.onward(s)
+	}
+	if r.again {
+		return cmp.Or(how, "To continue, repeat the command without --again"), err
+	}
+	return cmp.Or(how, "To continue, repeat the command"), err
 }
 
-func (e *cutShort) Unwrap() error { return e.error }
-
-// cut returns an error that says how to continue an interrupted request. Repeating it is enough: pages
-// that arrived come from the journal, and fresh data is not requested.
-func (o *options) cut(r request, s showing, failed error) error {
-	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.world.args)}
-	if r.onward == nil {
-		return e
-	}
-	onward, err := r.onward(s)
-	if onward != "" {
-		e.onward = onward
-	}
-	e.error = errors.Join(failed, err)
-	return e
-}
-
-// paused returns an error that says how to continue after a cap has stopped the request; the summary has
-// already named the cap. The journal is used for six hours only, as for any search.
-func (o *options) paused(r request, s showing) error {
+// sayPausedBudget prints how to continue after a cap has stopped the request; the summary has already named the cap.
+func (o *options) sayPausedBudget(r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
 	}
-	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " +
-		retyped(o.world.args)
-	if endedEmpty(s.row) {
-		how = "To continue when the budget allows:\n  " + retyped(o.world.args)
+	next, err := r.next(s)
+	if err == nil {
+		fmt.Fprintf(o.world.err, "%s when the budget allows\n", next)
 	}
-	if r.onward != nil {
-		onward, err := r.onward(s)
-		if err != nil {
-			return err
-		}
-		how = cmp.Or(onward, how)
-	}
-	fmt.Fprintln(o.world.err, how)
-	return nil
-}
-
-// retyped returns the command line that continues the request, quoted for a shell, without --again, which
-// would buy pages again.
-func retyped(args []string) string {
-	line := "outlierd"
-	for _, arg := range args {
-		if flag, _, _ := strings.Cut(arg, "="); flag == "--again" {
-			continue
-		}
-		line += " " + job.Quoted(arg)
-	}
-	return term.Plain(line)
+	return err
 }
 
 // named finds the channels of a request whose ids the tables do not have.
@@ -218,7 +181,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 		if err != nil {
 			return err
 		}
-		j := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		j := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}
 		_, err = aside.runJob(ctx, p, j)
 		return err
 	}

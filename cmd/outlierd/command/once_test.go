@@ -23,7 +23,7 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
 `
 
-// TestInterruptedOneOffSaysHowToContinue: the printed command continues it, and buys nothing twice.
+// TestInterruptedOneOffSaysHowToContinue: the same command continues it, and buys nothing twice.
 func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
@@ -33,11 +33,8 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 		if code != exitInterrupted || out != "" {
 			t.Fatalf("exit code %d, printed %q", code, out)
 		}
-		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
-			` search 'it'\''s tea' --pages 9`+"\n")
-		if strings.Contains(stderr, "--again") || strings.Contains(stderr, "next run") {
-			t.Errorf("the printed command would buy the pages again: %s", stderr)
-		}
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored\n"+
+			"To continue, repeat the command without --again\n")
 		if plan := p.must("plan"); strings.Contains(plan, "once:") {
 			t.Errorf("plan shows the search as a job that was removed from the file:\n%s", plan)
 		}
@@ -52,8 +49,8 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 	})
 }
 
-// TestInterruptedBackfillSaysHowToContinue: with the command that started it.
-func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
+// TestInterruptedBackfillIsContinued, with its dates and within its cap.
+func TestInterruptedBackfillIsContinued(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -63,13 +60,31 @@ func TestInterruptedBackfillSaysHowToContinue(t *testing.T) {
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		contains(p, stderr, "To continue:\n  outlierd -c ", " "+command+"\n")
+		id := toContinue(p, stderr)
+		out, _, code := p.do(p.Context(), "run", "--continue", id)
+		if code != exitBudget {
+			t.Errorf("exit code %d, want %d", code, exitBudget)
+		}
+		contains(p, out, "coffee: continuing the run of ", " with --from 1999-01-01 --to 1999-06-30 --each day")
+		if got := p.ask("select sum(price) <= 40, count(distinct run_id) from ops.credits"); got != "true,1" {
+			t.Errorf("within the cap, in one run: %s, want true,1", got)
+		}
+		contains(p, p.refused(exitUsage, "run", "--continue", id), "nothing of it can be continued")
 	})
 }
 
-// TestInterruptedRunIsContinuedByTheNextOne, which prints what is left and what that costs, and counts
+// toContinue returns the id of the run that a stopped command says how to continue.
+func toContinue(p *person, stderr string) string {
+	p.Helper()
+	contains(p, stderr, "To continue:\n  outlierd -c "+filepath.Join(p.dir, "jobs.yaml")+" run --continue ")
+	_, id, _ := strings.Cut(stderr, "run --continue ")
+	id, _, _ = strings.Cut(id, "\n")
+	return id
+}
+
+// TestInterruptedRunIsContinued: the command prints what is left and what that costs, and counts
 // its time from there.
-func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
+func TestInterruptedRunIsContinued(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -80,14 +95,14 @@ func TestInterruptedRunIsContinuedByTheNextOne(t *testing.T) {
 		}
 		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent",
 			"  espresso: 200 of 429 hits, 12 credits more\n")
-		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
-			" run coffee\n")
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored\n")
+		id := toContinue(p, stderr)
 		if got := p.ask("select status from ops.runs"); got != "interrupted" {
 			t.Errorf("ops.runs has status %s, want interrupted", got)
 		}
 		time.Sleep(5 * time.Hour)
 		began := time.Now()
-		out = p.must("run")
+		out = p.must("run", "--continue", id)
 		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ",
 			" requests, ", " at 6/min\n", "coffee  ok in "+term.Duration(time.Since(began)))
 	})
@@ -207,9 +222,8 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	}
 }
 
-// TestInterruptedRunsLeaveNoJobOut: a stop between two jobs ends with exit code 130, with the error of an earlier
-// job, and with a command that runs the others under the same flags.
-func TestInterruptedRunsLeaveNoJobOut(t *testing.T) {
+// TestStopBetweenJobsNamesTheOthers: it ends with exit code 130, and with the error of an earlier job.
+func TestStopBetweenJobsNamesTheOthers(t *testing.T) {
 	t.Parallel()
 	bubble(t, `
 version: 1
@@ -235,12 +249,9 @@ jobs:
 		if code != exitInterrupted {
 			t.Errorf("exit code %d, want %d", code, exitInterrupted)
 		}
-		contains(p, stderr, "outlierd: job lost: ", "\ninterrupted; everything that was paid for is stored. "+
-			"To continue:\n  outlierd -c ", " run milk --use-reserve --pages 1\n")
+		contains(p, stderr, "outlierd: job lost: ", "\ninterrupted; everything that was paid for is stored\nnot started: milk\n")
 
-		stderr, _ = stopAt("✓ coffee  ok", "run", "--all", "--yes")
-		contains(p, stderr, " run milk --yes\n")
-		if stderr, code = stopAt("✓ milk  ok", "run", "capped", "milk", "--again"); code != exitBudget || strings.Contains(stderr, "continue") {
+		if stderr, code = stopAt("✓ milk  ok", "run", "capped", "milk", "--again"); code != exitBudget || strings.Contains(stderr, "not started") {
 			t.Errorf("after a stop behind the last job: exit code %d, want that of the capped job, %d\n%s", code, exitBudget, stderr)
 		}
 	})
@@ -259,18 +270,63 @@ func (s stopping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMaxCreditsHoldOverInterruptions: the printed command has what is left of the cap, and the run that it
-// continues spends no more.
+// TestMaxCreditsHoldOverInterruptions: the run that is continued spends no more.
 func TestMaxCreditsHoldOverInterruptions(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
 		_, stderr, _ := p.do(ctx, "run", "--max-credits", "15", "--yes")
-		contains(p, stderr, " run coffee --max-credits 5 --yes\n")
-		p.refused(exitBudget, "run", "coffee", "--max-credits", "5")
+		p.refused(exitBudget, "run", "--continue", toContinue(p, stderr))
 		if got := p.ask("select sum(price), count(distinct run_id) from ops.credits"); got != "14,1" {
 			t.Errorf("credits and runs are %s, want 14,1", got)
+		}
+	})
+}
+
+// TestInterruptedRunOfSeveralJobs: whenever it is stopped, each job has ended, is continued by the printed command, or
+// is named as not started, and the exit code is not 0 unless all have ended.
+func TestInterruptedRunOfSeveralJobs(t *testing.T) {
+	t.Parallel()
+	bubble(t, `
+version: 1
+service: {url: "sim://", limit: 600/min}
+sinks: [{duckdb: outliers.duckdb}]
+jobs:
+  coffee: {search: {query: [espresso], pages: 3}}
+  milk: {search: {query: [latte art], pages: 3}}
+  tea: {search: {query: [sencha], pages: 3}}
+`, func(p *person) {
+		trials := 60
+		if testing.Short() {
+			trials = 10
+		}
+		p.must("run", "--all")
+		ends := map[int]int{}
+		for i := range trials {
+			ctx, cancel := context.WithCancel(p.Context())
+			time.AfterFunc(time.Duration(i)*time.Second/time.Duration(trials), cancel)
+			out, stderr, code := p.do(ctx, "run", "coffee", "milk", "tea", "--again")
+			cancel()
+			ends[code]++
+			left := ""
+			for _, job := range []string{"coffee", "milk", "tea"} {
+				if !strings.Contains(out, "✓ "+job+"  ok") && !strings.Contains(out, "! "+job+"  interrupted") {
+					left += ", " + job
+				}
+			}
+			if left = strings.TrimPrefix(left, ", "); left != "" {
+				contains(p, stderr, "\nnot started: "+left+"\n")
+			}
+			if strings.Contains(out, "  interrupted") {
+				p.must("run", "--continue", toContinue(p, stderr))
+			}
+			if ok := strings.Count(out, "  ok in "); (code == exitDone) != (ok == 3) || code != exitDone && code != exitInterrupted {
+				t.Errorf("stopped at %d/%d of a second: exit code %d, and %d of 3 jobs have ended\n%s%s", i, trials, code, ok, out, stderr)
+			}
+		}
+		if ends[exitInterrupted] == 0 {
+			t.Errorf("no run was interrupted: %v", ends)
 		}
 	})
 }

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
@@ -25,19 +24,22 @@ import (
 
 // jobRun is a run of a job that a command performs.
 type jobRun struct {
-	DueRun   engine.DueRun
-	old      *runs.Run // the unfinished run to continue; nil for a new run
-	whole    bool      // the job's unfinished runs are continued or closed before this run
-	afresh   bool      // an unfinished run is not continued
-	leftOver bool      // old was left by the last process; a run for a due time may continue it first
-	after    bool      // the jobs that come after this one run, too
+	engine.Order
+	whole    bool // the job's unfinished runs are continued or closed before this run
+	leftOver bool // Old was left by the last process; a run for a due time may continue it first
+	after    bool // the jobs that come after this one run, too
+}
 
-	rest *engine.Rest // the pages of an earlier run to buy; nil for an ordinary run
+// forecasts returns a reader of forecasts for the run.
+func (j *jobRun) forecasts(p *program) *forecast.Reader {
+	r := p.forecasts()
+	r.Facts.Afresh, r.Facts.UseReserve = j.Afresh, j.UseReserve
+	return r
 }
 
 // scheduled reports whether a schedule requests the run, not a user.
 func (j *jobRun) scheduled() bool {
-	return !j.DueRun.Due.IsZero() || j.DueRun.Trigger == engine.CatchUp
+	return !j.Due.IsZero() || j.Trigger == engine.CatchUp
 }
 
 // idle is the reason why there is nothing to run. It is not a failure.
@@ -73,15 +75,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		var errs []error
 		for len(todo) > 0 {
 			next := todo[0]
-			if next.leftOver {
-				if gone, err := overtaken(p, next); err != nil {
-					return worst(append(errs, err))
-				} else if gone {
-					todo = todo[1:]
-					continue
-				}
-			}
-			if next.whole {
+			if next.whole || next.leftOver {
 				first, err := unfold(p, next)
 				if err != nil {
 					return worst(append(errs, err))
@@ -90,78 +84,60 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				continue
 			}
 			if o.spending.most > 0 && o.creditsLeft() == 0 {
-				fmt.Fprintf(o.world.err, "--max-credits %d is reached. To run what is left:\n  %s\n", o.spending.most,
-					o.continueCommand(todo))
-				return worst(append(errs, statusError{runs.PausedBudget}))
+				fmt.Fprintf(o.world.err, "--max-credits %d is reached\n", o.spending.most)
+				return o.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 			}
 			row, err := o.runJob(ctx, p, next)
-			if err != nil {
+			_, detached := errors.AsType[*stoppedError](err)
+			ended := row != nil && !row.Status.Open()
+			switch {
+			case row == nil && !detached && ctx.Err() != nil:
+				return worst(append(errs, o.goOn(cmp.Or(err, context.Cause(ctx)), nil, todo)))
+			case detached, ctx.Err() != nil && !ended, err != nil && affectsAllJobs(err):
+				return worst(append(errs, o.goOn(cmp.Or(err, context.Cause(ctx)), row, todo[1:])))
+			case err != nil:
 				errs = append(errs, err)
-			}
-			if left, is := errors.AsType[*detachedError](err); is {
-				left.again = o.continueCommand(todo[:1])
-				if len(todo) > 1 {
-					left.others = o.continueCommand(todo[1:])
-				}
-				return worst(append(errs[:len(errs)-1], left))
-			}
-			stopped := errors.Is(err, serve.ErrStopped)
-			ended := row != nil && !row.Status.Open() && !stopped
-			if stopped = stopped || ctx.Err() != nil; stopped && !ended {
-				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(cmp.Or(err, context.Cause(ctx)), todo)))
-			}
-			if err != nil && affectsAllJobs(err) {
-				break
 			}
 			followers, err := following(p, next, row)
 			if err != nil {
 				return worst(append(errs, err))
 			}
-			todo = append(followers, todo[1:]...)
-			if stopped && len(todo) > 0 {
-				return worst(append(errs, o.interrupted(context.Cause(ctx), todo)))
+			if todo = append(followers, todo[1:]...); ctx.Err() != nil && len(todo) > 0 {
+				return worst(append(errs, o.goOn(context.Cause(ctx), nil, todo)))
 			}
 		}
 		return worst(errs)
 	})
 }
 
-// interrupted adds to the error of a stopped command the command that performs the remaining runs.
-func (o *options) interrupted(failed error, todo []jobRun) error {
-	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.continueCommand(todo)}
+// stoppedError ends a command before its work is done. next says what continues it.
+type stoppedError struct {
+	error
+	next string
 }
 
-// continueCommand returns the command that performs the remaining runs, with all flags that were typed.
-func (o *options) continueCommand(todo []jobRun) string {
-	line, flags := o.typed(o.command.Name()), o.command.Flags()
-	due := flags.Changed("due") // names no jobs
-	for i := range todo {
-		if name := job.Quoted(todo[i].DueRun.Spec.Name); !due && !slices.Contains(strings.Fields(line), name) {
-			line += " " + name
+func (e *stoppedError) Unwrap() error { return e.error }
+
+// goOn adds to the reason why no further run is started how to continue the run that has not ended, if row is one, and
+// which jobs are left.
+func (o *options) goOn(cause error, row *runs.Run, left []jobRun) error {
+	var next []string
+	if row != nil && row.Status.Open() {
+		next = append(next, "To continue:\n  "+o.typed("run --continue "+row.ID))
+	}
+	var names []string
+	for i := range left {
+		if name := shown(left[i].Spec.Name); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	flags.SortFlags = false // they stay as typed
-	flags.Visit(func(f *pflag.Flag) {
-		if f.Name == "config" || f.Name == "all" { // typed adds the file, and the remaining jobs are named
-			return
-		}
-		values := []string{f.Value.String()}
-		if left := o.creditsLeft(); f.Name == "max-credits" && left > 0 && o.command.Name() == "run" {
-			values[0] = fmt.Sprint(left)
-		}
-		if list, is := f.Value.(pflag.SliceValue); is {
-			values = list.GetSlice()
-		}
-		for _, value := range values {
-			line += " --" + f.Name
-			if f.Value.Type() != "bool" {
-				line += " " + job.Quoted(value)
-			} else if value != "true" {
-				line += "=" + value
-			}
-		}
-	})
-	return term.Plain(line)
+	if len(names) > 0 {
+		next = append(next, "not started: "+strings.Join(names, ", "))
+	}
+	if len(next) == 0 {
+		return cause
+	}
+	return &stoppedError{cause, strings.Join(next, "\n")}
 }
 
 // typed returns a command as the user would type it: with the job file, if it is not the default.
@@ -196,7 +172,7 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
 			next = append(next, jobRun{
-				DueRun: engine.DueRun{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
+				Order: engine.Order{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
 			})
 		}
 	}
@@ -224,23 +200,19 @@ func affectsAllJobs(err error) bool {
 	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
 		return true
 	}
-	if _, lost := errors.AsType[*serve.LostError](err); lost {
+	if _, lost := errors.AsType[*serve.LostError](err); lost || errors.Is(err, serve.ErrStopped) {
 		return true
 	}
 	refused, ok := errors.AsType[*outlier.Error](err)
 	return ok && refused.Kind == outlier.Unauthorized
 }
 
-// say prints a message that is not part of the results.
-func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
-
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
 // it never started.
 func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
-	p.Engine.Afresh = j.afresh
-	if j.rest == nil && j.old == nil && !j.scheduled() {
+	if j.Rest == nil && j.Old == nil && !j.Afresh && !j.scheduled() {
 		var err error
-		if j.old, err = p.Engine.Facts().Continues(j.DueRun.Spec); err != nil {
+		if j.Old, err = p.Engine.Facts().Continues(j.Spec); err != nil {
 			return nil, err
 		}
 	}
@@ -248,7 +220,7 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 	if err != nil {
 		return nil, err
 	}
-	row, failed := o.startOrContinue(ctx, p, j)
+	row, failed := o.perform(ctx, p, &j)
 	if row != nil {
 		held, err := heldBy(p, row)
 		if err != nil {
@@ -259,30 +231,22 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 	return row, failed
 }
 
-func (o *options) startOrContinue(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
-	if j.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.DueRun.Spec, j.rest))
-		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.DueRun.Spec, j.rest) })
-	}
-	if err := o.listDisplaced(p, j); err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), j.DueRun.Spec, j.old))
-	return o.perform(ctx, p, j, func() (*runs.Run, error) {
-		if j.old != nil {
-			return p.Engine.Resume(ctx, j.DueRun.Spec, j.DueRun.Trigger, j.DueRun.Due, j.old)
-		}
-		return p.Engine.Run(ctx, j.DueRun.Spec, j.DueRun.Trigger, j.DueRun.Due)
-	})
-}
-
 // perform performs a run, or has the daemon do it, and reports it.
-func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() (*runs.Run, error)) (*runs.Run, error) {
+func (o *options) perform(ctx context.Context, p *program, j *jobRun) (*runs.Run, error) {
+	if j.Rest != nil {
+		fmt.Fprintln(o.world.out, beforeRest(j.forecasts(p), j.Spec, j.Rest))
+	} else {
+		if err := o.listDisplaced(p, j); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(o.world.out, beforehand(ctx, j.forecasts(p), j.Spec, j.Old))
+	}
+	run := p.Engine.Perform
 	if p.daemon != nil {
-		run = func() (*runs.Run, error) { return p.order(ctx, o.say, j) }
+		run = func(ctx context.Context, order *engine.Order) (*runs.Run, error) { return o.order(ctx, p, order) }
 	}
 	stop := o.watch(p)
-	row, failed := run()
+	row, failed := run(ctx, &j.Order)
 	stop()
 	if row != nil {
 		if err := o.reportRun(ctx, p, row, failed); err != nil {
@@ -290,7 +254,7 @@ func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() 
 		}
 	}
 	if failed != nil {
-		return row, ofJob(j.DueRun.Spec.Name, failed)
+		return row, ofJob(j.Spec.Name, failed)
 	}
 	if row.Status != runs.OK && row.Status != runs.OKEmpty {
 		return row, statusError{row.Status}
@@ -330,7 +294,7 @@ func worst(errs []error) error {
 func byHand(specs []job.Spec) []jobRun {
 	var all []jobRun
 	for i := range specs {
-		all = append(all, jobRun{DueRun: engine.DueRun{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+		all = append(all, jobRun{Order: engine.Order{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
 	}
 	return all
 }
@@ -338,46 +302,49 @@ func byHand(specs []job.Spec) []jobRun {
 // performing returns the runs to perform for those that are due.
 func performing(due []*engine.DueRun) (todo []jobRun) {
 	for _, a := range due {
-		todo = append(todo, jobRun{DueRun: *a, whole: true, after: true})
+		todo = append(todo, jobRun{Order: engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due}, whole: true, after: true})
 	}
 	return todo
 }
 
-// overtaken reports whether nothing is left of the run to continue.
-func overtaken(p *program, j jobRun) (bool, error) {
-	left, err := p.Engine.Facts().LeftOver(j.DueRun.Spec)
-	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err
-}
-
 // unfold returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
 // of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
-// that has had its run meanwhile.
+// that has had its run meanwhile, and for a run of the last process of which nothing is left.
 func unfold(p *program, j jobRun) (todo []jobRun, err error) {
-	done, err := p.Engine.Store.Runs.Performed(j.DueRun.Spec.Name, j.DueRun.Due)
+	known := p.Engine.Facts()
+	if j.leftOver {
+		left, err := known.LeftOver(j.Spec)
+		if err != nil || !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.Old.ID }) {
+			return nil, err
+		}
+		j.leftOver = false
+		return []jobRun{j}, nil
+	}
+	done, err := p.Engine.Store.Runs.Performed(j.Spec.Name, j.Due)
 	if done || err != nil {
 		return nil, err
 	}
-	p.Engine.Afresh = false
-	unfinished, err := p.Engine.Facts().Unfinished(j.DueRun.Spec, j.DueRun.Due)
+	unfinished, err := known.Unfinished(j.Spec, j.Due)
 	if err != nil {
 		return nil, err
 	}
+	j.whole = false
 	for i := range unfinished {
-		old := &unfinished[i]
-		if j.scheduled() || old.Overridden != j.DueRun.Spec.Overridden {
-			todo = append(todo, jobRun{DueRun: j.DueRun, old: old, after: !old.Due.IsZero()})
+		if old := &unfinished[i]; j.scheduled() || old.Overridden != j.Spec.Overridden {
+			first := j
+			first.Old, first.after = old, !old.Due.IsZero()
+			todo = append(todo, first)
 		}
 	}
-	j.whole = false
 	return append(todo, j), nil
 }
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (o *options) listDisplaced(p *program, j jobRun) error {
-	if j.old != nil || isOnce(j.DueRun.Spec.Name) {
+func (o *options) listDisplaced(p *program, j *jobRun) error {
+	if j.Old != nil || isOnce(j.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Engine.Facts().Superseded(j.DueRun.Spec, j.DueRun.Due)
+	closed, left, err := p.Engine.Facts().Superseded(j.Spec, j.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != runs.Failed {
 			fmt.Fprintln(o.world.out, superseded(p, old))

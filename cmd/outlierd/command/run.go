@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
@@ -25,7 +24,7 @@ type runFlags struct {
 	noEnrich, again bool
 	moveCursor      bool
 	set             []string
-	rest            string
+	rest, resume    string
 	cancel          string
 }
 
@@ -38,9 +37,10 @@ func runCommand(o *options) *cobra.Command {
 it lists them with their worst-case cost. A job with "enabled: false" runs by name only.
 
 A run that was killed, stopped or paused by a cap within the last day is continued: no
-page is bought twice. ^C prints what was bought, what is left, and the command that
-continues. The exit code is the result of the run: 0 ok, 3 partial (some calls failed and
-stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was refused.
+page is bought twice. --continue RUN continues the run with this id under the flags that it
+began with; ^C prints this command, and the jobs that were not started. The exit code is the
+result of the run: 0 ok, 3 partial (some calls failed and stay queued), 4 stopped by a budget
+or the rate limit, 1 failed, 7 the key was refused.
 
 --pages, --since, --set, --no-enrich and --again change a job for this run only. Such a run
 is a new one, unless the same command was interrupted or paused within the last day: then
@@ -80,41 +80,44 @@ standard error.`,
 	flags.StringArrayVar(&f.set, "set", nil,
 		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
 	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
+	flags.StringVar(&f.resume, "continue", "", "continue the unfinished `RUN`, under its flags")
 	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
 		"in 'outlierd up': `JOB-or-RUN`")
+	for _, one := range []string{"all", "due", "rest", "continue", "cancel"} {
+		for _, change := range append(overridingFlags, "with-after", "move-cursor") {
+			c.MarkFlagsMutuallyExclusive(one, change)
+		}
+	}
+	for _, other := range []string{"use-reserve", "yes", "dry-run", "max-credits"} {
+		c.MarkFlagsMutuallyExclusive("cancel", other)
+	}
+	c.MarkFlagsMutuallyExclusive("all", "due", "rest", "continue", "cancel")
+	c.MarkFlagsMutuallyExclusive("due", "dry-run") // 'outlierd plan' shows what is due and costs
 	return c
 }
 
+// overridingFlags change a job for one run.
+var overridingFlags = []string{"pages", "since", "set", "no-enrich", "again"}
+
 func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
-	if c.Flags().Changed("cancel") {
-		others := len(names) > 0
-		c.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) { others = others || flag.Name != "cancel" })
-		if others || f.cancel == "" {
-			return usageError{errors.New("--cancel needs the name of one job or the id of a run, " +
-				"and takes nothing else")}
+	for _, name := range []string{"all", "due", "rest", "continue", "cancel"} {
+		flag := c.Flags().Lookup(name)
+		if !flag.Changed {
+			continue
 		}
+		if flag.Value.String() == "" {
+			return usageError{fmt.Errorf("--%s needs the id of a run", name)}
+		}
+		if most := map[string]int{"rest": 1}[name]; len(names) > most {
+			return usageError{fmt.Errorf("--%s takes no names of jobs, got %s", name, strings.Join(names[most:], ", "))}
+		}
+	}
+	if f.cancel != "" {
 		return o.cancelRun(c.Context(), f.cancel)
-	}
-	if f.all && (f.due || len(names) > 0) || f.due && len(names) > 0 {
-		return usageError{errors.New("give names of jobs, --all or --due, only one of them")}
-	}
-	if f.withAfter && (f.all || f.due) {
-		return usageError{errors.New("--with-after needs names of jobs: " +
-			"--all and --due run the jobs that come after anyway")}
 	}
 	change, err := f.overrides(c)
 	if err != nil {
 		return err
-	}
-	if change != nil && (f.all || f.due) {
-		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again need names of jobs")}
-	}
-	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
-		return usageError{errors.New("--rest needs the id of a run; " +
-			"it takes at most one job, and no flag that changes the run")}
-	}
-	if f.due && o.spending.dryRun {
-		return usageError{errors.New("--dry-run needs names of jobs, or --all; 'outlierd plan' shows what is due and costs")}
 	}
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -124,8 +127,10 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		return err
 	}
 	return o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
-		p.Engine.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
+		for i := range todo {
+			todo[i].UseReserve = f.reserve
+		}
 		if err == nil && len(todo) == 0 {
 			err = idle("") // cron would mail a line
 		}
@@ -141,6 +146,8 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	switch {
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
+	case f.resume != "":
+		return continued(ctx, p, f.resume)
 	case f.due && p.daemon != nil:
 		return nil, nil // the daemon runs what is due
 	case f.due:
@@ -162,7 +169,7 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 // overrides returns the overrides on the command line, or nil.
 func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	any := false
-	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {
+	for _, name := range overridingFlags {
 		any = any || c.Flags().Changed(name)
 	}
 	switch {
@@ -202,11 +209,11 @@ func changed(todo []jobRun, change *job.Overrides) error {
 		return nil
 	}
 	for i := range todo {
-		spec, err := todo[i].DueRun.Spec.With(*change)
+		spec, err := todo[i].Spec.With(*change)
 		if err != nil {
 			return usageError{err}
 		}
-		todo[i].DueRun.Spec = &spec
+		todo[i].Spec = &spec
 	}
 	return nil
 }
@@ -273,8 +280,8 @@ func leftOver(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 			return nil, err
 		}
 		for j := range rows {
-			a := engine.DueRun{Spec: spec, Trigger: engine.CatchUp}
-			todo = append(todo, jobRun{DueRun: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
+			order := engine.Order{Spec: spec, Trigger: engine.CatchUp, Old: &rows[j]}
+			todo = append(todo, jobRun{Order: order, leftOver: true, after: !rows[j].Due.IsZero()})
 		}
 	}
 	return todo, nil
@@ -314,7 +321,39 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		}
 		return nil, idle(text)
 	}
-	return []jobRun{{DueRun: engine.DueRun{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
+	return []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Rest: rest}}}, nil
+}
+
+// continued returns the run that continues an unfinished one.
+func continued(ctx context.Context, p *program, id string) ([]jobRun, error) {
+	row, err := runNamed(p, strings.ToLower(id))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case row.RestOf != "":
+		return restOf(ctx, p, nil, row.RestOf)
+	case isOnce(row.Job):
+		return nil, usageError{fmt.Errorf("run %s is of a one-off request: repeat its command, and the pages that "+
+			"arrived come from the journal", row.ID)}
+	}
+	spec, err := engine.ResumedSpec(p.Engine.Config, row)
+	if err != nil {
+		return nil, err
+	}
+	if spec == nil {
+		return nil, noJob(p.Engine.Config, row.Job, ", whose caps apply to the run")
+	}
+	old, err := p.Engine.Facts().Resumed(spec, row.ID, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		return nil, usageError{fmt.Errorf("run %s of %s is %s, and nothing of it can be continued: it has ended, has "+
+			"reached its own cap, or is too old", row.ID, row.Job, row.Status)}
+	}
+	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
+	return []jobRun{{Order: order, after: !old.Due.IsZero()}}, nil
 }
 
 // agedAfter is the age after which the order of the service's results has probably changed.

@@ -25,15 +25,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestContinuedRunBuysNothingAgain(t *testing.T) {
-	t.Parallel()
-	for _, again := range []string{"--again", "--again=true"} {
-		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
-			t.Errorf("after %s the command to continue is %s", again, got)
-		}
-	}
-}
-
 func TestWorstOfSeveralRuns(t *testing.T) {
 	t.Parallel()
 	one, other := errors.New("no route"), errors.New("disk full")

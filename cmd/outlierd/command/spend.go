@@ -80,17 +80,17 @@ func (o *options) spend(ctx context.Context, config *job.Config, which func(*pro
 // keepWithin sets the cap of a run that is about to start, or to continue, to what --max-credits leaves. It returns
 // what the run holds already.
 func (o *options) keepWithin(p *program, j *jobRun) (before outlier.Credits, err error) {
-	old := j.old
-	if j.rest != nil {
-		old = j.rest.Run
+	old := j.Old
+	if j.Rest != nil {
+		old = j.Rest.Run
 	}
 	if old != nil {
 		before, err = heldBy(p, old)
 	}
 	if o.spending.most > 0 {
-		spec := *j.DueRun.Spec
+		spec := *j.Spec
 		spec.Budget.MaxCredits = new(before + o.creditsLeft())
-		j.DueRun.Spec = &spec
+		j.Spec = &spec
 	}
 	return before, err
 }
@@ -112,7 +112,7 @@ func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) er
 	for i := range todo {
 		row, err := o.pricesOf(ctx, p, &todo[i])
 		if err != nil {
-			return ofJob(shown(todo[i].DueRun.Spec.Name), err)
+			return ofJob(shown(todo[i].Spec.Name), err)
 		}
 		rows = append(rows, row)
 	}
@@ -120,32 +120,31 @@ func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) er
 }
 
 func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, error) {
-	r := p.forecasts()
-	r.Facts.Afresh = j.afresh
+	r := j.forecasts(p)
 	var err error
-	if j.rest == nil {
-		if j.old, err = r.Facts.Continues(j.DueRun.Spec); err != nil {
+	if j.Rest == nil {
+		if j.Old, err = r.Facts.Continues(j.Spec); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := o.keepWithin(p, j); err != nil {
 		return nil, err
 	}
-	spec := j.DueRun.Spec
+	spec := j.Spec
 	var next *plan.Plan
 	var cost plan.Cost
 	fresh, known := 0, 0
 	switch {
-	case j.rest != nil:
-		cost = j.rest.Cost
+	case j.Rest != nil:
+		cost = j.Rest.Cost
 		if most := spec.Budget.MaxCredits; most != nil {
 			cost.Credits, cost.Lost = min(cost.Credits, *most), min(cost.Lost, *most)
 		}
-	case j.old != nil:
-		next, cost, err = r.Facts.Left(j.old, spec.Budget)
+	case j.Old != nil:
+		next, cost, err = r.Facts.Left(j.Old, spec.Budget)
 	default:
 		next, err = r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Calls: true,
-			Assume: j.DueRun.Trigger == engine.After})
+			Assume: j.Trigger == engine.After})
 		if err == nil {
 			cost = next.Cost(spec.Budget, plan.Spent{})
 		}
@@ -222,7 +221,7 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 			continue
 		}
 		read := *r.Facts
-		read.Afresh = next.afresh
+		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
 		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
 		if cap > 0 {
 			most = min(most, cap)
@@ -231,7 +230,7 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.DueRun.Spec.Name), most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Spec.Name), most))
 		}
 	}
 	return dear, nil
@@ -239,10 +238,10 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 
 // mayCost returns the maximum cost of a run by hand.
 func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
-	if j.rest != nil {
-		return j.rest.MayCost, nil
+	if j.Rest != nil {
+		return j.Rest.MayCost, nil
 	}
-	return r.MayCost(ctx, j.DueRun.Spec, j.DueRun.Trigger == engine.After)
+	return r.MayCost(ctx, j.Spec, j.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those run by hand, so that there is only one question. It
@@ -254,8 +253,8 @@ func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 			continue
 		}
 		for i := range config.Jobs {
-			if spec := &config.Jobs[i]; spec.After == next.DueRun.Spec.Name && !spec.Disabled {
-				follower := jobRun{DueRun: engine.DueRun{Spec: spec, Trigger: engine.After}, after: true}
+			if spec := &config.Jobs[i]; spec.After == next.Spec.Name && !spec.Disabled {
+				follower := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.After}, after: true}
 				all = append(all, withFollowers(config, []jobRun{follower})...)
 			}
 		}

@@ -299,7 +299,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	_, _ = up.Wait(), watching.Wait() // both end with an error
 	programtest.Contains(t, stderr.String(), "lost the connection to 'outlierd up' (process ",
-		"everything that was paid for is stored; the same command continues the run")
+		"everything that was paid for is stored, and the same command continues the run")
 	if code := watching.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
