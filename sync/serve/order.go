@@ -19,7 +19,7 @@ type Order struct {
 	Trigger engine.Trigger `json:"trigger"` // manual, or after for a job that comes after another
 	Due     time.Time      `json:"due,omitzero"`
 
-	Continues  string `json:"continues,omitempty"` // the unfinished run to continue, whose record says the rest; "" for a new one
+	Continues  string `json:"continues,omitempty"` // the unfinished run to continue; "" for a new one. Without a job its record says the rest
 	Rest       string `json:"rest,omitempty"`      // the run whose rest to buy
 	Afresh     bool   `json:"afresh,omitempty"`    // do not continue an unfinished run
 	UseReserve bool   `json:"use_reserve,omitempty"`

@@ -358,20 +358,31 @@ func (s *Server) resolve(o *Order) (engine.Order, error) {
 	switch {
 	case o.Rest != "":
 		return asked, s.rest(o, &asked)
-	case o.Continues != "":
-		return asked, s.unfinished(o, &asked)
+	case o.Continues != "" && o.Job == "":
+		return asked, s.named(o, &asked)
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
 	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.differs(o, asked.Spec), err)
 	}
-	asked.Spec.Budget.MaxCredits = o.MaxCredits
-	return asked, nil
+	return asked, s.unfinished(o, &asked)
 }
 
-// unfinished resolves an order that continues a run, if it has not ended since the command read the state.
-func (s *Server) unfinished(o *Order, asked *engine.Order) error {
+// unfinished adds the run that an order continues, if it has not ended since the command read the state.
+func (s *Server) unfinished(o *Order, asked *engine.Order) (err error) {
+	if asked.Spec.Budget.MaxCredits = o.MaxCredits; o.Continues == "" {
+		return nil
+	}
+	asked.Old, err = s.engine.Facts().Resumed(asked.Spec, o.Continues, asked.Due)
+	if err == nil && asked.Old == nil {
+		err = mistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
+	}
+	return err
+}
+
+// named resolves an order that continues a run by its id alone: its record says the rest.
+func (s *Server) named(o *Order, asked *engine.Order) error {
 	row, err := recorded(s.engine, o.Continues)
 	if err != nil {
 		return err
@@ -382,12 +393,7 @@ func (s *Server) unfinished(o *Order, asked *engine.Order) error {
 	if asked.Spec == nil {
 		return s.lacks(row)
 	}
-	asked.Spec.Budget.MaxCredits = o.MaxCredits
-	asked.Old, err = s.engine.Facts().Resumed(asked.Spec, row.ID, asked.Due)
-	if err == nil && asked.Old == nil {
-		err = mistake("run %s has ended meanwhile; nothing was started: repeat the command", row.ID)
-	}
-	return err
+	return s.unfinished(o, asked)
 }
 
 // lacks returns the error for a run whose job the daemon's file does not have.

@@ -120,16 +120,16 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 }
 
 // order asks the daemon for a run, and returns when it has ended.
-func (o *options) order(ctx context.Context, p *program, j *engine.Order) (row *runs.Run, err error) {
+func (o *options) order(ctx context.Context, p *program, j *jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
 		MaxCredits: j.Spec.Budget.MaxCredits}
-	switch {
-	case j.Rest != nil:
+	if j.Rest != nil {
 		asked.Rest = j.Rest.Of.ID
-	case j.Old != nil:
-		asked.Continues = j.Old.ID
-	default:
+	} else if !j.byID {
 		asked.Asked, asked.Version = j.Spec.Asked(), j.Spec.Version()
+	}
+	if j.Old != nil {
+		asked.Continues = j.Old.ID
 	}
 	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
 	if err := p.Engine.Store.Close(); err != nil {
@@ -166,7 +166,7 @@ func (o *options) order(ctx context.Context, p *program, j *engine.Order) (row *
 }
 
 // detached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
-func (o *options) detached(ctx context.Context, p *program, err error, j *engine.Order, run string) error {
+func (o *options) detached(ctx context.Context, p *program, err error, j *jobRun, run string) error {
 	if ctx.Err() == nil {
 		return err
 	}

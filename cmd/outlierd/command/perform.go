@@ -28,6 +28,7 @@ type jobRun struct {
 	whole    bool // the job's unfinished runs are continued or closed before this run
 	leftOver bool // Old was left by the last process; a run for a due time may continue it first
 	after    bool // the jobs that come after this one run, too
+	byID     bool // Old was named by its id, and its record says the rest
 }
 
 // forecasts returns a reader of forecasts for the run.
@@ -243,7 +244,7 @@ func (o *options) perform(ctx context.Context, p *program, j *jobRun) (*runs.Run
 	}
 	run := p.Engine.Perform
 	if p.daemon != nil {
-		run = func(ctx context.Context, order *engine.Order) (*runs.Run, error) { return o.order(ctx, p, order) }
+		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return o.order(ctx, p, j) }
 	}
 	stop := o.watch(p)
 	row, failed := run(ctx, &j.Order)

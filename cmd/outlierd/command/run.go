@@ -353,7 +353,7 @@ func continued(ctx context.Context, p *program, id string) ([]jobRun, error) {
 			"reached its own cap, or is too old", row.ID, row.Job, row.Status)}
 	}
 	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
-	return []jobRun{{Order: order, after: !old.Due.IsZero()}}, nil
+	return []jobRun{{Order: order, after: !old.Due.IsZero(), byID: true}}, nil
 }
 
 // agedAfter is the age after which the order of the service's results has probably changed.
