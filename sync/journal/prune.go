@@ -63,6 +63,19 @@ type Kept struct {
 	Since  time.Time `json:"since,omitzero"` // when the first answer with a body arrived; zero if none
 }
 
+// Arrived returns the number of answers, and how many of them have arrived since a time.
+func (j *Journal) Arrived(since time.Time) (all, recent int64, err error) {
+	err = j.db.View(func(tx *store.Tx) (err error) {
+		if all, err = store.Value[int64](tx, `SELECT max(id) FROM responses`); err != nil {
+			return err
+		}
+		earlier, err := store.Value[int64](tx, `SELECT id FROM responses WHERE received_at < ? ORDER BY id DESC LIMIT 1`, store.Micros(since))
+		recent = all - earlier
+		return err
+	})
+	return all, recent, err
+}
+
 // Kept describes the answers that have a body.
 func (j *Journal) Kept() (Kept, error) {
 	return store.Read(j.db, "look for the first whole answer", func(tx *store.Tx) (k Kept, err error) {

@@ -57,6 +57,22 @@ func pruned(t testing.TB, s *state.Store) int64 {
 	return upTo
 }
 
+func TestArrivedCountsFromATime(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	if all, recent, err := s.Journal.Arrived(day(0)); err != nil || all != 0 || recent != 0 {
+		t.Errorf("of none: %d, %d, %v", all, recent, err)
+	}
+	for _, n := range []int{1, 2, 5, 6} {
+		arrived(t, s, day(n), 10)
+	}
+	for since, want := range map[time.Time]string{day(0): "4 4", day(2): "4 3", day(5): "4 2", day(9): "4 0"} {
+		if all, recent, err := s.Journal.Arrived(since); err != nil || fmt.Sprint(all, recent) != want {
+			t.Errorf("since %s: %d, %d, %v, want %s", since, all, recent, err, want)
+		}
+	}
+}
+
 func TestWhatIsPruned(t *testing.T) {
 	t.Parallel()
 	const all = 1 << 40

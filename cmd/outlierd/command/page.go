@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +30,7 @@ const (
 	lastRuns          = 7  // of all jobs
 	sparkRuns         = 12 // of each job
 	mostDue           = 8  // due times of a job within a day
-	pricesLast        = time.Minute
+	slowLast          = time.Minute
 )
 
 // site returns the page of a daemon; nil with `daemon.ui: off`.
@@ -46,7 +48,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		Channel: tables.channel, Picked: tables.picked, Export: tables.export, Niche: tables.niche, Tables: catalog(),
 		Money:     func(ctx context.Context) (*page.Money, error) { return look.money(ctx, tables) },
 		Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first,
-		Download: tables.whole,
+		Download: tables.whole, Elsewhere: tables.elsewhere,
 	}
 	if pictures := newThumbnails(p.Engine.Config, tables, p.Engine.Log); pictures != nil {
 		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()
@@ -68,20 +70,56 @@ type looking struct {
 	recorded runsOnRecord
 	since    time.Time // when the daemon began; zero in other processes
 
-	// The most that the next runs may cost, by job. They are planned, which takes time, so they are kept for a minute.
-	mu     sync.Mutex
-	prices map[string]string
-	priced time.Time
+	// What takes time to work out is kept for a minute.
+	mu   sync.Mutex
+	slow slow
+	at   time.Time
 }
 
-// price returns the most that the next runs may cost, by job.
-func (l *looking) price(ctx context.Context, seen *program) map[string]string {
+// slow is the most that the next runs may cost, by job, and how large the data folder is.
+type slow struct {
+	prices map[string]string
+	data   string
+}
+
+func (l *looking) lookSlowly(ctx context.Context, seen *program) (slow, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.priced) >= pricesLast {
-		l.prices, l.priced = prices(ctx, seen), time.Now()
+	if time.Since(l.at) >= slowLast {
+		data, err := dataText(seen)
+		if err != nil {
+			return slow{}, err
+		}
+		l.slow, l.at = slow{prices(ctx, seen), data}, time.Now()
 	}
-	return l.prices
+	return l.slow, nil
+}
+
+// dataText says how large the data folder is, and how much a week adds: as large a share of it as that of the answers
+// which arrived in the last one.
+func dataText(p *program) (string, error) {
+	var bytes int64
+	err := filepath.WalkDir(p.Engine.Config.Data, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it was temporary
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	all, recent, err := p.Engine.Store.Journal.Arrived(time.Now().AddDate(0, 0, -7))
+	text := "data folder " + size(bytes)
+	if recent < all {
+		text += fmt.Sprintf(", ≈ +%s a week", size(int64(float64(bytes)*float64(recent)/float64(all))))
+	}
+	return text, err
 }
 
 // now returns the overall status.
@@ -90,7 +128,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	var cycle *page.Cycle
 	var unconfirmed []runs.Scan
 	var due map[string][]time.Time
-	var most map[string]string
+	var known slow
 	p, zone := l.p, l.o.zone
 	free, err := p.Engine.Store.DB.Free()
 	if err != nil {
@@ -108,7 +146,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 		}
 		due = dueTimes(seen.Engine.Config, time.Now())
 		if err == nil {
-			most = l.price(ctx, seen)
+			known, err = l.lookSlowly(ctx, seen)
 		}
 		return err
 	})
@@ -121,10 +159,11 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	}
 	printer := &planPrinter{zone: zone, near: true}
 	now := nowOf(s, printer, p.Engine.Config)
-	now.Stats = stats(s, printer, p.Engine.Pace.Status(), cycle, free)
+	now.Stats = append(stats(s, printer, p.Engine.Pace.Status(), cycle),
+		page.Stat{Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free", More: known.data})
 	for i := range now.Jobs {
 		j := &now.Jobs[i]
-		j.Price, j.DueAt = most[s.Jobs[i].Job], due[s.Jobs[i].Job]
+		j.Price, j.DueAt = known.prices[s.Jobs[i].Job], due[s.Jobs[i].Job]
 		if s.Jobs[i].Disabled || s.Jobs[i].Paused != nil {
 			j.DueAt = nil
 		}
@@ -294,8 +333,8 @@ func scheduleWords(cron string) string {
 	return fmt.Sprintf("%s %02d:%02d", f[4], hour, minute)
 }
 
-// stats returns the five numbers of the status.
-func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle, free uint64) []page.Stat {
+// stats returns the numbers of the status, without the disk.
+func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle) []page.Stat {
 	credits := page.Stat{Name: "Credits of the cycle", Value: page.Thousands(int64(s.Budget[0].Held)), Unit: "held, no cap"}
 	if cycle != nil {
 		left := cycle.Rest()
@@ -316,7 +355,7 @@ func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.C
 	for i := range s.Sinks {
 		newest.More = strings.TrimPrefix(newest.More+" · "+p.sinkLine(&s.Sinks[i], s.At), " · ")
 	}
-	return []page.Stat{credits, requests, queue, newest, {Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free"}}
+	return []page.Stat{credits, requests, queue, newest}
 }
 
 // money returns what credits were spent on in the billing cycle.
@@ -350,6 +389,7 @@ func (l *looking) money(ctx context.Context, tables *publishedTables) (*page.Mon
 		f, err := seen.forecasts().Forecast(ctx)
 		if err == nil {
 			m.Schedule = int64(f.Cycle.Wanted)
+			m.Next = nextRuns(f, &planPrinter{zone: l.o.zone, near: true})
 		}
 		return err
 	})
@@ -360,6 +400,27 @@ func (l *looking) money(ctx context.Context, tables *publishedTables) (*page.Mon
 		err = nil // the state knows what was spent
 	}
 	return m, err
+}
+
+// nextRuns returns what the next run of each job costs, and all of them until the cycle ends.
+func nextRuns(f *forecast.Forecast, p *planPrinter) (all []page.NextRun) {
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		next := page.NextRun{Job: shown(j.Job), Due: "by hand", Most: int64(j.Worst.Credits), Expected: int64(j.Expected.Credits),
+			Runs: int64(j.Runs), Why: j.Problem}
+		switch {
+		case j.Disabled:
+			next.Due = "disabled"
+		case j.Paused != nil:
+			next.Due = "paused"
+		case j.After != "":
+			next.Due = "after " + shown(j.After)
+		case len(j.Due) > 0:
+			next.Due = p.short(j.Due[0], f.At)
+		}
+		all = append(all, next)
+	}
+	return all
 }
 
 // cycleOf returns the credits left at the end of each day of the cycle, and now; nil without a cap.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,6 +73,19 @@ func (t *publishedTables) local(rows [][]*string, column int) {
 		if at, err := time.Parse(time.RFC3339Nano, *row[column]); err == nil {
 			row[column] = new(at.In(t.zone).Format("2006-01-02 15:04:05"))
 		}
+	}
+}
+
+// elsewhere returns the lines that run a query on the published file in other programs.
+func (t *publishedTables) elsewhere(sql string) []page.Snippet {
+	path, err := filepath.Abs(t.path)
+	if err != nil || t.path == "" {
+		return nil
+	}
+	return []page.Snippet{
+		{Program: "DuckDB", Lines: fmt.Sprintf("ATTACH %s AS outlierd (READ_ONLY);\nUSE outlierd;\n%s;", sqlText(path), sql)},
+		{Program: "Python", Lines: fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
+			"    df = db.execute(%s).df()", pythonText(path), pythonText(sql))},
 	}
 }
 

@@ -147,3 +147,36 @@ func TestFollowedChannelsAreReadByJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestNowAndMoneyLookAhead: how the disk fills, and what the next runs cost.
+func TestNowAndMoneyLookAhead(t *testing.T) {
+	t.Parallel()
+	jobs := strings.Replace(onceJobs, "coffee: {", "coffee: {schedule: 0 6 * * *, ", 1)
+	bubble(t, jobs, func(p *person) {
+		look := func() (*page.Now, *page.Money) {
+			var now *page.Now
+			var money *page.Money
+			p.opened(func(prog *program) (err error) {
+				l := &looking{o: &options{zone: time.UTC}, p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
+				if now, err = l.now(p.Context()); err == nil {
+					money, err = l.money(p.Context(), newPublishedTables("", time.UTC))
+				}
+				return err
+			})
+			return now, money
+		}
+		p.must("run", "coffee")
+		now, money := look()
+		if disk := now.Stats[4]; !strings.HasPrefix(disk.More, "data folder ") || strings.Contains(disk.More, "a week") {
+			t.Errorf("on the first day: %+v", disk)
+		}
+		if len(money.Next) != 1 || money.Next[0].Job != "coffee" || money.Next[0].Most != 2 || money.Next[0].Expected != 2 || money.Next[0].Runs == 0 {
+			t.Errorf("the next runs: %+v", money.Next)
+		}
+		time.Sleep(10 * 24 * time.Hour)
+		p.must("run", "coffee", "--again", "--yes")
+		if now, _ = look(); !strings.Contains(now.Stats[4].More, ", ≈ +") {
+			t.Errorf("after ten days: %+v", now.Stats[4])
+		}
+	})
+}

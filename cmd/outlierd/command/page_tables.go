@@ -300,7 +300,8 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 			})
 		}),
 		t.each(query.Changes(f.ID), func(row cells) {
-			v.Changes = append(v.Changes, page.Change{At: row.time(0), Before: row.text(1), After: row.text(2)})
+			pictured, _ := row.values[3].(bool)
+			v.Changes = append(v.Changes, page.Change{At: row.time(0), Before: row.text(1), After: row.text(2), Pictured: pictured})
 		}),
 		t.each(query.Comments(f.ID), func(row cells) {
 			owner, _ := row.values[5].(bool)

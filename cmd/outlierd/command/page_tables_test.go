@@ -422,6 +422,10 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if _, err := tables.first(t.Context(), "select "+strings.Join(all, ", ")); err != nil {
 		t.Errorf("the tables of the catalog: %v", err)
 	}
+	w.query("select 1", func([]any) {}) // opens the database
+	if _, err := w.db.Exec(t.Context(), strings.ReplaceAll(tables.elsewhere("select count(*) from new_this_week")[0].Lines, "outlierd", "elsewhere")); err != nil {
+		t.Errorf("the lines for DuckDB: %v", err)
+	}
 	got, err := tables.first(t.Context(),
 		"select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
 	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {

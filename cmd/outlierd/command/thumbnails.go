@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier/simulator"
@@ -16,7 +17,7 @@ import (
 // proxied.
 func newThumbnails(config *job.Config, tables *publishedTables, log *slog.Logger) *thumbnails.Thumbnails {
 	d := config.Daemon
-	with := thumbnails.Options{Find: tables.images, Hosts: thumbnails.Hosts, Data: config.Data,
+	with := thumbnails.Options{Find: tables.images, Former: tables.formerImage, Hosts: thumbnails.Hosts, Data: config.Data,
 		MaxCache: d.ThumbnailsCache, Log: log}
 	switch {
 	case d.Thumbnails == job.ThumbnailsOff:
@@ -49,4 +50,14 @@ func (t *publishedTables) images(ctx context.Context, ids []string) (map[string]
 		found[row.text(0)] = append(found[row.text(0)], image)
 	}))
 	return found, err
+}
+
+// formerImage returns the picture that a video had at a time before it was changed.
+func (t *publishedTables) formerImage(ctx context.Context, id string, at time.Time) (image thumbnails.Image, err error) {
+	_, err = t.ask(ctx, t.each(query.FormerThumbnails(id), func(row cells) {
+		if image.URL == "" && row.time(0).After(at) {
+			image.URL = row.text(1)
+		}
+	}))
+	return image, err
 }

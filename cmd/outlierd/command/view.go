@@ -111,6 +111,7 @@ func (o *options) viewSite(ctx context.Context, config *job.Config, log *slog.Lo
 		Now: tablesAlone, Found: tables.found, Video: tables.video, Channel: tables.channel, Picked: tables.picked,
 		Export: tables.export, Niche: tables.niche, Tables: catalog(),
 		Questions: func() []page.Question { return questions(config) }, Ask: tables.first, Download: tables.whole,
+		Elsewhere: tables.elsewhere,
 	}
 	if pictures := newThumbnails(config, tables, log); pictures != nil {
 		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()

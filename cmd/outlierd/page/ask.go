@@ -77,6 +77,9 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, "ask", err)
 		return
 	}
+	if v.SQL != "" && s.from.Elsewhere != nil {
+		v.Elsewhere = s.from.Elsewhere(v.SQL)
+	}
 	s.show(w, r, view{"ask.html", "Ask", "Ask", v})
 }
 
@@ -131,21 +134,17 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, file) // fails only if the client has closed the connection
 }
 
+// Snippet are lines that run a query in another program.
+type Snippet struct{ Program, Lines string }
+
 // askView is the data of the page Ask.
 type askView struct {
 	SQL       string
+	Elsewhere []Snippet
 	Tables    []Table
 	Questions []Question
 	Refused   string // why the SQL has no result
 	*Result
-}
-
-// For returns the SQL as it is pasted into DuckDB's shell or a notebook, which have opened the published file.
-func (v askView) For(program string) string {
-	if program == "python" {
-		return "con.sql(\"\"\"\n" + v.SQL + "\n\"\"\").df()"
-	}
-	return v.SQL + ";"
 }
 
 // File returns the address for downloading the whole result.

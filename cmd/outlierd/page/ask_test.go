@@ -34,6 +34,7 @@ func askSite(t *testing.T, ask func(ctx context.Context, sql string) (*Result, e
 	return siteOf(t, Sources{
 		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}},
 		Questions: func() []Question { return []Question{{"Best & worst", "select 1 as best"}} },
+		Elsewhere: func(sql string) []Snippet { return []Snippet{{"DuckDB", sql + ";"}} },
 	})
 }
 
@@ -48,7 +49,7 @@ func TestAskShowsResults(t *testing.T) {
 	})
 	shows(t, answer(s, "/ask"), "Best &amp; worst", "/ask?sql=select+1+as+best", `data-name="video_id"`, "!id=\"result\"")
 	shows(t, answer(s, "/ask?sql=select+%27%26%27"), "The first 2 rows", "Coffee &amp; tea", `<td class="number"><bdi>6</bdi>`,
-		"/ask/result/parquet?sql=select+%27%26%27", `value="select &#39;&amp;&#39;;">Copy for DuckDB`)
+		"/ask/result/parquet?sql=select+%27%26%27", "<pre><bdi>select &#39;&amp;&#39;;</bdi></pre>")
 }
 
 func TestRefusedSQLIsShownWithReason(t *testing.T) {

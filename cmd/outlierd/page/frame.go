@@ -24,7 +24,7 @@ type frame struct {
 
 	Acts, Known, Marks bool   // actions are offered; somebody is logged in; who may mark videos
 	Form, Here         string // the secret of the login; the address of the page
-	Pictured           bool
+	Pictured, Priced   bool   // there are pictures; there is the page Money
 	Pictureless        string // why no pictures are fetched at the moment
 	now                time.Time
 }
@@ -51,7 +51,7 @@ func (s *Site) glance(r *http.Request, v view) *Now {
 // frame returns the frame of a page.
 func (s *Site) frame(r *http.Request, v view) *frame {
 	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: s.from.Do != nil,
-		Pictured: s.from.Thumbnails != nil, now: time.Now()}
+		Pictured: s.from.Thumbnails != nil, Priced: s.from.Money != nil, now: time.Now()}
 	if s.from.ThumbnailTrouble != nil {
 		if err := s.from.ThumbnailTrouble(); err != nil {
 			f.Pictureless = err.Error()
@@ -61,7 +61,7 @@ func (s *Site) frame(r *http.Request, v view) *frame {
 		f.Here = r.URL.RequestURI()
 	}
 	for _, section := range sections {
-		if section.Text == "Niches" && s.from.Niche == nil || section.Text == "Money" && s.from.Money == nil {
+		if section.Text == "Niches" && s.from.Niche == nil || section.Text == "Money" && !f.Priced {
 			continue
 		}
 		f.Sections = append(f.Sections, section)
@@ -136,6 +136,11 @@ func (f *frame) Image(id string, width int) string {
 		return ""
 	}
 	return fmt.Sprintf("/thumbnails/%s?s=%d", url.PathEscape(id), width)
+}
+
+// ImageAt returns the address of the picture that a video had a second before or after a time.
+func (f *frame) ImageAt(id string, at time.Time, seconds int64) string {
+	return fmt.Sprintf("%s&at=%d", f.Image(id, 320), at.Unix()+seconds)
 }
 
 // Related are the searches for look-alikes of a video.

@@ -17,6 +17,7 @@ type Money struct {
 	Day      *int64 // the cap per day
 	Lost     int64  // credits of calls without an answer, which count as spent
 	Schedule int64  // what the scheduled runs will need until the cycle ends
+	Next     []NextRun
 	Days     []Spending
 	Yields   []Yield
 	Rests    []Rest
@@ -45,6 +46,14 @@ type Spending struct {
 	Day   time.Time
 	Jobs  []string
 	Spent []int64 // by these jobs
+}
+
+// NextRun is what the next run of a job costs.
+type NextRun struct {
+	Job, Due       string
+	Most, Expected int64  // credits; the expected ones follow earlier runs
+	Runs           int64  // due until the cycle ends
+	Why            string // it cannot run
 }
 
 // Yield is what a search found for its credits in the cycle.

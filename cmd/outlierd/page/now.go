@@ -169,7 +169,7 @@ func (n *Now) Places(j Job) (all []string) {
 func (n *Now) Hours() (all []tick) {
 	at := n.Time.Truncate(time.Hour)
 	for i := 1; i <= 24; i++ {
-		if t := at.Add(time.Duration(i) * time.Hour); t.Hour()%6 == 0 {
+		if t := at.Add(time.Duration(i) * time.Hour); t.Hour()%6 == 0 && t.Sub(n.Time) > 2*time.Hour { // "now" stands before it
 			all = append(all, tick{At: percent(97 * float64(t.Sub(n.Time)) / float64(lookAhead)), Text: t.Format("15")})
 		}
 	}

@@ -11,38 +11,59 @@ const close = (but) => menus.forEach((m) => { if (m !== but) m.open = false; });
 document.addEventListener("click", (e) => close(e.target.closest("details.menu")));
 document.addEventListener("focusin", (e) => close(e.target.closest("details.menu")));
 
-// Stars: the button shows the new state at once, and the old one again if the server refuses it.
-async function mark(button) {
-  const was = button.getAttribute("aria-pressed") === "true";
-  const show = (on) => {
-    button.setAttribute("aria-pressed", on);
-    button.name = on ? "unstar" : "star";
-    button.firstElementChild.textContent = on ? "★" : "☆";
-  };
-  const body = new URLSearchParams(new FormData(button.form));
-  body.set(was ? "unstar" : "star", button.value);
-  show(!was);
+// Marks are saved without leaving the page. What the page shows of them changes at once, and back if the server
+// refuses them.
+async function save(fields, said, undo = () => {}) {
+  const form = $("#marks"), body = new URLSearchParams(new FormData(form));
+  for (const [name, value] of fields) body.append(name, value);
   try {
-    const answer = await fetch(button.form.action, { method: "POST", body });
+    const answer = await fetch(form.action, { method: "POST", body });
     if (answer.status === 401) return location.assign("/login");
     if (!answer.ok) throw new Error(answer.statusText);
-    say(was ? "Not starred any more" : "Starred");
+    say(said);
   } catch {
-    show(was);
+    undo();
     say("Not saved: outlierd up does not answer, or the login has ended");
   }
+}
+function showStar(button, on) {
+  button.setAttribute("aria-pressed", on);
+  button.name = on ? "unstar" : "star";
+  button.firstElementChild.textContent = on ? "★" : "☆";
+}
+function star(button) {
+  const was = button.getAttribute("aria-pressed") === "true";
+  showStar(button, !was);
+  save([[was ? "unstar" : "star", button.value]], was ? "Not starred any more" : "Starred", () => showStar(button, was));
 }
 
 // Picked videos.
 const picked = () => $$("input[name=v]:checked");
 document.addEventListener("change", (e) => { if (e.target.matches("input[name=v]")) say(picked().length + " picked"); });
+for (const control of $$("[data-all]")) control.hidden = false;
+async function markPicked(what, tags = "") {
+  const boxes = picked(), all = boxes.map((box) => ["v", box.value]);
+  const parts = boxes.map((box) => box.closest(".card, tr"));
+  if (what === "star") {
+    const stars = parts.map((part) => $(".star", part)).filter((s) => s?.ariaPressed === "false");
+    for (const s of stars) showStar(s, true);
+    await save([...all, ["all", what]], boxes.length + " starred", () => stars.forEach((s) => showStar(s, false)));
+  } else if (what === "hide") {
+    for (const box of boxes) box.checked = false;
+    for (const part of parts) part.hidden = true;
+    await save([...all, ["all", what]], boxes.length + " hidden", () => parts.forEach((part) => { part.hidden = false; }));
+  } else {
+    await save([...all, ["tags", tags]], boxes.length + " tagged");
+  }
+}
 
 document.addEventListener("click", async (e) => {
-  const star = e.target.closest("button.star, .hero button[aria-pressed]");
-  if (star) {
+  const button = e.target.closest("button.star, .hero button[aria-pressed]"), all = e.target.closest("button[data-all]");
+  if (button) {
     e.preventDefault();
-    mark(star);
+    star(button);
   }
+  if (all) markPicked(all.dataset.all);
   const copy = e.target.closest("[data-copy]");
   if (copy && navigator.clipboard) {
     e.preventDefault();
@@ -71,6 +92,10 @@ const keys = {
   "/": () => $("[type=search]")?.focus(), "?": () => $("#keys")?.togglePopover(),
 };
 document.addEventListener("keydown", (e) => {
+  if (e.key === "Enter" && e.target.matches("input[data-all]")) {
+    markPicked("tags", e.target.value);
+    e.target.value = "";
+  }
   if (e.key === "Escape") {
     const open = menus.find((m) => m.open);
     if (open) {

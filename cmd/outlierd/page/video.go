@@ -24,7 +24,7 @@ type Video struct {
 	Curve       []Point  // views over time
 	Uploads     []Upload // of its channel, the newest first
 	Sightings   []Sighting
-	Changes     []Change // of its title, the newest first
+	Changes     []Change // the newest first
 	Comments    []Comment
 	Lines       []Line
 	LineCount   int64  // matching lines, on all pages
@@ -38,10 +38,22 @@ type Sighting struct {
 	Page, Rank      *int64 // from 1
 }
 
-// Change is a change of the title.
+// Change is a change of the title, the picture, or both.
 type Change struct {
 	At            time.Time
-	Before, After string
+	Before, After string // titles; "" if it stayed the same
+	Pictured      bool   // the picture was changed
+}
+
+// What says what was changed.
+func (c Change) What() string {
+	switch {
+	case c.Pictured && c.After != "":
+		return "title and thumbnail"
+	case c.Pictured:
+		return "thumbnail"
+	}
+	return "title"
 }
 
 // Comment is a comment on a video.
@@ -299,12 +311,12 @@ func grows(what, unit string, curve []Point) *plot {
 	return p
 }
 
-// Growth plots the views over time, with the changes of the title.
+// Growth plots the views over time, with the changes.
 func (v *videoView) Growth() *plot {
 	p := grows("Views", "views", v.Curve)
 	if p != nil {
 		for _, c := range v.Changes {
-			p.change(c.At, "new title, "+c.At.Format("2 Jan"))
+			p.change(c.At, "new "+c.What()+", "+c.At.Format("2 Jan"))
 		}
 	}
 	return p

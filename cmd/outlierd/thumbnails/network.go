@@ -1,6 +1,7 @@
 package thumbnails
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -61,4 +62,22 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 func isPublic(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && (ip.Is4() || ip.Zone() == "" && globalIPv6.Contains(ip)) &&
 		!slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// reasonOf returns a failure as a page shows it: without the addresses of the machines, such as that of a proxy, which
+// are nobody else's business. The log has them.
+func reasonOf(err error) error {
+	at, isNetwork := errors.AsType[*net.OpError](err)
+	name, isName := errors.AsType[*net.DNSError](err)
+	switch {
+	case isNetwork && at.Op == "proxyconnect":
+		return fmt.Errorf("daemon.thumbnails_proxy cannot be reached: %w", reasonOf(at.Err))
+	case isName && name.IsNotFound:
+		return errors.New("no such host")
+	case isName:
+		return errors.New("the name of the host could not be resolved")
+	case isNetwork:
+		return reasonOf(at.Err)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package thumbnails
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -120,5 +121,21 @@ func TestOnlyTheConfiguredProxyIsUsed(t *testing.T) {
 	}
 	if err == nil || asked != "CONNECT i.ytimg.com:443" {
 		t.Errorf("the proxy was asked %q: %v", asked, err)
+	}
+}
+
+func TestNoticeNamesNoProxy(t *testing.T) {
+	t.Parallel()
+	p := open(t, NewTransport(&url.URL{Scheme: "http", User: url.UserPassword("me", "secret"), Host: "127.0.0.1:1"}))
+	for range maxFailures {
+		w := p.want(http.StatusBadGateway, "a")
+		for _, text := range []string{w.Body.String(), fmt.Sprint(p.Trouble())} {
+			if strings.Contains(text, "127.0.0.1") || strings.Contains(text, "secret") {
+				t.Errorf("a page is told %q", text)
+			}
+		}
+	}
+	if err := p.Trouble(); err == nil || !strings.Contains(err.Error(), "daemon.thumbnails_proxy cannot be reached: ") {
+		t.Errorf("the notice is %v", err)
 	}
 }

@@ -62,6 +62,9 @@ type Options struct {
 	// Find returns the pictures of videos, as the tables have them.
 	Find func(ctx context.Context, ids []string) (map[string][]Image, error)
 
+	// Former returns the picture that a video had at a time; its address is "" if it is still the same.
+	Former func(ctx context.Context, id string, at time.Time) (Image, error)
+
 	Hosts     []string          // the hosts that addresses may have
 	Transport http.RoundTripper // sends requests to them; nil: browsers are redirected there
 	Data      string            // the data folder, which has the cache
@@ -130,7 +133,8 @@ func (t *Thumbnails) Trouble() error {
 	return nil
 }
 
-// ServeHTTP serves /thumbnails/{video}?s=320 or s=480: the smallest picture that is at least that wide.
+// ServeHTTP serves /thumbnails/{video}?s=320 or s=480: the smallest picture that is at least that wide. With at it serves
+// the picture of that time, which is given in seconds.
 func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, size := w.Header(), cmp.Or(r.URL.Query().Get("s"), widths[0])
 	if !slices.Contains(widths, size) {
@@ -138,7 +142,11 @@ func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	width, _ := strconv.ParseInt(size, 10, 64)
-	picture, address, err := t.picture(r.Context(), r.PathValue("video"), width)
+	var at time.Time
+	if seconds, err := strconv.ParseInt(r.URL.Query().Get("at"), 10, 64); err == nil {
+		at = time.Unix(seconds, 0)
+	}
+	picture, address, err := t.picture(r.Context(), r.PathValue("video"), width, at)
 	busy, isBusy := errors.AsType[*BusyError](err)
 	switch {
 	case r.Context().Err() != nil: // the client has disconnected
@@ -167,16 +175,22 @@ func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Get returns the smallest picture of a video that is at least width pixels wide, or else its widest
 // one: from the cache, or from its host. It needs a transport.
 func (t *Thumbnails) Get(ctx context.Context, video string, width int64) (*Picture, error) {
-	picture, _, err := t.picture(ctx, video, width)
+	picture, _, err := t.picture(ctx, video, width, time.Time{})
 	return picture, err
 }
 
-// picture returns a picture, or only its address if there is no transport.
-func (t *Thumbnails) picture(ctx context.Context, video string, width int64) (*Picture, string, error) {
+// picture returns the picture of a time, or now, or only its address if there is no transport.
+func (t *Thumbnails) picture(ctx context.Context, video string, width int64, at time.Time) (*Picture, string, error) {
 	if len(video) > 64 { // no id is that long
 		return nil, "", ErrNone
 	}
 	images, err := t.find(ctx, video)
+	if err == nil && !at.IsZero() {
+		var former Image
+		if former, err = t.Former(ctx, video, at); former.URL != "" {
+			images = []Image{former}
+		}
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -291,7 +305,7 @@ func (t *Thumbnails) fetch(address, name string) (*Picture, error) {
 	picture, err := t.request(address)
 	t.note(err)
 	if err != nil && !errors.Is(err, ErrNone) {
-		return nil, fmt.Errorf("fetch a picture: %w", err)
+		return nil, fmt.Errorf("fetch a picture: %w", reasonOf(err))
 	}
 	failed := t.cache.write(name, picture) // it is shown nevertheless
 	if was := t.unkept.Swap(failed != nil); failed != nil && !was {
@@ -348,6 +362,6 @@ func (t *Thumbnails) note(err error) {
 	if t.failures++; t.failures < maxFailures {
 		return
 	}
-	t.failures, t.resume, t.trouble = 0, time.Now().Add(pause), err
+	t.failures, t.resume, t.trouble = 0, time.Now().Add(pause), reasonOf(err)
 	t.Log.Warn("pictures are not fetched for a while", "for", pause, "err", err)
 }

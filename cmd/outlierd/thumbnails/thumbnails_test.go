@@ -73,6 +73,12 @@ func open(t *testing.T, h http.RoundTripper) *page {
 			}
 			return found, nil
 		},
+		Former: func(_ context.Context, id string, at time.Time) (Image, error) {
+			if at.Unix() < 1000 {
+				return Image{"https://i.ytimg.com/vi/" + id + "/former.jpg", 0}, nil
+			}
+			return Image{}, nil
+		},
 		Hosts: Hosts, Transport: h, Data: t.TempDir(), MaxCache: 1 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 	return p
@@ -441,6 +447,21 @@ func TestSmallestWidePictureIsChosen(t *testing.T) {
 	for width, want := range map[int64]string{100: "120", 120: "120", 320: "480", 480: "480", 481: "800", 2000: "800"} {
 		if got := choose(images, width, Hosts); got != at(want) {
 			t.Errorf("%d: %s, want %s", width, got, at(want))
+		}
+	}
+}
+
+func TestFormerPicturesAreServed(t *testing.T) {
+	t.Parallel()
+	p := open(t, host(func(r *http.Request) (*http.Response, error) {
+		return answer(200, bytes.NewReader(photo(r.URL.Path))), nil
+	}))
+	for at, want := range map[string]string{"999": "/vi/a/former.jpg", "1000": "/vi/a/mqdefault.jpg", "x": "/vi/a/mqdefault.jpg"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/thumbnails/a?s=320&at="+at, nil)
+		r.SetPathValue("video", "a")
+		w := httptest.NewRecorder()
+		if p.ServeHTTP(w, r); w.Code != 200 || !bytes.Equal(w.Body.Bytes(), photo(want)) {
+			t.Errorf("at %s: %d, want %s", at, w.Code, want)
 		}
 	}
 }

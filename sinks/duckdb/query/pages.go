@@ -84,11 +84,19 @@ func Sightings(id string, most int) string {
 		FROM outliers_history WHERE video_id = %s ORDER BY _response_id DESC LIMIT %d`, database.Text(id), most)
 }
 
-// Changes returns a query for the changes of a video's title: changed_by, before and after. It has at
-// most 50 rows, newest first.
+// Changes returns a query for the changes of a video: changed_by, the title before and after, and whether the thumbnail
+// changed. It has at most 50 rows, newest first.
 func Changes(id string) string {
-	return fmt.Sprintf("SELECT changed_by, before, after FROM title_changes WHERE video_id = %s "+
-		"AND what = 'title' ORDER BY changed_by DESC LIMIT 50", database.Text(id))
+	return fmt.Sprintf(`SELECT changed_by, any_value(before) FILTER (what = 'title'), any_value(after) FILTER (what = 'title'),
+			bool_or(what = 'thumbnail')
+		FROM title_changes WHERE video_id = %s GROUP BY changed_by ORDER BY changed_by DESC LIMIT 50`, database.Text(id))
+}
+
+// FormerThumbnails returns a query for the addresses of a video's thumbnails, each until a change: changed_by and before,
+// oldest first.
+func FormerThumbnails(id string) string {
+	return fmt.Sprintf("SELECT changed_by, before FROM title_changes WHERE video_id = %s AND what = 'thumbnail' "+
+		"ORDER BY changed_by", database.Text(id))
 }
 
 // Comments returns a query for the comments of a video, sorted by likes, most first: author, text,
