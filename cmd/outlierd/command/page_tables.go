@@ -89,12 +89,14 @@ func (t *publishedTables) found(ctx context.Context, f page.Filter) (*page.Found
 			found.Hidden++
 		}
 	}
-	questions := t.search(o)
-	if f.Most > 0 {
-		questions = t.cards(o, marked, &found.Cards)
-	}
-	questions = append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { found.Newest = row.time(0) }))
-	counted, err := t.count(ctx, o, questions...)
+	counted, err := t.count(ctx, o, func() []query.Question {
+		questions := t.search(o)
+		if f.Most > 0 {
+			found.Cards = nil
+			questions = t.cards(o, marked, &found.Cards)
+		}
+		return append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { found.Newest = row.time(0) }))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -127,19 +129,19 @@ func (t *publishedTables) cards(o query.Outliers, marked *marked, into *[]page.C
 	return append(t.search(o), t.each(o.Cards(), func(row cells) { *into = append(*into, cardOf(row, marked)) }))
 }
 
-// count runs queries, which begin with the search, and counts the outliers of a filter. Counts are kept as long as the
-// publication stays the same, so that the tabs cost nothing.
-func (t *publishedTables) count(ctx context.Context, o query.Outliers, before ...query.Question) (counts, error) {
+// count runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
+// are kept as long as that stays the same, so that the tabs cost nothing.
+func (t *publishedTables) count(ctx context.Context, o query.Outliers, before func() []query.Question) (counts, error) {
 	key := o.Search() + o.Counts()
 	t.mu.Lock()
 	known, is := t.counted[key]
 	of := t.publication
 	t.mu.Unlock()
 	for {
-		questions := before
+		questions := before()
 		fresh := counts{values: map[string][]page.Option{}}
 		if !is {
-			questions = append(questions[:len(questions):len(questions)], t.each(o.Counts(), func(row cells) {
+			questions = append(questions, t.each(o.Counts(), func(row cells) {
 				n := cmp.Or(row.whole(2), new(int64))
 				if name := row.text(0); name == "" {
 					fresh.total = *n
@@ -159,7 +161,7 @@ func (t *publishedTables) count(ctx context.Context, o query.Outliers, before ..
 		if publication == of {
 			return known, nil
 		}
-		is, before = false, t.search(o) // another publication has come: count again
+		is = false // another publication has come: all again
 	}
 }
 
@@ -186,7 +188,7 @@ func (t *publishedTables) views(ctx context.Context, marked *marked) (all []page
 			continue // an address from before a change of the page
 		}
 		o := wanted(f, marked)
-		counted, err := t.count(ctx, o, t.search(o)...)
+		counted, err := t.count(ctx, o, func() []query.Question { return t.search(o) })
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +244,7 @@ func wanted(f page.Filter, marked *marked) query.Outliers {
 // cardOf converts a row of [query.Outliers.Cards].
 func cardOf(row cells, marked *marked) page.Card {
 	c := page.Card{
-		ID: row.text(0), Title: cmp.Or(row.text(1), row.text(0)), Link: watched(row.text(2)), ChannelID: row.text(3),
+		ID: row.text(0), Title: cmp.Or(strings.TrimSpace(row.text(1)), row.text(0)), Link: watched(row.text(2)), ChannelID: row.text(3),
 		Channel: row.text(4), Subscribers: row.whole(5), Kind: row.text(6), Language: row.text(7), Seconds: row.whole(8),
 		Views: row.whole(9), Ratio: row.decimal(10), Score: row.decimal(11), Published: row.time(12), Found: row.time(13),
 		Gain: row.decimal(14), Median: row.decimal(15), Topics: row.texts(17),
@@ -322,7 +324,7 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 	if !known {
 		return nil, fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
 	}
-	v.Title = cmp.Or(v.Title, v.ID)
+	v.Title = cmp.Or(strings.TrimSpace(v.Title), v.ID)
 	marked.on(&v.Card)
 	if v.ChannelID == "" {
 		return v, nil
@@ -370,7 +372,7 @@ func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*p
 	if !known {
 		return nil, fmt.Errorf("channel %.40q: %w", f.ID, page.ErrUnknown)
 	}
-	c.Title = cmp.Or(c.Title, c.ID)
+	c.Title = cmp.Or(strings.TrimSpace(c.Title), c.ID)
 	return c, nil
 }
 
@@ -448,7 +450,7 @@ func (c cells) uploads() []page.Upload {
 	if c.values[1] == nil {
 		return nil
 	}
-	return []page.Upload{{ID: c.text(1), Title: c.text(2), Kind: c.text(3), Published: c.time(4), Views: c.whole(5),
+	return []page.Upload{{ID: c.text(1), Title: strings.TrimSpace(c.text(2)), Kind: c.text(3), Published: c.time(4), Views: c.whole(5),
 		Ratio: c.decimal(6), Score: c.decimal(7)}}
 }
 

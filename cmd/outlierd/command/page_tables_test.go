@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -471,5 +473,91 @@ func TestQuestionsOfThePage(t *testing.T) {
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
 			t.Errorf("without a file: got %v and %v, want %v", asked, got, page.ErrNothingPublished)
 		}
+	}
+}
+
+// TestErasedVideoIsGone: one that was erased between the list and the click on it.
+func TestErasedVideoIsGone(t *testing.T) {
+	t.Parallel()
+	bubble(t, onceJobs, func(p *person) {
+		p.must("run", "coffee")
+		video := p.ask("select video_id from outliers order by z_score desc, video_id limit 1")
+		p.must("forget", "--video", video, "--yes")
+		tables := newPublishedTables(filepath.Join(p.dir, "data", "outliers.duckdb"), time.UTC)
+		defer tables.reader.Close()
+		if _, err := tables.video(p.Context(), page.VideoFilter{ID: video, Page: 1}); !errors.Is(err, page.ErrUnknown) {
+			t.Errorf("its page: %v, want that it is unknown", err)
+		}
+		if cards, err := tables.picked(p.Context(), []string{video}); err != nil || len(cards) > 0 {
+			t.Errorf("on the board: %v, %v", cards, err)
+		}
+		if images, err := tables.images(p.Context(), []string{video}); err != nil || len(images) > 0 {
+			t.Errorf("its pictures: %v, %v", images, err)
+		}
+		p.opened(func(prog *program) error {
+			err := marking{prog.Engine}.mark(p.Context(), page.Marking{IDs: []string{video}, Star: new(true)})
+			if refused, is := errors.AsType[*page.RefusedError](err); !is || !strings.Contains(refused.Why, "was erased") {
+				t.Errorf("a star for it: %v, want a refusal that says why", err)
+			}
+			return nil
+		})
+	})
+}
+
+// TestPageIsOfOnePublication, though the file is exchanged all the time while pages are made.
+func TestPageIsOfOnePublication(t *testing.T) {
+	t.Parallel()
+	w := newPublishing(t, 1, 1)
+	versions := [][]byte{nil, nil}
+	totals := map[int64]bool{}
+	for i := range versions {
+		if i > 0 {
+			w.must("forget", "--channel", w.ask("select channel_id from outliers order by video_id limit 1"), "--yes")
+		}
+		var err error
+		if versions[i], err = os.ReadFile(w.file); err != nil {
+			t.Fatal(err)
+		}
+		total, err := strconv.ParseInt(w.ask("select count(*) from outliers"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals[total] = true
+	}
+	path := filepath.Join(t.TempDir(), "outliers.duckdb")
+	exchange := func(i int) error {
+		if err := os.WriteFile(path+".next", versions[i%2], 0o600); err != nil {
+			return err
+		}
+		return os.Rename(path+".next", path)
+	}
+	if err := exchange(0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	exchanged := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 1; ctx.Err() == nil && err == nil; i++ {
+			err = exchange(i)
+		}
+		exchanged <- err
+	}()
+	tables := newPublishedTables(path, time.UTC)
+	defer tables.reader.Close()
+	seen := map[int64]bool{}
+	for i := 0; i < 200 && (i < 20 || len(seen) < 2); i++ {
+		found, err := tables.found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int64(len(found.Cards)) != found.Total || !totals[found.Total] {
+			t.Fatalf("%d cards of %d outliers; the publications have %v", len(found.Cards), found.Total, totals)
+		}
+		seen[found.Total] = true
+	}
+	stop()
+	if err := <-exchanged; err != nil || len(seen) < 2 {
+		t.Errorf("pages of %v were seen: %v", seen, err)
 	}
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,7 +24,7 @@ import (
 )
 
 var (
-	serve = flag.String("serve", "", "address on which TestServeHostile listens, such as 127.0.0.1:0")
+	serve = flag.String("serve", "", "address on which TestServeHostile and TestServeSample listen, such as 127.0.0.1:0")
 )
 
 // hostile are texts as anybody may write them in a title or a comment.
@@ -32,6 +33,7 @@ var hostile = map[string]string{
 	"attribute":     `" onmouseover="alert(1)`,
 	"right to left": "\u202eevil\u202c \u2067abc",
 	"long":          strings.Repeat("long ", 2000),
+	"empty":         "",
 }
 
 func siteOf(t *testing.T, from Sources) *Site {
@@ -250,7 +252,7 @@ func pathWith(path, text string) string {
 	if !strings.Contains(path, "%") {
 		return path
 	}
-	return fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
+	return fmt.Sprintf(path, url.PathEscape(cmp.Or(text[:min(len(text), longest)], "x")))
 }
 
 func TestHostileTextIsEscaped(t *testing.T) {
@@ -274,18 +276,29 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestServeHostile serves each of the hostile texts on all pages, without a login, until its standard
-// input ends. It prints the addresses and an empty line for .ci/browser, which checks the pages.
+// TestServeHostile serves each of the hostile texts on all pages, logged in, until its standard input ends. .ci/browser
+// checks these pages.
 func TestServeHostile(t *testing.T) {
 	if *serve == "" {
 		t.Skip("without -serve")
 	}
+	pages := map[*Site][]string{}
 	for _, text := range hostile {
+		s := allOf(t, text)
+		for _, path := range allPages {
+			pages[s] = append(pages[s], pathWith(path, text))
+		}
+	}
+	serveUntilEnd(t, pages)
+}
+
+// serveUntilEnd serves pages of sites to whoever asks, logged in. It prints their addresses and an empty line.
+func serveUntilEnd(t *testing.T, pages map[*Site][]string) {
+	for s, paths := range pages {
 		listener, err := net.Listen("tcp", *serve)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := allOf(t, text)
 		session := cookieOf(t, answer(s, s.Ticket()))
 		mux := muxOf(s)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -294,8 +307,8 @@ func TestServeHostile(t *testing.T) {
 		})}
 		go func() { _ = server.Serve(listener) }() // until it is closed
 		defer server.Close()
-		for _, path := range allPages {
-			fmt.Printf("http://%s%s\n", listener.Addr(), pathWith(path, text))
+		for _, path := range paths {
+			fmt.Printf("http://%s%s\n", listener.Addr(), path)
 		}
 	}
 	fmt.Println()

@@ -1,0 +1,108 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// samplePages are the pages of which .ci/browser has stored pictures.
+var samplePages = []string{"/", "/found?as=table", "/videos/v01", "/channels/UC1", "/niches", "/now", "/money", "/picked?v=v01&v=v02", "/do/run?job=coffee"}
+
+// sample returns a site whose pages look the same whenever they are opened, but for dates.
+func sample(t *testing.T) *Site {
+	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9 * time.Hour)
+	ago := func(days int) time.Time { return now.AddDate(0, 0, -days) }
+	n := func(n int64) *int64 { return &n }
+	x := func(n float64) *float64 { return &n }
+	titles := []string{"I pulled 100 shots on a $40 espresso machine", "Moka pot at 3,000 metres", "My grandmother’s moka pot trick that baristas get wrong",
+		"The espresso machine that broke my marriage", "We blind-tasted 40 supermarket beans"}
+	var cards []Card
+	var uploads []Upload
+	for i := range 12 {
+		ratio := 64 / float64(i+1)
+		c := Card{ID: fmt.Sprintf("v%02d", i+1), Title: titles[i%len(titles)], Link: "https://youtu.be/v", ChannelID: "UC1", Channel: "Cheap Espresso Club of Trieste",
+			Kind: "video", Language: "en", Seconds: n(int64(100 * (i + 3))), Views: n(int64(389_000 / (i + 1))), Subscribers: n(41_200),
+			Ratio: &ratio, Median: x(1.5 * ratio), Score: x(ratio / 6), Gain: x(22_100 / float64(i+1)), OneHit: i%4 == 1,
+			Published: ago(9 + 5*i), Found: ago(i), Topics: []string{"home espresso", "moka pot"}, Starred: i == 2}
+		cards = append(cards, c)
+		uploads = append(uploads, Upload{ID: c.ID, Title: c.Title, Kind: c.Kind, Published: c.Published, Views: c.Views, Ratio: c.Ratio, Score: c.Score})
+	}
+	curve := func(to int64) (all []Point) {
+		for i := range 12 {
+			all = append(all, Point{ago(24 - 2*i), to * int64(i+2) / 13})
+		}
+		return all
+	}
+	video := &Video{Card: cards[0], Likes: n(14_200), Remarks: n(1204), Average: n(9400), Curve: curve(389_000), Uploads: uploads, Alike: cards[1:6],
+		Changes:   []Change{{At: ago(8), Before: "Moka pot tips", After: titles[0], Pictured: true}},
+		Sightings: []Sighting{{At: ago(2), Job: "coffee", Topic: "moka pot", Page: n(1), Rank: n(2)}},
+		Comments:  []Comment{{Author: "@tamper_tantrum", Text: "Cold water, low flame, lid open.", Likes: n(4100)}},
+		Lines:     []Line{{At: "0:00", Text: "Every barista I know fills the bottom with hot water."}, {At: "0:04", Text: "My grandmother laughed."}}, LineCount: 214}
+	video.Tags, video.Note = []string{"hook", "family"}, "Authority against experts"
+	niche := &Niche{Topic: "home espresso", Topics: []Option{{Value: "home espresso", Count: 11}, {Value: "latte art", Count: 8}}, Job: "coffee", Outliers: 346, Channels: 112,
+		NewChannels: 9, Typical: x(12), Before: x(6.8), Credits: 32, New: 46, Seen: n(346), Total: n(466), Pages: n(3), Run: "01a", Shares: []float64{1, .4, .3, .25, .2, .3},
+		Strongest: cards[:5], Others: 2910, Words: []Word{{"blind", 9, 9.1, x(23), titles[4]}, {"review", 6, .3, x(3.7), titles[0]}},
+		Shapes: []Shape{{"in the first person", 34, 13}, {"a word in capitals", 15, 27}}}
+	for i := range 12 {
+		niche.Weeks = append(niche.Weeks, Week{From: ago(7 * (12 - i)), Count: [5]int64{2, int64(i), 3, int64(i / 3), int64(i / 6)}})
+	}
+	for i := range 5 {
+		niche.Leaders = append(niche.Leaders, Leader{ID: "UC1", Title: "Dialed In", Subscribers: n(96_000), Count: [5]int64{3, 4, int64(5 - i), 2, 1}, Best: x(32), Week: 3})
+	}
+	cycle := &Cycle{From: ago(20), To: ago(-10), Max: 400}
+	for i := range 20 {
+		cycle.Left = append(cycle.Left, Point{ago(19 - i), int64(385 - 15*i)})
+	}
+	money := &Money{Now: now, Cycle: cycle, Spent: 300, Today: 15, Day: n(80), Schedule: 60,
+		Next:   []NextRun{{Job: "coffee", Due: "Mon 06:30", Most: 16, Expected: 12, Runs: 4}, {Job: "tea", Due: "by hand", Most: 4, Expected: 4}},
+		Yields: []Yield{{Topic: "home espresso", Job: "coffee", Credits: 32, New: 46, IDs: 50, Shared: 9, Shares: []float64{.9, .5, .4}}, {Topic: "pour over", Job: "coffee", Credits: 24, New: 13, IDs: 50, Shared: 30, Shares: []float64{.9, .3, .2}}},
+		Rests:  []Rest{{Topic: "home espresso", Job: "coffee", Run: "01a", Seen: 346, Total: 466, Pages: n(3)}}}
+	for i := range 20 {
+		money.Days = append(money.Days, Spending{ago(19 - i), []string{"coffee", "tea"}, []int64{10, int64(i % 6)}})
+	}
+	status := &Now{At: "09:00 UTC", Time: now, Process: "process 7", Running: "coffee", Left: n(100), Newest: "06:45",
+		Problems: []Problem{{Title: "games failed twice.", Text: "The service answered HTTP 503; nothing was charged.", Bad: true, Run: "01a", Job: "games"}},
+		Stats: []Stat{{Name: "Credits of the cycle", Value: "100", Unit: "of 400 left", Meter: &Meter{Used: 100, Of: 400, Even: 133}}, {Name: "Requests", Value: "7", Unit: "of 10/min", Meter: &Meter{Used: 7, Of: 10}},
+			{Name: "Queue", Value: "31", Unit: "calls"}, {Name: "Newest data", Value: "06:45", More: "duckdb up to date · parquet up to date"}, {Name: "Disk", Value: "41 GB", Unit: "free", More: "data folder 320 MB, ≈ +40 MB a week"}}}
+	for i, name := range []string{"coffee", "games", "a job with a long name", "tea"} {
+		status.Jobs = append(status.Jobs, Job{Name: name, Schedule: "mon,thu 06:30", Run: "01a", Status: []string{"ok", "failed"}[i%2], Level: []string{"ok", "bad"}[i%2],
+			Last: "06:31, 4 new", New: []float64{4, 3, 2, 1, 5, 0, 1, 2}, Failed: make([]bool, 8), Due: "Mon 06:30", DueAt: []time.Time{now.Add(time.Duration(5*i) * time.Hour)},
+			Price: "≤ 16 credits", Scheduled: true, Queued: i == 1, Paused: i == 3})
+		status.Runs = append(status.Runs, Run{ID: "01a", Job: name, Status: "ok", Level: "ok", Started: "06:31", Took: "12 s", Hits: 120, New: 4, Credits: 6})
+	}
+	channel := &Channel{ID: "UC1", Title: "Cheap Espresso Club", Handle: "cheap", Last: now, Subscribers: n(41_200), Videos: n(130), Average: n(9400), Median: n(6100), Outliers: n(4),
+		Curve: curve(41_200), Found: cards[:3], Uploads: uploads, UploadCount: 12}
+	return siteOf(t, Sources{
+		Now: func(context.Context) (*Now, error) { return status, nil },
+		Found: func(context.Context, Filter) (*Found, error) {
+			return &Found{Cards: cards, Total: 12, SQL: "SELECT 1", Views: []View{{"New this week", "/", 12}, {"Everything", "/found", 1284}, {"Hooks to steal", "/found?q=%23hook", 3}},
+				Facets: []Facet{{Name: "topic", Title: "Topic"}, {Name: "ratio", Title: "Times average"}, {Name: "days", Title: "Published"}, {Name: "size", Title: "Channel size"},
+					{Name: "kind", Title: "Type"}, {Name: "language", Title: "Language"}, {Name: "more", Title: "More"}}}, nil
+		},
+		Runs:  func(context.Context, RunFilter) (*Runs, error) { return &Runs{}, nil },
+		Video: func(context.Context, VideoFilter) (*Video, error) { return video, nil }, Channel: func(context.Context, ChannelFilter) (*Channel, error) { return channel, nil },
+		Niche: func(context.Context, string) (*Niche, error) { return niche, nil }, Money: func(context.Context) (*Money, error) { return money, nil },
+		Picked: func(context.Context, []string) ([]Card, error) { return cards[:2], nil },
+		Offer: func(context.Context, Action) (*Offer, error) {
+			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 12 credits"}, Button: "Run it"}, nil
+		},
+		Do: func(context.Context, Action) (*Done, error) { return &Done{}, nil }, Mark: func(context.Context, Marking) error { return nil },
+		Views: Views{List: func(context.Context) ([]View, error) { return nil, nil }, Save: func(context.Context, string, string, string) error { return nil }},
+		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "image/svg+xml")
+			_, _ = w.Write(icon)
+		},
+		ImageSources: "'self'",
+	})
+}
+
+// TestServeSample serves the sample, logged in, and prints its addresses, until its standard input ends.
+func TestServeSample(t *testing.T) {
+	if *serve == "" {
+		t.Skip("without -serve")
+	}
+	serveUntilEnd(t, map[*Site][]string{sample(t): samplePages})
+}
