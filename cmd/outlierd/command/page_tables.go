@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/figures"
 	"outlierd/sinks/duckdb/query"
 )
 
@@ -70,6 +70,23 @@ func (t *publishedTables) each(sql string, row func(cells)) query.Question {
 	}}
 }
 
+// rows returns a query whose rows are appended to a list: their columns are the first fields of its elements.
+func rows[T any](t *publishedTables, sql string, to *[]T, and ...func(*T)) query.Question {
+	return t.each(sql, func(row cells) {
+		var one T
+		fields := reflect.ValueOf(&one).Elem()
+		var targets []any
+		for i := range min(len(row.values), fields.NumField()) {
+			targets = append(targets, fields.Field(i).Addr().Interface())
+		}
+		row.into(targets...)
+		for _, f := range and {
+			f(&one)
+		}
+		*to = append(*to, one)
+	})
+}
+
 // counts are the numbers of outliers in total, and of the values of facets.
 type counts struct {
 	total  int64
@@ -95,7 +112,7 @@ func (t *publishedTables) found(ctx context.Context, f page.Filter) (*page.Found
 			found.Cards = nil
 			questions = t.cards(o, marked, &found.Cards)
 		}
-		return append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { found.Newest = row.time(0) }))
+		return append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { row.into(&found.Newest) }))
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +143,10 @@ func (t *publishedTables) search(o query.Outliers) []query.Question {
 
 // cards returns the queries for a page of outliers.
 func (t *publishedTables) cards(o query.Outliers, marked *marked, into *[]page.Card) []query.Question {
-	return append(t.search(o), t.each(o.Cards(), func(row cells) { *into = append(*into, cardOf(row, marked)) }))
+	return append(t.search(o), rows(t, o.Cards(), into, func(c *page.Card) {
+		c.Title, c.Link = cmp.Or(strings.TrimSpace(c.Title), c.ID), watched(c.Link)
+		marked.on(c)
+	}))
 }
 
 // count runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
@@ -142,11 +162,12 @@ func (t *publishedTables) count(ctx context.Context, o query.Outliers, before fu
 		fresh := counts{values: map[string][]page.Option{}}
 		if !is {
 			questions = append(questions, t.each(o.Counts(), func(row cells) {
-				n := cmp.Or(row.whole(2), new(int64))
-				if name := row.text(0); name == "" {
-					fresh.total = *n
+				var name string
+				var o page.Option
+				if row.into(&name, &o.Value, &o.Count); name == "" {
+					fresh.total = o.Count
 				} else {
-					fresh.values[name] = append(fresh.values[name], page.Option{Value: row.text(1), Count: *n})
+					fresh.values[name] = append(fresh.values[name], o)
 				}
 			}))
 		}
@@ -241,19 +262,6 @@ func wanted(f page.Filter, marked *marked) query.Outliers {
 	return o
 }
 
-// cardOf converts a row of [query.Outliers.Cards].
-func cardOf(row cells, marked *marked) page.Card {
-	c := page.Card{
-		ID: row.text(0), Title: cmp.Or(strings.TrimSpace(row.text(1)), row.text(0)), Link: watched(row.text(2)), ChannelID: row.text(3),
-		Channel: row.text(4), Subscribers: row.whole(5), Kind: row.text(6), Language: row.text(7), Seconds: row.whole(8),
-		Views: row.whole(9), Ratio: row.decimal(10), Score: row.decimal(11), Published: row.time(12), Found: row.time(13),
-		Gain: row.decimal(14), Median: row.decimal(15), Topics: row.texts(17),
-	}
-	c.OneHit, _ = row.values[16].(bool)
-	marked.on(&c)
-	return c
-}
-
 // picked returns videos in the order of their ids.
 func (t *publishedTables) picked(ctx context.Context, ids []string) (cards []page.Card, err error) {
 	marked, err := t.marked()
@@ -287,34 +295,17 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 			if len(cards) > 0 {
 				v.Card = cards[0]
 			}
-			v.Title, v.Link, v.ChannelID = row.text(0), watched(row.text(1)), row.text(2)
-			v.Channel, v.Kind, v.Language = row.text(3), row.text(4), row.text(5)
-			v.Seconds, v.Published, v.Views = row.whole(6), row.time(7), row.whole(8)
-			v.Likes, v.Remarks = row.whole(9), row.whole(10)
-			v.Ratio, v.Score, v.First, v.Last = row.decimal(11), row.decimal(12), row.time(13), row.time(14)
-			v.Description = row.text(15)
+			row.into(&v.Title, &v.Link, &v.ChannelID, &v.Channel, &v.Kind, &v.Language, &v.Seconds, &v.Published, &v.Views, &v.Likes,
+				&v.Remarks, &v.Ratio, &v.Score, &v.First, &v.Last, &v.Description)
 		}),
-		t.each(query.Curve(f.ID, mostSightings), func(row cells) { v.Curve = append(v.Curve, row.point()) }),
-		t.each(query.Sightings(f.ID, mostSearches), func(row cells) {
-			v.Sightings = append(v.Sightings, page.Sighting{
-				At: row.time(0), Job: shown(row.text(1)), Run: row.text(2), Topic: row.text(3),
-				Page: row.whole(4), Rank: row.whole(5),
-			})
-		}),
-		t.each(query.Changes(f.ID), func(row cells) {
-			pictured, _ := row.values[3].(bool)
-			v.Changes = append(v.Changes, page.Change{At: row.time(0), Before: row.text(1), After: row.text(2), Pictured: pictured})
-		}),
-		t.each(query.Comments(f.ID), func(row cells) {
-			owner, _ := row.values[5].(bool)
-			v.Comments = append(v.Comments, page.Comment{
-				Author: row.text(0), Text: row.text(1), At: row.day(2), Likes: row.whole(3), Replies: row.whole(4),
-				Owner: owner,
-			})
-		}),
+		rows(t, query.Curve(f.ID, mostSightings), &v.Curve),
+		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *page.Sighting) { s.Job = shown(s.Job) }),
+		rows(t, query.Changes(f.ID), &v.Changes),
+		rows(t, query.Comments(f.ID), &v.Comments),
 		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*page.LinesPerPage, most), func(row cells) {
-			if v.LineCount = *row.whole(0); row.values[2] != nil && *cmp.Or(row.whole(1), new(int64)) < until {
-				v.Lines = append(v.Lines, row.line(v.Link))
+			var l page.Line
+			if row.into(&v.LineCount, &l.Start, &l.Text); row.values[2] != nil && l.Start < until {
+				v.Lines = append(v.Lines, l)
 			}
 		}),
 	)...)
@@ -324,7 +315,7 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 	if !known {
 		return nil, fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
 	}
-	v.Title = cmp.Or(strings.TrimSpace(v.Title), v.ID)
+	v.Title, v.Link = cmp.Or(strings.TrimSpace(v.Title), v.ID), watched(v.Link)
 	marked.on(&v.Card)
 	if v.ChannelID == "" {
 		return v, nil
@@ -332,9 +323,11 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 	alike := query.Outliers{Chosen: map[string][]string{"topic": v.Topics}, Without: []string{v.ID}, Limit: mostAlike}
 	questions := []query.Question{
 		t.each(query.Sampled(v.ChannelID, v.Kind), func(row cells) {
-			v.Average, v.Subscribers = row.whole(0), cmp.Or(v.Subscribers, row.whole(2))
+			var median, subscribers *int64
+			row.into(&v.Average, &median, &subscribers)
+			v.Subscribers = cmp.Or(v.Subscribers, subscribers)
 		}),
-		t.each(query.Uploads(v.ChannelID, 0, mostUploads), func(row cells) { v.Uploads = append(v.Uploads, row.uploads()...) }),
+		t.uploads(query.Uploads(v.ChannelID, 0, mostUploads), new(int64), &v.Uploads),
 	}
 	if len(v.Topics) > 0 {
 		questions = append(questions, t.cards(alike, marked, &v.Alike)...)
@@ -354,17 +347,11 @@ func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*p
 	questions := append([]query.Question{
 		t.each(query.Channel(f.ID), func(row cells) {
 			known = true
-			c.Title, c.Description, c.Last = row.text(0), row.text(2), row.time(7)
-			c.Handle = strings.TrimPrefix(row.text(1), "@") // the service writes it with or without
-			c.Subscribers, c.Videos, c.Median, c.Outliers = row.whole(3), row.whole(4), row.whole(5), row.whole(6)
-			c.Average = row.whole(8)
-			c.OneHit, _ = row.values[9].(bool)
+			row.into(&c.Title, &c.Handle, &c.Description, &c.Subscribers, &c.Videos, &c.Median, &c.Outliers, &c.Last, &c.Average, &c.OneHit)
+			c.Handle = strings.TrimPrefix(c.Handle, "@") // the service writes it with or without
 		}),
-		t.each(query.Subscribers(f.ID, mostSightings), func(row cells) { c.Curve = append(c.Curve, row.point()) }),
-		t.each(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), func(row cells) {
-			c.UploadCount = *row.whole(0)
-			c.Uploads = append(c.Uploads, row.uploads()...)
-		}),
+		rows(t, query.Subscribers(f.ID, mostSightings), &c.Curve),
+		t.uploads(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), &c.UploadCount, &c.Uploads),
 	}, t.cards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found)...)
 	if _, err = t.ask(ctx, questions...); err != nil {
 		return nil, err
@@ -376,6 +363,17 @@ func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*p
 	return c, nil
 }
 
+// uploads returns a query that [query.Uploads] made, whose rows begin with the number of all.
+func (t *publishedTables) uploads(sql string, count *int64, to *[]page.Upload) query.Question {
+	return t.each(sql, func(row cells) {
+		var u page.Upload
+		row.into(count, &u.ID, &u.Title, &u.Kind, &u.Published, &u.Views, &u.Ratio, &u.Score)
+		if u.Title = strings.TrimSpace(u.Title); u.ID != "" {
+			*to = append(*to, u)
+		}
+	})
+}
+
 // watched returns the address of a video, or "" if its id has an unknown form.
 func watched(link string) string {
 	if !strings.HasPrefix(link, "https://") {
@@ -384,44 +382,55 @@ func watched(link string) string {
 	return link
 }
 
-// cells is a row of a result. NULL is "" as a text, and nil as a number.
+// cells is a row of a result.
 type cells struct {
 	values []any
 	zone   *time.Location
 }
 
-func (c cells) text(i int) string { s, _ := c.values[i].(string); return s }
-
-// texts returns a list of texts.
-func (c cells) texts(i int) (all []string) {
-	values, _ := c.values[i].([]any)
-	for _, v := range values {
-		if s, is := v.(string); is {
-			all = append(all, s)
+// into stores the first columns: times in the zone of the page, and NULL as nil, zero or "".
+func (c cells) into(targets ...any) {
+	i := 0
+	next := func() any { i++; return c.values[i-1] }
+	for _, target := range targets {
+		switch to := target.(type) {
+		case *string:
+			*to, _ = next().(string)
+		case *[]string:
+			*to = listOf[string](next())
+		case *[]float64:
+			*to = listOf[float64](next())
+		case *bool:
+			*to, _ = next().(bool)
+		case *time.Time:
+			if *to, _ = next().(time.Time); !to.IsZero() {
+				*to = to.In(c.zone)
+			}
+		case *int64:
+			*to = *cmp.Or(rounded(next()), new(int64))
+		case **int64:
+			*to = rounded(next())
+		case *float64:
+			*to, _ = next().(float64)
+		case **float64:
+			if n, is := next().(float64); is {
+				*to = &n
+			} else {
+				*to = nil
+			}
+		case *[5]int64:
+			for at := range to {
+				to[at] = *cmp.Or(rounded(next()), new(int64))
+			}
+		default:
+			panic(fmt.Sprintf("a column cannot be stored in a %T", target))
 		}
 	}
-	return all
 }
 
-// time returns a time in the zone of the page; zero for NULL.
-func (c cells) time(i int) time.Time {
-	if t, ok := c.values[i].(time.Time); ok {
-		return t.In(c.zone)
-	}
-	return time.Time{}
-}
-
-// day formats a time as a date.
-func (c cells) day(i int) string {
-	if t := c.time(i); !t.IsZero() {
-		return t.Format(time.DateOnly)
-	}
-	return ""
-}
-
-// whole returns a whole number, rounded if necessary.
-func (c cells) whole(i int) *int64 {
-	switch n := c.values[i].(type) {
+// rounded returns a whole number, rounded if necessary; nil for NULL.
+func rounded(value any) *int64 {
+	switch n := value.(type) {
 	case int64:
 		return &n
 	case int32:
@@ -432,35 +441,13 @@ func (c cells) whole(i int) *int64 {
 	return nil
 }
 
-func (c cells) decimal(i int) *float64 {
-	if n, ok := c.values[i].(float64); ok {
-		return &n
+// listOf returns the values of a list but NULL.
+func listOf[T any](value any) (all []T) {
+	values, _ := value.([]any)
+	for _, v := range values {
+		if one, is := v.(T); is {
+			all = append(all, one)
+		}
 	}
-	return nil
-}
-
-// point converts a row of a time and a number.
-func (c cells) point() page.Point {
-	n, _ := c.values[1].(int64)
-	return page.Point{At: c.time(0), N: n}
-}
-
-// uploads converts a row of [query.Uploads], which has at most one.
-func (c cells) uploads() []page.Upload {
-	if c.values[1] == nil {
-		return nil
-	}
-	return []page.Upload{{ID: c.text(1), Title: strings.TrimSpace(c.text(2)), Kind: c.text(3), Published: c.time(4), Views: c.whole(5),
-		Ratio: c.decimal(6), Score: c.decimal(7)}}
-}
-
-// line converts a row of [query.Lines]. The video is watched at link.
-func (c cells) line(link string) page.Line {
-	ms, _ := c.values[1].(int64)
-	s := ms / 1000
-	l := page.Line{At: figures.Clock(s), Text: c.text(2)}
-	if link != "" {
-		l.Link = fmt.Sprintf("%s?t=%d", link, s)
-	}
-	return l
+	return all
 }

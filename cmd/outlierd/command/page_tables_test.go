@@ -339,7 +339,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 			lists["comments"] += fmt.Sprintln(c.Author, c.Text)
 		}
 		for _, l := range v.Lines {
-			lists["lines"] += fmt.Sprintln(l.At, l.Link, l.Text)
+			lists["lines"] += fmt.Sprintln(l.Clock(), fmt.Sprintf("%s?t=%d", v.Link, l.Second()), l.Text)
 		}
 		is("views", lists["views"], `select view_count from (select observed_at, view_count from outliers_history where video_id = '%[1]s'
 			union all select observed_at, view_count from videos_history where video_id = '%[1]s'

@@ -43,11 +43,10 @@ func (h imageHosts) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *publishedTables) images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
 	found := map[string][]thumbnails.Image{}
 	_, err := t.ask(ctx, t.each(query.Thumbnails(ids), func(row cells) {
-		image := thumbnails.Image{URL: row.text(1)}
-		if width := row.whole(2); width != nil {
-			image.Width = *width
-		}
-		found[row.text(0)] = append(found[row.text(0)], image)
+		var id string
+		var image thumbnails.Image
+		row.into(&id, &image.URL, &image.Width)
+		found[id] = append(found[id], image)
 	}))
 	return found, err
 }
@@ -55,8 +54,10 @@ func (t *publishedTables) images(ctx context.Context, ids []string) (map[string]
 // formerImage returns the picture that a video had at a time before it was changed.
 func (t *publishedTables) formerImage(ctx context.Context, id string, at time.Time) (image thumbnails.Image, err error) {
 	_, err = t.ask(ctx, t.each(query.FormerThumbnails(id), func(row cells) {
-		if image.URL == "" && row.time(0).After(at) {
-			image.URL = row.text(1)
+		var changed time.Time
+		var before string
+		if row.into(&changed, &before); image.URL == "" && changed.After(at) {
+			image.URL = before
 		}
 	}))
 	return image, err

@@ -89,15 +89,16 @@ func (s *Site) frame(r *http.Request, v view) *frame {
 
 // Card is a video in a list. Numbers that the service did not give are nil.
 type Card struct {
-	ID, Title, Link            string // Link is the address of the video; "" if the id has an unknown form
-	Channel, ChannelID         string
-	Kind, Language             string
-	Seconds, Views             *int64
-	Subscribers                *int64
-	Ratio, Median, Score, Gain *float64  // times the channel's average and its median; views gained a day
-	Published, Found           time.Time // in the zone of the page; zero if unknown
-	OneHit                     bool      // a few videos have most of the channel's views
-	Topics                     []string  // what it was searched for
+	ID, Title, Link    string // Link is the address of the video; "" if the id has an unknown form
+	ChannelID, Channel string
+	Subscribers        *int64
+	Kind, Language     string
+	Seconds, Views     *int64
+	Ratio, Score       *float64  // times the channel's average
+	Published, Found   time.Time // in the zone of the page; zero if unknown
+	Gain, Median       *float64  // views gained a day; times the channel's median
+	OneHit             bool      // a few videos have most of the channel's views
+	Topics             []string  // what it was searched for
 
 	Starred, Hidden bool
 	Tags            []string

@@ -58,11 +58,11 @@ type NextRun struct {
 
 // Yield is what a search found for its credits in the cycle.
 type Yield struct {
-	Topic, Job        string
-	Credits, New, IDs int64
-	Shared            int64     // of IDs, what other searches found, too
-	Hits              int64     // on its pages
-	Shares            []float64 // of new hits in its last runs, the oldest first
+	Topic, Job   string
+	Credits, New int64
+	Hits, IDs    int64     // on its pages
+	Shared       int64     // of IDs, what other searches found, too
+	Shares       []float64 // of new hits in its last runs, the oldest first
 }
 
 // Rest is what a search counts beyond the pages that were read.
@@ -73,7 +73,11 @@ type Rest struct {
 }
 
 // Entry is an entry of the ledger.
-type Entry struct{ At, Job, What, Outcome, Credits string }
+type Entry struct {
+	At                 time.Time
+	Job, What, Outcome string
+	Credits            *int64
+}
 
 // PerNew returns the credits for a new outlier; 0 without one.
 func (y Yield) PerNew() float64 {

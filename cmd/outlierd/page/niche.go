@@ -63,9 +63,9 @@ func (s Shape) Lift() float64 { return s.Share / max(s.Others, 1e-9) }
 type Leader struct {
 	ID, Title   string
 	Subscribers *int64
-	Count       [len(limits) + 1]int64
 	Best        *float64
 	Week        int64 // new this week
+	Count       [len(limits) + 1]int64
 }
 
 // All returns the number of outliers.

@@ -40,7 +40,7 @@ func sample(t *testing.T) *Site {
 		Changes:   []Change{{At: ago(8), Before: "Moka pot tips", After: titles[0], Pictured: true}},
 		Sightings: []Sighting{{At: ago(2), Job: "coffee", Topic: "moka pot", Page: n(1), Rank: n(2)}},
 		Comments:  []Comment{{Author: "@tamper_tantrum", Text: "Cold water, low flame, lid open.", Likes: n(4100)}},
-		Lines:     []Line{{At: "0:00", Text: "Every barista I know fills the bottom with hot water."}, {At: "0:04", Text: "My grandmother laughed."}}, LineCount: 214}
+		Lines:     []Line{{Text: "Every barista I know fills the bottom with hot water."}, {Start: 4200, Text: "My grandmother laughed."}}, LineCount: 214}
 	video.Tags, video.Note = []string{"hook", "family"}, "Authority against experts"
 	niche := &Niche{Topic: "home espresso", Topics: []Option{{Value: "home espresso", Count: 11}, {Value: "latte art", Count: 8}}, Job: "coffee", Outliers: 346, Channels: 112,
 		NewChannels: 9, Typical: x(12), Before: x(6.8), Credits: 32, New: 46, Seen: n(346), Total: n(466), Pages: n(3), Run: "01a", Shares: []float64{1, .4, .3, .25, .2, .3},

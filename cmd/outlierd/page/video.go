@@ -58,13 +58,21 @@ func (c Change) What() string {
 
 // Comment is a comment on a video.
 type Comment struct {
-	Author, Text, At string
-	Likes, Replies   *int64
-	Owner            bool // the channel's owner wrote it
+	Author, Text   string
+	At             time.Time
+	Likes, Replies *int64
+	Owner          bool // the channel's owner wrote it
 }
 
-// Line is a line of a transcript.
-type Line struct{ At, Link, Text string }
+// Line is a line of a transcript, with the milliseconds at which it begins.
+type Line struct {
+	Start int64
+	Text  string
+}
+
+// Second and Clock are when it begins.
+func (l Line) Second() int64 { return l.Start / 1000 }
+func (l Line) Clock() string { return figures.Clock(l.Second()) }
 
 // VideoFilter selects a video and lines of its transcript.
 type VideoFilter struct {
@@ -99,9 +107,8 @@ type Channel struct {
 type Upload struct {
 	ID, Title, Kind string
 	Published       time.Time
-
-	Views        *int64
-	Ratio, Score *float64
+	Views           *int64
+	Ratio, Score    *float64
 }
 
 // ChannelFilter selects a channel and a page of its videos.

@@ -24,7 +24,7 @@ func TestVideoPage(t *testing.T) {
 			Sightings: []Sighting{{At: at, Job: "coffee", Run: "01a3", Topic: "moka pot", Page: new(int64(1)), Rank: new(int64(7))}},
 			Changes:   []Change{{At: at.AddDate(0, 0, 2), Before: "Moka pot", After: "Moka pot & fire", Pictured: true}},
 			Comments:  []Comment{{Author: "@ann", Text: "<b>nice</b>", Likes: &n, Owner: true}},
-			Lines:     []Line{{At: "33:20", Link: "https://youtu.be/v0000000001?t=2000", Text: "now grind & brew"}},
+			Lines:     []Line{{Start: 2_000_000, Text: "now grind & brew"}},
 			LineCount: 2*LinesPerPage + 1,
 			Alike:     cardsOf("v0000000002"),
 		}
@@ -40,7 +40,7 @@ func TestVideoPage(t *testing.T) {
 	shows(t, answer(s, "/videos/v0000000001?words=+grind+%26+brew&page=2"), "Moka pot &amp; fire", `<b class="n4" title="41.2">41×</b>`,
 		"The average video there has 9.4K views.", "first found this one 11 days after", "388\u202f712", "8:42", "English", `href="/found?q=%23hook"`,
 		"Authority &lt;against&gt; experts", "+150 a day before", "+575 a day after", `class="up"`, "new title and thumbnail, 22 Nov", "/thumbnails/v0000000001?s=320&amp;at=1795348799", "/thumbnails/v0000000001?s=320&amp;at=1795348801", `class="f4"`, `class="usual"`,
-		"average 9.4K", "&lt;b&gt;nice&lt;/b&gt;", "(the channel)", "/niches/moka%20pot", "/runs/01a3", "title of v0000000002",
+		"average 9.4K", "&lt;b&gt;nice&lt;/b&gt;", "(the channel)", "/niches/moka%20pot", "/runs/01a3", "title of v0000000002", `<a href="https://youtu.be/v0000000001?t=2000" rel="noopener noreferrer">33:20</a>`,
 		"/videos/v0000000001?page=3&amp;words=grind+%26+brew#transcript", "<summary>Numbers</summary>", "!name=\"star\"", "!/do/")
 }
 
