@@ -143,7 +143,8 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	done, err := s.from.Do(ctx, a)
 	s.mu.Lock()
-	s.acted = time.Now()
+	s.actions++
+	s.looked = time.Time{}
 	s.mu.Unlock()
 	switch {
 	case err != nil:

@@ -44,7 +44,7 @@ func (s *Site) glance(r *http.Request, v view) *Now {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), glance)
 	defer cancel()
-	now, _, _ := s.newest(ctx) // the page Now shows its error
+	now, _ := s.status(ctx) // the page Now shows its error
 	return now
 }
 

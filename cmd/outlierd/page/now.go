@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -101,7 +102,7 @@ func (m Meter) Mark() string {
 // nowView is the data of the page Now.
 type nowView struct {
 	*Now
-	Failed, Stale bool
+	Past bool // it could not be read again
 }
 
 // Title says how many things need a person.
@@ -185,57 +186,50 @@ const (
 func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	now, stale, err := s.newest(ctx)
+	now, err := s.status(ctx)
 	switch {
-	case now == nil && err != nil:
-		s.say(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
-	case now == nil && r.Context().Err() == nil:
+	case now != nil:
+		v := nowView{now, err != nil}
+		s.show(w, r, view{"now.html", v.title(), "Now", v})
+	case r.Context().Err() != nil: // the client has disconnected
+	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "2")
 		s.say(w, r, http.StatusServiceUnavailable, "Reading the state takes long; reload the page.")
-	case now != nil:
-		v := nowView{now, err != nil, stale}
-		s.show(w, r, view{"now.html", v.title(), "Now", v})
+	default:
+		s.say(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
 	}
 }
 
-// newest returns a status that is at most [shared] old, and not older than the last action. If the context ends
-// before, it returns the previous one as stale, or nil; if the reading fails, the previous one or nil with the error.
-func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
+// status returns the status. It is read once for all requests of a second, and again after an action. If that fails or
+// the context ends, status returns the last one, or nil, with the error.
+func (s *Site) status(ctx context.Context) (*Now, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.last == nil || time.Since(s.looked) >= shared || s.began.Before(s.acted) {
-		if s.looking == nil {
-			s.looking = make(chan struct{})
-			go s.renew(s.looking)
-		}
-		done := s.looking
-		s.mu.Unlock()
-		late := false
-		select {
-		case <-done:
-		case <-ctx.Done():
-			late = true
-		}
-		s.mu.Lock()
-		if late || s.err != nil {
-			return s.last, true, s.err
-		}
+	last, looked, actions := s.last, s.looked, s.actions
+	s.mu.Unlock()
+	if time.Since(looked) < shared {
+		return last, nil
 	}
-	return s.last, false, nil
+	select {
+	case read := <-s.pages.DoChan(fmt.Sprint("now ", actions), func() (any, error) { return s.look(actions) }):
+		if read.Err != nil {
+			return last, read.Err
+		}
+		return read.Val.(*Now), nil
+	case <-ctx.Done():
+		return last, ctx.Err()
+	}
 }
 
-// renew reads the status once, for all requests that wait for it. An error that repeats is logged once.
-func (s *Site) renew(done chan struct{}) {
-	began := time.Now()
+// look reads the status after so many actions. An error that repeats is logged once.
+func (s *Site) look(actions int) (*Now, error) {
 	now, err := s.from.Now(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && s.ctx.Err() == nil && (s.err == nil || s.err.Error() != err.Error()) {
 		s.log.Error("page not shown", "page", "now", "err", err)
 	}
-	if s.err = err; err == nil {
-		s.last, s.began, s.looked = now, began, time.Now()
+	if s.err = err; err == nil && actions == s.actions {
+		s.last, s.looked = now, time.Now()
 	}
-	s.looking = nil
-	close(done)
+	return now, err
 }

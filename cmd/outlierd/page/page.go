@@ -111,15 +111,13 @@ type Site struct {
 	// users, and for downloads.
 	reading, asking, downloads chan struct{}
 
-	pages singleflight.Group // running queries of pages, by the pages' addresses
+	pages singleflight.Group // running queries of pages, by the pages' addresses, and of the status
 
 	mu      sync.Mutex
-	last    *Now          // nil before the first reading
-	began   time.Time     // start of the last reading
-	looked  time.Time     // end of the last reading
-	acted   time.Time     // end of the last action: earlier readings are out of date
-	err     error         // of the last reading
-	looking chan struct{} // closed when the reading in progress ends; nil without one
+	last    *Now // nil before the first reading
+	looked  time.Time
+	err     error // of the last reading
+	actions int   // that were carried out: what was read before the last one is out of date
 }
 
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be

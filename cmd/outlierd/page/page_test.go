@@ -435,7 +435,7 @@ func TestStatusThatCannotBeRead(t *testing.T) {
 		for range 3 {
 			time.Sleep(shared)
 			w := answer(s, "/now")
-			if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "It could not be read again; the log") ||
+			if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "Reading it again takes long or has failed; then the log") ||
 				strings.Contains(body, "busy") || strings.Contains(body, "EIO") {
 				t.Errorf("HTTP %d %s, want that the state is old because it cannot be read", w.Code, body)
 			}
