@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 
@@ -11,7 +12,8 @@ import (
 type Report struct {
 	Name   string
 	About  string   // description for people; "" if there is none
-	SQL    string   // for a view, all of its rows
+	SQL    string   // for a view of the tables, all of its rows
+	View   string   // name or address of one that people saved on the page, in place of SQL
 	To     []string // names of targets
 	Attach string   // format of the file that mails have with all rows; "" for none
 
@@ -63,7 +65,11 @@ func (b *builder) report(name, n *yamltree.Node) {
 		name.RefuseWithHint("add view: new_this_week, or sql", "has nothing to report")
 		return
 	case view != nil:
-		what, r.SQL = view, "SELECT * FROM "+quotedName(view.TextOr(""))
+		if what = view; isTable().MatchString(view.TextOr("")) {
+			r.SQL = "SELECT * FROM " + quotedName(view.TextOr(""))
+		} else {
+			r.View = view.TextOr("")
+		}
 	default:
 		r.SQL = what.TextOr("")
 	}
@@ -77,6 +83,9 @@ func (b *builder) report(name, n *yamltree.Node) {
 	}
 	b.cfg.Reports = append(b.cfg.Reports, r)
 }
+
+// isTable matches names of views and tables of the published file. Other names are those of views on the page.
+var isTable = lazyregexp.New(`^[a-z0-9_.]*$`)
 
 // quotedName returns a name such as ops.spend_by_day, quoted for SQL.
 func quotedName(name string) string {

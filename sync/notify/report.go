@@ -29,6 +29,9 @@ type Reports struct {
 	Store   *store.Store
 	Log     *slog.Logger
 
+	// SQL returns the SQL of a report, which may name a view that people have changed since.
+	SQL func(*job.Report) (string, error)
+
 	// Ask runs a query and returns the first column of its result, as text.
 	Ask func(ctx context.Context, sql string) ([]string, error)
 
@@ -66,7 +69,7 @@ func (r *Reports) prepare(ctx context.Context, report *job.Report) error {
 	if err != nil || due.IsZero() {
 		return err
 	}
-	e, failed := MakeReport(ctx, report, due, r.Ask)
+	e, failed := MakeReport(ctx, report, due, r.SQL, r.Ask)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -117,13 +120,16 @@ func (r *Reports) due(report *job.Report) (due time.Time, err error) {
 
 // MakeReport runs the SQL of a report and returns its event. If the SQL fails, the event says so, and failed is
 // the error.
-func MakeReport(ctx context.Context, report *job.Report, due time.Time,
+func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf func(*job.Report) (string, error),
 	ask func(ctx context.Context, sql string) ([]string, error)) (e Event, failed error) {
 	name := cmp.Or(report.About, report.Name)
 	e = Event{ID: idOf(string(Report), report.Name, due.UTC().Format(time.RFC3339)), Kind: Report, Time: due,
 		Report: report.Name, Title: name}
 	var rows int64
-	e.Rows, rows, failed = firstRows(ctx, report.SQL, ask)
+	sql, failed := sqlOf(report)
+	if failed == nil {
+		e.Rows, rows, failed = firstRows(ctx, sql, ask)
+	}
 	if failed != nil {
 		e.Rows, e.Title = nil, name+" failed"
 		e.Text = fmt.Sprintf("%v\n`outlierd report preview %s` runs its SQL again.", failed, report.Name)

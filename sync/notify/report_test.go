@@ -37,7 +37,7 @@ func askFor(rows ...string) func(context.Context, string) ([]string, error) {
 }
 
 func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Reports {
-	return &Reports{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: ask}
+	return &Reports{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), SQL: written, Ask: ask}
 }
 
 // TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
@@ -213,7 +213,7 @@ func hostileReport(t *testing.T) Event {
 	const title = `</bdi><script>alert(1)</script> <!channel> @everyone [x](https://evil.example) | \u202Eevil \u0000`
 	row := `{"video_id":"dQw4w9WgXcQ","title":"` + title + `","channel_title":"<b>Rival</b>","view_count":184300,` +
 		`"average_views_ratio":41.3,"z_score":5.26,"views_per_day":22100.4,"published_at":"2026-11-21 08:00:00+00","note":"<i>why</i>"}`
-	e, failed := MakeReport(t.Context(), &job.Report{Name: "weekly", SQL: "select 1"}, time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC),
+	e, failed := MakeReport(t.Context(), &job.Report{Name: "weekly", SQL: "select 1"}, time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC), written,
 		askFor(row, `{"channel_title":"Rival","subscriber_count":9400,"link":"javascript:alert(1)"}`))
 	if failed != nil {
 		t.Fatal(failed)
@@ -263,7 +263,7 @@ func TestLargestReportFitsTheChats(t *testing.T) {
 	for range 3 * MaxRows {
 		rows = append(rows, fmt.Sprintf(`{"video_id":"dQw4w9WgXcQ","title":"%[1]s","channel_title":"%[1]s","a":"%[1]s","b":"%[1]s"}`, long))
 	}
-	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), askFor(rows...))
+	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), written, askFor(rows...))
 	e = e.clean(nothing)
 	var slack struct {
 		Blocks []struct{ Text struct{ Text string } }
@@ -424,3 +424,6 @@ func decoded(t *testing.T, encoding string, r io.Reader) string {
 	}
 	return string(text)
 }
+
+// written returns the SQL of a report as the job file has it.
+func written(report *job.Report) (string, error) { return report.SQL, nil }

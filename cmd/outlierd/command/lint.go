@@ -206,7 +206,9 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 		refuse(a.Line, a.Column, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
 	}
 	for _, r := range config.Reports {
-		refuse(r.Line, r.Column, "reports."+r.Name, bound[r.SQL].Err())
+		if r.View == "" { // what is saved on the page is known when it is used
+			refuse(r.Line, r.Column, "reports."+r.Name, bound[r.SQL].Err())
+		}
 	}
 	for _, q := range config.Questions {
 		refuse(q.Line, q.Column, "questions."+q.Name, bound[q.SQL].Err())
@@ -230,7 +232,9 @@ func bindAll(ctx context.Context, config *job.Config) map[string]query.Bound {
 		bound[a.SQL] = query.Bound{}
 	}
 	for _, r := range config.Reports {
-		bound[r.SQL] = query.Bound{}
+		if r.View == "" {
+			bound[r.SQL] = query.Bound{}
+		}
 	}
 	for _, q := range config.Questions {
 		bound[q.SQL] = query.Bound{}

@@ -130,7 +130,9 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	reportExtras(sender, e.Config, e.Log)
+	tables := tablesOf(e.Config)
+	tables.marks = marksIn(e.Store.DB)
+	reportExtras(sender, e.Config, tables, e.Log)
 	find := seeds(e.Config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
 	return &notifier{
@@ -140,7 +142,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log, Health: &p.targets,
 		},
 		alerts:  notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
-		reports: notify.Reports{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
+		reports: notify.Reports{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: tables.reportSQL, Ask: ask},
 	}, nil
 }
 

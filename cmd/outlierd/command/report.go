@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -73,10 +74,14 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 	if err != nil {
 		return err
 	}
-	reportExtras(sender, config, log)
+	tables := tablesOf(config)
+	if hasState(config) {
+		o.viewState(config, tables, &page.Sources{})
+	}
+	reportExtras(sender, config, tables, log)
 	find := seeds(config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
-	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), ask)
+	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), tables.reportSQL, ask)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -111,6 +116,23 @@ func tablesOf(config *job.Config) *publishedTables {
 	return tables
 }
 
+// reportSQL returns the SQL of a report, which may name a view that people saved on the page.
+func (t *publishedTables) reportSQL(report *job.Report) (string, error) {
+	if report.View == "" {
+		return report.SQL, nil
+	}
+	_, address, err := addressOf(report.View, t)
+	if err != nil {
+		return "", err
+	}
+	f, err := page.FilterOf(address)
+	if err != nil {
+		return "", err
+	}
+	marked, err := t.marked()
+	return wanted(f, marked).Plain(), err
+}
+
 // maxAttachment is the maximum size of an attachment in bytes: few mail servers accept more than twice as much.
 const maxAttachment = 10 << 20
 
@@ -121,8 +143,7 @@ var attachmentTypes = map[string]string{
 }
 
 // reportExtras lets a sender enclose pictures and attachments in the mails of reports.
-func reportExtras(s *notify.Sender, config *job.Config, log *slog.Logger) {
-	tables := tablesOf(config)
+func reportExtras(s *notify.Sender, config *job.Config, tables *publishedTables, log *slog.Logger) {
 	s.Attach = func(ctx context.Context, name string, due time.Time) (*notify.File, error) {
 		report := config.Report(name)
 		if report == nil || report.Attach == "" {
@@ -145,7 +166,11 @@ func reportExtras(s *notify.Sender, config *job.Config, log *slog.Logger) {
 
 // attachment returns a file with all rows of a report.
 func (t *publishedTables) attachment(ctx context.Context, report *job.Report, due time.Time) (*notify.File, error) {
-	content, err := t.whole(ctx, report.SQL, report.Attach)
+	sql, err := t.reportSQL(report)
+	if err != nil {
+		return nil, err
+	}
+	content, err := t.whole(ctx, sql, report.Attach)
 	if err != nil {
 		return nil, err
 	}
