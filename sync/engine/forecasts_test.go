@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-
 	"outlierd/sync/forecast"
 )
 
@@ -13,7 +11,7 @@ func forecasts(e *Engine) *forecast.Reader {
 
 // queueOf returns the whole queue of a job.
 func queueOf(e *Engine, name string) (all []forecast.Waiting, err error) {
-	for w, err := range forecasts(e).Queue(context.Background(), name) {
+	for w, err := range forecasts(e).Queue(name) {
 		if err != nil {
 			return all, err
 		}

@@ -244,7 +244,7 @@ func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 		}
 		why := map[string]bool{}
 		w.withSinks(func(e *Engine) {
-			for waits, err := range forecasts(e).Queue(w.ctx, "") {
+			for waits, err := range forecasts(e).Queue("") {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,11 @@ func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 			if !slices.IsSortedFunc(whole, func(a, b forecast.Waiting) int { return a.At.Compare(b.At) }) {
 				t.Error("the queue is not in the order in which it is done")
 			}
+			for i, one := range whole { // whatever comes due meanwhile
+				if at := time.Now().Add(e.Pace.ETA(i + 1)); !one.At.Equal(at) && !(strings.HasPrefix(one.Why, "failed") && one.At.After(at)) {
+					t.Errorf("call %d (%s) is made at %s, want %s at the current pace", i, one.Why, one.At, at)
+				}
+			}
 			for _, name := range []string{"a", "b", "c"} {
 				part, err := queueOf(e, name)
 				if err != nil {
@@ -101,7 +107,7 @@ func TestListingTheBeginningOfTheQueueReadsNoMore(t *testing.T) {
 		}
 		for most := range 5 {
 			var first []forecast.Waiting
-			for one, err := range forecasts(e).Queue(w.ctx, "") {
+			for one, err := range forecasts(e).Queue("") {
 				if err != nil {
 					t.Fatal(err)
 				}

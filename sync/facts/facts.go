@@ -49,7 +49,6 @@ type Options struct {
 	Assume bool      // where SQL finds nothing now, one row is assumed
 	Share  bool      // it may be limited to its budget share
 	Calls  bool      // its data calls are counted
-	NoSQL  bool      // SQL is not run and finds nothing
 }
 
 // Plan returns the plan of a run that has not begun.
@@ -70,7 +69,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 		return last, err
 	}
-	work, err := resolve(spec, o, since, r.finder(ctx, o))
+	work, err := resolve(spec, o, since, r.finder(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +90,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 // Unknown returns the channels in the lists of spec whose ids the tables do not have; see [job.Resolved].
 func (r *Reader) Unknown(ctx context.Context, spec *job.Spec, at time.Time) ([]string, error) {
 	never := func(string) (time.Time, error) { return time.Time{}, nil }
-	o := Options{At: at}
-	work, err := resolve(spec, o, never, r.finder(ctx, o))
+	work, err := resolve(spec, Options{At: at}, never, r.finder(ctx))
 	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
 		return unknown.Channels, nil
 	}
@@ -102,7 +100,7 @@ func (r *Reader) Unknown(ctx context.Context, spec *job.Spec, at time.Time) ([]s
 // NeverRun returns the facts of a job that never ran. It needs no state; r.Store may be nil.
 func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	never := func(string) (time.Time, error) { return time.Time{}, nil }
-	work, err := resolve(spec, o, never, r.finder(ctx, o))
+	work, err := resolve(spec, o, never, r.finder(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +118,11 @@ func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 // finder runs the SQL of a job and returns one column of the result.
 type finder func(sql, column string) ([]string, error)
 
-// finder returns the function that runs the SQL of a job, according to o.
-func (r *Reader) finder(ctx context.Context, o Options) finder {
+// finder returns the function that runs the SQL of a job.
+func (r *Reader) finder(ctx context.Context) finder {
 	return func(sql, column string) ([]string, error) {
-		switch {
-		case o.NoSQL:
-			return nil, nil
-		case r.IDs == nil:
-			return nil, errors.New("no published tables to ask")
+		if r.IDs == nil {
+			return nil, errors.New("there are no published tables to query")
 		}
 		return r.IDs(ctx, sql, column)
 	}

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -53,9 +54,8 @@ jobs:
 			}
 			return p, p.Cost(spec.Budget, plan.Spent{})
 		}
-		without, with := &Reader{Config: config}, &Reader{Config: config, Store: store}
-		o := o
-		o.NoSQL = true
+		nothing := func(context.Context, string, string) ([]string, error) { return nil, nil }
+		without, with := &Reader{Config: config, IDs: nothing}, &Reader{Config: config, IDs: nothing, Store: store}
 		never, cost := priced(without, func() (*plan.Facts, error) { return without.NeverRun(t.Context(), spec, o) })
 		empty, want := priced(with, func() (*plan.Facts, error) { return with.Facts(t.Context(), spec, o) })
 		if cost != want || cost.Requests == 0 {

@@ -219,24 +219,14 @@ func (r *Reader) addJobs(s *Status) error {
 	if s.Queue.Calls, err = r.Facts.Store.Queue.Queued(queue.Filter{}); err != nil {
 		return err
 	}
-	going, err := r.unfinishedRuns()
-	if err != nil {
-		return err
-	}
 	why, err := r.explainer(s.At)
 	if err != nil {
 		return err
 	}
-	searches, err := r.searches(why, "", going)
-	if err != nil {
+	going := why.unfinished
+	var searches []Waiting
+	if searches, s.Queue.Pages, err = r.searches(why, ""); err != nil {
 		return err
-	}
-	for i := range going {
-		if going[i].continuesByItself() {
-			for j := range going[i].open {
-				s.Queue.Pages += going[i].pages(&going[i].open[j])
-			}
-		}
 	}
 	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {
 		s.Queue.Done = s.At.Add(r.Pace.ETA(calls))

@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -27,104 +26,69 @@ type Waiting struct {
 	At     time.Time // estimated time if a process works on it from now on; zero if unknown
 }
 
-// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open
-// searches and scans of unfinished runs, and the data calls. The times depend on the learned pace, on
-// earlier calls of any job, and on the calls of runs that are due before. Only what is yielded is
-// computed. An error comes last.
-func (r *Reader) Queue(ctx context.Context, name string) iter.Seq2[*Waiting, error] {
+// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open searches and
+// scans of unfinished runs, and the data calls. Its times follow from the position and the pace in force, if
+// nothing else comes due meanwhile. An error comes last.
+func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
 	return func(yield func(*Waiting, error) bool) {
-		err := r.queue(ctx, name, func(w *Waiting) bool { return yield(w, nil) })
+		w, err := r.explainer(time.Now())
 		if err != nil {
 			yield(nil, err)
+			return
+		}
+		searches, pages, err := r.searches(w, name)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for task, err := range r.Facts.Store.Queue.List(w.now, queue.Filter{Job: name}) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			call := w.call(task, pages+task.Before)
+			for ; len(searches) > 0 && !searches[0].At.IsZero() && !searches[0].At.After(call.At); searches = searches[1:] {
+				if !yield(&searches[0], nil) {
+					return
+				}
+			}
+			if !yield(call, nil) {
+				return
+			}
+		}
+		for i := range searches {
+			if !yield(&searches[i], nil) {
+				return
+			}
 		}
 	}
 }
 
-func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bool) error {
-	going, err := r.unfinishedRuns()
-	if err != nil {
-		return err
+// call returns a data call after the given number of others.
+func (w *explainer) call(task *queue.Waiting, before int) *Waiting {
+	at := w.now.Add(w.reader.Pace.ETA(before + 1))
+	if task.NotBefore.After(at) {
+		at = task.NotBefore
 	}
-	now := time.Now()
-	w, err := r.explainer(now)
-	if err != nil {
-		return err
+	return &Waiting{
+		Job: task.Job, Others: task.Others, Op: task.Op, Entity: task.Entity,
+		Value: new(task.Value + w.now.Sub(task.Since).Hours()/24), Since: task.Since, Why: w.ofCall(task, before), At: at,
 	}
-	searches, err := r.searches(w, name, going)
-	if err != nil {
-		return err
-	}
-	l, err := r.timeline(ctx, now, queue.Filter{Job: name}, going)
-	if err != nil {
-		return err
-	}
-	more := true
-	until := func(at time.Time) bool { // yields the searches that come before, or all remaining ones
-		for more && len(searches) > 0 && (at.IsZero() || !searches[0].At.IsZero() && !searches[0].At.After(at)) {
-			more, searches = yield(&searches[0]), searches[1:]
-		}
-		return more
-	}
-	var page []placed
-	flush := func() error {
-		calls, err := r.calls(w, page)
-		for i := 0; err == nil && i < len(calls) && until(calls[i].At) && more; i++ {
-			more = yield(&calls[i])
-		}
-		page = page[:0]
-		return err
-	}
-	size := 1 // of a page: most callers stop after the first
-	l.play(func(p placed) bool {
-		if page = append(page, p); len(page) >= size {
-			err = flush()
-			size = min(2*size, pageOfQueue)
-		}
-		return more && err == nil
-	})
-	if err == nil && more {
-		err = flush()
-	}
-	if err == nil {
-		until(time.Time{})
-	}
-	return err
 }
 
-// calls returns the queued calls at the given places, without those that were answered meanwhile.
-func (r *Reader) calls(w *explainer, page []placed) (all []Waiting, err error) {
-	places := make([]queue.Place, len(page))
-	for i := range page {
-		places[i] = page[i].Place
-	}
-	tasks, err := r.Facts.Store.Queue.At(places)
-	for i, task := range tasks {
-		if task == nil {
-			continue
-		}
-		all = append(all, Waiting{
-			Job: task.Job, Others: task.Others, Op: task.Op, Entity: task.Entity,
-			Value: new(task.Value + w.now.Sub(task.Since).Hours()/24),
-			Since: task.Since, Why: w.ofCall(task, page[i].before), At: page[i].at,
-		})
-	}
-	return all, err
-}
-
-// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in
-// which they are done. Those without a known time come last.
-func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []Waiting, err error) {
-	before := 0
-	for i := range going {
-		u := &going[i]
+// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
+// they are done, and the number of their pages that precede data calls. Those without a known time come last.
+func (r *Reader) searches(w *explainer, name string) (all []Waiting, pages int, err error) {
+	for i := range w.unfinished {
+		u := &w.unfinished[i]
 		for j := range u.open {
 			step := &u.open[j]
 			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.run.Started}
-			if one.Why, one.At, err = w.ofSearch(u, step, before); err != nil {
-				return nil, err
+			if one.Why, one.At, err = w.ofSearch(u, step, pages); err != nil {
+				return nil, 0, err
 			}
 			if u.continuesByItself() {
-				before += u.pages(step)
+				pages += u.pages(step)
 			}
 			if name == "" || name == one.Job {
 				all = append(all, one)
@@ -137,7 +101,7 @@ func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []
 		}
 		return a.At.Compare(b.At)
 	})
-	return all, nil
+	return all, pages, nil
 }
 
 // An explainer says why things wait.
@@ -146,11 +110,16 @@ type explainer struct {
 	now      time.Time
 	blocked  time.Time // when the service's refusal of all calls ends; zero if there is none
 	refusals []Refusal
+
+	unfinished []unfinished // runs
 }
 
-func (r *Reader) explainer(now time.Time) (*explainer, error) {
-	refusals, err := r.Refusals()
-	return &explainer{reader: r, now: now, blocked: r.Pace.Status().BlockedUntil, refusals: refusals}, err
+func (r *Reader) explainer(now time.Time) (w *explainer, err error) {
+	w = &explainer{reader: r, now: now, blocked: r.Pace.Status().BlockedUntil}
+	if w.refusals, err = r.Refusals(); err == nil {
+		w.unfinished, err = r.unfinishedRuns()
+	}
+	return w, err
 }
 
 // ofCall returns what a data call waits for.

@@ -28,7 +28,7 @@ import (
 
 // queueOf returns the whole queue of a job.
 func queueOf(e *engine.Engine, name string) (all []Waiting, err error) {
-	for w, err := range forecasts(e).Queue(context.Background(), name) {
+	for w, err := range forecasts(e).Queue(name) {
 		if err != nil {
 			return all, err
 		}

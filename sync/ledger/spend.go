@@ -91,25 +91,6 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 	return all, last, err
 }
 
-// Asked counts the requests of a run by operation, including those that it left in the queue when
-// it ended.
-func (l *Ledger) Asked(run string) (map[outlier.Operation]int, error) {
-	type asked struct {
-		op outlier.Operation
-		n  int
-	}
-	doing := "count the requests of run " + run
-	return store.Read(l.db, doing, func(tx *store.Tx) (map[outlier.Operation]int, error) {
-		counts := map[outlier.Operation]int{}
-		rows, err := store.List(tx, func(a *asked) []any { return []any{&a.op, &a.n} },
-			`SELECT op, count(*) FROM attempts WHERE run = ? AND sent_at <> 0 GROUP BY op`, run)
-		for _, a := range rows {
-			counts[a.op] = a.n
-		}
-		return counts, err
-	})
-}
-
 // OpTotal is the total of the calls of one operation.
 type OpTotal struct {
 	Op       outlier.Operation

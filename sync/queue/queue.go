@@ -12,11 +12,9 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -71,6 +69,8 @@ type Waiting struct {
 	Since  time.Time // when it joined
 	Failed time.Time // when it last failed; zero if never
 	Reason string    // of that failure
+
+	Before int // tasks that come before it; set by [Queue.List]
 }
 
 func (w *Waiting) columns() store.Columns {
@@ -291,65 +291,61 @@ func Correct(tx *store.Tx) error {
 
 // # Reading the queue
 
-// Place is the position of a task in the order.
-type Place struct {
-	ID        int64
-	Rank      float64
-	Op        outlier.Operation
-	Entity    string
-	NotBefore time.Time // zero unless the task has failed
-	Jobs      []string  // that want it
-}
-
-// Compare compares places of tasks that may be tried. It returns a negative number if p comes first,
-// a positive one if q does, and 0 if they are equal.
-func (p *Place) Compare(q *Place) int {
-	return cmp.Or(cmp.Compare(q.Rank, p.Rank), cmp.Compare(p.Op, q.Op), cmp.Compare(p.Entity, q.Entity))
-}
-
-// Order returns the places of all tasks, in the order in which they would be done if all could be tried now.
-func (q *Queue) Order() ([]Place, error) {
-	type row struct {
-		Place
-		job string
-	}
-	return store.Read(q.db, "list the queue", func(tx *store.Tx) (all []Place, err error) {
-		rows, err := store.List(tx, func(r *row) []any {
-			return []any{&r.ID, &r.Rank, &r.Op, &r.Entity, store.Time(&r.NotBefore), &r.job}
-		}, `SELECT t.id, rank, op, entity, not_before, job FROM tasks t JOIN wants w ON w.task = t.id
-			ORDER BY rank DESC, op, entity, w.id`)
-		for _, r := range rows {
-			if last := len(all) - 1; last < 0 || all[last].ID != r.ID {
-				all = append(all, r.Place)
+// List yields the tasks that a filter selects in the order in which they will be done from now on: by rank,
+// then those in back-off as it ends. Only what is yielded is read. A task that leaves the queue meanwhile is
+// left out. An error comes last.
+func (q *Queue) List(now time.Time, f Filter) iter.Seq2[*Waiting, error] {
+	return func(yield func(*Waiting, error) bool) {
+		places, err := q.places(now, f)
+		for size := 1; err == nil && len(places) > 0; size = min(2*size, pieceSize) { // most callers stop after a few
+			n := min(size, len(places))
+			var page []Waiting
+			page, err = q.at(places[:n])
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
 			}
-			last := &all[len(all)-1]
-			last.Jobs = append(last.Jobs, r.job)
+			places = places[n:]
 		}
-		return all, err
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// place is a task's id, and how many others come before it.
+type place struct {
+	ID     int64
+	Before int
+}
+
+// places returns the order of the tasks that a filter selects.
+func (q *Queue) places(now time.Time, f Filter) ([]place, error) {
+	type row struct {
+		id       int64
+		selected bool
+	}
+	return store.Read(q.db, "list the queue", func(tx *store.Tx) (places []place, err error) {
+		all, err := store.List(tx, func(r *row) []any { return []any{&r.id, &r.selected} }, `SELECT id, `+wanted+` FROM tasks t
+			ORDER BY max(not_before, ?2), rank DESC, op, entity`, f.Job, store.Micros(now))
+		for i, r := range all {
+			if r.selected {
+				places = append(places, place{r.id, i})
+			}
+		}
+		return places, err
 	})
 }
 
-// At returns the tasks at places; nil for one that has left the queue.
-func (q *Queue) At(places []Place) ([]*Waiting, error) {
-	type placed struct {
-		Waiting
-		id int64
-	}
-	ids := make([]int64, len(places))
-	for i, p := range places {
-		ids[i] = p.ID
-	}
-	return store.Read(q.db, "list the queue", func(tx *store.Tx) ([]*Waiting, error) {
-		found, err := store.Select(tx, func(p *placed) store.Columns {
-			all := p.Waiting.columns()
-			all["t.id"] = &p.id
+// at returns the tasks at places.
+func (q *Queue) at(places []place) ([]Waiting, error) {
+	return store.Read(q.db, "list the queue", func(tx *store.Tx) ([]Waiting, error) {
+		return store.Select(tx, func(w *Waiting) store.Columns {
+			all := w.columns()
+			all["p.value->>'Before'"] = &w.Before
 			return all
-		}, `FROM tasks t WHERE id IN (SELECT value FROM json_each(?))`, store.JSON(ids))
-		all := make([]*Waiting, len(places))
-		for i := range found {
-			all[slices.Index(ids, found[i].id)] = &found[i].Waiting
-		}
-		return all, err
+		}, `FROM json_each(?) p JOIN tasks t ON t.id = p.value->>'ID' ORDER BY p.key`, store.JSON(places))
 	})
 }
 

@@ -23,8 +23,15 @@ func BenchmarkLook(b *testing.B) {
 			"pending": func() error { _, err := s.Queue.Pending(time.Now(), f); return err },
 			"retry":   func() error { _, err := s.Queue.NextRetry(time.Now(), f); return err },
 			"queued":  func() error { _, err := s.Queue.Queued(f); return err },
-			"order":   func() error { _, err := s.Queue.Order(); return err },
-			"counts":  func() error { _, err := s.Queue.Counts(); return err },
+			"list": func() error {
+				for _, err := range s.Queue.List(time.Now(), f) {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			"counts": func() error { _, err := s.Queue.Counts(); return err },
 		} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				for b.Loop() {

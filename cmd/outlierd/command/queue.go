@@ -29,15 +29,13 @@ func queueCommand(o *options) *cobra.Command {
 scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
 of calls by job and operation; --all lists every row, and so do -o csv, json and ndjson.
 
-  job      the jobs that need it, in the order of their requests
+  job      the jobs that need it, the first to request it before the others
   value    of a data call: higher values come first. It depends on the operation
            (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
            the 'value' of the job) and grows by 1 for each day in the queue. Searches and
            scans have no value and come first
-  done_at  the estimated time if queued calls are made from now on, as 'outlierd up' does
-           between runs and 'outlierd run' in a run of the same job. The estimate includes
-           runs that come due earlier, with as many calls as earlier runs made, or else
-           as their plans allow
+  done_at  the estimated time at the current pace, if queued calls are made from now on and
+           no run comes due meanwhile. A run that does is performed first, and delays them
 
 It works while another instance is running.`,
 		Args: cobra.MaximumNArgs(1),
@@ -73,7 +71,7 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 		return err
 	}
 	printed, more := 0, false
-	for w, err := range p.forecasts().Queue(ctx, name) {
+	for w, err := range p.forecasts().Queue(name) {
 		if err != nil {
 			return err
 		}
@@ -132,7 +130,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	return rows.Close()
 }
 
-// jobs returns the current names of the jobs that need a call, in the order of their requests.
+// jobs returns the current names of the jobs that need a call, the first to request it before the others.
 func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
 		names = append(names, shown(cmp.Or(now[name], name)))

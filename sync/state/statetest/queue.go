@@ -38,22 +38,14 @@ func Next(t testing.TB, s *state.Store, f queue.Filter) *queue.Task {
 	return task
 }
 
-// Listed are the tasks that the filter lets through, best first, those in back-off included.
+// Listed are the tasks that the filter lets through, in the order in which they are done from now on.
 func Listed(t testing.TB, s *state.Store, f queue.Filter) (all []queue.Waiting) {
 	t.Helper()
-	places, err := s.Queue.Order()
-	if err != nil {
-		t.Fatal(err)
-	}
-	places = slices.DeleteFunc(places, func(p queue.Place) bool { return f.Job != "" && !slices.Contains(p.Jobs, f.Job) })
-	waiting, err := s.Queue.At(places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range waiting {
-		if w != nil {
-			all = append(all, *w)
+	for w, err := range s.Queue.List(time.Now(), f) {
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, *w)
 	}
 	return all
 }
