@@ -22,7 +22,7 @@ func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, no
 		return p, err
 	}
 	_, turn := r.CycleBounds()
-	return p, r.Limit(ctx, &Demands{Calendar: plan.NewCalendar(r.Config, now, turn)}, spec, p, now)
+	return p, r.Limit(ctx, &Demands{Calendar: job.NewCalendar(r.Config, now, turn)}, spec, p, now)
 }
 
 // Shares reports whether scheduled runs are limited to budget shares.
@@ -71,7 +71,7 @@ func (r *Reader) leftOfCycle() (outlier.Credits, error) {
 // Demands are the credits that the jobs of the file need until the end of a calendar. The jobs are
 // resolved once, for any number of runs.
 type Demands struct {
-	Calendar *plan.Calendar
+	Calendar *job.Calendar
 	jobs     []wanted // in the order of the file
 }
 
@@ -140,13 +140,10 @@ func (d *Demands) at(now time.Time) []ledger.Demand {
 // PausedBy returns the pause that prevents scheduled runs of a job: its own, or that of a job it
 // runs after, or nil. If there are several, it returns the one that ends last.
 func PausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
-	for range config.Jobs { // a chain of `after` is not longer than the file
+	for spec := range config.Chain(spec) {
 		p := pauses[spec.Name]
 		if p != nil && (longest == nil || p.Until.IsZero() || !longest.Until.IsZero() && p.Until.After(longest.Until)) {
 			longest = p
-		}
-		if spec = config.Job(spec.After); spec == nil {
-			break
 		}
 	}
 	return longest

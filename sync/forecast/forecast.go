@@ -155,7 +155,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	}
 	from, turn := r.Facts.CycleBounds()
 	f.Cycle.From, f.Cycle.To = from, turn
-	d := &facts.Demands{Calendar: plan.NewCalendar(r.Facts.Config, now, turn)}
+	d := &facts.Demands{Calendar: job.NewCalendar(r.Facts.Config, now, turn)}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
 		next, err := r.forecast(ctx, spec, now, d)
@@ -313,32 +313,39 @@ func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for range r.Facts.Config.Jobs { // a chain of `after` is no longer than the file
-		parent := r.Facts.Config.Job(spec.After)
-		if parent == nil || spec.Disabled {
-			break
-		}
-		for _, p := range pending {
-			if p.Job == spec.Name {
-				n++
-			}
-		}
-		rows, err := r.Facts.ToResume(parent, time.Time{})
-		if err != nil {
-			return 0, err
-		}
-		for i := range rows {
-			u, err := r.unfinished(parent, &rows[i].Run)
+	for of := range r.Facts.Config.Chain(spec) {
+		if of != spec {
+			searching, err := r.searching(of)
 			if err != nil {
 				return 0, err
 			}
-			if u.run.Trigger != runs.Manual && !u.run.Due.IsZero() && u.run.Status.Open() && len(u.open) > 0 {
+			n += searching
+		}
+		if of.After == "" || of.Disabled {
+			break
+		}
+		for _, p := range pending {
+			if p.Job == of.Name {
 				n++
 			}
 		}
-		spec = parent
 	}
 	return n, nil
+}
+
+// searching counts the scheduled runs of a job that are still searching.
+func (r *Reader) searching(spec *job.Spec) (n int, err error) {
+	rows, err := r.Facts.ToResume(spec, time.Time{})
+	for i := range rows {
+		u, err := r.unfinished(spec, &rows[i].Run)
+		if err != nil {
+			return 0, err
+		}
+		if u.run.Trigger != runs.Manual && !u.run.Due.IsZero() && u.run.Status.Open() && len(u.open) > 0 {
+			n++
+		}
+	}
+	return n, err
 }
 
 // continuation returns the plan of the rest of an unfinished run. Later runs start from the beginning. If

@@ -5,15 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 )
-
-// monthDays is the number of days of a [Month].
-const monthDays = 31
 
 // Month is what the scheduled runs of a cycle of 31 days cost if every page is full, without the cap of the cycle.
 type Month struct {
@@ -45,22 +40,20 @@ func (m *Month) Credits() (sum outlier.Credits) {
 		sum += j.Credits()
 	}
 	if m.PerDay != nil {
-		sum = min(sum, monthDays**m.PerDay)
+		sum = min(sum, job.MonthDays**m.PerDay)
 	}
 	return sum
 }
 
-// Month computes the cost of a cycle from July to August, in which no clock changes. Jobs that run by hand only are
-// left out.
+// Month computes the cost of the cycle of [job.MonthOf]. Jobs that run by hand only are left out.
 func (r *Reader) Month(ctx context.Context) (*Month, error) {
 	config := r.Facts.Config
 	m := &Month{PerDay: config.Budget.PerDay, config: config}
-	begin := time.Date(2026, time.July, config.Budget.Renews, 0, 0, 0, 0, config.Timezone)
-	calendar := plan.NewCalendar(config, begin.Add(-time.Second), begin.AddDate(0, 0, monthDays))
+	calendar := job.MonthOf(config)
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		of := JobMonth{Job: spec.Name, Runs: calendar.Runs(spec, begin.Add(-time.Second)), Cap: spec.Budget.PerMonth}
-		if spec.Disabled || of.Runs == 0 {
+		of := JobMonth{Job: spec.Name, Runs: len(calendar.Dues(spec)), Cap: spec.Budget.PerMonth}
+		if of.Runs == 0 {
 			continue
 		}
 		cost, _, err := r.WorstCaseLater(ctx, spec)
@@ -116,10 +109,10 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 				break
 			}
 		}
-		for days := 2; days < monthDays && spec.After == ""; days++ {
-			runs := (monthDays + days - 1) / days
+		for days := 2; days < job.MonthDays && spec.After == ""; days++ {
+			runs := (job.MonthDays + days - 1) / days
 			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *JobMonth) {
-				if plan.Clock(m.config, m.config.Job(j.Job)) == spec {
+				if m.config.ScheduledBy(m.config.Job(j.Job)) == spec {
 					j.Runs = runs
 				}
 			}) {

@@ -23,7 +23,6 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/yamltree"
 )
@@ -342,7 +341,7 @@ func (w *generated) hold(next *Job) {
 	spec := e.Config.Job(next.Job)
 	trigger, due := engine.Manual, time.Time{}
 	if next.Continues == "" {
-		if next := plan.Clock(e.Config, spec).Next(time.Now(), e.Config.Timezone); !next.IsZero() {
+		if next := e.Config.ScheduledBy(spec).Next(time.Now(), e.Config.Timezone); !next.IsZero() {
 			time.Sleep(time.Until(next))
 			trigger, due = engine.Scheduled, next
 		}

@@ -13,7 +13,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
-	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
@@ -281,7 +280,7 @@ func (r *Reader) addPast(j *JobStatus) (err error) {
 // addDue adds when a job is due: next, after its pause if it has one, or in the past if it has missed a
 // run that it will catch up on.
 func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
-	clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
+	clock, zone := r.Facts.Config.ScheduledBy(spec), r.Facts.Config.Timezone
 	from := now
 	if j.Paused != nil {
 		from = j.Paused.Until

@@ -81,5 +81,5 @@ func (u *unfinished) pages(step *runs.Step) int {
 
 // nextOf returns when a job is due after now, or the first job of its chain of `after`; zero for never.
 func (r *Reader) nextOf(spec *job.Spec, now time.Time) time.Time {
-	return plan.Clock(r.Facts.Config, spec).Next(now, r.Facts.Config.Timezone)
+	return r.Facts.Config.ScheduledBy(spec).Next(now, r.Facts.Config.Timezone)
 }

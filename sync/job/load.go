@@ -150,11 +150,11 @@ func (b *builder) build() {
 	b.cfg.worded = b.settings()
 	b.budgeted(b.root.Get("budget"))
 	b.leftovers()
-	b.idle()
-	b.ages()
-	b.spread()
+	b.warnUnused()
+	b.warnRefreshAfter()
+	b.warnLongJitter()
 	b.retained()
-	b.floor()
+	b.warnBudget()
 }
 
 // fingerprint returns a hash of the file's text and of all values after expansion.

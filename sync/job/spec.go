@@ -190,7 +190,7 @@ var strengths = []string{"views", "zScore", "averageViewsRatio", "revenue", "rpm
 // StrongestAgain returns the order of a search for the strongest hits of a window that overlaps with that of the run
 // before: it buys the same hits again. It returns "" for other jobs.
 func (c *Config) StrongestAgain(spec *Spec) string {
-	between := c.root(spec).shortest()
+	between := c.ScheduledBy(spec).shortest()
 	overlaps := spec.ask.Window.Since || between > 0 && spec.ask.Window.Last > between
 	by := spec.ask.sorted()
 	if spec.Verb != VerbSearch || !overlaps || by.Ascending || !slices.Contains(strengths, by.By) {

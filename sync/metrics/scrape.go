@@ -155,8 +155,8 @@ func (s *scrape) setJobs(gauge set) error {
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
 		rests := false
-		for j := spec; j != nil && !rests; j = config.Job(j.After) {
-			rests = pauses[j.Name] != nil
+		for j := range config.Chain(spec) {
+			rests = rests || pauses[j.Name] != nil
 		}
 		gauge(paused, oneIf(rests), spec.Name)
 		if due := spec.Coming(now, config.Timezone); !rests && !due.IsZero() {

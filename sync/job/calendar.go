@@ -1,0 +1,85 @@
+package job
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// Chain yields a job, the one that it comes after, and so on up to the one that comes after none.
+func (c *Config) Chain(spec *Spec) iter.Seq[*Spec] {
+	return func(yield func(*Spec) bool) {
+		for range len(c.Jobs) + 1 { // a file with a cycle is refused, but is checked in part before that
+			if spec == nil || !yield(spec) {
+				return
+			}
+			spec = c.Job(spec.After)
+		}
+	}
+}
+
+// ScheduledBy returns the job whose schedule decides when spec is due: the last of its chain. A job is never
+// due if one of its chain is disabled, and that one is returned.
+func (c *Config) ScheduledBy(spec *Spec) *Spec {
+	for spec = range c.Chain(spec) {
+		if spec.Disabled {
+			break
+		}
+	}
+	return spec
+}
+
+// Calendar has the due times of the jobs of a file within a period. Equal schedules are computed once, so
+// that many jobs can be counted at many times.
+type Calendar struct {
+	config      *Config
+	from, until time.Time
+	dues        map[rhythm][]time.Time
+}
+
+// rhythm is everything that the due times of a job depend on.
+type rhythm struct {
+	schedule string
+	every    time.Duration
+}
+
+// NewCalendar returns the calendar of the jobs of a file for times after from and before until.
+func NewCalendar(config *Config, from, until time.Time) *Calendar {
+	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]time.Time{}}
+}
+
+// MonthDays is the number of days of [MonthOf].
+const MonthDays = 31
+
+// MonthOf returns the calendar of a billing cycle that does not depend on today's date: from July to August,
+// in which no clock changes.
+func MonthOf(config *Config) *Calendar {
+	from := time.Date(2026, time.July, config.Budget.Renews, 0, 0, 0, 0, config.Timezone)
+	return NewCalendar(config, from.Add(-time.Second), from.AddDate(0, 0, MonthDays))
+}
+
+// Dues returns when a job is due, or the job whose runs it follows.
+func (c *Calendar) Dues(spec *Spec) []time.Time {
+	if spec = c.config.ScheduledBy(spec); spec.Disabled {
+		return nil
+	}
+	key := rhythm{spec.Schedule, spec.Every}
+	dues, known := c.dues[key]
+	if !known {
+		for due := spec.Next(c.from, c.config.Timezone); !due.IsZero() && due.Before(c.until); due = spec.Next(due, c.config.Timezone) {
+			dues = append(dues, due)
+		}
+		c.dues[key] = dues
+	}
+	return dues
+}
+
+// Runs counts the due times of a job that are later than after.
+func (c *Calendar) Runs(spec *Spec, after time.Time) int {
+	dues := c.Dues(spec)
+	past, found := slices.BinarySearchFunc(dues, after, time.Time.Compare)
+	if found {
+		past++
+	}
+	return len(dues) - past
+}
