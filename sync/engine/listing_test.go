@@ -92,7 +92,7 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 		if err := journal.UnlearnPaging(tx, outlier.OpSearch); err != nil || believed == "" {
 			return err
 		}
-		return journal.LearnPaging(tx, outlier.OpSearch, believed, "the test says so")
+		return journal.LearnPaging(tx, outlier.OpSearch, believed)
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -127,7 +127,7 @@ func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
 			t.Errorf("%d hits were seen, want 41", step.Seen)
 		}
 		if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == job.PagingOffset {
-			t.Errorf("from counts %q because of %s (%v)", believed.Reading, believed.Evidence, err)
+			t.Errorf("from counts %q (%v)", believed.Reading, err)
 		}
 		long := &listing{counts: true, named: 1000}
 		long.arrive(200)
@@ -160,8 +160,7 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 						t.Errorf("%d requests, want %d at most: %v", len(l.asked), most, l.asked)
 					}
 					if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
-						t.Errorf("from counts %q because of %s (%v), want %q",
-							believed.Reading, believed.Evidence, err, right)
+						t.Errorf("from counts %q (%v), want %q", believed.Reading, err, right)
 					}
 				})
 			})

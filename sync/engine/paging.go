@@ -17,24 +17,13 @@ import (
 //
 // The interface describes `from` as the page to fetch, but services of this kind are known to count items
 // instead. For `from=1`, a service that counts pages returns forty other hits; one that counts items
-// returns the first page moved by one. The configuration may say which it is. Otherwise the
-// reading is learned for each endpoint, and only from evidence that has no other explanation: see
-// [evidenceOf]. Videos that appear or disappear between two pages prove nothing.
+// returns the first page moved by one. The configuration may say which it is. Otherwise the reading is
+// learned for each endpoint from how much a page repeats of page one: see [readingOfPage].
 //
 // A page that only the other reading explains does not belong to its search. It stays in the journal
 // without rows: its hits come again with the pages that are requested by the other reading. This
 // happens at most once in a search. A later contradiction does not end the search, and shows in how
 // much of the total it has seen.
-
-// saturated is where `pagination.total` stops counting: from there on it proves nothing.
-const saturated = 10_000
-
-// The kinds of evidence for what `from` counts.
-const (
-	evidenceEcho  = "an echoed `from`"
-	evidencePages = "two whole pages"
-	evidenceTotal = "`total`"
-)
 
 // readingOf returns what `from` counts for a step: what its pages have shown, or those of another search of
 // the run, or else what is believed; "" if unknown.
@@ -86,104 +75,67 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 // search. If not, it sets step to continue by the other reading. What it learns is recorded for later
 // runs unless this run has overrides.
 func (r *run) learnPaging(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
+	if at.from == 0 || step.Reading == job.PagingOffset || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil
 	}
-	var first []string
-	if at.from < outlier.MaxSize {
-		if first, err = runs.FirstPage(tx, step); err != nil {
-			return false, err
-		}
+	if at.reading == job.PagingOffset {
+		return r.unlearnPaging(tx, step, page)
 	}
-	known, err := runs.Sighted(tx, step, r.hits(step, page))
+	first, err := runs.FirstPage(tx, step)
 	if err != nil {
 		return false, err
 	}
-	shown := evidenceOf(first, known, page, at.from)
-	using := cmp.Or(at.reading, job.PagingPage)
-	switch {
-	case shown.reading == "" || step.Reading != "" && step.Reading != shown.reading:
-		return true, nil // no evidence, or it contradicts what the search has shown before
-	case shown.by != "":
-		if r.plan.Teaches() {
-			err = journal.LearnPaging(tx, step.Query.Op(), shown.reading, shown.by)
-		}
-	case shown.reading == job.PagingPage && using == job.PagingOffset: // an empty page
-		if r.plan.Teaches() {
-			err = journal.UnlearnPaging(tx, step.Query.Op())
-		}
-	case shown.reading == job.PagingOffset && at.reading == "" &&
-		(page.Total < 0 || page.Total > int64(step.Seen)):
-		// The reading is unknown and there are more hits, so it is worth a try.
-	default:
+	reading, proven := readingOfPage(first, page, at.from)
+	worthATry := at.reading == "" && (page.Total < 0 || page.Total > int64(step.Seen))
+	contradicts := step.Reading != "" && step.Reading != reading
+	if reading == "" || contradicts || !proven && !worthATry {
 		return true, nil
 	}
-	if step.Reading = shown.reading; err != nil || using == shown.reading {
+	if proven && r.plan.Teaches() {
+		err = journal.LearnPaging(tx, step.Query.Op(), reading)
+	}
+	step.Reading = reading
+	if err != nil || reading == job.PagingPage {
 		return true, err
 	}
 	step.Total = max(step.Total, page.Total)
-	if step.Reading == job.PagingPage {
-		step.Next = 1 // the pages received so far are not those in between
-	}
 	return false, nil
 }
 
-// Evidence is the reading of `from` that a page supports, and what proves it. Without proof, the
-// reading is only worth a try.
-type evidence struct {
-	reading string
-	by      string
-}
-
-// evidenceOf compares the page received for `from` with what each reading predicts. first are the ids of
-// page one, or nil if that is too far away to overlap; known is the number of hits of the page that
-// the search had seen before.
-//
-// Proof of a reading is an echoed `from` that is the requested one converted by the page size; two full
-// pages that are the same list moved by `from`, or that share hardly any id; or a number of hits that
-// follows from `total` by one reading only. An empty page is no proof, because a total may count hits
-// that cannot be fetched. A page that repeats many hits in another order or number is no proof
-// either, because videos come and go.
-func evidenceOf(first []string, known int, page outlier.Page, from int) evidence {
-	size := outlier.MaxSize
-	if page.Size > 0 && page.Size < outlier.MaxSize {
-		size = int(page.Size)
+// readingOfPage returns the reading that a page shows which was requested for a small `from`, and whether
+// that proves it; "" for none. If `from` counts items, the page repeats page one, whose ids are first, except
+// for the first hits; if it counts pages, it repeats next to nothing. A page that repeats all of page one
+// may come from a service that ignores `from`.
+func readingOfPage(first []string, page outlier.Page, from int) (reading string, proven bool) {
+	if len(page.Hits) == 0 || 2*from > len(first) {
+		return "", false
 	}
-	ids := make([]string, 0, len(page.Hits))
+	repeated := 0
 	for _, hit := range page.Hits {
-		ids = append(ids, idOf(hit))
+		if slices.Contains(first, idOf(hit)) {
+			repeated++
+		}
 	}
-	overlaps := len(first)-from >= (size+1)/2 // if `from` counts items
-	whole := len(first) == size && len(ids) == size && size > 1
-	byPages, byItems := predicted(page.Total, from*size, size), predicted(page.Total, from, size)
-	switch {
-	case size > 1 && page.From == int64(from*size):
-		return evidence{job.PagingPage, evidenceEcho}
-	case size > 1 && page.From > 0 && page.From*int64(size) == int64(from):
-		return evidence{job.PagingOffset, evidenceEcho}
-	case overlaps && whole && slices.Equal(ids[:len(first)-from], first[from:]):
-		return evidence{job.PagingOffset, evidencePages}
-	case overlaps && whole && 4*known <= len(ids):
-		return evidence{job.PagingPage, evidencePages}
-	case len(ids) == byPages && len(ids) != byItems && len(ids) == 0:
-		return evidence{reading: job.PagingPage}
-	case len(ids) == byPages && len(ids) != byItems:
-		return evidence{job.PagingPage, evidenceTotal}
-	case len(ids) == byItems && len(ids) != byPages && overlaps == (2*known >= len(ids)):
-		return evidence{job.PagingOffset, evidenceTotal}
-	case overlaps && len(ids) > 1 && 2*known >= len(ids):
-		return evidence{reading: job.PagingOffset}
+	if 2*repeated < len(first) {
+		return job.PagingPage, true
 	}
-	return evidence{}
+	return job.PagingOffset, repeated <= len(first)-from
 }
 
-// predicted returns how many hits a page has that starts after the given number of hits; -1 if total
-// does not say.
-func predicted(total int64, behind, size int) int {
-	if total < 0 || total >= saturated {
-		return -1
+// unlearnPaging checks a page of a search that relies on an earlier one which has shown that `from` counts
+// items. If the page is empty although there are more hits, the service counts pages now: the search goes on
+// with page two. That does not explain an empty page after others with hits, unless there are so many hits
+// that these were pages far behind.
+func (r *run) unlearnPaging(tx *store.Tx, step *runs.Step, page outlier.Page) (keep bool, err error) {
+	isFirst := step.Pages == 1 || page.Total > outlier.MaxSize*outlier.MaxSize
+	if len(page.Hits) > 0 || page.Total <= int64(step.Seen) || !isFirst {
+		return true, nil
 	}
-	return int(min(max(total-int64(behind), 0), int64(size)))
+	if r.plan.Teaches() {
+		err = journal.UnlearnPaging(tx, step.Query.Op())
+	}
+	step.Reading, step.Next, step.Total = job.PagingPage, 1, max(step.Total, page.Total)
+	return false, err
 }
 
 // idOf returns the id of a hit: that of the video, or of the channel that was found.

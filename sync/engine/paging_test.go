@@ -12,6 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
 
@@ -104,6 +105,42 @@ func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// TestOverlapShowsWhatFromCounts: half of page one is the limit, and a page that is page one proves nothing.
+func TestOverlapShowsWhatFromCounts(t *testing.T) {
+	t.Parallel()
+	list := func(from, n int) (ids []string) {
+		for i := range n {
+			ids = append(ids, fmt.Sprint("v", from+i))
+		}
+		return ids
+	}
+	for name, c := range map[string]struct {
+		first, page []string
+		from        int
+		reading     string
+		proven      bool
+	}{
+		"other hits":          {list(0, 40), list(40, 40), 1, job.PagingPage, true},
+		"moved by one":        {list(0, 40), list(1, 40), 1, job.PagingOffset, true},
+		"moved by twenty":     {list(0, 40), list(20, 40), 20, job.PagingOffset, true},
+		"moved too far":       {list(0, 40), list(21, 40), 21, "", false},
+		"nearly half of it":   {list(0, 40), list(21, 40), 1, job.PagingPage, true},
+		"half of it":          {list(0, 40), list(20, 40), 1, job.PagingOffset, true},
+		"the same page":       {list(0, 40), list(0, 40), 1, job.PagingOffset, false},
+		"the end of page one": {list(0, 40), list(1, 39), 1, job.PagingOffset, true},
+		"no hits":             {list(0, 40), nil, 1, "", false},
+		"one hit":             {list(0, 1), list(1, 1), 1, "", false},
+	} {
+		page := outlier.Page{}
+		for _, id := range c.page {
+			page.Hits = append(page.Hits, outlier.Hit{VideoID: id})
+		}
+		if reading, proven := readingOfPage(c.first, page, c.from); reading != c.reading || proven != c.proven {
+			t.Errorf("%s: from counts %q, proven %t; want %q, %t", name, reading, proven, c.reading, c.proven)
 		}
 	}
 }

@@ -157,7 +157,7 @@ var promises = []promise{
 		[]string{"cmd/outlierd/command TestWhatIsAskedForByHandIsAskedForNow"},
 	},
 	{
-		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
+		"**Learned paging** rests on how much a page repeats of page one: half of it or more, and `from` counts items, else pages. A contradiction unlearns it.",
 		[]string{
 			"sync/engine TestNewVideoBetweenPagesDoesNotChangePaging", "sync/engine TestWrongPagingIsCorrected",
 			"sync/engine TestSearchIsCompleteDespiteChangesBetweenPages", "sync/engine TestWhatFromCountsIsLearnedOnceAndRemembered",

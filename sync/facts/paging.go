@@ -9,7 +9,7 @@ import (
 // Paging returns what `from` counts at an endpoint: the configured value, or else the learned one.
 func (r *Reader) Paging(op outlier.Operation) (journal.Paging, error) {
 	if said := ConfiguredPaging(r.Config); said != "" {
-		return journal.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
+		return journal.Paging{Op: op, Reading: said}, nil
 	}
 	return r.Store.Journal.Paging(op)
 }

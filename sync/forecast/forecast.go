@@ -46,10 +46,9 @@ type Forecast struct {
 
 // Paging is what `from` is believed to count at an endpoint.
 type Paging struct {
-	Op      outlier.Operation `json:"operation"`
-	Counts  string            `json:"counts"`            // "page", "offset", or "" if unknown
-	Because string            `json:"because,omitempty"` // the evidence
-	Since   time.Time         `json:"since,omitzero"`    // when it was learned
+	Op     outlier.Operation `json:"operation"`
+	Counts string            `json:"counts"`         // "page", "offset", or "" if unknown
+	Since  time.Time         `json:"since,omitzero"` // when it was learned; zero if the file says so
 }
 
 // Cycle is the budget of the billing cycle, and its projected end.
@@ -197,7 +196,7 @@ func (r *Reader) pagings(f *Forecast) error {
 			if err != nil {
 				return err
 			}
-			f.Paging = append(f.Paging, Paging{Op: op, Counts: p.Reading, Because: p.Evidence, Since: p.Learned})
+			f.Paging = append(f.Paging, Paging{Op: op, Counts: p.Reading, Since: p.Learned})
 		}
 	}
 	return nil

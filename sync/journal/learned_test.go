@@ -21,7 +21,7 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
 	learn := func(op outlier.Operation, reading string) error {
-		return s.DB.Update(func(tx *store.Tx) error { return journal.LearnPaging(tx, op, reading, "two whole pages") })
+		return s.DB.Update(func(tx *store.Tx) error { return journal.LearnPaging(tx, op, reading) })
 	}
 	for _, err := range []error{learn(outlier.OpSearch, "page"), learn(outlier.OpSearch, "offset"), learn(outlier.OpRelated, "page")} {
 		if err != nil {

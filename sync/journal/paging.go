@@ -10,17 +10,16 @@ import (
 
 // Paging is what `from` counts at an endpoint, as learned from answers.
 type Paging struct {
-	Op       outlier.Operation
-	Reading  string // "page", "offset", or "" while unknown
-	Evidence string // how it was learned
-	Learned  time.Time
+	Op      outlier.Operation
+	Reading string    // "page", "offset", or "" while unknown
+	Learned time.Time // zero if the configuration says so
 }
 
 // Paging returns what was learned about an endpoint.
 func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 	return store.Read(j.db, fmt.Sprintf("read what `from` of %s counts", op), func(tx *store.Tx) (Paging, error) {
 		learned, err := store.First(tx, func(p *Paging) store.Columns {
-			return store.Columns{"op": &p.Op, "reading": &p.Reading, "evidence": &p.Evidence, "learned_at": store.Time(&p.Learned)}
+			return store.Columns{"op": &p.Op, "reading": &p.Reading, "learned_at": store.Time(&p.Learned)}
 		}, `FROM paging WHERE op = ?`, op)
 		if err != nil || learned == nil {
 			return Paging{Op: op}, err
@@ -29,13 +28,12 @@ func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 	})
 }
 
-// LearnPaging stores what `from` counts at an endpoint, "page" or "offset", and the evidence. If it
-// was known already, the stored time does not change.
-func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) error {
-	_, err := tx.Exec(`INSERT INTO paging (op, reading, evidence, learned_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence,
-		learned_at = excluded.learned_at
-		WHERE reading <> excluded.reading`, string(op), reading, evidence, store.Micros(tx.Now()))
+// LearnPaging stores what `from` counts at an endpoint, "page" or "offset". If it was known already, the
+// stored time does not change.
+func LearnPaging(tx *store.Tx, op outlier.Operation, reading string) error {
+	_, err := tx.Exec(`INSERT INTO paging (op, reading, learned_at) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET reading = excluded.reading, learned_at = excluded.learned_at
+		WHERE reading <> excluded.reading`, op, reading, store.Micros(tx.Now()))
 	if err != nil {
 		return fmt.Errorf("record that `from` of %s counts %q: %w", op, reading, err)
 	}

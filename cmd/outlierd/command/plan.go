@@ -443,10 +443,10 @@ func pagingPlan(f forecast.Paging, zone *time.Location) string {
 		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, "+
 			"so page two may be bought twice", f.Op)
 	case f.Since.IsZero():
-		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
+		return fmt.Sprintf("paging of %s: `from` counts %s (as service.paging says)", f.Op, counts)
 	}
-	return fmt.Sprintf("paging of %s: `from` counts %s (shown by %s on %s)",
-		f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
+	return fmt.Sprintf("paging of %s: `from` counts %s (learned on %s)",
+		f.Op, counts, f.Since.In(zone).Format(time.DateOnly))
 }
 
 // orphans lists jobs that have records but are not in the file.

@@ -261,8 +261,7 @@ END;
 CREATE TABLE paging (
 	op         TEXT PRIMARY KEY,
 	reading    TEXT NOT NULL CHECK (reading IN ('page', 'offset')),
-	learned_at INTEGER NOT NULL,
-	evidence TEXT NOT NULL DEFAULT ''
+	learned_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Answers that may be used again: those to calls without an id, which are the paid ones.
