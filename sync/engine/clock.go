@@ -19,12 +19,11 @@ import (
 //
 // Days, billing cycles and the ends of search windows follow the service's clock, so that a page is booked
 // by the same clock that limits what it covers. The time is agreed on before the first paid call of a
-// process. If no answer of the service is at hand, the service is asked just for its time, which
-// costs one request. A date that differs much from the expected time needs a second answer that
-// agrees; see package ledger. If answers have no dates, only the local clock is left: if it
-// says that a new period of a cap has begun, a person has to confirm it. The same holds for a period that
-// only the service's clock has reached, by more than maxAhead beyond the local one: a clock that
-// jumps must not open one new period after the other.
+// process, and again if the local clock jumps: see package ledger. If no answer of the service is at hand,
+// the service is asked just for its time, which costs one request. Nothing is bought while no two answers
+// agree on a time, or while a new period of a cap has begun only by the service's clock, by more than
+// maxAhead beyond the local one: a clock that jumps must not open one new period after the other. A person
+// can confirm the clock that then decides.
 
 // noVideo is the id of no video. A request for its details is free, and the answer has a date.
 const noVideo = "-----------"
@@ -38,27 +37,20 @@ const maxAhead = 36 * time.Hour
 // ClockError reports that the time by which purchases would be booked is not known, or not credible.
 type ClockError struct {
 	Now     time.Time // by the local clock
-	Service time.Time // by the service's clock, if that is too far ahead
-	Differs bool      // the service's answers have dates, but no two in a row agree
+	Service time.Time // by the service's clock, if that is too far ahead; zero if it is not known
 }
 
 // Error names days and not the time of day: a person's confirmation holds for this text.
 func (e *ClockError) Error() string {
 	now := e.Now.Format(time.DateOnly)
-	if !e.Service.IsZero() {
-		return fmt.Sprintf("the service's clock shows %s and this machine's clock %s, "+
-			"and only the service's has reached a new day or billing cycle; "+
-			"nothing is bought until this machine's clock agrees, or until 'outlierd budget resume' confirms the service's",
-			e.Service.Format(time.DateOnly), now)
+	if e.Service.IsZero() {
+		return fmt.Sprintf("the service's answers have no time, or times that differ from each other and from this machine's clock, "+
+			"which shows %s; nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
 	}
-	if e.Differs {
-		return fmt.Sprintf("the service's answers have times that differ from each other "+
-			"and from this machine's clock, which shows %s; "+
-			"nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
-	}
-	return fmt.Sprintf("the service's answers have no time, "+
-		"and this machine's clock, which shows %s, has reached a new day or billing cycle; "+
-		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
+	return fmt.Sprintf("the service's clock shows %s and this machine's clock %s, "+
+		"and only the service's has reached a new day or billing cycle; "+
+		"nothing is bought until this machine's clock agrees, or until 'outlierd budget resume' confirms the service's",
+		e.Service.Format(time.DateOnly), now)
 }
 
 // prepareCall makes sure that the time is agreed on before a paid call. It does nothing for a call that
@@ -82,7 +74,7 @@ type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Ans
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	for ; w.timesAsked < timeAttempts && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
-		date, err := askTime(ctx, ask)
+		err := askTime(ctx, ask)
 		if isWaiting(err) {
 			return err // keeps timesAsked: the answers so far count
 		}
@@ -90,71 +82,47 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 			w.timesAsked = 0
 			return fmt.Errorf("ask the service for the time: %w", err)
 		}
-		if date.IsZero() {
-			break
-		}
 	}
-	answers := w.timesAsked
 	w.timesAsked = 0
-	if !w.engine.Store.Ledger.ClockAgreed() {
-		if err := w.confirmLocalClock(answers > 0); err != nil {
-			return err
-		}
-	}
-	if err := w.confirmServiceClock(); err != nil {
+	if err := w.checkClock(); err != nil {
 		return err
 	}
 	return w.engine.Store.CorrectDates()
 }
 
-// askTime returns the date of an answer of the service. It is zero if the answer has none, or is not in a
-// known form of the service.
-func askTime(ctx context.Context, ask call) (time.Time, error) {
+// askTime requests an answer of the service, whose date the ledger learns.
+func askTime(ctx context.Context, ask call) error {
 	request, err := outlier.DataRequest(outlier.OpDetails, noVideo)
-	if err != nil {
-		return time.Time{}, err
-	}
-	answer, err := ask(ctx, request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
-	switch {
-	case answer != nil && (answer.Own || err == nil):
-		return answer.ServiceTime(), nil
-	case isNotService(err):
-		return time.Time{}, err
-	case answer != nil && answer.Status >= 400 && answer.Status < 500 && kindOf(err) != outlier.Limited:
-		return time.Time{}, nil
-	}
-	return time.Time{}, err
-}
-
-// confirmLocalClock accepts the local clock if no new period of a cap has begun by it, or if a person has
-// confirmed it. If differs is set, the answers had other times, and only the confirmation counts.
-func (w *worker) confirmLocalClock(differs bool) error {
-	now := time.Now()
-	turned, err := w.isNewPeriod(now, time.Time{})
 	if err != nil {
 		return err
 	}
-	if turned || differs {
-		err = w.checkConfirmed(&ClockError{Now: now.In(w.engine.Config.Timezone), Differs: differs})
-	}
-	if err == nil {
-		w.engine.Store.Ledger.ConfirmClock()
+	answer, err := ask(ctx, request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
+	if answer != nil && answer.Own {
+		return nil // such as that there is no such video
 	}
 	return err
 }
 
-// confirmServiceClock accepts the service's clock unless it alone has reached a new period of a cap, far
-// ahead of the local clock, and no person has confirmed it.
-func (w *worker) confirmServiceClock() error {
-	service, now, zone := w.engine.Store.Ledger.ServiceTime(), time.Now(), w.engine.Config.Timezone
-	if service.Sub(now) <= maxAhead {
-		return nil
+// checkClock accepts the service's clock if it is agreed on, unless it alone has reached a new period of a cap,
+// far ahead of the local one. Otherwise a person has to confirm that clock, or the local one.
+func (w *worker) checkClock() error {
+	books, now, zone := w.engine.Store.Ledger, time.Now(), w.engine.Config.Timezone
+	unsure := &ClockError{Now: now.In(zone)}
+	if books.ClockAgreed() {
+		service := books.ServiceTime()
+		if service.Sub(now) <= maxAhead {
+			return nil
+		}
+		if turned, err := w.isNewPeriod(service, now); err != nil || !turned {
+			return err
+		}
+		unsure.Service = service.In(zone)
 	}
-	turned, err := w.isNewPeriod(service, now)
-	if err != nil || !turned {
-		return err
+	err := w.checkConfirmed(unsure)
+	if err == nil && unsure.Service.IsZero() {
+		books.ConfirmClock()
 	}
-	return w.checkConfirmed(&ClockError{Now: now.In(zone), Service: service.In(zone)})
+	return err
 }
 
 // checkConfirmed returns the error unless a person has confirmed what it says, by 'outlierd budget resume'.

@@ -140,13 +140,6 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 	if err := w.refused(r); err != nil {
 		return nil, err
 	}
-	if needs, err := w.needsRoom(r, p); err != nil {
-		return nil, err
-	} else if needs {
-		if err := w.confirmServiceClock(); err != nil {
-			return nil, err
-		}
-	}
 	if err := w.slotFor(r, &p); err != nil {
 		return nil, err
 	}

@@ -224,7 +224,7 @@ var promises = []promise{
 		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock, agreed on before the first paid call of a process (a `Date` of the service's own answers, two of which agree if it is more than 10 minutes off; never a gateway's);",
 		[]string{
 			"sync/ledger TestDayTurnsAtMidnightOfTheZone", "sync/ledger TestDaysTurnByTheServicesClock",
-			"sync/engine TestCapOfAJobUsesTheServicesClock", "sync/engine TestLocalClockAloneOpensNoBudget",
+			"sync/engine TestCapOfAJobUsesTheServicesClock", "sync/engine TestLocalClockAloneBuysNothing",
 			"sync/engine TestTimeIsRequestedOnceBeforeAProcessBuys", "sync/engine TestWindowsAndBookingsUseTheSameClock",
 			"outlier TestOnlyTheServicesOwnAnswersHaveTheTime", "sync/ledger TestDateIsBelievedIfItIsNearOrGivenTwice",
 			"sync/engine TestOneWrongDateIsIgnored", "sync/engine TestDatesOfGatewaysAreIgnored",

@@ -27,7 +27,6 @@ type clock struct {
 	at     time.Time  // when date was set, with the monotonic reading
 	wall   time.Time  // the same instant without it
 	agreed bool
-	dated  bool // nothing that was recorded is in its future, see [Ledger.DatesCorrected]
 
 	doubted   time.Time // a date far from the estimate
 	doubtedAt time.Time // when it came
@@ -48,7 +47,6 @@ func (c *clock) now() time.Time {
 
 func (c *clock) set(date time.Time, agreed bool) {
 	now := time.Now()
-	c.dated = c.dated && near(date, c.now()) && c.steady()
 	c.date, c.at, c.wall, c.agreed = date, now, now.Round(0), agreed
 	c.doubted, c.doubtedAt = time.Time{}, time.Time{}
 }
@@ -82,33 +80,11 @@ func (l *Ledger) ServiceTime() time.Time {
 	return l.clock.now()
 }
 
-// LearnedTime returns [Ledger.ServiceTime] and whether an answer or a person has confirmed it.
-func (l *Ledger) LearnedTime() (service time.Time, agreed bool) {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	return l.clock.now(), l.clock.agreed
-}
-
 // ClockAgreed reports whether the service's time is confirmed, and not only assumed.
 func (l *Ledger) ClockAgreed() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	return l.clock.agreed && l.clock.steady()
-}
-
-// DatesCorrected reports whether [Ledger.SetDatesCorrected] was called since the time became
-// known. If so, all dates that other packages recorded are in the past.
-func (l *Ledger) DatesCorrected() bool {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	return l.clock.dated
-}
-
-// SetDatesCorrected records that no recorded date is in the future of the service's clock.
-func (l *Ledger) SetDatesCorrected() {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	l.clock.dated = true
 }
 
 // CertainTime returns the time by which the age of records is measured: a wrong local clock does not age them.
@@ -151,8 +127,7 @@ func newestCounted(tx *store.Tx) (at int64, err error) {
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`)
 }
 
-// ConfirmClock sets the service's time to the local clock, for a service whose answers have no
-// date.
+// ConfirmClock sets the service's time to the local clock, as a person has confirmed it.
 func (l *Ledger) ConfirmClock() {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()

@@ -267,10 +267,10 @@ const keepQueued = 7 * 24 * time.Hour
 // dropped until the service has confirmed the time, so that a local clock that was set forward does not
 // empty the queue.
 func (q *Queue) Expire(tx *store.Tx) (dropped bool, err error) {
-	at, agreed := q.ledger.LearnedTime()
-	if !agreed {
+	if !q.ledger.ClockAgreed() {
 		return false, nil
 	}
+	at := q.ledger.ServiceTime()
 	if now := tx.Now(); now.Before(at) {
 		at = now
 	}

@@ -61,6 +61,9 @@ type Store struct {
 	service, version string
 
 	ended func(tx *store.Tx, r runs.Run, superseded bool) error
+
+	corrected bool          // the recorded dates, see [Store.CorrectDates]
+	ahead     time.Duration // of the local clock, as the service's clock was then
 }
 
 // over returns the packages' stores in a file.
@@ -269,10 +272,11 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 // once the time is agreed on: it resets watermarks to when they were written, and releases calls
 // that wait for such a date.
 func (s *Store) CorrectDates() error {
-	if s.Ledger.DatesCorrected() {
+	now := s.Ledger.ServiceTime()
+	ahead := time.Until(now)
+	if s.corrected && (ahead-s.ahead).Abs() <= ledger.Skew {
 		return nil
 	}
-	now := s.Ledger.ServiceTime()
 	err := s.DB.Update(func(tx *store.Tx) error {
 		if err := queue.Correct(tx); err != nil {
 			return err
@@ -282,7 +286,7 @@ func (s *Store) CorrectDates() error {
 	if err != nil {
 		return fmt.Errorf("correct what lies in the future: %w", err)
 	}
-	s.Ledger.SetDatesCorrected()
+	s.corrected, s.ahead = true, ahead
 	return nil
 }
 
