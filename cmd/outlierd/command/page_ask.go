@@ -85,7 +85,7 @@ func (t *publishedTables) elsewhere(sql string) []page.Snippet {
 	return []page.Snippet{
 		{Program: "DuckDB", Lines: fmt.Sprintf("ATTACH %s AS outlierd (READ_ONLY);\nUSE outlierd;\n%s;", sqlText(path), sql)},
 		{Program: "Python", Lines: fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
-			"    df = db.execute(%s).df()", pythonText(path), pythonText(sql))},
+			"    df = db.execute(%s).df()", quoted(path), quoted(sql))},
 	}
 }
 
