@@ -173,27 +173,24 @@ func (s IDs) query(ctx context.Context, sql string, memory int64) (values []stri
 }
 
 func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values []string, err error) {
-	var column string
-	var at int
-	err = read(ctx, db.Conn(), sql, func(columns []string) error {
-		var fields []Field
-		for _, name := range columns {
-			fields = append(fields, Field{Name: name})
-		}
-		if at, err = Column(fields, s.Column); err == nil {
-			column = columns[at]
-		}
-		return err
-	}, func(row []any) error {
-		if row[at] == nil {
+	fields, err := view(ctx, db.Conn(), sql)
+	if err != nil {
+		return nil, err
+	}
+	at, err := Column(fields, s.Column)
+	if err != nil {
+		return nil, err
+	}
+	texts := fmt.Sprintf("SELECT %s::VARCHAR FROM temp.result", database.Name(fields[at].Name))
+	err = read(ctx, db.Conn(), texts, nil, func(row []any) error {
+		if row[0] == nil {
 			return nil
 		}
 		if limit := cmp.Or(s.Limit, maxValues); len(values) == limit {
 			return fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", limit)
 		}
-		value, err := toText(row[at], column)
-		values = append(values, value)
-		return err
+		values = append(values, row[0].(string))
+		return nil
 	})
 	return values, err
 }

@@ -2,9 +2,7 @@ package query
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -102,22 +100,4 @@ func remedy(column, want string) string {
 
 func listError(column string) error {
 	return fmt.Errorf("column %s contains lists: select unnest(%[1]s) for one value per row", column)
-}
-
-// toText converts a value to the text that is sent in a request. It returns an error for a value without
-// a unique, lossless text.
-func toText(v any, column string) (string, error) {
-	switch v := v.(type) {
-	case string:
-		return v, nil
-	case json.Number:
-		return v.String(), nil
-	case *big.Int:
-		return v.String(), nil
-	case int8, int16, int32, int64, uint8, uint16, uint32, uint64:
-		return fmt.Sprint(v), nil
-	case []any:
-		return "", listError(column)
-	}
-	return "", fmt.Errorf("column %s contains neither texts nor integers: select %[1]s::VARCHAR", column)
 }

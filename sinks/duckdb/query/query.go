@@ -24,9 +24,8 @@ import (
 // query reads the latest publication.
 //
 // Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT and UHUGEINT,
-// json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE, []byte for BLOB, []any for lists and
-// map[string]any for structs, or json.RawMessage for both. A map is a value that marshals to JSON in the order of its
-// entries. All other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
+// json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE, []byte for BLOB, and json.RawMessage for lists,
+// structs and maps. All other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
 // untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -82,13 +81,6 @@ func text(v any) *string {
 		s = fmt.Sprintf("%x", v[:min(len(v), mostText)])
 	case fmt.Stringer:
 		s = v.String()
-	case []any, map[string]any:
-		document, err := json.Marshal(v)
-		if err != nil {
-			s = fmt.Sprint(v)
-		} else {
-			s = string(document)
-		}
 	default:
 		s = fmt.Sprint(v)
 	}

@@ -46,8 +46,11 @@ func readSpooled(ctx context.Context, conn driver.Conn, fields []Field, rows int
 		batch := fmt.Sprintf("FROM temp.spooled WHERE rowid >= %d AND rowid < %d", from, from+spoolBatch)
 		err := read(ctx, conn, batch, nil, func(values []any) error {
 			for i, f := range fields {
-				if text, ok := values[i].(string); ok && f.asJSON() && json.Valid([]byte(text)) { // NaN is not valid
+				switch text, ok := values[i].(string); {
+				case ok && f.asJSON() && json.Valid([]byte(text)): // NaN is not valid
 					values[i] = json.RawMessage(text)
+				case ok && strings.HasPrefix(f.Kind, "DECIMAL"):
+					values[i] = json.Number(text)
 				}
 			}
 			return row(values)
@@ -59,24 +62,19 @@ func readSpooled(ctx context.Context, conn driver.Conn, fields []Field, rows int
 	return nil
 }
 
-// # Values that the driver cannot read
+// # Values that have no type in Go
 //
-// The driver does not know all types of DuckDB, and returns dates, times and ids within lists and structs like other
-// values. It returns infinite dates and times, and the time 24:00, as others. DuckDB itself converts those: to text, or
-// to JSON if they consist of several values.
+// The driver does not know all types of DuckDB, and returns days, infinite times and the time 24:00 as others. DuckDB
+// itself converts what is not a plain value: to text, or to JSON if it consists of several values.
 
 var (
 	composed = lazyregexp.New(`^(?:STRUCT|MAP)\(|\]$`)
-	dated    = lazyregexp.New(`^(?:DATE|TIME|TIMETZ|TIME WITH TIME ZONE|TIMESTAMP(?:_S|_MS|_NS)?)$`)
-	unknown  = lazyregexp.New(`\b(?:TIME_NS|VARIANT|GEOMETRY|BIT|TYPE)\b`)
-	within   = lazyregexp.New(`\b(?:DATE|TIME|TIMESTAMP|TIMESTAMP_\w+|UUID|JSON)\b|\bMAP\(|\bSTRUCT\([A-Z]+[,)]`)
+	asText   = lazyregexp.New(`^(?:DATE|TIME|TIMETZ|TIME WITH TIME ZONE|TIME_NS|TIMESTAMP(?:_S|_MS|_NS)?|INTERVAL|UUID|BIT|VARIANT|` +
+		`(?:DECIMAL|UNION|GEOMETRY)\b.*)$`)
 )
 
 // asJSON reports whether DuckDB converts a column to JSON.
-func (f Field) asJSON() bool {
-	kind := strings.ReplaceAll(f.Kind, "TIMESTAMP WITH TIME ZONE", "")
-	return kind == "JSON" || composed().MatchString(kind) && (unknown().MatchString(kind) || within().MatchString(kind))
-}
+func (f Field) asJSON() bool { return f.Kind == "JSON" || composed().MatchString(f.Kind) }
 
 // readable returns a query of the view of [view] with values that the driver can read, and text if all are.
 func readable(text string, fields []Field) string {
@@ -85,7 +83,7 @@ func readable(text string, fields []Field) string {
 		switch name := database.Name(f.Name); {
 		case f.asJSON():
 			columns = append(columns, fmt.Sprintf("to_json(%s)::VARCHAR AS %[1]s", name))
-		case unknown().MatchString(f.Kind), dated().MatchString(f.Kind), strings.HasPrefix(f.Kind, "UNION(") && within().MatchString(f.Kind):
+		case asText().MatchString(f.Kind):
 			columns = append(columns, fmt.Sprintf("%s::VARCHAR AS %[1]s", name))
 		}
 	}
