@@ -32,23 +32,28 @@ func journalOf(table *schema.Table, answers ...[]Row) Journal {
 	return j
 }
 
-// writeAndRead writes a journal in batches that end at his, and returns columns of the published rows, sorted.
-func (open Open) writeAndRead(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
+// expect writes a journal in batches that end at the numbers of each split, and compares columns of the published rows,
+// sorted.
+func (open Open) expect(t *testing.T, j Journal, table *schema.Table, columns, want []string, splits ...[]int64) {
 	t.Helper()
-	l := open.Line(t, t.TempDir())
-	defer l.Close(t)
-	var lo int64
-	for _, hi := range his {
-		l.Write(t, j, lo, hi)
-		lo = hi
+	for _, batches := range splits {
+		l := open.Line(t, t.TempDir())
+		var lo int64
+		for _, hi := range batches {
+			l.Write(t, j, lo, hi)
+			lo = hi
+		}
+		l.Publish(t)
+		var got []string
+		for _, row := range l.Copy.Read(t, table) {
+			got = append(got, key(row, columns))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+		l.Close(t)
 	}
-	l.Publish(t)
-	var got []string
-	for _, row := range l.Copy.Read(t, table) {
-		got = append(got, key(row, columns))
-	}
-	slices.Sort(got)
-	return got
 }
 
 func lastObservationWins(t *testing.T, open Open) {
@@ -57,12 +62,7 @@ func lastObservationWins(t *testing.T, open Open) {
 		[]Row{video("a", "first"), video("b", "only"), video("a", "second")},
 		[]Row{video("a", "third")})
 	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
-	for _, batches := range [][]int64{{2}, {1, 2}} {
-		got := open.writeAndRead(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, want, []int64{2}, []int64{1, 2})
 }
 
 // grows: the previous value is of an earlier day, also if a key is seen twice a day, and whatever the
@@ -82,12 +82,7 @@ func grows(t *testing.T, open Open) {
 	columns := []string{"video_id", "view_count", "previous_view_count", schema.PreviousSeenAt}
 	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
 	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
-	for _, batches := range splits(t, 5) {
-		got := open.writeAndRead(t, j, schema.Outliers, columns, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.Outliers, columns, want, splits(t, 5)...)
 }
 
 func replacedWhole(t *testing.T, open Open) {
@@ -99,12 +94,7 @@ func replacedWhole(t *testing.T, open Open) {
 		[]Row{event("b", 0, "other")},
 		[]Row{event("a", 0, "uno"), event("a", 1, "dos")})
 	want := []string{`"a"|0|"uno"|`, `"a"|1|"dos"|`, `"b"|0|"other"|`}
-	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := open.writeAndRead(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, want, []int64{3}, []int64{1, 3}, []int64{1, 2, 3})
 }
 
 // deletedIdentities: comments are deleted when an answer no longer has them, and missing ids when an answer
@@ -122,12 +112,7 @@ func deletedIdentities(t *testing.T, open Open) {
 	j[4].delete(schema.Comments, Row{"video_id": "c"})
 	j[4].delete(schema.Comments, Row{"video_id": "a"})
 	want := []string{`"b"|"another"|`}
-	for _, batches := range splits(t, 5) {
-		got := open.writeAndRead(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.Comments, []string{"video_id", "text"}, want, splits(t, 5)...)
 
 	missing := func(id string) Row { return Row{"endpoint": "transcript", "id": id} }
 	j = journalOf(schema.Missing,
@@ -139,12 +124,7 @@ func deletedIdentities(t *testing.T, open Open) {
 	j[2].delete(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
 	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
 	want = []string{`"b"|1|4|1|`, `"c"|1|1|1|`, `"d"|1|3|3|`} // b is missing again, in the part of its first answer
-	for _, batches := range splits(t, 4) {
-		got := open.writeAndRead(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID, schema.FirstResponseID}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID, schema.FirstResponseID}, want, splits(t, 4)...)
 }
 
 // splits returns ways to divide n answers into batches, each as the ends of the batches: one batch, a batch
@@ -186,12 +166,7 @@ func onlyChanges(t *testing.T, open Open) {
 		[]Row{channel("a", "y"), channel("b", nil)},
 		[]Row{channel("a", "x"), channel("b", "")})
 	want := []string{`"a"|"x"|1|`, `"a"|"x"|3|`, `"a"|"y"|2|`, `"b"|""|3|`, `"b"|<nil>|1|`}
-	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := open.writeAndRead(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, want, []int64{3}, []int64{1, 3}, []int64{1, 2, 3})
 }
 
 func logGrows(t *testing.T, open Open) {
@@ -201,10 +176,5 @@ func logGrows(t *testing.T, open Open) {
 		[]Row{format(0, `{"a":1}`)},
 		[]Row{format(0, `[]`)})
 	want := []string{"0|\"[]\"|3|", "0|\"{\\\"a\\\":1}\"|1|", "0|\"{\\\"a\\\":1}\"|2|", "1|\"null\"|1|", "1|\"null\"|1|"}
-	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
-		got := open.writeAndRead(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
-		}
-	}
+	open.expect(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, want, []int64{3}, []int64{1, 3}, []int64{1, 2, 3})
 }

@@ -28,10 +28,23 @@ const WarehouseAnswer = 18_000
 
 // Warehouse returns the answers (lo, hi]. Each has all data of one video: about 200 rows in 15 tables.
 // All keys are new.
-func Warehouse(lo, hi int64) sinks.Batch {
+func Warehouse(lo, hi int64) sinks.Batch { return random(lo, hi, perVideo) }
+
+// Hits returns the answers (lo, hi] as search pages of 40 hits each, all of new videos.
+func Hits(lo, hi int64) sinks.Batch {
+	return random(lo, hi, map[string]int{"outliers": 40, "outliers_history": 40})
+}
+
+// Events returns the answers (lo, hi] as transcripts of 200 events each, all of new videos.
+func Events(lo, hi int64) sinks.Batch {
+	return random(lo, hi, map[string]int{"transcript_events": 200})
+}
+
+// random returns answers with a number of rows in each table.
+func random(lo, hi int64, each map[string]int) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}
 	for _, t := range schema.Tables() {
-		if n := perVideo[t.Name]; n > 0 {
+		if n := each[t.Name]; n > 0 {
 			b.Parts = append(b.Parts, schema.Part{Table: t, Rows: randomRows(t, lo, hi, n)})
 		}
 	}
@@ -100,3 +113,5 @@ func sentence(r *rand.Rand) string {
 	}
 	return string(fmt.Appendf(text, "%x", r.Uint32()))
 }
+
+func moment(id int64) time.Time { return start.Add(time.Duration(id) * time.Second) }
