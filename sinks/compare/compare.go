@@ -163,12 +163,12 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n 
 	if current.History.Kind == schema.Changes {
 		newer = "h.last > c.last"
 	}
-	keys := names("", current.Key)
+	keys := database.Names("", current.Key)
 	rows, err := r.query(ctx, fmt.Sprintf(`SELECT count(*) FROM
 		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
 		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
 		WHERE h.last IS NULL OR c.last IS NULL OR %[5]s OR c.n > 1`,
-		keys, history, now, same("h.", "c.", current.Key), newer), s)
+		keys, history, now, database.Same("h.", "c.", current.Key), newer), s)
 	if err == nil {
 		n = rows[0][0].(int64)
 	}
@@ -320,7 +320,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s "+
 			"FROM %s WHERE %s) GROUP BY ALL",
-			number, rangeSize, names("", columnNames(t)), columns, from, where)
+			number, rangeSize, database.Names("", columnNames(t)), columns, from, where)
 	}
 	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
 		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
@@ -397,15 +397,15 @@ func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table,
 	}
 	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s),
 		surplus AS (%[2]s EXCEPT ALL %[1]s),
-		counted AS (SELECT %[3]s, sum(m) AS m, sum(s) AS s FROM
+		counted AS (SELECT %[3]s, sum(m)::BIGINT AS m, sum(s)::BIGINT AS s FROM
 			(SELECT %[3]s, 1 AS m, 0 AS s FROM missing UNION ALL SELECT %[3]s, 0, 1 FROM surplus) GROUP BY ALL)
 		SELECT m, s, least(m, s), %[4]s FROM counted
-		ORDER BY ALL`, rows(want), rows(have), names("", key), keyText(key)), want, have)
+		ORDER BY ALL`, rows(want), rows(have), database.Names("", key), keyText(key)), want, have)
 	if err != nil {
 		return d, err
 	}
 	for _, row := range found {
-		m, s, both := toInt64(row[0]), toInt64(row[1]), toInt64(row[2])
+		m, s, both := row[0].(int64), row[1].(int64), row[2].(int64)
 		one := Difference{Missing: m - both, Surplus: s - both, Changed: both, of: of}
 		one.Examples = []string{one.String() + ": " + row[3].(string)}
 		d.add(one)

@@ -1,31 +1,13 @@
 package compare
 
 import (
-	"database/sql/driver"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 )
-
-func names(of string, columns []string) string {
-	quoted := make([]string, len(columns))
-	for i, c := range columns {
-		quoted[i] = of + database.Name(c)
-	}
-	return strings.Join(quoted, ", ")
-}
-
-func same(a, b string, columns []string) string {
-	equal := make([]string, len(columns))
-	for i, c := range columns {
-		equal[i] = a + database.Name(c) + " IS NOT DISTINCT FROM " + b + database.Name(c)
-	}
-	return strings.Join(equal, " AND ")
-}
 
 // columnsOf returns the SQL of the columns of a table that are compared, with the same types in every copy:
 // JSON is cast to text, as in Parquet.
@@ -61,17 +43,4 @@ func keyText(key []string) string {
 		parts = append(parts, database.Text(c+"=")+" || "+value)
 	}
 	return strings.Join(parts, " || ', ' || ")
-}
-
-// toInt64 converts a sum, which DuckDB returns as HUGEINT, to int64.
-func toInt64(v driver.Value) int64 {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case int32:
-		return int64(v)
-	case *big.Int:
-		return v.Int64()
-	}
-	return 0
 }

@@ -127,9 +127,9 @@ func placeholders(t *schema.Table, deleting bool) *strings.Replacer {
 		identity = t.Key
 	}
 	rows, gone := "temp."+stagedRows(t), "temp."+stagedGone(t)
-	identities := "SELECT " + list("", identity) + " FROM " + rows
+	identities := "SELECT " + database.Names("", identity) + " FROM " + rows
 	if deleting {
-		identities += " UNION ALL SELECT " + list("", identity) + " FROM " + gone
+		identities += " UNION ALL SELECT " + database.Names("", identity) + " FROM " + gone
 	}
 	carried := slices.Concat(identity, computed)
 	if t.Grows != "" {
@@ -137,30 +137,13 @@ func placeholders(t *schema.Table, deleting bool) *strings.Replacer {
 	}
 	return strings.NewReplacer(
 		"{name}", database.Text(t.Name), "{table}", database.TableName(t), "{rows}", rows,
-		"{gone}", "(SELECT "+list("", identity)+", max(_response_id) AS at FROM "+gone+" GROUP BY ALL)",
-		"{columns}", list("", columns), "{r.columns}", list("r.", columns), "{computed}", list("", computed),
-		"{t.carried}", list("t.", carried), "{identities}", "SELECT DISTINCT * FROM ("+identities+")",
-		"{identity}", list("", identity), "{r.identity}", list("r.", identity), "{o.identity}", list("o.", identity),
-		"{k.identity}", list("k.", identity), "{compared}", strings.Join(compared, ", "),
-		"{t = k}", same("t.", "k.", identity),
-		"{r = o}", same("r.", "o.", identity), "{r = f}", same("r.", "f.", identity),
-		"{r = g}", same("r.", "g.", identity), "{o = g}", same("o.", "g.", identity),
+		"{gone}", "(SELECT "+database.Names("", identity)+", max(_response_id) AS at FROM "+gone+" GROUP BY ALL)",
+		"{columns}", database.Names("", columns), "{r.columns}", database.Names("r.", columns), "{computed}", database.Names("", computed),
+		"{t.carried}", database.Names("t.", carried), "{identities}", "SELECT DISTINCT * FROM ("+identities+")",
+		"{identity}", database.Names("", identity), "{r.identity}", database.Names("r.", identity), "{o.identity}", database.Names("o.", identity),
+		"{k.identity}", database.Names("k.", identity), "{compared}", strings.Join(compared, ", "),
+		"{t = k}", database.Same("t.", "k.", identity),
+		"{r = o}", database.Same("r.", "o.", identity), "{r = f}", database.Same("r.", "f.", identity),
+		"{r = g}", database.Same("r.", "g.", identity), "{o = g}", database.Same("o.", "g.", identity),
 		"{grows}", database.Name(t.Grows), "{previous}", database.Name(t.Previous()))
-}
-
-func list(of string, names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = of + database.Name(n)
-	}
-	return strings.Join(quoted, ", ")
-}
-
-// same returns the SQL condition that two rows have the same values; null equals null.
-func same(a, b string, names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = a + database.Name(n) + " IS NOT DISTINCT FROM " + b + database.Name(n)
-	}
-	return strings.Join(quoted, " AND ")
 }

@@ -139,3 +139,21 @@ func Text(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 
 // Name quotes a SQL identifier.
 func Name(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// Names quotes the names of columns, with a prefix such as "t.".
+func Names(prefix string, columns []string) string {
+	quoted := make([]string, len(columns))
+	for i, c := range columns {
+		quoted[i] = prefix + Name(c)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// Same returns the SQL condition that two rows have the same values in columns; NULL equals NULL.
+func Same(a, b string, columns []string) string {
+	equal := make([]string, len(columns))
+	for i, c := range columns {
+		equal[i] = a + Name(c) + " IS NOT DISTINCT FROM " + b + Name(c)
+	}
+	return strings.Join(equal, " AND ")
+}
