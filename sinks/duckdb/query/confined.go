@@ -22,21 +22,14 @@ import (
 // maxMemory is the memory limit for user SQL, in bytes, on a machine with enough memory.
 const maxMemory = 1 << 30
 
-// Bind checks user SQL against the declared tables and views, which are empty, and returns the columns
-// of its result. The SQL must be one SELECT that uses no files, no network and no parameters. An error
-// has DuckDB's message and the line within the SQL.
+// Bind checks texts of user SQL against the declared tables and views, which are empty, and returns the columns of
+// their results. Each must be one SELECT that uses no files, no network and no parameters. A problem has DuckDB's
+// message and the line within the SQL.
 //
 // Binding reads no rows, but DuckDB evaluates constant expressions, however expensive. Use
 // [Process.Bind] for untrusted SQL.
-func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field, error) {
-	b := binder{tables: slices.Concat(tables, ops)}
-	fields, err := b.bind(ctx, sql)
-	return fields, errors.Join(err, b.close())
-}
-
-// bindAll is [Bind] of some texts, with all declared tables.
-func bindAll(ctx context.Context, texts []string) (all []Bound) {
-	b := binder{tables: slices.Concat(schema.Tables(), schema.OpsTables())}
+func Bind(ctx context.Context, texts ...string) (all []Bound) {
+	var b binder
 	for _, sql := range texts {
 		fields, err := b.bind(ctx, sql)
 		if err != nil {
@@ -51,10 +44,7 @@ func bindAll(ctx context.Context, texts []string) (all []Bound) {
 
 // A binder binds SQL to empty tables. Declaring them takes far longer than binding, so all texts share them
 // until one fails: DuckDB may be unusable after that.
-type binder struct {
-	tables []*schema.Table
-	db     *database.DB
-}
+type binder struct{ db *database.DB }
 
 func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
@@ -85,7 +75,7 @@ func (b *binder) open(ctx context.Context) (err error) {
 	if _, err := b.db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
 		return err
 	}
-	if err := b.db.Create(ctx, b.tables); err != nil {
+	if err := b.db.Create(ctx, slices.Concat(schema.Tables(), schema.OpsTables())); err != nil {
 		return err
 	}
 	return restrict(ctx, b.db)
@@ -143,11 +133,11 @@ func reason(ctx, limited context.Context, err error, limit time.Duration, memory
 
 // bind checks SQL while nothing is published yet.
 func (s IDs) bind(ctx context.Context, sql string) error {
-	fields, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
-	if err != nil {
+	bound := Bind(ctx, sql)[0]
+	if err := bound.Err(); err != nil {
 		return err
 	}
-	_, err = Column(fields, s.Column)
+	_, err := Column(bound.Fields, s.Column)
 	return err
 }
 

@@ -18,11 +18,11 @@ import (
 )
 
 func bind(t *testing.T, sql string) (names []string, err error) {
-	fields, err := Bind(t.Context(), sql, schema.Tables(), schema.OpsTables())
-	for _, f := range fields {
+	bound := Bind(t.Context(), sql)[0]
+	for _, f := range bound.Fields {
 		names = append(names, f.Name)
 	}
-	return names, err
+	return names, bound.Err()
 }
 
 func TestBindReturnsTheColumnsOfTheResult(t *testing.T) {
@@ -197,11 +197,11 @@ func TestColumnRefusesUnsuitableNamesAndTypes(t *testing.T) {
 		{"select published_at::date from outliers", "", ""},
 		{"select description from videos", "title", ""},
 	} {
-		fields, err := Bind(t.Context(), c.sql, schema.Tables(), schema.OpsTables())
-		if err != nil {
+		bound := Bind(t.Context(), c.sql)[0]
+		if err := bound.Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err = Column(fields, c.want)
+		_, err := Column(bound.Fields, c.want)
 		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s for %q: %v, want %q", c.sql, c.want, err, c.refused)
 		}

@@ -53,7 +53,7 @@ func (b Bound) Err() error {
 	return errors.New(b.Problem)
 }
 
-// Bind is [Bind] of some texts in one separate process, with all declared tables. If the process does not end
+// Bind is [Bind] in one separate process. If the process does not end
 // well, because of one of them, each is bound in a process of its own.
 func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 	if len(texts) == 0 {
@@ -144,7 +144,7 @@ func (q request) run(ctx context.Context) (got response, err error) {
 		return got, err
 	}
 	if q.IDs == nil {
-		got.Bound = bindAll(ctx, q.Bind)
+		got.Bound = Bind(ctx, q.Bind...)
 		return got, nil
 	}
 	zone, err := time.LoadLocation(q.Zone)

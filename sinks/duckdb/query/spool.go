@@ -118,32 +118,15 @@ func readAny(
 		return err
 	}
 	if columns != nil {
-		names, err := namesOf(conn, text)
-		if err != nil {
-			return err
+		var names []string
+		for _, f := range fields {
+			names = append(names, f.Name)
 		}
 		if err := columns(names); err != nil {
 			return err
 		}
 	}
 	return readSpooled(ctx, conn, fields, rows, row)
-}
-
-// namesOf returns the names of the columns of a query. Unlike those of a view they may repeat.
-func namesOf(conn driver.Conn, text string) (names []string, err error) {
-	prepared, err := conn.Prepare(text)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, prepared.Close()) }()
-	stmt := prepared.(*duckdb.Stmt)
-	n, err := stmt.ColumnCount()
-	for i := 0; i < n && err == nil; i++ {
-		var name string
-		name, err = stmt.ColumnName(i)
-		names = append(names, name)
-	}
-	return names, err
 }
 
 // lineOfText matches the line of a mistake in DuckDB's message.
