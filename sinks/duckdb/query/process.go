@@ -53,8 +53,8 @@ func (b Bound) Err() error {
 	return errors.New(b.Problem)
 }
 
-// Bind is [Bind] in one separate process. If the process does not end
-// well, because of one of them, each is bound in a process of its own.
+// Bind is [Bind] in one separate process. If that does not end well, because of one of the texts, each is bound in a
+// process of its own.
 func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 	if len(texts) == 0 {
 		return nil
