@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 )
 
-// Files are files directly below the prefix of a bucket. They implement the storage of a backup, see
+// Files are the files below the prefix of a bucket: those of a lake, and the storage of a backup, see
 // package sync/backup.
 type Files struct {
 	store   *store
@@ -21,9 +22,28 @@ type Files struct {
 	temp    string
 }
 
-// OpenFiles does not use the network. temp is a local folder in which files are prepared for upload.
-func OpenFiles(o Options, temp string) (*Files, error) {
-	s, err := openStore(o, "run the command again")
+// FileError is the error of a request about a file, or about the files below a name.
+type FileError struct {
+	Request string // such as "read"
+	File    string // its address
+	Err     error
+}
+
+func (e *FileError) Error() string { return e.Request + " " + e.File + ": " + e.Err.Error() }
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+func (f *Files) failed(request, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &FileError{request, f.address + "/" + name, err}
+}
+
+// OpenFiles does not use the network. temp is a local folder in which files are prepared for upload, and again
+// says in messages about transient errors when a request is repeated.
+func OpenFiles(o Options, temp, again string) (*Files, error) {
+	s, err := openStore(o, again)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Address, err)
 	}
@@ -39,18 +59,35 @@ func (f *Files) Temp() string { return f.temp }
 // Hold does nothing, because a bucket has no locks. Replace detects concurrent writers instead.
 func (f *Files) Hold() (release func() error, err error) { return func() error { return nil }, nil }
 
-// Names returns the names of the files, and of incomplete uploads, sorted.
+// File is a file in a listing.
+type File struct {
+	Name  string
+	Bytes int64
+}
+
+// Below iterates over the files whose names begin with prefix.
+func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for o, err := range f.store.client.list(ctx, f.store.below()+prefix, true) {
+			if !yield(File{strings.TrimPrefix(o.key, f.store.below()), o.bytes}, f.failed("list", prefix, err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Names returns the names of the files directly below the prefix, and of incomplete uploads, sorted.
 func (f *Files) Names(ctx context.Context) ([]string, error) {
 	s, names := f.store, map[string]bool{}
 	for o, err := range s.client.list(ctx, s.below(), false) {
 		if err != nil {
-			return nil, fmt.Errorf("list the files in %s: %w", f, err)
+			return nil, f.failed("list the files in", "", err)
 		}
 		names[strings.TrimPrefix(o.key, s.below())] = true
 	}
 	for key, err := range s.client.incomplete(ctx, s.below(), false) {
 		if err != nil {
-			return nil, fmt.Errorf("list the incomplete uploads to %s: %w", f, err)
+			return nil, f.failed("list the incomplete uploads to", "", err)
 		}
 		names[strings.TrimPrefix(key, s.below())] = true
 	}
@@ -63,29 +100,9 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 func (f *Files) Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error) {
 	from, version, err := f.store.client.get(ctx, f.store.key(name))
 	if err != nil {
-		return nil, "", f.unread(name, err)
+		return nil, "", f.failed("read", name, err)
 	}
-	return &reading{from, f, name}, version, nil
-}
-
-func (f *Files) unread(name string, err error) error {
-	return fmt.Errorf("read %s/%s: %w", f, name, err)
-}
-
-// reading is the content of a file. Its errors name the file.
-type reading struct {
-	io.ReadCloser
-	files *Files
-	name  string
-}
-
-// Read implements [io.Reader].
-func (r *reading) Read(into []byte) (int, error) {
-	n, err := r.ReadCloser.Read(into)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.files.unread(r.name, err)
-	}
-	return n, err
+	return content{from, func(err error) error { return f.failed("read", name, err) }}, version, nil
 }
 
 // Put uploads the local file at path.
@@ -99,10 +116,7 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.store.client.put(ctx, f.store.key(name), file, info.Size(), ""); err != nil {
-		return fmt.Errorf("upload %s/%s: %w", f, name, err)
-	}
-	return nil
+	return f.failed("upload", name, f.store.client.put(ctx, f.store.key(name), file, info.Size(), ""))
 }
 
 // Replace writes a small file atomically if it has the given version, or if it does not exist and the
@@ -117,10 +131,7 @@ func (f *Files) Replace(ctx context.Context, name string, text []byte, version s
 			return unread
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("replace %s/%s: %w", f, name, err)
-	}
-	return nil
+	return f.failed("write", name, err)
 }
 
 // has reports whether a file has this content.
@@ -140,8 +151,5 @@ func (f *Files) Remove(ctx context.Context, name string) error {
 	if err == nil {
 		err = s.client.abort(ctx, s.key(name))
 	}
-	if err != nil {
-		return fmt.Errorf("delete %s/%s, which is out of date: %w", f, name, err)
-	}
-	return nil
+	return f.failed("delete", name, err)
 }

@@ -3,33 +3,15 @@
 package iceberg
 
 import (
-	"bytes"
 	"errors"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/sinktest"
 )
-
-// ranged is a store that also answers requests for a part of an object.
-func ranged(store *buckettest.Server) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := httptest.NewRecorder()
-		store.ServeHTTP(answer, r)
-		maps.Copy(w.Header(), answer.Header())
-		if r.Method == http.MethodGet && answer.Code == http.StatusOK && r.Header.Get("Range") != "" {
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(answer.Body.Bytes()))
-			return
-		}
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes()) // to a client that may have left
-	})
-}
 
 // TestBucketThatRefuses: the message says what to do, also about requests whose answers have no text; nothing is
 // lost, and no rebuild is suggested.
@@ -45,7 +27,7 @@ func TestBucketThatRefuses(t *testing.T) {
 			t.Parallel()
 			dir, journal, name := t.TempDir(), sinktest.Sample(4), strings.ToLower(code)
 			store := buckettest.New(name)
-			server := httptest.NewServer(ranged(store))
+			server := httptest.NewServer(store)
 			defer server.Close()
 			o := options(dir, "a")
 			o.Warehouse = "s3://" + name + "/lake"

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -31,39 +31,24 @@ type Copy struct {
 	options Options
 	place   *place
 	staged  *parquet.Copy
-	writers *lakeTable
 	tables  []*lakeTable
-	carried carried
 
 	// Tests replace these.
 	step func(what string) error // called before each upload and each commit
 	now  func() time.Time        // the clock
 }
 
-// writersTable is a table without rows. Its properties have what each writer publishes.
-const writersTable = "outlierd_writers"
-
-// The names of properties; those of a writer have its name, see [Copy.property].
-const (
-	prefix = "outlierd."
-
-	showsName  = "shows"  // of outlierd_writers: a [note], as JSON
-	filesName  = "files"  // digest of the list of the writer's files in a table
-	commitName = "commit" // unique token of the last commit of the writer
-)
-
-// note says what a writer has published.
+// note says what a writer has published. It is a property of the last table, which is committed at the end.
 type note struct {
-	Warehouse string `json:"warehouse"` // see [sinks.Marks]
-	Answers   int64  `json:"answers"`
-	Ops       int64  `json:"ops"`
-	Files     string `json:"files"`     // digest of the lists of all tables
-	Inspected string `json:"inspected"` // UTC date
+	sinks.Marks
+
+	Files     map[string]string // by table: digest of the list of the writer's files
+	Inspected string            // UTC date on which the files were last looked for
 }
 
-func (n note) marks() sinks.Marks {
-	return sinks.Marks{Warehouse: n.Warehouse, Answers: n.Answers, Ops: n.Ops}
-}
+// kept is how long snapshots are kept, for queries that have begun. They expire in batches, so it may be twice
+// as long.
+const kept = 24 * time.Hour
 
 // Open opens the catalog, and creates missing tables and columns.
 func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, error) {
@@ -72,10 +57,7 @@ func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, err
 		return nil, err
 	}
 	c := newCopy(o, p)
-	if err = c.createTables(ctx); err == nil {
-		c.carried, err = readCarried(o.Staging)
-	}
-	if err != nil {
+	if err := c.createTables(ctx); err != nil {
 		return nil, errors.Join(c.explain(err), p.close())
 	}
 	ids := map[*schema.Table]string{}
@@ -91,7 +73,6 @@ func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, err
 
 func newCopy(o Options, p *place) *Copy {
 	c := &Copy{options: o, place: p, step: func(string) error { return nil }, now: time.Now}
-	c.writers = &lakeTable{copy: c}
 	for _, t := range slices.Concat(o.Tables, o.Ops) {
 		c.tables = append(c.tables, &lakeTable{copy: c, of: t})
 	}
@@ -111,7 +92,7 @@ func (c *Copy) createTables(ctx context.Context) error {
 		}
 		existing[catalog.TableNameFromIdent(id)] = true
 	}
-	for _, l := range append(slices.Clone(c.tables), c.writers) {
+	for _, l := range c.tables {
 		if !existing[l.name()] {
 			if err := l.createTable(ctx); err != nil {
 				return err
@@ -136,25 +117,28 @@ func (c *Copy) Close() error { return errors.Join(c.staged.Close(), c.place.clos
 // Shows implements [sinks.Copy].
 func (c *Copy) Shows(ctx context.Context) (sinks.Marks, error) {
 	shown, err := c.shown(ctx)
-	return shown.marks(), c.explain(err)
+	return shown.Marks, c.explain(err)
 }
+
+// last is the table whose properties have what each writer has published.
+func (c *Copy) last() *lakeTable { return c.tables[len(c.tables)-1] }
+
+// property is the name of the property with this writer's note.
+func (c *Copy) property() string { return "outlierd." + c.options.Instance }
 
 // shown returns what this writer has published.
 func (c *Copy) shown(ctx context.Context) (n note, err error) {
-	if err := c.writers.reload(ctx); err != nil {
+	if err := c.last().load(ctx); err != nil {
 		return n, err
 	}
-	if text, set := c.writers.table.Properties()[c.property(showsName)]; set {
+	if text, set := c.last().table.Properties()[c.property()]; set {
 		if err := json.Unmarshal([]byte(text), &n); err != nil {
 			return n, fmt.Errorf("property %s of table %s was altered by another program (%w): remove it",
-				c.property(showsName), writersTable, err)
+				c.property(), c.last().name(), err)
 		}
 	}
 	return n, nil
 }
-
-// property returns the full name of a property of this writer.
-func (c *Copy) property(name string) string { return prefix + c.options.Instance + "." + name }
 
 // Publish implements [sinks.Copy].
 func (c *Copy) Publish(ctx context.Context) error {
@@ -167,6 +151,7 @@ func (c *Copy) Publish(ctx context.Context) error {
 	return c.explain(c.publish(ctx))
 }
 
+// publish makes each table list the files of the staging folder, and then notes what is published.
 func (c *Copy) publish(ctx context.Context) error {
 	made, err := parquet.ReadPublished(c.options.Staging)
 	if err != nil {
@@ -176,64 +161,47 @@ func (c *Copy) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := note{Warehouse: made.Warehouse, Answers: made.Answers, Ops: made.Ops, Inspected: c.now().UTC().Format(time.DateOnly)}
-	lists := map[*lakeTable]map[string]parquet.File{}
-	var digests []string
+	next := note{made.Marks(), map[string]string{}, c.now().UTC().Format(time.DateOnly)}
 	for _, l := range c.tables {
-		lists[l] = map[string]parquet.File{}
-		for _, f := range made.Tables[l.of.FileName()] {
-			lists[l][c.nameOf(f)] = f
+		p := publication{files: map[string]parquet.File{}, restore: next.Inspected != shown.Inspected, keep: kept}
+		if shown.Warehouse != made.Warehouse {
+			p.keep = 0 // it was rebuilt, and something may have been erased
 		}
-		digests = append(digests, digest(sortedKeys(lists[l])))
-	}
-	next.Files = digest(digests)
-	if next == shown && len(c.carried) == 0 {
-		return nil
-	}
-	inspect := next.Inspected != shown.Inspected
-	for _, l := range c.tables {
-		if err := l.publish(ctx, lists[l], inspect); err != nil {
+		for _, f := range made.Tables[l.name()] {
+			p.files[l.nameOf(f)] = f
+		}
+		next.Files[l.name()] = digest(sortedKeys(p.files))
+		carried, err := l.carried()
+		if err != nil {
+			return err
+		}
+		if !p.restore && len(carried) == 0 && next.Files[l.name()] == shown.Files[l.name()] {
+			continue
+		}
+		if err := l.publish(ctx, p); err != nil {
 			return fmt.Errorf("table %s: %w", l.name(), err)
 		}
 	}
-	if err := c.forgetCarried(); err != nil {
+	if reflect.DeepEqual(next, shown) {
+		return nil
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
 		return err
 	}
-	if err := c.expire(ctx, inspect, shown.Warehouse != "" && shown.Warehouse != made.Warehouse); err != nil {
-		return err
-	}
-	return c.writers.commit(ctx, func(*table.Transaction) (iceberg.Properties, error) {
-		text, err := json.Marshal(next)
-		return iceberg.Properties{c.property(showsName): string(text)}, err
+	return c.last().commit(ctx, func(tx *table.Transaction) (bool, error) {
+		if c.last().table.Properties()[c.property()] == string(text) {
+			return false, nil
+		}
+		return true, tx.SetProperties(iceberg.Properties{c.property(): string(text)})
 	})
 }
 
-// expire removes old snapshots: once a day, and all of them when a rebuilt warehouse has replaced the rows,
-// because something may have been erased.
-func (c *Copy) expire(ctx context.Context, daily, all bool) error {
-	age := kept
-	if all {
-		age = 0
-	}
-	for _, l := range c.tables {
-		if !daily && !all {
-			return nil
-		}
-		if err := l.expire(ctx, age); err != nil {
-			return fmt.Errorf("table %s: expire snapshots: %w", l.name(), err)
-		}
-	}
-	return nil
-}
-
-// kept is how long snapshots are kept, for readers that look back.
-const kept = 7 * 24 * time.Hour
-
-// nameOf returns the name of a file below the location of its table. It has no "=", from which some engines
+// nameOf returns the name of a file below the location of the table. It has no "=", from which some engines
 // would make a column.
-func (c *Copy) nameOf(f parquet.File) string {
+func (l *lakeTable) nameOf(f parquet.File) string {
 	base := strings.ReplaceAll(strings.TrimSuffix(f.Name, ".parquet"), "date=", "")
-	return "data/" + c.options.Instance + "/" + base + "-" + f.SHA256[:sumLetters] + ".parquet"
+	return l.folder() + base + "-" + f.SHA256[:sumLetters] + ".parquet"
 }
 
 // sumLetters is how much of the checksum is in the name of a file.
@@ -243,18 +211,4 @@ const sumLetters = 16
 func digest(texts []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
 	return hex.EncodeToString(sum[:8])
-}
-
-// mostTries is the maximum number of retries of a commit that conflicts with those of other writers.
-const mostTries = 60
-
-// pause waits before a commit is retried: exponential backoff with jitter, up to 625 ms.
-func pause(ctx context.Context, try int) error {
-	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(most/4 + rand.N(most)):
-		return nil
-	}
 }

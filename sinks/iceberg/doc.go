@@ -21,19 +21,18 @@
 //
 // # Commits
 //
-// One commit to each changed table replaces the files that the staging folder no longer lists by the new
-// ones, and notes a digest of the list. At the end the marks of the copy, and the digest of all lists,
-// become properties of the table outlierd_writers, which has no rows. A publication that was interrupted is
-// completed by the next one.
+// One commit to each changed table replaces the files that the staging folder no longer lists by the new ones.
+// At the end the marks of the copy, and a digest of each list, become a property of the last table. A
+// publication that was interrupted is completed by the next one, which compares the lists.
 //
-// A commit asserts the snapshot that it is based on. If it fails, the table is loaded again. A unique token
-// in the properties shows whether the commit took effect although its response was lost.
+// A commit asserts the snapshot that it is based on. If it fails, the table is loaded and compared again, so it
+// does not matter whether a commit whose answer was lost took effect.
 //
 // What is brought to the location is written down before, in the staging folder. Files of it that no commit
 // has listed, and that are not wanted any more, are removed by the next publication.
 //
-// Once a day the files of each table are compared with what its snapshot lists, and snapshots expire that
-// are older than a week. After a rebuild all older snapshots expire at once, with what they alone have.
+// A commit also expires snapshots that are older than a day, and after a rebuild all older ones, with the files
+// that they alone have. Once a day the listed files are looked for, and those that are gone are stored again.
 //
 // The sink needs the build tag iceberg, because the library delays every start of the program by 0.1
 // seconds even when it is not used.

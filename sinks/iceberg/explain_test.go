@@ -69,7 +69,7 @@ func TestPostgresThatRefuses(t *testing.T) {
 		"too many":          {answers("53300", "sorry, too many clients already"), "it is tried again"},
 		"starting":          {answers("57P03", "the database system is starting up"), "it is tried again"},
 		"repeats a secret":  {answers("XX000", "you sent s3cr3t/4 just now"), "you sent xxxxx just now"},
-		"nothing listens":   {nil, "the database cannot be reached: connection refused: see that PostgreSQL runs"},
+		"nothing listens":   {nil, "the database cannot be reached: connection refused: see that it runs"},
 		"closes":            {func(net.Conn) {}, "the database cannot be reached: "},
 		"never answers":     {func(c net.Conn) { _, _ = c.Read(make([]byte, 1<<10)); <-t.Context().Done() }, "the database cannot be reached: it does not answer: "},
 		"is something else": {func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "the database cannot be reached: "},

@@ -171,9 +171,6 @@ func (r refusing) LoadTable(ctx context.Context, id table.Identifier) (*table.Ta
 // refuseCommits makes commits of c fail, or only their answers.
 func refuseCommits(c *Copy, commits bool) {
 	c.place.Catalog = refusing{c.place.Catalog, commits}
-	for _, l := range c.tables {
-		l.table = nil
-	}
 }
 
 // TestCatalogThatRefusesLeavesNoGarbage: each hour new rows are brought, and none is listed.
@@ -224,7 +221,7 @@ func checkGarbage(t *testing.T, o Options) {
 	defer c.place.close()
 	var listed, found []string
 	for _, l := range c.tables {
-		if err := l.reload(t.Context()); err != nil {
+		if err := l.load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range l.table.Metadata().Snapshots() {

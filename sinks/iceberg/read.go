@@ -4,11 +4,8 @@ package iceberg
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +13,8 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go/catalog"
+
+	"outlierd/sinks/bucket"
 )
 
 // readRetries is the number of retries while a publication is under way, and retryDelay the time between them.
@@ -38,7 +37,8 @@ func Read(ctx context.Context, o Options, dir string) (_ *Rows, err error) {
 			return rows, c.explain(err)
 		}
 		if try == readRetries {
-			return nil, c.explain(errors.New("a publication is not complete: the next one completes it"))
+			return nil, c.explain(fmt.Errorf("a publication is not complete, or another program has changed the rows of %s: "+
+				"the next publication of a day repairs it; %w", o.Instance, ErrRebuild))
 		}
 		select {
 		case <-ctx.Done():
@@ -48,92 +48,58 @@ func Read(ctx context.Context, o Options, dir string) (_ *Rows, err error) {
 	}
 }
 
-// read finds the files of all tables. It reports whether they are of one publication.
+// read finds the files of all tables. It reports whether they are those of one publication.
 func (c *Copy) read(ctx context.Context, dir string) (_ *Rows, whole bool, err error) {
-	var digests []string
-	for _, l := range c.tables {
-		if err := l.reload(ctx); err != nil {
-			return nil, false, err
-		}
-		digests = append(digests, l.table.Properties()[c.property(filesName)])
-	}
 	shown, err := c.shown(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	rows := &Rows{Has: shown.marks(), files: map[string][]string{}}
-	if shown == (note{}) {
+	rows := &Rows{Has: shown.Marks, files: map[string][]string{}}
+	if shown.Files == nil {
 		return rows, true, nil // this writer has published nothing
 	}
-	if digest(digests) != shown.Files {
-		return nil, false, nil
-	}
+	names := map[*lakeTable][]string{}
 	for _, l := range c.tables {
-		if rows.files[l.of.Name], err = l.read(ctx, filepath.Join(dir, l.name())); err != nil {
-			return nil, false, fmt.Errorf("read table %s: %w", l.name(), err)
+		if err := l.load(ctx); err != nil {
+			return nil, false, err
+		}
+		own, err := l.find(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, address := range sortedKeys(own) {
+			names[l] = append(names[l], strings.TrimPrefix(address, l.address("")))
+		}
+		if digest(names[l]) != shown.Files[l.name()] {
+			return nil, false, nil
+		}
+	}
+	for l, names := range names {
+		for _, name := range names {
+			path, err := l.fetch(ctx, name, filepath.Join(dir, l.name(), filepath.Base(name)))
+			if err != nil {
+				return nil, false, fmt.Errorf("read table %s: %s: %w", l.name(), name, err)
+			}
+			rows.files[l.of.Name] = append(rows.files[l.of.Name], path)
 		}
 	}
 	return rows, true, nil
 }
 
-// read returns the paths of the files of this writer.
-func (l *lakeTable) read(ctx context.Context, dir string) (paths []string, err error) {
-	own, err := l.find(ctx)
-	if err != nil {
-		return nil, err
+// fetch verifies a file and returns its path.
+func (l *lakeTable) fetch(ctx context.Context, name, to string) (path string, err error) {
+	path, err = l.files.fetch(ctx, l.address(name), to)
+	sum := ""
+	if err == nil {
+		sum, err = checksum(path)
 	}
-	var names []string
-	for _, address := range sortedKeys(own.data) {
-		names = append(names, strings.TrimPrefix(address, l.address("")))
+	if err == nil && !strings.HasSuffix(name, "-"+sum[:sumLetters]+".parquet") {
+		err = errors.New("it is damaged: it does not have the checksum of its name")
 	}
-	if len(own.deletes) > 0 || digest(names) != l.table.Properties()[l.copy.property(filesName)] {
-		return nil, fmt.Errorf("another program has changed the rows of %s: %w", l.copy.options.Instance, ErrRebuild)
+	if _, ofBucket := errors.AsType[*bucket.FileError](err); err == nil || ofBucket && !errors.Is(err, fs.ErrNotExist) {
+		return path, err
 	}
-	for i, name := range names {
-		path, err := l.fetch(name, filepath.Join(dir, fmt.Sprintf("%d.parquet", i)))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
-}
-
-// fetch verifies a file and returns its path: its own in a folder, that of a copy from a bucket.
-func (l *lakeTable) fetch(name, to string) (path string, err error) {
-	from, err := l.files.Open(l.address(name))
-	if err != nil {
-		return "", unreadable(err)
-	}
-	defer from.Close()
-	sum := sha256.New()
-	if _, local := l.files.(folder); local {
-		path = pathOf(l.address(name))
-		_, err = io.Copy(sum, from)
-	} else {
-		path = to
-		err = copyTo(to, io.TeeReader(from, sum))
-	}
-	if err != nil {
-		return "", unreadable(err)
-	}
-	base := strings.TrimSuffix(name, ".parquet")
-	if base[max(0, len(base)-sumLetters):] != hex.EncodeToString(sum.Sum(nil))[:sumLetters] {
-		return "", unreadable(errors.New("it is damaged: it does not have the checksum of its name"))
-	}
-	return path, nil
-}
-
-func copyTo(path string, from io.Reader) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Close())
+	return "", fmt.Errorf("%v: bring the file back; %w", err, ErrRebuild)
 }
 
 // Probe checks that the lake is readable: it reads the catalog, and the manifests of one table.
@@ -142,9 +108,8 @@ func Probe(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	l := c.tables[0]
-	if err = l.reload(ctx); err == nil {
-		_, err = l.find(ctx)
+	if err = c.last().load(ctx); err == nil {
+		_, err = c.last().find(ctx)
 	}
 	return errors.Join(c.explain(err), c.place.close())
 }
@@ -161,7 +126,7 @@ func openToRead(ctx context.Context, o Options) (*Copy, error) {
 		return nil, err
 	}
 	c := newCopy(o, p)
-	exists, err := p.CheckTableExists(ctx, c.writers.id())
+	exists, err := p.CheckTableExists(ctx, c.last().id())
 	if errors.Is(err, catalog.ErrNoSuchNamespace) || err == nil && !exists {
 		err = fmt.Errorf("namespace %s of the lake %s: %w", o.Namespace, p.name, fs.ErrNotExist)
 	}

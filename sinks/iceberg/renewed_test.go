@@ -27,7 +27,7 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 	t.Parallel()
 	dir, journal := t.TempDir(), sinktest.Sample(6)
 	store := buckettest.New("renewed")
-	server := httptest.NewServer(ranged(store))
+	server := httptest.NewServer(store)
 	defer server.Close()
 	accept := func(id string) {
 		store.SetFault(func(w http.ResponseWriter, r *http.Request) bool {

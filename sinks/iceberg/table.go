@@ -4,9 +4,17 @@ package iceberg
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +22,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/catalog"
+	icebergio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
-	"github.com/google/uuid"
 
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
@@ -28,35 +36,30 @@ const InstanceColumn = "_instance"
 // lakeTable is a table of the lake.
 type lakeTable struct {
 	copy *Copy
-	of   *schema.Table // nil for outlierd_writers
+	of   *schema.Table
 
-	table *table.Table // as of the last load; nil: not loaded
-	files storage
+	table *table.Table // as of the last load
+	files files
 	spec  iceberg.PartitionSpec
 	ids   string // the field ids of the declared columns, in the syntax of DuckDB's COPY; "" before prepare
 }
 
-func (l *lakeTable) name() string {
-	if l.of == nil {
-		return writersTable
-	}
-	return l.of.FileName()
-}
+func (l *lakeTable) name() string { return l.of.FileName() }
 
 func (l *lakeTable) id() table.Identifier {
 	return append(catalog.ToIdentifier(l.copy.options.Namespace), l.name())
 }
 
 // declared returns the columns that this version of the program writes.
-func (l *lakeTable) declared() (fields []arrow.Field) {
-	if l.of != nil {
-		fields = append(fields, l.of.Stored().Fields()...)
+func (l *lakeTable) declared() (*iceberg.Schema, error) {
+	writer := arrow.Field{Name: InstanceColumn, Type: arrow.BinaryTypes.String, Nullable: true,
+		Metadata: arrow.NewMetadata([]string{schema.CommentKey}, []string{"writer of the row: the daemon that owns it"})}
+	columns := append(slices.Clone(l.of.Stored().Fields()), writer)
+	declared, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(columns, nil), false)
+	if err != nil {
+		return nil, fmt.Errorf("columns of table %s: %w", l.name(), err)
 	}
-	return append(fields, arrow.Field{
-		Name: InstanceColumn, Type: arrow.BinaryTypes.String, Nullable: true,
-		Metadata: arrow.NewMetadata([]string{schema.CommentKey},
-			[]string{"writer of the row: the daemon that owns it"}),
-	})
+	return declared, nil
 }
 
 // settings are the properties of every new table.
@@ -73,18 +76,15 @@ var settings = iceberg.Properties{
 
 // createTable creates the table. It is not an error if another writer has created it in the meantime.
 func (l *lakeTable) createTable(ctx context.Context) error {
-	columns, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(l.declared(), nil), false)
+	columns, err := l.declared()
 	if err != nil {
-		return fmt.Errorf("columns of table %s: %w", l.name(), err)
+		return err
 	}
-	with := []catalog.CreateTableOpt{catalog.WithProperties(settings)}
-	if l.of != nil {
-		spec, err := partitioning(columns)
-		if err != nil {
-			return err
-		}
-		with = append(with, catalog.WithPartitionSpec(&spec))
+	spec, err := partitioning(columns)
+	if err != nil {
+		return err
 	}
+	with := []catalog.CreateTableOpt{catalog.WithProperties(settings), catalog.WithPartitionSpec(&spec)}
 	if root := l.copy.place.root; root != "" {
 		with = append(with, catalog.WithLocation(strings.Join([]string{root, l.copy.options.Namespace, l.name()}, "/")))
 	}
@@ -102,42 +102,19 @@ func partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec, error) {
 
 // prepare loads the table, and adds columns that this version of the program is the first to write.
 func (l *lakeTable) prepare(ctx context.Context) error {
-	if err := l.reload(ctx); err != nil || l.of == nil {
+	if err := l.load(ctx); err != nil {
 		return err
 	}
-	added, err := l.missing()
-	if err == nil && len(added) > 0 {
-		err = l.addColumns(ctx, added)
+	if err := l.addColumns(ctx); err != nil {
+		return fmt.Errorf("add columns to table %s: %w", l.name(), l.copy.place.plain(err))
 	}
-	if err == nil {
-		l.ids, err = l.fieldIDs()
-	}
-	if err != nil {
-		return err
-	}
-	want, err := partitioning(l.table.Schema())
-	if err != nil {
-		return fmt.Errorf("partitions of table %s: %w", l.name(), err)
-	}
-	for _, spec := range l.table.Metadata().PartitionSpecs() { // another program may have changed the current one
-		if spec.CompatibleWith(&want) {
-			l.spec = spec
-			return nil
-		}
-	}
-	return fmt.Errorf("table %s was not created by this program: it is not partitioned by %s alone; "+
-		"give the sink another `namespace`", l.name(), InstanceColumn)
+	ids, err := l.fieldIDs()
+	l.ids = ids
+	return err
 }
 
+// load reads the table from the catalog.
 func (l *lakeTable) load(ctx context.Context) error {
-	if l.table != nil {
-		return nil
-	}
-	return l.reload(ctx)
-}
-
-func (l *lakeTable) reload(ctx context.Context) error {
-	l.table = nil
 	if err := l.copy.place.inPlace(); err != nil {
 		return err
 	}
@@ -149,17 +126,17 @@ func (l *lakeTable) reload(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load table %s: %w", l.name(), lost(l.copy.place.plain(err)))
 	}
-	files, err := t.FS(ctx)
+	found, err := t.FS(ctx)
 	if err != nil {
 		return fmt.Errorf("open the files of table %s: %w", l.name(), err)
 	}
-	writable, ok := files.(storage)
-	if !ok {
+	var ours bool
+	if l.files, ours = found.(files); !ours {
 		return fmt.Errorf("the files of table %s in %s cannot be written", l.name(), t.Location())
 	}
-	l.table, l.files = t, writable
-	if l.ids == "" {
-		return nil
+	l.table = t
+	if l.spec, err = l.findSpec(); err != nil || l.ids == "" {
+		return err
 	}
 	if ids, err := l.fieldIDs(); err != nil || ids != l.ids {
 		return errors.Join(err, fmt.Errorf("the columns of table %s were changed by another program: it is opened again", l.name()))
@@ -175,75 +152,62 @@ func lost(err error) error {
 		return err
 	}
 	return fmt.Errorf("%v: the file is gone from the warehouse, or the catalog is an older copy: "+
-		"bring back the file or the newest catalog; or give the sink another `namespace`, "+
-		"which is filled again", err)
+		"bring back the file or the newest catalog; or give the sink another `namespace`, which is filled again", err)
 }
 
-// missing returns the declared columns that the table lacks. It returns an error if another program has altered
-// a column.
-func (l *lakeTable) missing() (added []arrow.Field, err error) {
-	has, err := table.SchemaToArrowSchema(l.table.Schema(), nil, false, false)
+// findSpec returns how the table is partitioned by the writer. Another program may have changed how it writes.
+func (l *lakeTable) findSpec() (iceberg.PartitionSpec, error) {
+	want, err := partitioning(l.table.Schema())
 	if err != nil {
-		return nil, fmt.Errorf("columns of table %s: %w", l.name(), err)
+		return want, fmt.Errorf("partitions of table %s: %w", l.name(), err)
 	}
-	for _, f := range l.declared() {
-		at := has.FieldIndices(f.Name)
-		switch {
-		case len(at) == 0:
-			added = append(added, f)
-		case !alike(has.Field(at[0]).Type, f.Type):
-			return nil, fmt.Errorf("table %s was altered by another program: column %s has type %v instead of %v; "+
-				"give the sink another `namespace`", l.name(), f.Name, has.Field(at[0]).Type, f.Type)
+	for _, spec := range l.table.Metadata().PartitionSpecs() {
+		if spec.CompatibleWith(&want) {
+			return spec, nil
 		}
 	}
-	return added, nil
+	return want, fmt.Errorf("table %s was not created by this program: it is not partitioned by %s alone; "+
+		"give the sink another `namespace`", l.name(), InstanceColumn)
 }
 
-// alike reports whether two types are equal, apart from metadata and the names of list elements.
-func alike(a, b arrow.DataType) bool {
-	if a.ID() != b.ID() {
-		return false
-	}
-	nested, ok := b.(arrow.NestedType)
-	if !ok {
-		return arrow.TypeEqual(a, b)
-	}
-	from := a.(arrow.NestedType).Fields()
-	if len(from) != len(nested.Fields()) {
-		return false
-	}
-	for i, f := range nested.Fields() {
-		if b.ID() == arrow.STRUCT && from[i].Name != f.Name || !alike(from[i].Type, f.Type) {
-			return false
-		}
-	}
-	return true
-}
-
-// addColumns adds columns to a table that an older version of the program has created.
-func (l *lakeTable) addColumns(ctx context.Context, added []arrow.Field) error {
-	columns, err := table.ArrowSchemaToIcebergWithFreshIDs(arrow.NewSchema(added, nil), false)
+// addColumns adds the columns that the table lacks. It returns an error if another program has altered one.
+func (l *lakeTable) addColumns(ctx context.Context) error {
+	declared, err := l.declared()
 	if err != nil {
-		return fmt.Errorf("columns of table %s: %w", l.name(), err)
+		return err
+	}
+	columns := slices.Clone(declared.Fields())
+	for i, f := range columns {
+		if _, exists := l.table.Schema().FindFieldByName(f.Name); exists {
+			columns[i].Doc = "" // versions of the program that differ here would change it in turns
+		}
 	}
 	tx := l.table.NewTransaction()
-	update := tx.UpdateSchema(true, false)
-	for _, f := range columns.Fields() {
-		update = update.AddColumn([]string{f.Name}, f.Type, f.Doc, false, nil)
+	update := tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...))
+	updates, _, err := update.BuildUpdates()
+	if err != nil {
+		return fmt.Errorf("it was altered by another program: %w; give the sink another `namespace`", err)
+	}
+	if len(updates) == 0 {
+		return nil
 	}
 	if err := update.Commit(); err != nil {
-		return fmt.Errorf("add columns to table %s: %w", l.name(), err)
+		return err
 	}
 	if _, err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("add columns to table %s: %w", l.name(), l.copy.place.plain(err))
+		return err
 	}
-	return l.reload(ctx)
+	return l.load(ctx)
 }
 
 // fieldIDs returns the field ids of the declared columns, also of what is in them, in the syntax of DuckDB's COPY.
 func (l *lakeTable) fieldIDs() (string, error) {
+	declared, err := l.declared()
+	if err != nil {
+		return "", err
+	}
 	var fields []iceberg.NestedField
-	for _, f := range l.declared() {
+	for _, f := range declared.Fields() {
 		found, ok := l.table.Schema().FindFieldByName(f.Name)
 		if !ok {
 			return "", fmt.Errorf("table %s has no column %s", l.name(), f.Name)
@@ -256,115 +220,255 @@ func (l *lakeTable) fieldIDs() (string, error) {
 func idsOf(fields []iceberg.NestedField) string {
 	var all []string
 	for _, f := range fields {
-		id := strconv.Itoa(f.ID)
+		id, inner := strconv.Itoa(f.ID), []iceberg.NestedField(nil)
 		switch t := f.Type.(type) {
 		case *iceberg.StructType:
-			id = "{__duckdb_field_id: " + id + ", " + idsOf(t.FieldList) + "}"
+			inner = t.FieldList
 		case *iceberg.ListType:
-			id = "{__duckdb_field_id: " + id + ", " + idsOf([]iceberg.NestedField{{ID: t.ElementID, Name: "element", Type: t.Element}}) + "}"
+			inner = []iceberg.NestedField{t.ElementField()}
 		case *iceberg.MapType:
-			id = "{__duckdb_field_id: " + id + ", " + idsOf([]iceberg.NestedField{
-				{ID: t.KeyID, Name: "key", Type: t.KeyType}, {ID: t.ValueID, Name: "value", Type: t.ValueType}}) + "}"
+			inner = []iceberg.NestedField{t.KeyField(), t.ValueField()}
+		}
+		if inner != nil {
+			id = "{__duckdb_field_id: " + id + ", " + idsOf(inner) + "}"
 		}
 		all = append(all, database.Name(f.Name)+": "+id)
 	}
 	return strings.Join(all, ", ")
 }
 
-// publish makes the table list the files of want, which has them by name, and no others of this writer.
-func (l *lakeTable) publish(ctx context.Context, want map[string]parquet.File, inspect bool) error {
-	defer func() { l.table = nil }()
-	if err := l.load(ctx); err != nil {
-		return err
-	}
-	list, listed := digest(sortedKeys(want)), l.copy.property(filesName)
-	if !inspect && l.table.Properties()[listed] == list && len(l.copy.carried[l.name()]) == 0 {
-		return nil
-	}
-	var garbage []string
-	err := l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
-		own, err := l.find(ctx)
+// address returns the URL of a file from its name below the table's location.
+func (l *lakeTable) address(name string) string {
+	return strings.TrimSuffix(l.table.Location(), "/") + "/" + name
+}
+
+// folder is the name of the folder of this writer's files.
+func (l *lakeTable) folder() string { return "data/" + l.copy.options.Instance + "/" }
+
+// find returns the files of this writer that the table lists, by address. Those by which another program has
+// deleted rows are among them.
+func (l *lakeTable) find(ctx context.Context) (own map[string]iceberg.DataFile, err error) {
+	own = map[string]iceberg.DataFile{}
+	defer func() {
 		if err != nil {
+			err = fmt.Errorf("find the files of %s in table %s: %w", l.copy.options.Instance, l.name(), lost(err))
+		}
+	}()
+	snapshot := l.table.CurrentSnapshot()
+	if snapshot == nil {
+		return own, nil
+	}
+	manifests, err := snapshot.Manifests(l.files)
+	if err != nil {
+		return nil, err
+	}
+	writer := l.spec.Field(0).FieldID
+	for _, m := range manifests {
+		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		change, missing, err := l.compare(own, want, inspect)
-		if err != nil {
-			return nil, err
-		}
-		garbage = change.garbage
-		for _, name := range missing {
-			if err := l.store(ctx, name, want[name]); err != nil {
-				return nil, fmt.Errorf("store %s again: %w", name, err)
+		for entry, err := range m.Entries(l.files, true) {
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", m.FilePath(), err)
+			}
+			if f := entry.DataFile(); f.Partition()[writer] == l.copy.options.Instance {
+				own[f.FilePath()] = f
 			}
 		}
-		if len(change.add)+len(change.remove)+len(change.deletes) == 0 && l.table.Properties()[listed] == list {
-			return nil, nil
+	}
+	return own, nil
+}
+
+// publication is what a publication wants of a table.
+type publication struct {
+	files   map[string]parquet.File // the files of this writer, by name
+	restore bool                    // whether listed files that are gone are stored again
+	keep    time.Duration           // age of the oldest snapshot that is kept
+}
+
+// publish makes the table list the files of p, and no others of this writer.
+func (l *lakeTable) publish(ctx context.Context, p publication) error {
+	before, err := l.carried()
+	if err != nil {
+		return err
+	}
+	garbage := map[string]bool{}
+	err = l.commit(ctx, func(tx *table.Transaction) (bool, error) {
+		own, err := l.find(ctx)
+		if err != nil {
+			return false, err
 		}
-		return iceberg.Properties{listed: list}, l.replace(ctx, tx, change, want)
+		add, err := l.compare(ctx, own, p)
+		if err != nil {
+			return false, err
+		}
+		clear(garbage)
+		for _, address := range before {
+			_, wanted := p.files[strings.TrimPrefix(address, l.address(""))]
+			garbage[address] = !wanted && own[address] == nil
+		}
+		if p.keep == 0 { // what goes must go, also if the expiry is interrupted
+			before = slices.AppendSeq(before, maps.Keys(own))
+		}
+		if len(add)+len(own) == 0 {
+			return false, nil
+		}
+		return true, l.replace(ctx, tx, own, add, p, before)
 	})
 	if err != nil {
 		return err
 	}
-	for _, address := range garbage {
-		if err := l.files.Remove(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, address := range sortedKeys(garbage) {
+		if !garbage[address] {
+			continue
+		}
+		if err := l.files.remove(ctx, address); err != nil {
 			return fmt.Errorf("remove %s, which no list has: %w", address, err)
 		}
 	}
-	return nil
+	return folder{}.remove(ctx, l.pathOfCarried())
 }
 
-// replace brings the new files of a change to the location, and adds the change to a transaction.
-func (l *lakeTable) replace(ctx context.Context, tx *table.Transaction, c change, want map[string]parquet.File) error {
-	if err := l.bring(ctx, c.add, want); err != nil {
+// compare returns the names of files that the table does not list yet, and leaves in own those that it lists
+// and should not.
+func (l *lakeTable) compare(ctx context.Context, own map[string]iceberg.DataFile, p publication) (add []string, err error) {
+	var sizes map[string]int64
+	if p.restore {
+		if sizes, err = l.files.sizes(ctx, l.address(l.folder())); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sortedKeys(p.files) {
+		address := l.address(name)
+		if own[address] == nil {
+			add = append(add, name)
+			continue
+		}
+		delete(own, address)
+		if p.restore && sizes[address] != p.files[name].Bytes {
+			if err := l.store(ctx, name, p.files[name]); err != nil {
+				return nil, fmt.Errorf("store %s again: %w", name, err)
+			}
+		}
+	}
+	return add, nil
+}
+
+// replace stores new files, and adds to a transaction that they are listed in place of old ones.
+func (l *lakeTable) replace(ctx context.Context, tx *table.Transaction, old map[string]iceberg.DataFile, add []string,
+	p publication, carried []string) error {
+	for _, name := range add {
+		carried = append(carried, l.address(name))
+	}
+	if err := l.noteCarried(ctx, carried); err != nil {
 		return err
 	}
-	var added []iceberg.DataFile
-	for _, name := range c.add {
-		f, err := l.describe(name, want[name])
+	var added, removed, deletes []iceberg.DataFile
+	for _, name := range add {
+		if err := l.store(ctx, name, p.files[name]); err != nil {
+			return fmt.Errorf("store %s: %w", name, err)
+		}
+		f, err := table.FileToDataFile(ctx, local(l.staged(p.files[name])), l.address(name), l.table.Schema(), l.spec, 0,
+			l.table.Properties())
 		if err != nil {
 			return fmt.Errorf("describe %s: %w", name, err)
 		}
 		added = append(added, f)
 	}
-	if len(c.remove)+len(c.deletes) == 0 {
-		return tx.AddDataFiles(ctx, added, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
+	for _, address := range sortedKeys(old) {
+		if f := old[address]; f.ContentType() == iceberg.EntryContentData {
+			removed = append(removed, f)
+		} else {
+			deletes = append(deletes, f)
+		}
 	}
-	return tx.ReplaceFiles(ctx, c.remove, added, c.deletes, nil, table.WithoutAutoNameMapping())
+	err := tx.ReplaceFiles(ctx, removed, added, deletes, nil, table.WithoutDuplicateCheck(), table.WithoutAutoNameMapping())
+	if all := l.table.Metadata().Snapshots(); err == nil && len(all) > 0 && time.Since(time.UnixMilli(all[0].TimestampMs)) > 2*p.keep {
+		err = tx.ExpireSnapshots(table.WithOlderThan(p.keep), table.WithRetainLast(1))
+	}
+	return err
 }
 
-// expire removes snapshots that are older than age, except the newest one, and the files that only they list.
-func (l *lakeTable) expire(ctx context.Context, age time.Duration) error {
-	defer func() { l.table = nil }()
-	return l.commit(ctx, func(tx *table.Transaction) (iceberg.Properties, error) {
-		all := l.table.Metadata().Snapshots()
-		if len(all) < 2 || time.Since(time.UnixMilli(all[0].TimestampMs)) < age {
-			return nil, nil
-		}
-		return iceberg.Properties{}, tx.ExpireSnapshots(table.WithOlderThan(age), table.WithRetainLast(1))
-	})
+// local is a local file, as a file system that has it at every address.
+type local string
+
+// Open implements [icebergio.IO].
+func (l local) Open(string) (icebergio.File, error) { return os.Open(string(l)) }
+
+// Remove implements [icebergio.IO].
+func (local) Remove(string) error { return errors.ErrUnsupported }
+
+// store brings a staged file to the location.
+func (l *lakeTable) store(ctx context.Context, name string, f parquet.File) error {
+	if err := l.copy.step("store " + name); err != nil {
+		return err
+	}
+	sum, err := checksum(l.staged(f))
+	if err != nil {
+		return err
+	}
+	if sum != f.SHA256 {
+		return fmt.Errorf("%s is damaged: remove it, and it is written again", l.staged(f))
+	}
+	return l.files.put(ctx, l.staged(f), l.address(name))
 }
 
-// commit commits a transaction. stage adds changes to it and returns the properties to set; nil means
-// that there is nothing to commit. After a conflict with another writer the table is loaded again, and
-// stage is called for a new transaction.
-func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction) (iceberg.Properties, error)) error {
+func (l *lakeTable) staged(f parquet.File) string {
+	return filepath.Join(l.copy.options.Staging, filepath.FromSlash(f.Name))
+}
+
+// checksum returns the SHA-256 of a local file, in hex.
+func checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// pathOfCarried is the path of the list of files that were brought and may not be in the table. It is written
+// before the first of them is brought, so that neither a kill nor a catalog that refuses leaves files behind
+// for ever, and removed when the table has been published.
+func (l *lakeTable) pathOfCarried() string {
+	return filepath.Join(l.copy.options.Staging, "_carried", l.name())
+}
+
+func (l *lakeTable) carried() ([]string, error) {
+	text, err := os.ReadFile(l.pathOfCarried())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(text)), err
+}
+
+func (l *lakeTable) noteCarried(ctx context.Context, addresses []string) error {
+	return folder{}.write(ctx, l.pathOfCarried(), []byte(strings.Join(addresses, "\n")))
+}
+
+// maxTries is the maximum number of retries of a commit that conflicts with those of other writers.
+const maxTries = 60
+
+// commit changes the table. stage adds changes to a transaction, and reports whether there are any. If another
+// writer has committed meanwhile, or the answer to a commit was lost, stage is called again for what then is
+// left to do.
+func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction) (bool, error)) error {
+	if err := l.load(ctx); err != nil {
+		return err
+	}
 	for try := 0; ; try++ {
-		if err := l.load(ctx); err != nil {
-			return err
-		}
-		if err := l.checkClock(); err != nil {
-			return err
-		}
-		if err := l.copy.step("commit " + l.name()); err != nil {
-			return err
-		}
 		base := l.table.MetadataLocation()
 		done, err := l.tryCommit(ctx, stage)
 		if done {
 			return err
 		}
-		if l.table.MetadataLocation() == base || try == mostTries {
-			return fmt.Errorf("commit to table %s: %w", l.name(), err)
+		if again := l.load(context.WithoutCancel(ctx)); again != nil {
+			return errors.Join(err, again)
+		}
+		if l.table.MetadataLocation() == base || try == maxTries {
+			return err
 		}
 		if err := pause(ctx, try); err != nil {
 			return err
@@ -372,62 +476,50 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 	}
 }
 
-// mostBehind is how far the local clock may be behind that of the last writer: the limit that Iceberg
-// sets.
-const mostBehind = time.Minute
-
-// checkClock returns an error if a commit would be more than mostBehind older than the last one.
-// Libraries and catalogs reject such a commit too, but without a reason.
-func (l *lakeTable) checkClock() error {
-	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.copy.now())
-	if behind <= mostBehind {
-		return nil
-	}
-	remedy := "set the clocks of both, by NTP for example; until then the rows wait in the warehouse"
-	if behind > time.Hour {
-		remedy += "; if a clock was wrong once and is right again, give the sink another `namespace`, " +
-			"which is filled again"
-	}
-	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg "+
-		"allows %v: %s", l.name(), behind.Round(time.Second), mostBehind, remedy)
-}
-
-// tryCommit tries to commit once. done means that there is nothing to retry: the commit succeeded or
-// failed permanently.
-func (l *lakeTable) tryCommit(ctx context.Context,
-	stage func(tx *table.Transaction) (iceberg.Properties, error)) (done bool, err error) {
-	tx := l.table.NewTransaction()
-	if l.of != nil {
-		if err := tx.AssertRefSnapshotID(table.MainBranch); err != nil {
-			return true, err
-		}
-	}
-	properties, err := stage(tx)
-	if err != nil { // perhaps the snapshot has expired since, and its files with it
-		if again := l.reload(ctx); again != nil {
-			return true, errors.Join(err, again)
-		}
-		return false, err
-	}
-	if properties == nil {
-		return true, nil
-	}
-	token := uuid.NewString()
-	properties[l.copy.property(commitName)] = token
-	if err := tx.SetProperties(properties); err != nil {
+// tryCommit tries to commit once. It reports whether the commit has succeeded, or nothing is left to do.
+func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transaction) (bool, error)) (done bool, err error) {
+	if err := l.checkClock(); err != nil {
 		return true, err
 	}
-	_, err = tx.Commit(ctx)
-	if err == nil {
-		l.table = nil // not what the library returns: it points to all transactions before
-		return true, nil
+	tx := l.table.NewTransaction()
+	if err := tx.AssertRefSnapshotID(table.MainBranch); err != nil {
+		return true, err
 	}
-	err = l.copy.place.plain(err)
-	if again := l.reload(context.WithoutCancel(ctx)); again != nil {
-		return true, errors.Join(fmt.Errorf("commit to table %s: %w", l.name(), err), again)
+	changed, err := stage(tx)
+	if err != nil || !changed { // after an error perhaps the snapshot has expired since, and its files with it
+		return err == nil, err
 	}
-	if l.table.Properties()[l.copy.property(commitName)] == token {
-		return true, nil // committed, but the response was lost
+	if err := l.copy.step("commit " + l.name()); err != nil {
+		return true, err
 	}
-	return false, err
+	made, err := tx.Commit(ctx)
+	if err != nil {
+		err = fmt.Errorf("commit to table %s: %w", l.name(), l.copy.place.plain(err))
+	}
+	return made != nil, err // with an error also if expired files could not be removed
 }
+
+// pause waits before a commit is retried: exponential backoff with jitter, up to 625 ms.
+func pause(ctx context.Context, try int) error {
+	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(most/4 + rand.N(most)):
+		return nil
+	}
+}
+
+// checkClock returns an error if Iceberg would refuse a commit, because it is more than a minute older than the
+// last one. Libraries and catalogs give no reason.
+func (l *lakeTable) checkClock() error {
+	behind := time.UnixMilli(l.table.Metadata().LastUpdatedMillis()).Sub(l.copy.now())
+	if behind <= time.Minute {
+		return nil
+	}
+	return fmt.Errorf("table %s was changed by a machine whose clock is %v ahead of this one's, and Iceberg allows a minute: "+
+		"set the clocks of both, by NTP for example; until then the rows wait in the warehouse; if a clock was wrong once and "+
+		"is right again, give the sink another `namespace`, which is filled again", l.name(), behind.Round(time.Second))
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

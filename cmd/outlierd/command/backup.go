@@ -104,7 +104,7 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	address := job.BucketAddress(text)
 	switch {
 	case address != "":
-		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
+		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp, "run the command again")
 	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may contain a key
 		return nil, usageError{errors.New("a backup is kept in a folder, " +
 			"or at an address like s3://bucket/prefix or az://container/prefix, with only letters, " +
