@@ -5,9 +5,6 @@ package bucket
 import (
 	"bytes"
 	"context"
-	"crypto/md5"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +25,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
-	"golang.org/x/sync/errgroup"
 
 	"outlierd/lazyregexp"
 )
@@ -190,61 +186,17 @@ func what[T any](pointer *T) (value T) {
 
 // put uploads each part with its checksum. The store rejects the list of parts if it lacks one.
 func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
-	metadata := map[string]*string{}
+	o := &blockblob.UploadStreamOptions{BlockSize: partSize(size), Concurrency: partsAtOnce, HTTPHeaders: headers(key),
+		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()}
 	if sha256 != "" {
-		metadata["sha256"] = &sha256
+		o.Metadata = map[string]*string{"sha256": &sha256}
 	}
-	part := partSize(size)
-	if size <= part {
-		content, err := section(file, 0, size)
-		if err != nil {
-			return err
-		}
-		_, err = a.upload(ctx, key, content, blockblob.UploadOptions{Metadata: metadata})
-		return err
-	}
-	to, upload, ids := a.container.NewBlockBlobClient(key), rand.Text(), []string{}
-	parts, during := errgroup.WithContext(ctx)
-	parts.SetLimit(partsAtOnce)
-	for at := int64(0); at < size; at += part {
-		// The prefix keeps concurrent uploads from using each other's parts. All ids must have the same
-		// length.
-		id := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s-%05d", upload, len(ids)))
-		ids = append(ids, id)
-		parts.Go(func() error {
-			content, err := section(file, at, min(part, size-at))
-			if err != nil {
-				return err
-			}
-			sum := md5.Sum(content)
-			o := &blockblob.StageBlockOptions{TransactionalValidation: blob.TransferValidationTypeMD5(sum[:])}
-			_, err = to.StageBlock(during, id, streaming.NopCloser(bytes.NewReader(content)), o)
-			return a.explain(err)
-		})
-	}
-	if err := parts.Wait(); err != nil {
-		return err
-	}
-	headers := &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
-	_, err := to.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{HTTPHeaders: headers, Metadata: metadata})
+	_, err := a.container.NewBlockBlobClient(key).UploadStream(ctx, file, o)
 	return a.explain(err)
 }
 
-// section reads size bytes of a file, from offset at.
-func section(file *os.File, at, size int64) ([]byte, error) {
-	content := make([]byte, size)
-	_, err := io.ReadFull(io.NewSectionReader(file, at, size), content)
-	return content, err
-}
-
-// upload writes an object by one request.
-func (a *azure) upload(ctx context.Context, key string, content []byte,
-	o blockblob.UploadOptions) (etag string, err error) {
-	sum := md5.Sum(content)
-	o.TransactionalValidation = blob.TransferValidationTypeMD5(sum[:])
-	o.HTTPHeaders = &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
-	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), &o)
-	return string(what(answer.ETag)), a.explain(err)
+func headers(key string) *blob.HTTPHeaders {
+	return &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
 }
 
 func (a *azure) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
@@ -254,8 +206,10 @@ func (a *azure) replace(ctx context.Context, key string, text []byte, etag strin
 	} else {
 		only.IfMatch = new(azcore.ETag(etag))
 	}
-	o := blockblob.UploadOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}}
-	return a.upload(ctx, key, text, o)
+	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(text)), &blockblob.UploadOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}, HTTPHeaders: headers(key),
+		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()})
+	return string(what(answer.ETag)), a.explain(err)
 }
 
 func (a *azure) remove(ctx context.Context, key string) error {

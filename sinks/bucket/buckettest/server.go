@@ -8,9 +8,11 @@ import (
 	"cmp"
 	"crypto/md5"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
+	"hash/crc64"
 	"io"
 	"maps"
 	"net/http"
@@ -100,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := content(r)
 	if err != nil {
-		Refuse(w, http.StatusBadRequest, map[string]string{"s3": "IncompleteBody", "az": "Md5Mismatch"}[s.Scheme])
+		Refuse(w, http.StatusBadRequest, map[string]string{"s3": "IncompleteBody", "az": "Crc64Mismatch"}[s.Scheme])
 		return
 	}
 	s.mu.Lock()
@@ -150,6 +152,12 @@ func content(r *http.Request) ([]byte, error) {
 	}
 	if want := r.Header.Get("Content-Md5"); want != "" {
 		if sum := md5.Sum(body); base64.StdEncoding.EncodeToString(sum[:]) != want {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	if want := r.Header.Get("X-Ms-Content-Crc64"); want != "" {
+		sum := binary.LittleEndian.AppendUint64(nil, crc64.Checksum(body, crc64.MakeTable(0x9A6C9329AC4BC9B5)))
+		if base64.StdEncoding.EncodeToString(sum) != want {
 			return nil, io.ErrUnexpectedEOF
 		}
 	}
