@@ -6,7 +6,6 @@ import json
 import math
 import os
 import pathlib
-import pwd
 import random
 import re
 import shutil
@@ -180,7 +179,7 @@ def questions(data: str | None = None) -> None:
     for lake in lakes:
         shutil.copytree(data or TOOLS / "data", lake.folder / "data")
         begun = time.monotonic()
-        lake.run("rebuild", "iceberg")
+        lake.run("rebuild")
         say(f"{lake.name}: filled in {time.monotonic() - begun:.0f} s; {lake.check()}")
     file, parquet = published(lakes[0].folder / "data")
     tables = [t for t in file if t not in readers.QUESTIONS]
@@ -247,26 +246,6 @@ def orphans(catalog, folder: pathlib.Path, address: str) -> list[str]:
     return sorted(there - known - removed)
 
 
-def later(days: int, postgres: Postgres, database: str, folder: pathlib.Path) -> None:
-    """Makes everything in the lake that many days older: files, snapshots, and the time of the last maintenance."""
-    seconds = days * 24 * 3600
-    for file in folder.rglob("*"):
-        if file.is_file():
-            os.utime(file, (file.stat().st_atime - seconds, file.stat().st_mtime - seconds))
-    for location in postgres.sql("select metadata_location from iceberg_tables", database).split():
-        file = folder / location.partition(f"/{folder.name}/")[2]
-        table, times = json.loads(file.read_text()), file.stat()
-        for part in (table, *(p for name in ("snapshots", "snapshot-log", "metadata-log") for p in table.get(name, []))):
-            for name in {"timestamp-ms", "last-updated-ms"} & part.keys():
-                part[name] -= seconds * 1000
-        for name, value in table["properties"].items():
-            if name.endswith((".maintained", ".orphans")):
-                table["properties"][name] = str(datetime.date.fromisoformat(value) - datetime.timedelta(days))
-        file.unlink()  # and with it the checksum that the store has
-        file.write_text(json.dumps(table))
-        os.utime(file, (times.st_atime, times.st_mtime))
-
-
 def fast(name: str, number: int, database: str, warehouse: str, jobs: str) -> Lake:
     """A lake, and a simulated service that accepts 6,000 requests a minute."""
     port, key = free_port(), f"key-{number}"
@@ -300,32 +279,26 @@ def daemons(minutes: str = "10") -> None:
         lake.run("run", "--all", exits=(0, 3))
         say(f"  {lake.name}: {lake.check()}")
     union(lakes)
-    maintained(postgres, "shared", store.folder / "shared", lakes)
+    tidy(lakes, store.folder / "shared")
 
 
-def maintained(postgres: Postgres, database: str, bucket: pathlib.Path, lakes: list[Lake]) -> None:
-    """Eight days later each daemon runs once more, and nothing is left of commits that were killed or lost a conflict."""
-    def left(older: float = 0) -> list[str]:
-        """Files without a snapshot that are older than so many days: newer ones may belong to a commit in progress."""
-        then = time.time() - older * 24 * 3600
-        return [f for f in orphans(lakes[0].catalog(), bucket / "lake", f"s3://{bucket.name}/lake")
-                if (bucket.parent / f.removeprefix("s3://")).stat().st_mtime < then]
-
-    before, files = len(left()), sum(f.is_file() for f in bucket.rglob("*"))
-    later(8, postgres, database, bucket)
+def tidy(lakes: list[Lake], bucket: pathlib.Path) -> None:
+    """Each daemon publishes once more, and nothing is left of commits that were killed or lost a conflict."""
+    before, files = len(left(lakes, bucket)), sum(f.is_file() for f in bucket.rglob("*"))
     for lake in lakes:
-        daemon = lake.start("up")
-        daemon.until(lake.answers)
         lake.run("run", *lake.jobs, "--again", exits=(0, 3))
-        assert daemon.stop() == 0, daemon.said()
-    after = left(older=3)
-    say(f"files that no snapshot has: {before} of {files}; eight days later, when each daemon has run once more: {len(after)} of "
-        f"{sum(f.is_file() for f in bucket.rglob('*'))}, and {len(left())} of less than three days")
-    assert before > 0, "no process was killed during a commit"
+    after = left(lakes, bucket)
+    say(f"data files that no snapshot has: {before} of {files} files; when each daemon has published once more: {len(after)}")
     assert not after, after[:10]
     for lake in lakes:
         say(f"  {lake.name}: {lake.check()}")
     union(lakes)
+
+
+def left(lakes: list[Lake], bucket: pathlib.Path) -> list[str]:
+    found = orphans(lakes[0].catalog(), bucket / "lake", f"s3://{bucket.name}/lake")
+    say(f"  files that no table names: {len(found)}, of which manifests and metadata {sum('/metadata/' in f for f in found)}")
+    return [f for f in found if "/data/" in f]
 
 
 def union(lakes: list[Lake]) -> None:
@@ -370,105 +343,27 @@ jobs:
         run.stop()
     lake.run("run", "--again", exits=(0, 3))
     say(f"the daemon was killed {count} times, {during} of them during a run: {lake.check()}")
-    maintained(postgres, "killed", store.folder / "killed", [lake])
-
-
-# --- an older version beside a newer one ----------------------------------------------------------
-
-
-def older(revision: str | None = None) -> None:
-    """A daemon of the first version that had a lake, or of REVISION, beside one of this version that then becomes one with
-    a column more. The older one is not restarted."""
-    def git(*args: str) -> str:
-        return subprocess.run(["git", *args], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-
-    def build(source: pathlib.Path, name: str, *flags: str) -> pathlib.Path:
-        subprocess.run(["go", "build", "-tags", "iceberg", *flags, "-o", WORK / name, "./cmd/outlierd"], cwd=source, check=True,
-                       env=os.environ | {"HOME": pwd.getpwuid(os.getuid()).pw_dir})
-        return WORK / name
-
-    revision = git("rev-parse", "--short", revision or git("log", "--diff-filter=A", "--format=%h", "--", "sinks/iceberg/sink.go"))
-    (WORK / "source").mkdir()
-    archive = subprocess.Popen(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE)
-    subprocess.run(["tar", "x", "-C", WORK / "source"], stdin=archive.stdout, check=True)
-    assert archive.wait() == 0
-    old = build(WORK / "source", "outlierd-older")
-    hits = ROOT / "schema/hits.go"
-    url = '{Name: "thumbnail_url",'
-    column = '{Name: "of_a_later_version", Type: varchar, of: []string{"thumbnails"}, computed: computeLargest, Comment: "as thumbnail_url"},'
-    changed = hits.read_text().replace(url, column + "\n\t" + url)
-    assert changed != hits.read_text()
-    (WORK / "hits.go").write_text(changed)
-    (WORK / "overlay.json").write_text(json.dumps({"Replace": {str(hits): str(WORK / "hits.go")}}))
-    new = build(ROOT, "outlierd-newer", "-overlay", str(WORK / "overlay.json"))
-
-    postgres, store = Postgres(WORK), Store(TOOLS, WORK)
-    os.environ["PGPASSWORD"] = PASSWORD
-    bucket, database = store.bucket("shared"), postgres.database("shared")
-    first, second = lakes = [fast(name, i, database, f"{bucket}/lake", BUSY) for i, name in enumerate(["older", "newer"])]
-    first.program = old
-
-    def together(times: int = 2) -> None:
-        """The two write alternately, and each by its schedule too."""
-        for lake in lakes * times:
-            lake.run("run", *lake.jobs, "--again", exits=(0, 3))
-
-    running = {lake: lake.start("up") for lake in lakes}
-    for lake, daemon in running.items():
-        daemon.until(lake.answers)
-    together()
-    assert running[second].stop() == 0, running[second].said()
-    second.program = new
-    running[second] = second.start("up")
-    running[second].until(second.answers)
-    together()
-    columns = second.catalog().load_table("outlierd.outliers").schema().column_names
-    assert "of_a_later_version" in columns, columns
-    running[first].stop(signal.SIGKILL)
-    running[first] = first.start("up")
-    running[first].until(first.answers)
-    together(1)
-    for lake, daemon in running.items():
-        assert daemon.stop() == 0, daemon.said()
-        lines = [line for line in daemon.log.read_text(errors="replace").splitlines() if "iceberg" in line]
-        assert not lines, f"{lake.name}:\n" + "\n".join(lines)
-    say(f"a daemon of {revision} beside one of this version, to which a column was added meanwhile: neither logged anything of the lake")
-    second.run("rebuild", "duckdb", "parquet", "iceberg")  # fills the new column of older rows
-    first.run("run", *first.jobs, "--again", exits=(0, 3))
-    for lake in lakes:
-        say(f"  {lake.name}: {lake.check()}")
-    union([second, first])
-    import duckdb
-
-    db = duckdb.connect()
-    place = readers.open_duckdb(db, second.lines("duckdb"), ["outliers"])
-    filled = dict(db.execute(f"select _instance, count(of_a_later_version) = count(thumbnail_url) from {place}outliers group by all").fetchall())
-    assert sorted(filled.values()) == [False, True], filled
-    say("  the new column is filled in the rows of the newer, and empty in those of the older")
+    tidy([lake], store.folder / "killed")
 
 
 # --- costs ----------------------------------------------------------------------------------------
 
 
 def costs(data: str | None = None) -> None:
-    """CPU and memory of the lake in a bucket with PostgreSQL, and of the other sinks, with the journal of DATA."""
+    """CPU and memory of a run with a lake in a bucket with PostgreSQL, and of one without, with the journal of DATA."""
     jobs = re.sub(r"\A.*?(?=^budget)", "", (ROOT / "examples/notebooks/jobs.yaml").read_text(), flags=re.S | re.M)
     postgres, store = Postgres(WORK), Store(TOOLS, WORK)
     os.environ["PGPASSWORD"] = PASSWORD
     lake = Lake("costs", postgres.database("costs"), f"{store.bucket('costs')}/lake", jobs)
     shutil.copytree(data or TOOLS / "data", lake.folder / "data")
-    lake.run("rebuild", "iceberg")
+    without = lake.folder / "without.yaml"
+    without.write_text(re.sub(r"  - iceberg.*\n", "", (lake.folder / "jobs.yaml").read_text()))
+    lake.run("rebuild")
     for _ in range(3):
-        for sink in ("duckdb", "parquet", "iceberg"):
-            cpu, wall, memory = measured(lake, "rebuild", sink)
-            say(f"rebuild {sink}: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
-    for _ in range(3):
-        cpu, wall, memory = measured(lake, "run", "coffee", "--again")
-        say(f"a run of a job with a lake: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
-        other = lake.folder / "without.yaml"
-        other.write_text(re.sub(r"  - iceberg.*\n", "", (lake.folder / "jobs.yaml").read_text()))
-        cpu, wall, memory = measured(lake, "run", "-c", "without.yaml", "coffee", "--again")
-        say(f"a run of a job without: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
+        for what, args in (("with a lake", []), ("without", ["-c", "without.yaml"])):
+            for name, command in (("rebuild", ["rebuild", *args]), ("a run of a job", ["run", *args, "coffee", "--again"])):
+                cpu, wall, memory = measured(lake, *command)
+                say(f"{name} {what}: {cpu:.2f} s of CPU, {wall:.1f} s, {memory:.0f} MB")
 
 
 def measured(lake: Lake, *args: str) -> tuple[float, float, float]:
@@ -548,7 +443,7 @@ def faults() -> None:
     with catalog.load_table("outlierd.outliers").update_schema(allow_incompatible_changes=True) as change:
         change.delete_column("title")
     others_go_on("a column was dropped")
-    lake.run("rebuild", "iceberg")
+    lake.run("rebuild")
     again("rebuilt")
     catalog.drop_table("outlierd.videos")
     others_go_on("a table was dropped")
@@ -556,7 +451,7 @@ def faults() -> None:
     again("rebuilt")
 
 
-PLAYS = {f.__name__: f for f in (questions, daemons, kills, older, faults, costs)}
+PLAYS = {f.__name__: f for f in (questions, daemons, kills, faults, costs)}
 
 if __name__ == "__main__":
     name, *args = sys.argv[3:]
