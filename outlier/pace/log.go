@@ -2,6 +2,7 @@ package pace
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -34,9 +35,6 @@ func (g requestLog) nthNewest(n int) (time.Time, bool) {
 }
 
 // countSince counts the requests after t.
-func (g requestLog) countSince(t time.Time) (n int) {
-	for n < len(g) && g[len(g)-1-n].After(t) {
-		n++
-	}
-	return n
+func (g requestLog) countSince(t time.Time) int {
+	return len(g) - sort.Search(len(g), func(i int) bool { return g[i].After(t) })
 }
