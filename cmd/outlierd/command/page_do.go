@@ -24,82 +24,69 @@ import (
 // actions are the actions of a page: the same as the commands of these names.
 type actions struct{ p *program }
 
-// An act is one kind of action. offer describes it without changing anything, in the schedule's turn, and
-// do performs it. Both return an error if the action is impossible.
-type act struct {
-	offer func(actions, context.Context, page.Action) (*page.Offer, error)
-	do    func(actions, context.Context, page.Action) (*page.Done, error)
-}
+// An act prepares an action without changing anything: it returns what is offered, and what carries it out. It returns an
+// error if the action is impossible.
+type act func(a actions, ctx context.Context, asked page.Action) (*page.Offer, doing, error)
+
+// doing carries out an action that was prepared, with the program as it is then.
+type doing func(a actions, ctx context.Context) (*page.Done, error)
 
 var acts = map[string]act{
-	page.RunJob:    {actions.offerRun, actions.run},
-	page.CancelRun: {actions.offerCancel, actions.cancel},
-	page.PauseJob:  {actions.offerPause, inTurn(actions.pause)},
-	page.ResumeJob: {actions.offerResume, inTurn(actions.resume)},
-	page.ClearJob:  {actions.offerClear, inTurn(actions.clear)},
-	page.Lift:      {actions.offerLift, inTurn(actions.lift)},
-	page.Adopt:     {actions.offerAdopt, inTurn(actions.adopt)},
-	page.Resolve:   {actions.offerResolve, inTurn(actions.resolve)},
-	page.Record:    {actions.offerRecord, inTurn(actions.record)},
+	page.RunJob: actions.run, page.CancelRun: actions.cancel, page.PauseJob: actions.pause, page.ResumeJob: actions.resume,
+	page.ClearJob: actions.clear, page.Lift: actions.lift, page.Adopt: actions.adopt, page.Resolve: actions.resolve, page.Record: actions.record,
 
-	page.LookAlikes: {actions.offerOnce, actions.once},
-	page.SearchOnce: {actions.offerOnce, actions.once},
-	page.Transcript: {actions.offerOnce, actions.once},
-	page.BuyRest:    {actions.offerRest, actions.rest},
-	page.Follow:     {actions.offerFollow, actions.follow},
+	page.LookAlikes: actions.once, page.SearchOnce: actions.once, page.Transcript: actions.once, page.BuyRest: actions.rest,
+	page.Follow: actions.follow,
 }
-
-// doing carries out an action.
-type doing func(actions, context.Context, page.Action) (*page.Done, error)
 
 // inTurn runs an action between two calls of the schedule.
 func inTurn(do doing) doing {
-	return func(a actions, ctx context.Context, asked page.Action) (done *page.Done, err error) {
+	return func(a actions, ctx context.Context) (done *page.Done, err error) {
 		err = a.p.Engine.Between(ctx, func(ctx context.Context) (err error) {
-			done, err = do(a, ctx, asked)
+			done, err = do(a, ctx)
 			return err
 		})
 		return done, err
 	}
 }
 
-// offer describes an action.
-func (a actions) offer(ctx context.Context, asked page.Action) (offer *page.Offer, err error) {
-	known, err := actOf(asked)
-	if err != nil {
-		return nil, err
+// prepare prepares an action with the program as it is now.
+func (a actions) prepare(ctx context.Context, asked page.Action) (offer *page.Offer, do doing, err error) {
+	known := acts[asked.Verb]
+	if known == nil {
+		return nil, nil, fmt.Errorf("action %q: %w", asked.Verb, page.ErrUnknown)
 	}
 	err = a.p.read(func(seen *program) (err error) {
-		offer, err = known.offer(actions{seen}, ctx, asked)
+		offer, do, err = known(actions{seen}, ctx, asked)
 		return err
 	})
+	return offer, do, err
+}
+
+// offer describes an action.
+func (a actions) offer(ctx context.Context, asked page.Action) (*page.Offer, error) {
+	offer, _, err := a.prepare(ctx, asked)
 	return offer, forPeople(ctx, err)
 }
 
-// do performs an action.
-func (a actions) do(ctx context.Context, asked page.Action) (*page.Done, error) {
-	known, err := actOf(asked)
-	if err != nil {
-		return nil, err
+// do carries out an action, if its offer is still the one that was confirmed.
+func (a actions) do(ctx context.Context, asked page.Action) (done *page.Done, err error) {
+	offer, do, err := a.prepare(ctx, asked)
+	if err == nil && offer.Seen != asked.Seen {
+		err = errChanged
 	}
-	done, err := known.do(a, ctx, asked)
+	if err == nil {
+		done, err = do(a, ctx)
+	}
 	return done, forPeople(ctx, err)
 }
 
-func actOf(asked page.Action) (act, error) {
-	known, ok := acts[asked.Verb]
-	if !ok {
-		return act{}, fmt.Errorf("action %q: %w", asked.Verb, page.ErrUnknown)
-	}
-	return known, nil
-}
-
 // forPeople converts an error of an action to the message that a command would print. A failure of the disk or
-// the database stays as it is: the page logs it.
+// the database stays as it is: the page logs it. So does what is unknown.
 func forPeople(ctx context.Context, err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, page.ErrUnknown):
+		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -121,22 +108,22 @@ func (a actions) spec(name string) (*job.Spec, error) {
 	return spec, nil
 }
 
-// offerRun describes the run that would start or continue, and its maximum cost.
-func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, error) {
+// run starts or continues a run of a job.
+func (a actions) run(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
 	spec, err := a.spec(asked.Job)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	known := a.p.Engine.Facts()
 	old, err := known.Continues(spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Version()}
 	if old == nil {
 		closed, _, err := known.Superseded(spec, time.Time{})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range closed {
 			if closed[i].Status != runs.Failed {
@@ -152,133 +139,108 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 		offer.Says = append(offer.Says, "Its schedule is "+
 			pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
 	}
-	return offer, err
+	return offer, starting(engine.Order{Trigger: engine.Manual, Spec: spec, Old: old}), err
 }
 
-// run starts or continues the offered run.
-func (a actions) run(ctx context.Context, asked page.Action) (*page.Done, error) {
-	order := engine.Order{Trigger: engine.Manual}
-	err := a.p.read(func(seen *program) (err error) {
-		if order.Spec, err = (actions{seen}).spec(asked.Job); err == nil && order.Spec.Version() != asked.Seen {
-			err = errChanged
+// starting orders a run, and leads to it once it is recorded.
+func starting(order engine.Order) doing {
+	return func(a actions, ctx context.Context) (*page.Done, error) {
+		ordered, err := a.p.Engine.Order(ctx, order)
+		if err != nil {
+			return nil, err
 		}
-		if err == nil {
-			order.Old, err = seen.Engine.Facts().Continues(order.Spec)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+		return &page.Done{To: "/runs/" + ordered.Run()}, nil
 	}
-	return a.start(ctx, order)
 }
 
-func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) cancel(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	run, err := runUnderWay(a.p, asked.Run)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	title := "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job)
 	return &page.Offer{Title: title, Button: "Stop it", Says: []string{
-		"The run stops after its current call. Everything that was paid for is stored; " +
-			"a later run of the job continues with the rest.",
-	}}, nil
+			"The run stops after its current call. Everything that was paid for is stored; " +
+				"a later run of the job continues with the rest.",
+		}}, func(a actions, ctx context.Context) (*page.Done, error) {
+			return &page.Done{To: "/runs/" + run.ID}, a.p.Engine.Cancel(ctx, run.ID)
+		}, nil
 }
 
-func (a actions) cancel(ctx context.Context, asked page.Action) (*page.Done, error) {
-	return &page.Done{To: "/runs/" + asked.Run}, a.p.Engine.Cancel(ctx, asked.Run)
-}
-
-func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) pause(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	if err := canPause(a.p.Engine.Config, asked.Job); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return &page.Offer{Title: "Pause " + shown(asked.Job), Button: "Pause it", Says: []string{
-		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
-			"A run in progress is finished.",
-	}}, nil
+			"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
+				"A run in progress is finished.",
+		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+			if utf8.RuneCountInString(asked.Why) > longestWhy {
+				return nil, fmt.Errorf("the reason may have at most %d characters", longestWhy)
+			}
+			zone, now := a.p.Engine.Config.Timezone, time.Now()
+			end, err := pauseEnd(asked.Until, now, zone)
+			if err != nil {
+				return nil, err
+			}
+			pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
+			_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
+			return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, zone) + ".", To: "/now"}, err
+		}), nil
 }
 
-func (a actions) pause(ctx context.Context, asked page.Action) (*page.Done, error) {
-	config, now := a.p.Engine.Config, time.Now()
-	if err := canPause(config, asked.Job); err != nil {
-		return nil, err
-	}
-	if utf8.RuneCountInString(asked.Why) > longestWhy {
-		return nil, fmt.Errorf("the reason may have at most %d characters", longestWhy)
-	}
-	end, err := pauseEnd(asked.Until, now, config.Timezone)
-	if err != nil {
-		return nil, err
-	}
-	pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
-	_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, config.Timezone) + ".", To: "/now"}, err
-}
-
-func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) resume(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
 	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pause := pauses[asked.Job]
 	if pause == nil {
-		return nil, fmt.Errorf("%s is not paused", shown(asked.Job))
+		return nil, nil, fmt.Errorf("%s is not paused", shown(asked.Job))
 	}
 	offer := &page.Offer{Title: "Resume " + shown(asked.Job), Button: "Resume it", Says: []string{
 		"It is " + pauseText(pause, a.p.Engine.Config.Timezone) + ".",
 	}}
-	spec := a.p.Engine.Config.Job(asked.Job)
-	if spec == nil {
-		return offer, nil
+	if spec := a.p.Engine.Config.Job(asked.Job); spec != nil {
+		missed := map[job.CatchUp]string{
+			job.CatchUpNone: "Missed due times are skipped (catch_up).",
+			job.CatchUpAll:  "All missed due times run now, one after another (catch_up).",
+		}
+		offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp],
+			"If due times were missed, the latest one runs now (catch_up)."),
+			"Each run: "+planLine(ctx, a.p.forecasts(), spec))
 	}
-	missed := map[job.CatchUp]string{
-		job.CatchUpNone: "Missed due times are skipped (catch_up).",
-		job.CatchUpAll:  "All missed due times run now, one after another (catch_up).",
-	}
-	offer.Says = append(offer.Says, cmp.Or(missed[spec.CatchUp],
-		"If due times were missed, the latest one runs now (catch_up)."),
-		"Each run: "+planLine(ctx, a.p.forecasts(), spec))
-	return offer, nil
+	return offer, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+		_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
+		return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/now"}, err
+	}), nil
 }
 
-func (a actions) resume(ctx context.Context, asked page.Action) (*page.Done, error) {
-	_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/now"}, err
-}
-
-func (a actions) offerClear(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) clear(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	was, _, err := a.p.recorded(asked.Job)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	queued, err := a.p.Engine.Store.Queue.Queued(queue.Filter{Job: was})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	offer := &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
-		term.Count(queued, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
-			"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
-	}}
-	return offer, nil
+	return &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
+			term.Count(queued, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
+				"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
+		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+			cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
+			return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/now"}, err
+		}), nil
 }
 
-func (a actions) clear(ctx context.Context, asked page.Action) (*page.Done, error) {
-	was, _, err := a.p.recorded(asked.Job)
-	if err != nil {
-		return nil, err
-	}
-	cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/now"}, err
-}
-
-func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
+func (a actions) lift(context.Context, page.Action) (*page.Offer, doing, error) {
 	blocks, err := a.p.Engine.Store.Ledger.Liftable(a.p.Engine.Client.Key.Fingerprint())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(blocks) == 0 {
-		return nil, errors.New("no calls are blocked")
+		return nil, nil, errors.New("no calls are blocked")
 	}
 	offer := &page.Offer{Title: "Resume calls", Button: "Resume them"}
 	for _, b := range serve.Blocks(blocks) {
@@ -286,12 +248,10 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 	}
 	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+
 		"within the caps of the job file; if the service refuses the next one, calls are blocked again.")
-	return offer, nil
-}
-
-func (a actions) lift(ctx context.Context, _ page.Action) (*page.Done, error) {
-	_, err := serve.Lift{}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/now"}, err
+	return offer, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+		_, err := serve.Lift{}.Do(ctx, a.p.Engine)
+		return &page.Done{Message: "Calls resume, within the caps of the job file.", To: "/now"}, err
+	}), nil
 }
 
 // unconfirmed returns the unconfirmed start of a scan.
@@ -320,64 +280,58 @@ func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
 }
 
-func (a actions) offerAdopt(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) adopt(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return &page.Offer{Title: "Adopt a scan for " + shown(scan.Job), Button: "Adopt it", Says: []string{
-		unconfirmedText(scan, a.p.Engine.Config.Timezone),
-		"If the service's site lists such a scan, enter its id to link the two. Polling the scan is free. " +
-			"A run of the job then waits for it and reads it: 2 credits a page of 40, within the job's budget.",
-	}}, nil
+			unconfirmedText(scan, a.p.Engine.Config.Timezone),
+			"If the service's site lists such a scan, enter its id to link the two. Polling the scan is free. " +
+				"A run of the job then waits for it and reads it: 2 credits a page of 40, within the job's budget.",
+		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+			id, err := scanID(asked.Scan)
+			if err != nil {
+				return nil, err
+			}
+			adopted, err := serve.AdoptScan{Scan: id, Intent: asked.Intent}.Do(ctx, a.p.Engine)
+			if err != nil {
+				return nil, absent(err, id, "look there for the id of the scan that was started")
+			}
+			return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
+				adopted.Intent), To: "/now"}, nil
+		}), nil
 }
 
-func (a actions) adopt(ctx context.Context, asked page.Action) (*page.Done, error) {
-	id, err := scanID(asked.Scan)
-	if err != nil {
-		return nil, err
-	}
-	adopted, err := serve.AdoptScan{Scan: id, Intent: asked.Intent}.Do(ctx, a.p.Engine)
-	if err != nil {
-		return nil, absent(err, id, "look there for the id of the scan that was started")
-	}
-	return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
-		adopted.Intent), To: "/now"}, nil
-}
-
-func (a actions) offerResolve(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) resolve(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	title := "Resolve the start of a scan of " + shown(scan.Job)
 	return &page.Offer{Title: title, Button: "Resolve it as never started", Says: []string{
-		unconfirmedText(scan, a.p.Engine.Config.Timezone),
-		"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
-			term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +
-			"its credits are refunded to the budget.",
-	}}, nil
+			unconfirmedText(scan, a.p.Engine.Config.Timezone),
+			"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
+				term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +
+				"its credits are refunded to the budget.",
+		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+			refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
+			return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/now"}, err
+		}), nil
 }
 
-func (a actions) resolve(ctx context.Context, asked page.Action) (*page.Done, error) {
-	refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/now"}, err
-}
-
-func (a actions) offerRecord(context.Context, page.Action) (*page.Offer, error) {
+func (a actions) record(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	return &page.Offer{Title: "Record credits", Button: "Record them", Says: []string{
-		"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +
-			"of this cycle. A negative number records credits that were bought in addition. Nothing is charged.",
-	}}, nil
-}
-
-func (a actions) record(ctx context.Context, asked page.Action) (*page.Done, error) {
-	switch {
-	case asked.Credits == 0:
-		return nil, errors.New("enter how many credits were spent, or bought as a negative number")
-	case asked.Why == "" || utf8.RuneCountInString(asked.Why) > longestWhy:
-		return nil, fmt.Errorf("enter the reason, in at most %d characters", longestWhy)
-	}
-	_, err := serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why}.Do(ctx, a.p.Engine)
-	return &page.Done{Message: term.Count(asked.Credits, "credit") + " recorded.", To: "/money"}, err
+			"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +
+				"of this cycle. A negative number records credits that were bought in addition. Nothing is charged.",
+		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
+			switch {
+			case asked.Credits == 0:
+				return nil, errors.New("enter how many credits were spent, or bought as a negative number")
+			case asked.Why == "" || utf8.RuneCountInString(asked.Why) > longestWhy:
+				return nil, fmt.Errorf("enter the reason, in at most %d characters", longestWhy)
+			}
+			_, err := serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why}.Do(ctx, a.p.Engine)
+			return &page.Done{Message: term.Count(asked.Credits, "credit") + " recorded.", To: "/money"}, err
+		}), nil
 }

@@ -73,15 +73,15 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 	return title, spec, err
 }
 
-// offerOnce describes a one-off request, its maximum cost and what the budget leaves.
-func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
+// once makes a one-off request, whose offer has its maximum cost and what the budget leaves.
+func (a actions) once(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
 	title, spec, err := a.onceOf(asked)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	price, reused, err := a.priceOfOnce(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	offer := &page.Offer{Title: title, Seen: seenOnce(spec, price)}
 	switch {
@@ -94,7 +94,7 @@ func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer,
 		offer.Says = []string{"It buys the first page of hits, at most 40."}
 		offer.Button = "Search: at most " + term.Count(price, "credit")
 	}
-	return a.withLeft(offer, price)
+	return offer, starting(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec}), a.sayLeft(offer, price)
 }
 
 // priceOfOnce returns what a one-off request costs at most now. It is nothing if its only page is in the journal.
@@ -116,81 +116,46 @@ func seenOnce(spec *job.Spec, price outlier.Credits) string {
 	return fmt.Sprintf("%s-%d", spec.Version(), price)
 }
 
-// withLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
+// sayLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
 // be bought.
-func (a actions) withLeft(offer *page.Offer, price outlier.Credits) (*page.Offer, error) {
+func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
 	status, err := a.p.forecasts().Status()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	left := status.Budget[0].Left
 	switch {
 	case left == nil:
 		offer.Says = append(offer.Says, "The job file sets no cap for the cycle.")
 	case *left < min(price, a.p.Engine.Config.Service.Prices.Of(outlier.OpSearch, "")):
-		return nil, fmt.Errorf("this costs at most %s, and the budget of this cycle leaves %d", term.Count(price, "credit"), *left)
+		return fmt.Errorf("this costs at most %s, and the budget of this cycle leaves %d", term.Count(price, "credit"), *left)
 	case *left < price:
 		offer.Says = append(offer.Says, fmt.Sprintf("Left in this cycle: %s, so it ends there.", term.Count(*left, "credit")))
 	default:
 		offer.Says = append(offer.Says, fmt.Sprintf("Left in this cycle: %s.", term.Count(*left, "credit")))
 	}
-	return offer, nil
+	return nil
 }
 
-// once starts the offered request.
-func (a actions) once(ctx context.Context, asked page.Action) (*page.Done, error) {
-	order := engine.Order{Trigger: engine.Manual, Afresh: true}
-	err := a.p.read(func(seen *program) error {
-		_, spec, err := (actions{seen}).onceOf(asked)
-		if err != nil {
-			return err
-		}
-		price, _, err := (actions{seen}).priceOfOnce(ctx, spec)
-		if err == nil && seenOnce(spec, price) != asked.Seen {
-			err = errChanged
-		}
-		order.Spec = spec
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.start(ctx, order)
-}
-
-// start orders a run and returns once it is recorded.
-func (a actions) start(ctx context.Context, order engine.Order) (*page.Done, error) {
-	ordered, err := a.p.Engine.Order(ctx, order)
-	if err != nil {
-		return nil, err
-	}
-	return &page.Done{To: "/runs/" + ordered.Run()}, nil
-}
-
-// restOf returns the order that buys what the searches of a run left.
-func (a actions) restOf(id string) (order engine.Order, err error) {
+// rest buys what the searches of a run left.
+func (a actions) rest(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	e := a.p.Engine
-	row, err := e.Store.Runs.Get(id)
+	row, err := e.Store.Runs.Get(asked.Run)
 	if err != nil {
-		return order, err
+		return nil, nil, err
 	}
 	if row == nil {
-		return order, fmt.Errorf("run %s: %w", id, page.ErrUnknown)
+		return nil, nil, fmt.Errorf("run %s: %w", asked.Run, page.ErrUnknown)
 	}
-	order = engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
+	order := engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
 	if order.Spec == nil {
-		return order, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", shown(row.Job))
+		return nil, nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", shown(row.Job))
 	}
-	if order.Rest, err = e.Rest(order.Spec, row); err == nil && order.Rest.Nothing() {
-		err = errors.New("the searches of this run left nothing to buy")
+	if order.Rest, err = e.Rest(order.Spec, row); err != nil {
+		return nil, nil, err
 	}
-	return order, err
-}
-
-func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, error) {
-	order, err := a.restOf(asked.Run)
-	if err != nil {
-		return nil, err
+	if order.Rest.Nothing() {
+		return nil, nil, errors.New("the searches of this run left nothing to buy")
 	}
 	price := order.Rest.Cost.Credits
 	offer := &page.Offer{Title: "Buy the rest of the searches of " + shown(order.Spec.Name),
@@ -198,22 +163,7 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, e
 	for line := range strings.Lines(beforeRest(a.p.forecasts(), order.Spec, order.Rest)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
-	return a.withLeft(offer, price)
-}
-
-func (a actions) rest(ctx context.Context, asked page.Action) (*page.Done, error) {
-	var order engine.Order
-	err := a.p.read(func(seen *program) (err error) {
-		order, err = (actions{seen}).restOf(asked.Run)
-		if err == nil && seenOnce(order.Spec, order.Rest.Cost.Credits) != asked.Seen {
-			err = errChanged
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.start(ctx, order)
+	return offer, starting(order), a.sayLeft(offer, price)
 }
 
 // # Following a channel
@@ -227,10 +177,10 @@ const (
 	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
 )
 
-func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) follow(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	id, err := outlier.ParseVideoID(asked.Video)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
 		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
@@ -242,7 +192,10 @@ func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer,
 		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
 			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
 	}
-	return offer, nil
+	return offer, func(a actions, ctx context.Context) (*page.Done, error) {
+		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
+		return &page.Done{To: "/videos/" + id}, err
+	}, nil
 }
 
 // following returns the channels jobs whose SQL reads the tag.
@@ -257,13 +210,4 @@ func (a actions) following() (names []string) {
 		}
 	}
 	return names
-}
-
-func (a actions) follow(ctx context.Context, asked page.Action) (*page.Done, error) {
-	id, err := outlier.ParseVideoID(asked.Video)
-	if err != nil {
-		return nil, err
-	}
-	_, err = serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
-	return &page.Done{To: "/videos/" + id}, err
 }
