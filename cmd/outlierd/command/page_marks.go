@@ -111,19 +111,13 @@ func refusalOf(err error) error {
 	return err
 }
 
-// kinds are the content types of the formats of lists.
-var kinds = map[string]string{
-	"csv": "text/csv; charset=utf-8", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-	"md": "text/markdown; charset=utf-8", "links": "text/plain; charset=utf-8",
-}
-
 // export writes videos as a list for colleagues.
-func (t *publishedTables) export(cards []page.Card, format string) (kind string, file []byte, err error) {
+func (t *publishedTables) export(cards []page.Card, format string) ([]byte, error) {
 	var b bytes.Buffer
 	list, err := term.NewList(format, &b, t.zone, []string{"title", "channel", "times_average", "times_median", "score", "views",
 		"views_per_day", "subscribers", "published", "found", "topic", "tags", "note", "link"})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	for i := range cards {
 		c := &cards[i]
@@ -131,13 +125,13 @@ func (t *publishedTables) export(cards []page.Card, format string) (kind string,
 			given(c.Gain), given(c.Subscribers), when(c.Published), when(c.Found), strings.Join(c.Topics, ", "), strings.Join(c.Tags, ", "), c.Note,
 			c.Link})
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 	}
 	if err := list.Close(); err != nil {
-		return "", nil, fmt.Errorf("write a list as %s: %w", format, err)
+		return nil, fmt.Errorf("write a list as %s: %w", format, err)
 	}
-	return kinds[format], b.Bytes(), nil
+	return b.Bytes(), nil
 }
 
 // given returns a number of a row, or nil.

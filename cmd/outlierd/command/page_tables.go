@@ -228,9 +228,10 @@ func (t *publishedTables) marked() (*marked, error) {
 
 // wanted converts a filter. The time is that of the hour, so that counts can be kept.
 func wanted(f page.Filter, marked *marked) query.Outliers {
+	of := func(name string) string { return strings.Join(f.Chosen[name][:min(1, len(f.Chosen[name]))], "") }
 	o := query.Outliers{
-		Words: f.Words, Week: f.Show == page.ShowNew, Chosen: f.Chosen, Query: f.Query, Job: f.Job, Channel: f.Channel,
-		Seed: f.Seed, Now: time.Now().Truncate(time.Hour), Order: f.Order, Offset: f.Skip, Limit: f.Most,
+		Words: f.Words, Week: f.Show == page.ShowNew, Chosen: f.Chosen, Query: of("query"), Job: of("job"), Channel: of("channel"),
+		Seed: of("seed"), Now: time.Now().Truncate(time.Hour), Order: f.Order, Offset: f.Skip, Limit: f.Most,
 		Tags: map[string][]string{},
 	}
 	var starred, hidden []string

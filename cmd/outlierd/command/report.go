@@ -136,12 +136,6 @@ func (t *publishedTables) reportSQL(report *job.Report) (string, error) {
 // maxAttachment is the maximum size of an attachment in bytes: few mail servers accept more than twice as much.
 const maxAttachment = 10 << 20
 
-// attachmentTypes has the types of attachments by their format.
-var attachmentTypes = map[string]string{
-	"csv":  "text/csv; charset=utf-8",
-	"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
-
 // reportExtras lets a sender enclose pictures and attachments in the mails of reports.
 func reportExtras(s *notify.Sender, config *job.Config, tables *publishedTables, log *slog.Logger) {
 	s.Attach = func(ctx context.Context, name string, due time.Time) (*notify.File, error) {
@@ -182,5 +176,5 @@ func (t *publishedTables) attachment(ctx context.Context, report *job.Report, du
 		return nil, fmt.Errorf("it has more than %d MiB", maxAttachment>>20)
 	}
 	return &notify.File{Name: fmt.Sprintf("%s-%s.%s", report.Name, due.In(t.zone).Format(time.DateOnly), report.Attach),
-		Type: attachmentTypes[report.Attach], Data: data}, nil
+		Type: page.FileTypes[report.Attach], Data: data}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,10 +41,11 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// formats are the download formats with their content types.
-var formats = map[string]string{
+// FileTypes are the content types of files, by their format.
+var FileTypes = map[string]string{
 	"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
 	"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	"md":   "text/markdown; charset=utf-8", "links": "text/plain; charset=utf-8",
 }
 
 const (
@@ -94,8 +96,7 @@ func foreign(r *http.Request) bool {
 // download at the same time is refused.
 func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
-	kind, known := formats[format]
-	if !known || sql == "" || len(sql) > longestSQL {
+	if !slices.Contains([]string{"csv", "parquet", "xlsx"}, format) || sql == "" || len(sql) > longestSQL {
 		s.say(w, r, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
 			"parquet or xlsx.")
 		return
@@ -129,7 +130,7 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, "download", err)
 		return
 	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", FileTypes[format])
 	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
 	_, _ = io.Copy(w, file) // fails only if the client has closed the connection
 }

@@ -17,9 +17,7 @@ import (
 type Filter struct {
 	Show   string              // one of [shows]
 	Words  string              // parts of titles, channels and #tags
-	Chosen map[string][]string // values of facets, by name
-
-	Query, Job, Channel, Seed string // see [Filter.Others]
+	Chosen map[string][]string // values of facets, and of [others], by name
 
 	Order      string // one of [orders]
 	Page       int    // of [PerPage] outliers, from 1
@@ -49,6 +47,9 @@ type choice struct{ Value, Text string }
 
 // facetNames are the parameters of an address that choose values of facets.
 var facetNames = []string{"topic", "ratio", "days", "size", "kind", "language", "more"}
+
+// others are such parameters that have no menu; a seed is a video whose look-alikes were searched for.
+var others = []string{"query", "job", "channel", "seed"}
 
 // Found is a part of the outliers in the published tables.
 type Found struct {
@@ -175,11 +176,10 @@ func filterOf(address *url.URL) (f Filter, err error) {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Show: text("show"), Words: text("q"), Query: text("query"), Job: text("job"), Channel: text("channel"),
-		Seed: text("seed"), Order: text("order"), Table: form.Get("as") == "table", Chosen: map[string][]string{}, Most: PerPage}
+	f = Filter{Show: text("show"), Words: text("q"), Order: text("order"), Table: form.Get("as") == "table", Chosen: map[string][]string{}, Most: PerPage}
 	switch f.Show {
 	case "":
-		if f.Show = ShowAll; address.Path == "/" && f.Seed == "" {
+		if f.Show = ShowAll; address.Path == "/" && text("seed") == "" {
 			f.Show = ShowNew
 		}
 	case ShowNew, ShowAll, ShowStarred, ShowHidden:
@@ -192,7 +192,7 @@ func filterOf(address *url.URL) (f Filter, err error) {
 	if !slices.ContainsFunc(orders, func(c choice) bool { return c.Value == f.Order }) {
 		return f, fmt.Errorf("order: unknown value %.40q", f.Order)
 	}
-	for _, name := range facetNames {
+	for _, name := range slices.Concat(facetNames, others) {
 		for _, value := range form[name] {
 			if value = strings.TrimSpace(value); value != "" && !slices.Contains(f.Chosen[name], value) && len(f.Chosen[name]) < 50 {
 				f.Chosen[name] = append(f.Chosen[name], value)
@@ -228,10 +228,8 @@ func (f Filter) form() url.Values {
 			form[name] = values
 		}
 	}
-	for name, value := range map[string]string{"q": f.Words, "query": f.Query, "job": f.Job, "channel": f.Channel, "seed": f.Seed} {
-		if value != "" {
-			form.Set(name, value)
-		}
+	if f.Words != "" {
+		form.Set("q", f.Words)
 	}
 	if f.Order != "" && f.Order != orders[0].Value {
 		form.Set("order", f.Order)
@@ -275,15 +273,10 @@ func (f Filter) active() (all []one) {
 	if f.Words != "" {
 		add("“"+f.Words+"”", func(rest *Filter) { rest.Words = "" })
 	}
-	for _, name := range facetNames {
+	for _, name := range slices.Concat(facetNames, others) {
 		if values := f.Chosen[name]; len(values) > 0 {
 			add(name+": "+strings.Join(labels(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
 		}
-	}
-	for _, other := range f.Others() {
-		add(other.Text, func(rest *Filter) {
-			rest.Query, rest.Job, rest.Channel, rest.Seed = "", "", "", ""
-		})
 	}
 	return all
 }
@@ -308,13 +301,11 @@ func label(name, value string) string {
 	return value
 }
 
-// Others are filters that have no menu, each with the address without them.
+// Others are filters that have no menu, each with the address without it.
 func (f Filter) Others() (all []Link) {
-	without := f
-	without.Query, without.Job, without.Channel, without.Seed = "", "", "", ""
-	for _, o := range []struct{ what, value string }{{"query", f.Query}, {"job", f.Job}, {"channel", f.Channel}, {"like", f.Seed}} {
-		if o.value != "" {
-			all = append(all, Link{Text: o.what + ": " + o.value, Address: without.address(1)})
+	for _, one := range f.active() {
+		if name, _, _ := strings.Cut(one.label, ":"); slices.Contains(others, name) {
+			all = append(all, Link{Text: one.label, Address: one.rest.address(1)})
 		}
 	}
 	return all

@@ -128,10 +128,10 @@ func TestFilterFromAddress(t *testing.T) {
 	for address, want := range map[string]Filter{
 		"/":                                {Show: ShowNew, Order: "ratio", Chosen: none},
 		"/found":                           {Show: ShowAll, Order: "ratio", Chosen: none},
-		"/?seed=v1":                        {Show: ShowAll, Seed: "v1", Order: "ratio", Chosen: none},
+		"/?seed=v1":                        {Show: ShowAll, Order: "ratio", Chosen: map[string][]string{"seed": {"v1"}}},
 		"/found?show=starred&q=+oat+milk+": {Show: ShowStarred, Words: "oat milk", Order: "ratio", Chosen: none},
-		"/found?query=moka&ratio=0.5&days=7&order=views&kind=short&language=en&channel=c&job=j": {Show: ShowAll, Query: "moka", Job: "j",
-			Channel: "c", Order: "views", Chosen: map[string][]string{"ratio": {"0.5"}, "days": {"7"}, "kind": {"short"}, "language": {"en"}}},
+		"/found?query=moka&ratio=0.5&days=7&order=views&kind=short&language=en&channel=c&job=j": {Show: ShowAll, Order: "views",
+			Chosen: map[string][]string{"ratio": {"0.5"}, "days": {"7"}, "kind": {"short"}, "language": {"en"}, "query": {"moka"}, "job": {"j"}, "channel": {"c"}}},
 		"/found?topic=b&topic=a&topic=b&as=table&other=1": {Show: ShowAll, Order: "ratio", Table: true, Chosen: map[string][]string{"topic": {"b", "a"}}},
 	} {
 		want.Page, want.Most = 1, PerPage

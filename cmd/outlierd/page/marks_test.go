@@ -131,14 +131,12 @@ func TestViewsAreSavedRenamedAndDeleted(t *testing.T) {
 func TestPickedVideosAreExported(t *testing.T) {
 	s := siteOf(t, Sources{
 		Picked: func(_ context.Context, ids []string) ([]Card, error) { return cardsOf(ids[0]), nil },
-		Export: func(cards []Card, format string) (string, []byte, error) {
-			return "text/x-" + format, []byte(cards[0].ID), nil
-		},
+		Export: func(cards []Card, _ string) ([]byte, error) { return []byte(cards[0].ID), nil },
 	})
 	shows(t, answer(s, "/picked?v=a&v=b"), "1 picked video", "1 video of the address cannot be found", "/picked?as=xlsx&amp;v=a")
 	for format, attached := range map[string]bool{"csv": true, "xlsx": true, "md": false, "links": false} {
 		w := answer(s, "/picked?v=a&as="+format)
-		if w.Header().Get("Content-Type") != "text/x-"+format || w.Body.String() != "a" || (w.Header().Get("Content-Disposition") != "") != attached {
+		if w.Header().Get("Content-Type") != FileTypes[format] || w.Body.String() != "a" || (w.Header().Get("Content-Disposition") != "") != attached {
 			t.Errorf("%s: HTTP %d %v %s", format, w.Code, w.Header(), w.Body)
 		}
 	}

@@ -41,7 +41,7 @@ type Sources struct {
 	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
-	Export    func(cards []Card, format string) (kind string, file []byte, err error)
+	Export    func(cards []Card, format string) (file []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs
 
 	// The pictures of videos, at /thumbnails/{video}?s=320|480; nil if none are shown.

@@ -45,12 +45,12 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, cards []Card, form
 		s.say(w, r, http.StatusBadRequest, fmt.Sprintf("as: unknown format %.40q", format))
 		return
 	}
-	kind, file, err := s.from.Export(cards, format)
+	file, err := s.from.Export(cards, format)
 	if err != nil {
 		s.refuse(w, r, "export", err)
 		return
 	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", FileTypes[format])
 	if format == "csv" || format == "xlsx" {
 		w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
 	}
