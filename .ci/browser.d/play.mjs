@@ -70,6 +70,8 @@ async function start() {
   });
 }
 
+process.on("exit", () => daemon?.kill()); // also after an error
+
 async function stop() {
   daemon.kill("SIGTERM");
   await daemon.ended;
