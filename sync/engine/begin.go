@@ -11,7 +11,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/facts"
-	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -136,7 +135,7 @@ func (w *worker) rekey(trigger Trigger) error {
 func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
 	now, spec := time.Now(), o.Spec
-	if err := w.supersede(spec, o.Due); err != nil {
+	if err := w.supersede(o); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -180,18 +179,20 @@ func (e *Engine) failedStart(row runs.Run, cause error) error {
 }
 
 // supersede closes the unfinished runs that a new run of the job supersedes.
-func (w *worker) supersede(spec *job.Spec, due time.Time) error {
-	closed, _, err := w.engine.Facts().Superseded(spec, due)
+func (w *worker) supersede(o *Order) error {
+	unfinished, err := o.facts(w.engine).Unfinished(o.Spec, o.Due)
 	if err != nil {
 		return err
 	}
-	for i := range closed {
-		old := &closed[i]
-		if w.runByID(old.ID) != nil {
+	for i := range unfinished {
+		old := &unfinished[i].Run
+		why := unfinished[i].Closes()
+		if why == "" || w.runByID(old.ID) != nil {
 			continue // they do not affect each other; see [scheduler.beginOrder]
 		}
 		if w.patient { // a command prints it instead
-			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
+			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status,
+				"why", why)
 		}
 		if err := w.engine.close(old); err != nil {
 			return err

@@ -137,7 +137,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		if !lastRuns[run.ID] {
 			continue
 		}
-		_, resumes, err := e.Facts().Resumable(spec, run, time.Time{})
+		resumes, err := e.Facts().Resumes(spec, run, time.Time{})
 		switch {
 		case err != nil:
 			return nil, err

@@ -341,7 +341,7 @@ func (s *scheduler) refuseOrders(err error) {
 // beginOrder starts the run of an order, or joins the run in progress that the order would resume. It
 // returns false if it must be called again. If the order is for a new run and would supersede one that
 // is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
-// job do not affect each other; see [facts.Reader.Superseded].
+// job do not affect each other; see [facts.Unfinished].
 func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) (settled bool) {
 	switch {
 	case o.settled:
@@ -451,7 +451,7 @@ func (s *scheduler) resumeOrder(ctx context.Context, id string) (resumes bool, e
 	if spec == nil {
 		return false, nil // the job was removed from the file
 	}
-	if _, resumes, err = s.engine.Facts().Resumable(spec, row, time.Time{}); err != nil || !resumes {
+	if resumes, err = s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil || !resumes {
 		return resumes, err
 	}
 	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row})

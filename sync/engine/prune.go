@@ -95,12 +95,14 @@ func (w *worker) firstNeeded() (first int64, err error) {
 		needed = append(needed, r.row.ID)
 	}
 	for i := range w.engine.Config.Jobs {
-		going, err := w.engine.Facts().ToResume(&w.engine.Config.Jobs[i], time.Time{})
+		unfinished, err := w.engine.Facts().Unfinished(&w.engine.Config.Jobs[i], time.Time{})
 		if err != nil {
 			return 0, err
 		}
-		for _, g := range going {
-			needed = append(needed, g.Run.ID)
+		for _, u := range unfinished {
+			if u.Fate != facts.Supersede {
+				needed = append(needed, u.Run.ID)
+			}
 		}
 	}
 	if err := w.dropOrphans(needed); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
@@ -253,12 +254,14 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 		if !of(spec) || spec.Disabled || s.isDue(spec) || s.worker.runByJob(spec.Name) != nil {
 			continue
 		}
-		left, err := s.engine.Facts().LeftOver(spec)
+		unfinished, err := s.engine.Facts().Unfinished(spec, time.Time{})
 		if err != nil {
 			s.engine.log().Error("unfinished runs not continued", "job", spec.Name, "err", err)
 		}
-		for j := range left {
-			if ctx.Err() == nil && s.worker.runByID(left[j].ID) == nil && s.resumeRun(ctx, spec, &left[j]) {
+		for j := range unfinished {
+			u := &unfinished[j]
+			if u.Fate == facts.Resume && ctx.Err() == nil && s.worker.runByID(u.Run.ID) == nil &&
+				s.resumeRun(ctx, spec, &u.Run) {
 				break // the others are resumed at the next due time
 			}
 		}
@@ -434,8 +437,8 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 		s.engine.log().Error("unfinished runs not continued", "job", a.Spec.Name, "err", err)
 	}
 	for i := range rows {
-		old := &rows[i]
-		if s.worker.runByID(old.ID) == nil && s.tryOnce(a, old.ID) && s.resumeRun(ctx, a.Spec, old) {
+		old := &rows[i].Run
+		if rows[i].Continues() && s.worker.runByID(old.ID) == nil && s.tryOnce(a, old.ID) && s.resumeRun(ctx, a.Spec, old) {
 			return false
 		}
 	}

@@ -334,8 +334,11 @@ func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
 
 // searching counts the scheduled runs of a job that are still searching.
 func (r *Reader) searching(spec *job.Spec) (n int, err error) {
-	rows, err := r.Facts.ToResume(spec, time.Time{})
+	rows, err := r.Facts.Unfinished(spec, time.Time{})
 	for i := range rows {
+		if !rows[i].Continues() {
+			continue
+		}
 		u, err := r.unfinished(spec, &rows[i].Run)
 		if err != nil {
 			return 0, err

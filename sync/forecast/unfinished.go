@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -24,16 +25,19 @@ type unfinished struct {
 func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		rows, err := r.Facts.ToResume(spec, time.Time{})
+		rows, err := r.Facts.Unfinished(spec, time.Time{})
 		if err != nil {
 			return nil, err
 		}
 		for j := range rows {
+			if rows[j].Fate == facts.Supersede {
+				continue
+			}
 			u, err := r.unfinished(spec, &rows[j].Run)
 			if err != nil {
 				return nil, err
 			}
-			u.own = rows[j].Held || !rows[j].Run.Overridden
+			u.own = rows[j].Continues()
 			all = append(all, u)
 		}
 	}

@@ -121,13 +121,13 @@ func (a actions) run(ctx context.Context, asked page.Action) (*page.Offer, doing
 	}
 	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Version()}
 	if old == nil {
-		closed, _, err := known.Superseded(spec, time.Time{})
+		all, err := known.Unfinished(spec, time.Time{})
 		if err != nil {
 			return nil, nil, err
 		}
-		for i := range closed {
-			if closed[i].Status != runs.Failed {
-				offer.Says = append(offer.Says, superseded(a.p, &closed[i]))
+		for i := range all {
+			if all[i].Closes() != "" && all[i].Run.Status != runs.Failed {
+				offer.Says = append(offer.Says, superseded(a.p, &all[i]))
 			}
 		}
 	}

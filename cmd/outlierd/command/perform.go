@@ -25,10 +25,10 @@ import (
 // jobRun is a run of a job that a command performs.
 type jobRun struct {
 	engine.Order
-	whole    bool // the job's unfinished runs are continued or closed before this run
-	leftOver bool // Old was left by the last process; a run for a due time may continue it first
-	after    bool // the jobs that come after this one run, too
-	byID     bool // Old was named by its id, and its record says the rest
+	whole       bool // the job's unfinished runs are continued or closed before this run
+	interrupted bool // Old is resumed at once; a run for a due time may continue it first
+	after       bool // the jobs that come after this one run, too
+	byID        bool // Old was named by its id, and its record says the rest
 }
 
 // forecasts returns a reader of forecasts for the run.
@@ -76,7 +76,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		var errs []error
 		for len(todo) > 0 {
 			next := todo[0]
-			if next.whole || next.leftOver {
+			if next.whole || next.interrupted {
 				first, err := unfold(p, next)
 				if err != nil {
 					return worst(append(errs, err))
@@ -312,26 +312,27 @@ func performing(due []*engine.DueRun) (todo []jobRun) {
 // of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
 // that has had its run meanwhile, and for a run of the last process of which nothing is left.
 func unfold(p *program, j jobRun) (todo []jobRun, err error) {
-	known := p.Engine.Facts()
-	if j.leftOver {
-		left, err := known.LeftOver(j.Spec)
-		if err != nil || !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.Old.ID }) {
-			return nil, err
+	unfinished, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
+	if err != nil {
+		return nil, err
+	}
+	if j.interrupted {
+		j.interrupted = false
+		if !slices.ContainsFunc(unfinished, func(u facts.Unfinished) bool {
+			return u.Run.ID == j.Old.ID && u.Fate == facts.Resume
+		}) {
+			return nil, nil
 		}
-		j.leftOver = false
 		return []jobRun{j}, nil
 	}
 	done, err := p.Engine.Store.Runs.Performed(j.Spec.Name, j.Due)
 	if done || err != nil {
 		return nil, err
 	}
-	unfinished, err := known.Unfinished(j.Spec, j.Due)
-	if err != nil {
-		return nil, err
-	}
 	j.whole = false
 	for i := range unfinished {
-		if old := &unfinished[i]; j.scheduled() || old.Overridden != j.Spec.Overridden {
+		old := &unfinished[i].Run
+		if unfinished[i].Continues() && (j.scheduled() || old.Overridden != j.Spec.Overridden) {
 			first := j
 			first.Old, first.after = old, !old.Due.IsZero()
 			todo = append(todo, first)
@@ -345,23 +346,22 @@ func (o *options) listDisplaced(p *program, j *jobRun) error {
 	if j.Old != nil || isOnce(j.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Engine.Facts().Superseded(j.Spec, j.Due)
-	for i := range closed {
-		if old := &closed[i]; old.Status != runs.Failed {
-			fmt.Fprintln(o.world.out, superseded(p, old))
+	all, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
+	for _, u := range all {
+		switch old := &u.Run; {
+		case u.Closes() == "":
+			fmt.Fprintf(o.world.out, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(p, old),
+				u.Why, o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
+		case old.Status != runs.Failed:
+			fmt.Fprintln(o.world.out, superseded(p, &u))
 		}
-	}
-	for i := range left {
-		old := &left[i]
-		fmt.Fprintf(o.world.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
-			o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
 	}
 	return err
 }
 
 // superseded returns the message that a new run closes an unfinished one.
-func superseded(p *program, old *runs.Run) string {
-	return fmt.Sprintf("%s: %s is superseded by a new run", old.Job, nameOfRun(p, old))
+func superseded(p *program, u *facts.Unfinished) string {
+	return fmt.Sprintf("%s: %s is superseded by a new run: %s", u.Run.Job, nameOfRun(p, &u.Run), u.Closes())
 }
 
 // nameOfRun returns the name of an unfinished run for people.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
@@ -259,29 +260,31 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 		p.Engine.Log.Debug("job paused",
 			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
 	}
-	todo, err := leftOver(p, due)
+	todo, err := interrupted(p, due)
 	if err != nil {
 		return nil, err
 	}
 	return append(todo, performing(due)...), nil
 }
 
-// leftOver returns the unfinished runs of the last process, of jobs without a due time: a due time
+// interrupted returns the unfinished runs that are resumed at once, of jobs without a due time: a due time
 // would continue them itself.
-func leftOver(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
+func interrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
 		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
-		rows, err := p.Engine.Facts().LeftOver(spec)
+		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
 		if err != nil {
 			return nil, err
 		}
 		for j := range rows {
-			order := engine.Order{Spec: spec, Trigger: engine.CatchUp, Old: &rows[j]}
-			todo = append(todo, jobRun{Order: order, leftOver: true, after: !rows[j].Due.IsZero()})
+			if old := &rows[j].Run; rows[j].Fate == facts.Resume {
+				order := engine.Order{Spec: spec, Trigger: engine.CatchUp, Old: old}
+				todo = append(todo, jobRun{Order: order, interrupted: true, after: !old.Due.IsZero()})
+			}
 		}
 	}
 	return todo, nil

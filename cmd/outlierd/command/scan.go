@@ -12,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
@@ -246,7 +247,7 @@ func adopted(p *program, scan *runs.Scan) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if slices.ContainsFunc(rows, func(run runs.Run) bool { return run.ID == scan.Run }) {
+		if slices.ContainsFunc(rows, func(u facts.Unfinished) bool { return u.Run.ID == scan.Run && u.Continues() }) {
 			return "Continue with:\n  outlierd run " + scan.Job, nil
 		}
 	}

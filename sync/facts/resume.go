@@ -1,0 +1,286 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// # Which unfinished run continues
+//
+// A run that has not ended well stays on record as unfinished. What becomes of it is decided here, from what
+// is on record and from who asks: the job's next run, or a command with flags that override the job.
+
+// Fate is what becomes of an unfinished run.
+type Fate string
+
+// The fates of an unfinished run.
+const (
+	Resume    Fate = "resume"    // whatever works on its job next continues it at once
+	Wait      Fate = "wait"      // the job's next due time or the same command continues it
+	ByHand    Fate = "by-hand"   // it stays unfinished, and only its own command continues it
+	Supersede Fate = "supersede" // the next run closes it
+)
+
+// fates decides: the first line that fits, where * fits everything.
+//
+//	asks:    same: for what the run does; job: the job's own run, while this one is overridden; flags: an
+//	         overridden run, while this one is the job's own; new: one with other flags;
+//	         afresh: a new run of the same kind, whatever is unfinished
+//	scan:    whether it has paid for a scan that is not read
+//	left:    whether it has something left to do, and room for it under its own cap
+//	age:     old after a period of the job, and after a day; the dates of a backfill do not age
+//	stopped: cut if its process was stopped or killed, or the rate limit made it wait, and no person began it
+var fates = parseFates(`
+	asks     scan  left  age  stopped  fate       because
+	one-off  *     *     *    *        supersede  each one-off request is a run of its own
+	same     paid  yes   *    *        resume     it has paid for a scan
+	job      paid  yes   *    *        resume     it has paid for a scan
+	*        paid  no    *    *        by-hand    its own cap has no room to read its scan; with a larger one this continues it
+	*        paid  *     *    *        by-hand    only its own command continues it
+	*        *     no    *    *        supersede  nothing is left that its own cap has room for
+	*        *     *     old  *        supersede  it is too old, and a new run covers the rest
+	same     *     *     *    cut      resume     it was cut short
+	same     *     *     *    *        wait       the job's next run or the same command continues it
+	afresh   *     *     *    *        supersede  a new one was asked for
+	new      *     *     *    *        supersede  the new one has other flags
+	*        *     *     *    *        by-hand    only its own command continues it
+`)
+
+// condition is a line of the table, or the facts about a run in the same columns.
+type condition struct{ asks, scan, left, age, stopped string }
+
+type fateLine struct {
+	condition
+	fate Fate
+	why  string
+}
+
+func parseFates(table string) (all []fateLine) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		w := strings.Fields(line)
+		all = append(all, fateLine{condition{w[0], w[1], w[2], w[3], w[4]}, Fate(w[5]), strings.Join(w[6:], " ")})
+	}
+	return all[1:]
+}
+
+// decide returns the fate of an unfinished run, and the reason for people.
+func decide(c condition) (Fate, string) {
+	fits := func(cell, word string) bool { return cell == "*" || cell == word }
+	at := slices.IndexFunc(fates, func(l fateLine) bool {
+		return fits(l.asks, c.asks) && fits(l.scan, c.scan) && fits(l.left, c.left) && fits(l.age, c.age) &&
+			fits(l.stopped, c.stopped)
+	})
+	return fates[at].fate, fates[at].why
+}
+
+// Unfinished is an unfinished run and what becomes of it.
+type Unfinished struct {
+	condition
+	Run  runs.Run
+	Fate Fate
+	Why  string // the reason of the fate, for people
+}
+
+// Continues reports whether the asking run continues this one first.
+func (u *Unfinished) Continues() bool { return u.Fate == Resume || u.Fate == Wait }
+
+// Closes returns why a new run closes this one; "" if it does not. A run that would continue was tried before a
+// new one begins, and has stopped again.
+func (u *Unfinished) Closes() (why string) {
+	switch {
+	case u.Fate == Supersede:
+		return u.Why
+	case u.Continues() && u.scan != "paid":
+		return "it could not continue"
+	}
+	return ""
+}
+
+// Unfinished returns the unfinished runs of a job for a run of spec with a due time, or a manual one, for which
+// due is zero: first those that have paid for a scan, then the newest.
+func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, err error) {
+	rows, err := r.Store.Runs.Unfinished(spec.Name)
+	paid := 0
+	for i := 0; err == nil && i < len(rows); i++ {
+		u := Unfinished{Run: rows[i]}
+		u.condition, err = r.conditionOf(spec, &u.Run, due)
+		u.Fate, u.Why = decide(u.condition)
+		if all = slices.Insert(all, paid, u); u.scan == "paid" {
+			paid++
+		}
+	}
+	return all, err
+}
+
+// Continues returns the unfinished run that a manual run of spec continues; nil if it starts a new one.
+func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
+	all, err := r.Unfinished(spec, time.Time{})
+	at := slices.IndexFunc(all, func(u Unfinished) bool { return u.asks == "same" && u.Continues() })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	return &all[at].Run, nil
+}
+
+// Resumed returns the unfinished run with an id; nil if it has ended or cannot be resumed.
+func (r *Reader) Resumed(spec *job.Spec, id string, due time.Time) (*runs.Run, error) {
+	rows, err := r.Store.Runs.Unfinished(spec.Name)
+	at := slices.IndexFunc(rows, func(old runs.Run) bool { return old.ID == id })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	if resumes, err := r.Resumes(spec, &rows[at], due); !resumes || err != nil {
+		return nil, err
+	}
+	return &rows[at], nil
+}
+
+// Resumes reports whether an unfinished run continues when it is asked for.
+func (r *Reader) Resumes(spec *job.Spec, old *runs.Run, due time.Time) (bool, error) {
+	c, err := r.conditionOf(spec, old, due)
+	c.asks = "same"
+	fate, _ := decide(c)
+	return err == nil && (fate == Resume || fate == Wait), err
+}
+
+// conditionOf returns what decides about an unfinished run when a run of spec asks.
+func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (condition, error) {
+	c := condition{asks: r.asks(spec, old), scan: "none", left: "no", age: "young", stopped: "else"}
+	if old.Status.Open() && old.Trigger != runs.Manual {
+		c.stopped = "cut"
+	}
+	if len(old.Plan) == 0 { // it failed before it had one
+		return c, nil
+	}
+	stored, err := plan.Decode(old.Plan)
+	if err != nil {
+		return c, err
+	}
+	steps, err := r.Store.Runs.Steps(old.ID)
+	if err != nil {
+		return c, err
+	}
+	for i := range steps {
+		if paid, err := r.PaidScan(&steps[i]); err != nil {
+			return c, err
+		} else if paid {
+			c.scan = "paid"
+		}
+	}
+	left, err := r.hasLeft(spec, old, stored, steps)
+	if left && (c.scan == "paid" || !refused(steps)) {
+		c.left = "yes"
+	}
+	if stored.Backfill == nil && age(old, due) > r.maxAge(spec) {
+		c.age = "old"
+	}
+	return c, err
+}
+
+// asks returns who asks about an unfinished run, as in the table.
+func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
+	switch {
+	case strings.HasPrefix(spec.Name, job.OnceMark):
+		return "one-off"
+	case r.Afresh && old.Overridden == spec.Overridden:
+		return "afresh"
+	case Same(spec, old):
+		return "same"
+	case old.Overridden == spec.Overridden:
+		return "new"
+	case spec.Overridden:
+		return "flags"
+	}
+	return "job"
+}
+
+// Same reports whether a run does what spec says: according to the job file, now or when it began,
+// or with the same overrides.
+func Same(spec *job.Spec, run *runs.Run) bool {
+	return run.Overridden == spec.Overridden &&
+		(!spec.Overridden || run.Request == spec.Request && Flags(run) == spec.Flags)
+}
+
+// Flags returns the flags of the command that began an overridden run, as they are typed; "" for
+// other runs.
+func Flags(run *runs.Run) string {
+	stored, err := plan.Decode(run.Plan)
+	if err != nil || !run.Overridden {
+		return ""
+	}
+	return stored.Flags
+}
+
+// Command returns the command that resumes an unfinished run, whose record has everything else.
+func Command(run *runs.Run) string { return "outlierd run --continue " + run.ID }
+
+// refused reports whether a search was closed permanently and no other can be resumed.
+func refused(steps []runs.Step) bool {
+	return slices.ContainsFunc(steps, func(s runs.Step) bool { return runs.Final(s.Stop) }) &&
+		!slices.ContainsFunc(steps, func(s runs.Step) bool { return s.Stop == "" })
+}
+
+// hasLeft reports whether a run has something left that its own cap has room for. A run that has reached its own
+// cap, or has made all its requests, has not; but a paid scan is read to its end, however many requests that takes.
+func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, stored plan.Stored, steps []runs.Step) (bool, error) {
+	own := spec.Budget
+	if stored.Backfill != nil && spec.Dates == nil {
+		own.PerRun = &stored.Cap // it has its own cap
+	}
+	spent, err := r.Store.Ledger.Spent(old.ID)
+	if err != nil {
+		return false, err
+	}
+	room := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
+	noRequests := stored.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(stored.MaxRequests)
+	p, err := r.Continue(old.Job, stored, steps, false)
+	if err != nil {
+		return false, err
+	}
+	open := false
+	for i := range steps {
+		if steps[i].Stop != "" {
+			continue
+		}
+		open = true
+		if awaits, err := r.Store.Ledger.Awaits(steps[i].ID); awaits || err != nil {
+			return err == nil, err // a page that was bought
+		}
+		if noRequests && !p.Steps[i].Paid {
+			continue
+		}
+		held, err := r.heldFor(steps, &steps[i])
+		if err != nil || p.Fits(i, room, held) {
+			return err == nil, err
+		}
+	}
+	return !open && !noRequests, nil
+}
+
+// ResumeWithin is the maximum age of an unfinished run that is resumed. For a job with a shorter
+// period it is that period, because the window of the next run then covers the rest.
+const ResumeWithin = 24 * time.Hour
+
+// age returns how old a run was at a due time, if there is one, or now: a delay after the due
+// time does not count.
+func age(old *runs.Run, due time.Time) time.Duration {
+	if due.IsZero() {
+		return time.Since(old.Started)
+	}
+	return due.Sub(old.Started)
+}
+
+// maxAge returns the maximum age of an unfinished run that is resumed.
+func (r *Reader) maxAge(spec *job.Spec) time.Duration {
+	next := spec.Next(time.Now(), r.Config.Timezone)
+	if next.IsZero() {
+		return ResumeWithin
+	}
+	period := spec.Next(next, r.Config.Timezone).Sub(next)
+	return min(period, ResumeWithin)
+}
