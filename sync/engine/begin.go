@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/outlier"
-	"outlierd/sync/facts"
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -163,10 +162,8 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	if len(p.Stored.Fetch) > 0 {
 		p.Stored.Since = cmp.Or(o.Due, now)
 	}
-	if row.Plan, err = p.Stored.Encode(); err != nil {
-		return nil, err
-	}
-	return &row, w.engine.Store.Runs.Begin(row, facts.StepsOf(p))
+	row.Plan = &p.Stored
+	return &row, w.engine.Store.Runs.Begin(row, p.Steps)
 }
 
 // failedStart records a run that could not start, with the reason, and returns the reason.

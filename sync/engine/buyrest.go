@@ -72,10 +72,9 @@ func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
 // ResumedSpec returns the job of a run that is resumed, with what the command that began it has changed; nil
 // if it is not in the file.
 func ResumedSpec(config *job.Config, row *runs.Run) (*job.Spec, error) {
-	stored, err := plan.Decode(row.Plan)
-	spec := currentSpec(config, row)
-	if spec == nil || err != nil {
-		return nil, err
+	spec, stored := currentSpec(config, row), row.Plan
+	if spec == nil || stored == nil {
+		return nil, row.Damage
 	}
 	if row.Overridden {
 		spec.Overridden, spec.Flags, spec.Request = true, stored.Flags, row.Request
@@ -118,9 +117,10 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
-	if rest.plan, err = plan.Decode(of.Plan); err != nil {
-		return nil, err
+	if of.Damage != nil {
+		return nil, of.Damage
 	}
+	rest.plan = *of.Plan
 	rest.plan.BuyRest(RestFlags(of.ID))
 	lastRuns := map[string]bool{of.ID: true} // the last runs that bought of its searches
 	for i := range steps {
@@ -242,11 +242,8 @@ func (w *worker) openRest(o *Order) (*runs.Run, error) {
 	}
 	row := &runs.Run{
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true,
+		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true, Plan: &rest.plan,
 	}
 	rest.plan.UseReserve = o.UseReserve
-	if row.Plan, err = rest.plan.Encode(); err != nil {
-		return nil, err
-	}
 	return row, w.engine.Store.Runs.Begin(*row, rest.steps)
 }

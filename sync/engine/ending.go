@@ -76,18 +76,14 @@ var early = map[string]string{
 // Endings returns how the searches of a run ended, in their order. The run must have ended; searches
 // that are still open count as cut.
 func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
-	if len(row.Plan) == 0 {
+	if row.Plan == nil {
 		return nil, nil // it failed before it had a plan
-	}
-	stored, err := plan.Decode(row.Plan)
-	if err != nil {
-		return nil, err
 	}
 	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(row, stored, steps)
+	return e.endings(row, *row.Plan, steps)
 }
 
 // endings is [Engine.Endings] for a run's plan and steps. For steps whose pages have not shown what
@@ -164,12 +160,11 @@ func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, 
 
 // InJournal returns how many of the pages that a plan asks for are in the journal, so that they cost nothing.
 func (e *Engine) InJournal(p *plan.Plan) (pages int, err error) {
-	steps, stored := facts.StepsOf(p), p.Stored
+	steps, stored := p.Steps, p.Stored
 	for i := range steps {
 		if steps[i].Stop != "" || steps[i].Query.Op() == outlier.OpStartScan {
 			continue
 		}
-		steps[i].Next = p.Steps[i].Next
 		known, err := e.pagesKnown(&stored, steps, &steps[i], stored.LimitOf(steps[i].Ordinal, "")-steps[i].Next)
 		if err != nil {
 			return 0, err

@@ -62,10 +62,7 @@ type run struct {
 // addRun loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
 // a changed cap applies at once.
 func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
-	stored, err := plan.Decode(row.Plan)
-	if err != nil {
-		return nil, err
-	}
+	stored := *row.Plan
 	steps, err := w.engine.Store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ jobs:
 		w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
 		w.serve(10 * time.Minute) // leaves an unfinished run of each job
 		w.wire = w.service.Transport()
-		w.alter(`UPDATE runs SET plan = CAST('{"pages":"x"}' AS BLOB) WHERE job = 'broken'`)
+		w.alter(`UPDATE runs SET plan = '{"pages":"x"}' WHERE job = 'broken'`)
 		rows := w.serve(12 * time.Hour)
 		if fine, broken := runsOf(rows, "fine"), runsOf(rows, "broken"); len(fine) < 12 || len(broken) != 2 || broken[1].Status != runs.OK {
 			t.Errorf("%d runs of the one, and of the other %+v; want 12 and one more that is well", len(fine), broken)

@@ -29,10 +29,8 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 		if s.Began.After(now.Add(ledger.Skew)) { // by a clock that was wrong
 			continue
 		}
-		if len(s.Plan) > 0 { // other overridden runs may have taken fewer pages
-			if stored, err := plan.Decode(s.Plan); err != nil || stored.Backfill == nil {
-				continue
-			}
+		if s.Plan != nil && s.Plan.Backfill == nil { // other overridden runs may have taken fewer pages
+			continue
 		}
 		if p, ok := datesOf(s); ok && runs.Covered(s.Stop) {
 			all = append(all, p)

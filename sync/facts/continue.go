@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -15,14 +16,13 @@ func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, ca
 	*plan.Plan, error) {
 	f := factsWithoutJob(r.Config)
 	f.Now = time.Now()
-	all := make([]plan.Step, len(steps))
-	for i := range steps {
-		step := &steps[i]
-		paid, err := r.PaidScan(step)
-		if err != nil {
+	all := slices.Clone(steps)
+	for i := range all {
+		step := &all[i]
+		var err error
+		if step.Paid, err = r.PaidScan(step); err != nil {
 			return nil, err
 		}
-		all[i] = plannedStep(step, paid)
 		if err := r.addPaging(f, step.Query.Op()); err != nil {
 			return nil, err
 		}
@@ -43,10 +43,6 @@ func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, ca
 // Left returns what a resumed run still has to do and what that may cost: its steps as planned when
 // it began, within what its cap leaves.
 func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
-	stored, err := plan.Decode(old.Plan)
-	if err != nil {
-		return nil, c, err
-	}
 	steps, err := r.Store.Runs.Steps(old.ID)
 	if err != nil {
 		return nil, c, err
@@ -55,7 +51,7 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 	if err != nil {
 		return nil, c, err
 	}
-	if p, err = r.Continue(old.Job, stored, steps, true); err != nil {
+	if p, err = r.Continue(old.Job, *old.Plan, steps, true); err != nil {
 		return nil, c, err
 	}
 	return p, p.Cost(own, plan.Spent{

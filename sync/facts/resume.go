@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
@@ -154,12 +153,11 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 	if old.Status.Open() && old.Trigger != runs.Manual {
 		c.stopped = "cut"
 	}
-	if len(old.Plan) == 0 { // it failed before it had one
-		return c, nil
+	if old.Damage != nil && r.Log != nil {
+		r.Log.Warn("unfinished run not continued", "job", spec.Name, "run", old.ID, "err", old.Damage)
 	}
-	stored, err := plan.Decode(old.Plan)
-	if err != nil {
-		return c, err
+	if old.Plan == nil { // it failed before it had one
+		return c, nil
 	}
 	steps, err := r.Store.Runs.Steps(old.ID)
 	if err != nil {
@@ -172,11 +170,11 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 			c.scan = "paid"
 		}
 	}
-	left, err := r.hasLeft(spec, old, stored, steps)
+	left, err := r.hasLeft(spec, old, steps)
 	if left && (c.scan == "paid" || !refused(steps)) {
 		c.left = "yes"
 	}
-	if stored.Backfill == nil && age(old, due) > r.maxAge(spec) {
+	if old.Plan.Backfill == nil && age(old, due) > r.maxAge(spec) {
 		c.age = "old"
 	}
 	return c, err
@@ -209,11 +207,10 @@ func Same(spec *job.Spec, run *runs.Run) bool {
 // Flags returns the flags of the command that began an overridden run, as they are typed; "" for
 // other runs.
 func Flags(run *runs.Run) string {
-	stored, err := plan.Decode(run.Plan)
-	if err != nil || !run.Overridden {
+	if run.Plan == nil || !run.Overridden {
 		return ""
 	}
-	return stored.Flags
+	return run.Plan.Flags
 }
 
 // Command returns the command that resumes an unfinished run, whose record has everything else.
@@ -227,8 +224,8 @@ func refused(steps []runs.Step) bool {
 
 // hasLeft reports whether a run has something left that its own cap has room for. A run that has reached its own
 // cap, or has made all its requests, has not; but a paid scan is read to its end, however many requests that takes.
-func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, stored plan.Stored, steps []runs.Step) (bool, error) {
-	own := spec.Budget
+func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool, error) {
+	own, stored := spec.Budget, old.Plan
 	if stored.Backfill != nil && spec.Dates == nil {
 		own.PerRun = &stored.Cap // it has its own cap
 	}
@@ -238,7 +235,7 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, stored plan.Stored, step
 	}
 	room := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
 	noRequests := stored.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(stored.MaxRequests)
-	p, err := r.Continue(old.Job, stored, steps, false)
+	p, err := r.Continue(old.Job, *stored, steps, false)
 	if err != nil {
 		return false, err
 	}

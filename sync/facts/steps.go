@@ -3,31 +3,8 @@ package facts
 import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
-
-// plannedStep converts a step of a run for package plan.
-func plannedStep(s *runs.Step, paid bool) plan.Step {
-	return plan.Step{
-		Ordinal: s.Ordinal, Query: s.Query, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
-		Window: s.Window, Watermark: s.Watermark, Scan: s.Scan, Paid: paid,
-		Next: s.Next, Pages: s.Pages, Reading: s.Reading, Stop: s.Stop, Left: s.Left,
-	}
-}
-
-// StepsOf returns the steps of a plan as they are recorded for a run that has not begun.
-func StepsOf(p *plan.Plan) []runs.Step {
-	all := make([]runs.Step, len(p.Steps))
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		all[i] = runs.Step{
-			Ordinal: s.Ordinal, Query: s.Query, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
-			Window: s.Window, Watermark: s.Watermark, Total: -1, Stop: s.Stop, Left: s.Left,
-		}
-	}
-	return all
-}
 
 // PriceOf returns what one call of a step costs at the configured prices.
 func (r *Reader) PriceOf(step *runs.Step) outlier.Credits {

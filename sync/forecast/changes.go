@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"outlierd/outlier"
-	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -58,9 +57,8 @@ func (r *Reader) lastOwnRun(spec *job.Spec) (last *runs.Run, then plan.Stored, e
 		return nil, then, err
 	}
 	for i := range rows {
-		if len(rows[i].Plan) > 0 {
-			then, err = plan.Decode(rows[i].Plan)
-			return &rows[i], then, err
+		if rows[i].Plan != nil {
+			return &rows[i], *rows[i].Plan, nil
 		}
 	}
 	return nil, then, nil
@@ -88,7 +86,7 @@ func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 			before[identity(&old[i])] = &old[i]
 		}
 	}
-	steps := facts.StepsOf(c.now)
+	steps := c.now.Steps
 	for i := range steps {
 		step := &steps[i]
 		was := before[identity(step)]

@@ -127,19 +127,6 @@ func TestNoChangeAfterARunOfOneSearch(t *testing.T) {
 	})
 }
 
-// TestNoChangeFromUnknownWindows: earlier versions did not store the window.
-func TestNoChangeFromUnknownWindows(t *testing.T) {
-	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
-	bare(t, file, func(w *workshop) {
-		w.mustRun(runs.OK)
-		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.published_at') AS blob)`)
-		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
-		if got := w.changes(); len(got) != 0 {
-			t.Errorf("changes %q, want none", got)
-		}
-	})
-}
-
 func TestChangesOfTheFiltersOfAScan(t *testing.T) {
 	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
 	bare(t, file, func(w *workshop) {

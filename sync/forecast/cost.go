@@ -123,5 +123,5 @@ func (r *Reader) Backfill(ctx context.Context, spec *job.Spec) ([]runs.Step, err
 	if err != nil {
 		return nil, err
 	}
-	return facts.StepsOf(p), nil
+	return p.Steps, nil
 }

@@ -105,10 +105,8 @@ func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
 			continue
 		}
 		stored := plan.Stored{}
-		if len(run.Plan) > 0 {
-			if stored, err = plan.Decode(run.Plan); err != nil {
-				return nil, err
-			}
+		if run.Plan != nil {
+			stored = *run.Plan
 		}
 		s, err := r.sampleOf(run, stored)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
@@ -40,11 +39,7 @@ func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 		if rows[i].Status != runs.OK && rows[i].Status != runs.Partial {
 			continue
 		}
-		stored, err := plan.Decode(rows[i].Plan)
-		if err != nil {
-			return nil, err
-		}
-		if stored.PagesOf(0) != pages {
+		if rows[i].Plan == nil || rows[i].Plan.PagesOf(0) != pages {
 			break // earlier runs had other `pages`
 		}
 		of, err := r.limitedIn(&rows[i])

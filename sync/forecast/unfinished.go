@@ -59,8 +59,8 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 // unfinished returns a run with its open searches.
 func (r *Reader) unfinished(spec *job.Spec, run *runs.Run) (u unfinished, err error) {
 	u = unfinished{spec: spec, run: run}
-	if u.plan, err = plan.Decode(run.Plan); err != nil {
-		return u, err
+	if run.Plan != nil { // else it has not begun
+		u.plan = *run.Plan
 	}
 	u.open, err = r.Facts.Store.Runs.Steps(run.ID)
 	u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })

@@ -12,6 +12,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -52,7 +53,7 @@ func (w *world) events(target string) (all []Event) {
 
 func (w *world) begin(id string) runs.Run {
 	w.Helper()
-	r := runs.Run{ID: id, Job: "coffee", Trigger: "manual", Started: time.Now(), Status: runs.Running, Plan: []byte("{}")}
+	r := runs.Run{ID: id, Job: "coffee", Trigger: "manual", Started: time.Now(), Status: runs.Running, Plan: &plan.Stored{}}
 	if err := w.state.Runs.Begin(r, nil); err != nil {
 		w.Fatal(err)
 	}

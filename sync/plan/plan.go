@@ -49,25 +49,6 @@ type Plan struct {
 	prices []outlier.Credits // of one call of each step
 }
 
-// Step is one search or one scan of a run, and how far it has come.
-type Step struct {
-	Ordinal   int
-	Query     outlier.Query
-	Item      string // the value of for_each
-	Queries   []string
-	Seeds     []string
-	Window    string // publication dates, for people
-	Watermark string // identity of what is searched for; "" if it has none
-
-	Scan    string // id of the scan whose results the step reads; "" for other steps
-	Paid    bool   // the step's scan was paid for, or may have been, and is not read yet
-	Next    int    // the page to take next
-	Pages   int    // taken
-	Reading string // what `from` counts, as its pages have shown; "" if they have not
-	Stop    string // why no further page is taken; "" while open
-	Left    int    // pages that were left when it ended; -1 if it is not known how many
-}
-
 // New returns the plan of a run of spec that begins at facts.Now. Each thing that the job asks for
 // is a step; for a backfill, each window of its dates that is not covered already. The only error
 // is a backfill with too many windows.
@@ -107,7 +88,7 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 	step := Step{
 		Ordinal: ordinal, Query: ask.Query, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
-		Window: window(ask.Query, facts.Zone), Watermark: ask.Watermark, Left: -1,
+		Window: window(ask.Query, facts.Zone), Watermark: ask.Watermark, Total: -1, Left: -1,
 	}
 	bought, known := facts.Bought[ask.Watermark]
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {

@@ -25,8 +25,7 @@ type Stored struct {
 	// confirmed it.
 	Unsure time.Time `json:"unsure,omitzero"`
 
-	// PublishedAt is the value in the file, or [AnyTime]; "" if the job asks for nothing, and in
-	// plans of earlier versions.
+	// PublishedAt is the value in the file, or [AnyTime]; "" if the job asks for nothing.
 	PublishedAt string        `json:"published_at,omitempty"`
 	Pages       int           `json:"pages,omitempty"` // per step; job.AllPages for all pages
 	NewBelow    float64       `json:"new_below,omitempty"`
@@ -170,8 +169,7 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-// JudgedAt returns the time for which a watch decides what is fresh: now for a run of a version
-// that did not record it.
+// JudgedAt returns the time for which a watch decides what is fresh: now for a run that has not begun.
 func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
 // FreshSince returns the earliest time at which an answer for a watch must have been received to
@@ -201,7 +199,7 @@ func (f *Stored) BuyRest(flags string) {
 func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	most := f.Cap
 	if own.PerRun != nil {
-		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // earlier versions did not record Most
+		most = min(*own.PerRun, f.Most)
 	}
 	for _, cap := range []*outlier.Credits{f.Share, own.MaxCredits} {
 		if cap != nil {
@@ -251,18 +249,6 @@ func (f *Stored) HitParams() url.Values {
 	return params
 }
 
-// Encode returns the plan as JSON for the run's record.
-func (f Stored) Encode() ([]byte, error) { return json.Marshal(f) }
-
-// Decode reads the output of [Stored.Encode], also of earlier versions.
-func Decode(plan []byte) (Stored, error) {
-	var f Stored
-	if err := json.Unmarshal(plan, &f); err != nil {
-		return f, fmt.Errorf("read the run's stored plan: %w", err)
-	}
-	return f, nil
-}
-
 // Read is the search that reads a scan's results, without the scan's id.
 type Read struct{ Query outlier.Query }
 
@@ -274,7 +260,7 @@ type encodedRead struct {
 // MarshalJSON implements [json.Marshaler].
 func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(encodedRead{r.Query.Encode()}) }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It also reads records of earlier versions.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (r *Read) UnmarshalJSON(text []byte) error {
 	var s encodedRead
 	err := json.Unmarshal(text, &s)

@@ -28,21 +28,3 @@ func TestDataCallsHaveTheDocumentedAgeAndWorth(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
-
-// TestPlansOfEarlierVersionsAreRead: runs under way survive an upgrade.
-func TestPlansOfEarlierVersionsAreRead(t *testing.T) {
-	f, err := Decode([]byte(`{"pages":3,"window":"last 30d","enrich":[{"op":"transcript","top":5,"refresh_after":3153600000000000000,"value":3}],
-		"cap":12,"most":18,"share":4,"rations":{"0":2},"reads":{"1":{"params":"sortBy=views","queries":["tea"]}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	share := outlier.Credits(4)
-	want := Stored{
-		Pages: 3, Cap: 12, Most: 18, Share: &share, SharePages: map[int]int{0: 2},
-		Enrich: []Call{{Op: outlier.OpTranscript, Top: 5, RefreshAfter: Once, Value: 3}},
-		Reads:  map[int]Read{1: {outlier.UncheckedQuery(outlier.OpSearch, "sortBy=views")}},
-	}
-	if diff := cmp.Diff(want, f, sameQuery); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}

@@ -13,12 +13,14 @@
 package runs
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"maps"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/store"
 )
 
@@ -72,10 +74,11 @@ type Run struct {
 	Due              time.Time // zero for a manual run
 	Started, Ended   time.Time // Ended is zero while the run is open
 	Status           Status
-	Plan             []byte // JSON, fixed by the engine at the beginning
-	Request          string // [job.Spec.Request] of the job when the run began
-	RestOf           string // the run whose searches this one completes; "" for all others
-	Overridden       bool   // manually: the run does not count for what the job has covered
+	Plan             *plan.Stored // fixed at the beginning; nil for a run that failed before, or if it is damaged
+	Damage           error        // why the plan cannot be read
+	Request          string       // [job.Spec.Request] of the job when the run began
+	RestOf           string       // the run whose searches this one completes; "" for all others
+	Overridden       bool         // manually: the run does not count for what the job has covered
 
 	Pages, Hits, NewHits        int64
 	Requests, Missing, Failures int64
@@ -92,11 +95,23 @@ func (r *Run) columns() store.Columns {
 	all := r.progress()
 	maps.Copy(all, store.Columns{
 		"run": &r.ID, "job": &r.Job, "trigger": &r.Trigger, "due": store.Time(&r.Due),
-		"started": store.Time(&r.Started), "plan": &r.Plan, "config": &r.Request, "rest_of": &r.RestOf,
+		"started": store.Time(&r.Started), "plan": planOf{r}, "config": &r.Request, "rest_of": &r.RestOf,
 		"overridden": &r.Overridden,
 	})
 	return all
 }
+
+// planOf is the column of a run's plan. A damaged one does not prevent reading the run, and others with it.
+type planOf struct{ *Run }
+
+func (r planOf) Scan(v any) error {
+	if r.Damage = store.JSON(&r.Plan).Scan(v); r.Damage != nil {
+		r.Plan = nil
+	}
+	return nil
+}
+
+func (r planOf) Value() (driver.Value, error) { return store.JSON(&r.Plan).Value() }
 
 // progress are the columns that change during a run.
 func (r *Run) progress() store.Columns {

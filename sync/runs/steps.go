@@ -1,67 +1,21 @@
 package runs
 
 import (
-	"cmp"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/store"
 )
 
-// Step is one search of a run, resolved when the run began, and its progress.
-type Step struct {
-	ID      int64
-	Run     string
-	Ordinal int
-	Query   outlier.Query
-	Item    string // the for_each value
-	Queries []string
-	Seeds   []string
-	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
-
-	Watermark string // identity of the search; see [Watermark]. "" if it has none
-	Scan      string // id of the scan whose results the step reads; "" for other steps
-	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
-	Origin    int64  // the first of the steps that this one continues; 0 if it continues none
-
-	Began   time.Time // service time at which page one was requested; zero before
-	Next    int       // the page to take next, 0-based
-	Pages   int       // taken
-	Hits    int
-	NewHits int
-	Seen    int             // distinct hits, including those of the steps that this one continues
-	Total   int64           // the highest total that the service has reported; -1 while unknown
-	Reading string          // what `from` counts, as learned from its pages: "page", "offset", or ""
-	Stop    string          // why no further page is taken; "" while open
-	Credits outlier.Credits // cost of its attempts from the ledger, including those of unknown outcome
-	Unread  int             // of Hits, those that could not be stored
-	Reused  int             // pages taken from the journal instead of bought
-	Left    int             // pages left when it ended, for whatever reason; -1 if unknown
-}
-
-// Name returns a readable name of a step's search: its queries or seeds, or else the value of for_each
-// or the operation.
-func (s *Step) Name() string {
-	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Query.Op()))
-}
-
-// Title returns the operation of a step and what it searches for.
-func (s *Step) Title() string {
-	for _, words := range [][]string{s.Queries, s.Seeds} {
-		if len(words) > 0 {
-			return fmt.Sprintf("%s %q", s.Query.Op(), words)
-		}
-	}
-	return string(s.Query.Op())
-}
+// Step is one search of a run, and its progress.
+type Step = plan.Step
 
 // Reasons why a search ended, as in ops.searches. Those that a plan itself determines are in package
 // plan.
@@ -94,16 +48,16 @@ func Covered(stop string) bool {
 	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown}, stop)
 }
 
-// columns are the columns of a step as it is read.
-func (s *Step) columns() store.Columns {
-	all := s.fixed()
-	maps.Copy(all, s.progress())
+// stepColumns are the columns of a step as it is read.
+func stepColumns(s *Step) store.Columns {
+	all := fixed(s)
+	maps.Copy(all, progress(s))
 	maps.Copy(all, store.Columns{"id": &s.ID, "joined": store.Optional(&s.Joined), ledger.StepCredits: &s.Credits})
 	return all
 }
 
 // fixed are the columns that never change, and that the scan of a step may have set before.
-func (s *Step) fixed() store.Columns {
+func fixed(s *Step) store.Columns {
 	return store.Columns{
 		"run": &s.Run, "ordinal": &s.Ordinal, "op": opOf{&s.Query}, "params": paramsOf{&s.Query}, "item": &s.Item,
 		"queries": store.JSON(&s.Queries), "seeds": store.JSON(&s.Seeds), "window": &s.Window,
@@ -112,7 +66,7 @@ func (s *Step) fixed() store.Columns {
 }
 
 // progress are the columns that change with each page.
-func (s *Step) progress() store.Columns {
+func progress(s *Step) store.Columns {
 	return store.Columns{
 		"began": store.Time(&s.Began), "next": &s.Next, "pages": &s.Pages, "hits": &s.Hits, "new_hits": &s.NewHits,
 		"seen": &s.Seen, "unread": &s.Unread, "total": &s.Total, "reading": &s.Reading, "stop": &s.Stop,
@@ -170,14 +124,14 @@ func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 }
 
 func addStep(tx *store.Tx, s Step) (int64, error) {
-	columns := s.fixed()
-	maps.Copy(columns, s.progress())
+	columns := fixed(&s)
+	maps.Copy(columns, progress(&s))
 	return store.Insert(tx, "steps", columns, "")
 }
 
 // SaveStep records the progress of a step. Values resolved at the beginning never change.
 func SaveStep(tx *store.Tx, s Step) error {
-	if err := store.Set(tx, "steps", "id", s.ID, s.progress()); err != nil {
+	if err := store.Set(tx, "steps", "id", s.ID, progress(&s)); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}
 	return nil
@@ -186,7 +140,7 @@ func SaveStep(tx *store.Tx, s Step) error {
 // Steps returns the steps of a run, in order.
 func (rs *Runs) Steps(run string) ([]Step, error) {
 	return store.Read(rs.db, "read the steps of run "+run, func(tx *store.Tx) ([]Step, error) {
-		return store.Select(tx, (*Step).columns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
+		return store.Select(tx, stepColumns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
 	})
 }
 
@@ -195,7 +149,7 @@ func (rs *Runs) Steps(run string) ([]Step, error) {
 func (rs *Runs) LastOf(step *Step) (Step, error) {
 	return store.Read(rs.db, fmt.Sprintf("look for what was bought after step %d", step.ID),
 		func(tx *store.Tx) (last Step, err error) {
-			found, err := store.First(tx, (*Step).columns, `FROM steps
+			found, err := store.First(tx, stepColumns, `FROM steps
 				WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
 				WHERE origin = ?1))`, first(step))
 			if err == nil && found == nil {

@@ -7,6 +7,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/store"
 )
 
@@ -75,7 +76,7 @@ type Searched struct {
 	Query outlier.Query
 	Stop  string
 	Began time.Time
-	Plan  []byte // of its run, if that was manually overridden
+	Plan  *plan.Stored // of its run, if that was manually overridden
 }
 
 // Searched returns the searches of a job with a watermark's key, including those under former names.
@@ -86,7 +87,7 @@ func (rs *Runs) Searched(job, key string) ([]Searched, error) {
 				return store.Columns{
 					"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query},
 					"steps.stop": &s.Stop, "steps.began": store.Time(&s.Began),
-					"CASE WHEN runs.overridden THEN runs.plan END": &s.Plan,
+					"CASE WHEN runs.overridden THEN runs.plan ELSE 'null' END": store.JSON(&s.Plan),
 				}
 			}, searched, job, key)
 		})

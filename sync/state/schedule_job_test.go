@@ -11,6 +11,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -129,7 +130,7 @@ func (j *job) open() (*runs.Run, error) {
 		}
 	}
 	j.runs++
-	run := runs.Run{ID: fmt.Sprint("run-", j.runs), Job: j.name, Trigger: "schedule", Started: time.Now(), Status: runs.Running, Plan: []byte(`{}`)}
+	run := runs.Run{ID: fmt.Sprint("run-", j.runs), Job: j.name, Trigger: "schedule", Started: time.Now(), Status: runs.Running, Plan: &plan.Stored{}}
 	if j.dice.IntN(4) == 0 {
 		run.Due = time.Unix(int64(j.runs)*3600, 0)
 	}

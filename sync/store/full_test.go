@@ -16,6 +16,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
@@ -55,7 +56,7 @@ func TestFullDiskIsAnError(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	fillUp(t, s, 30)
-	err := s.Runs.Begin(runs.Run{ID: "run-1", Plan: []byte(noise(400_000))}, nil)
+	err := s.Runs.Begin(runs.Run{ID: "run-1", Plan: &plan.Stored{Flags: noise(400_000)}}, nil)
 	if _, ok := errors.AsType[*store.FullError](err); !ok {
 		t.Fatalf("Begin: %v, want a FullError", err)
 	}

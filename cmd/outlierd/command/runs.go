@@ -15,7 +15,6 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -308,11 +307,7 @@ func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 		Missing: row.Missing, Failures: row.Failures, Waited: row.Waited.Seconds(), Rows: row.Rows,
 		Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
 	}
-	if stored, err := plan.Decode(row.Plan); err == nil && len(row.Plan) > 0 {
-		if d.Flags = facts.Flags(row); d.Flags == "" && stored.Backfill != nil {
-			d.Flags = stored.Flags
-		}
-	}
+	d.Flags = facts.Flags(row)
 	for i := range steps {
 		d.Searches = append(d.Searches, detailsOfSearch(&steps[i]))
 	}

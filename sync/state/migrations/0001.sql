@@ -16,7 +16,7 @@ CREATE TABLE runs (
 	started   INTEGER NOT NULL,
 	ended     INTEGER NOT NULL,
 	status    TEXT NOT NULL,
-	plan      BLOB,
+	plan      TEXT NOT NULL,
 	config    TEXT NOT NULL,
 	pages     INTEGER NOT NULL,
 	hits      INTEGER NOT NULL,

@@ -23,6 +23,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
@@ -197,7 +198,7 @@ func CheckHeld(t testing.TB, s *state.Store, c ledger.Cap, want outlier.Credits)
 func BeginRun(t testing.TB, s *state.Store, id string) runs.Step {
 	t.Helper()
 	run := runs.Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running,
-		Plan: []byte(`{}`)}
+		Plan: &plan.Stored{}}
 	step := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=chess"),
 		Queries: []string{"chess"}, Total: -1}
 	if err := s.Runs.Begin(run, []runs.Step{step}); err != nil {
