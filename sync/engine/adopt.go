@@ -45,8 +45,8 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 			continue
 		}
 		adopted := scan
-		adopted.ScanID, adopted.Status, adopted.State = scanID, seen.Status, stateOf(seen)
-		adopted.Created, adopted.Polled, adopted.NextPoll = seen.CreatedAt, answer, answer
+		adopted.ScanID = scanID
+		adopted.Saw(seen, answer)
 		_, err := e.Store.Runs.SettleScan(scan.Intent, adopted)
 		return &adopted, err
 	}
@@ -60,7 +60,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		scanID, strings.Join(misfits, "; "))
 }
 
-// getScan asks the service about a scan. While a schedule is running, seeScan is called between two of its
+// getScan asks the service about a scan. While a schedule is running, it is called between two of its
 // turns, which must not wait for the rate limit: it returns a [waitError] instead.
 func (e *Engine) getScan(ctx context.Context, scanID string) (outlier.Scan, time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpScan, scanID)
@@ -91,16 +91,6 @@ func readScan(body []byte, scanID string) (outlier.Scan, error) {
 		err = fmt.Errorf("the service answered a request for scan %s with scan %s", scanID, seen.ID)
 	}
 	return seen, err
-}
-
-func stateOf(seen outlier.Scan) runs.ScanState {
-	switch {
-	case seen.Succeeded():
-		return runs.ScanEnded
-	case seen.Ended():
-		return runs.ScanFailed
-	}
-	return runs.ScanRunning
 }
 
 // mismatch returns why a scan of the service is not the one that wish asked for; "" if it is.
@@ -150,7 +140,7 @@ func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, err
 	if err != nil || known == nil || known.State != runs.ScanRunning {
 		return seen, err
 	}
-	known.Status, known.Polled, known.NextPoll, known.State = seen.Status, at, at, stateOf(seen)
+	known.Saw(seen, at)
 	known.Polls++
 	return seen, e.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *known) })
 }

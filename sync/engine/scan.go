@@ -211,44 +211,25 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request) (*runs.Sca
 		scan.Intent, err = r.engine.Store.Runs.IntendScan(tx, *scan)
 		return err
 	})
-	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.State != runs.ScanRunning {
-		return nil, &UnsettledScanError{Scan: live.Scan}
-	}
 	return scan, err
 }
 
-// recordStart records the result of the attempt in the transaction of its answer. before is the scan that
-// the answer names if that was already recorded; the run joins it if it is the same scan.
+// recordStart records the result of the attempt in the transaction of its answer; see [runs.RecordStart].
 func (r *run) recordStart(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
-	if kept.Outcome == outlier.Refunded {
-		scan.State = runs.ScanRefused
-		return nil, runs.SaveScan(tx, *scan)
+	before, err = runs.RecordStart(tx, scan, kept.Answer, kept.Outcome)
+	if err == nil && scan.ScanID != "" {
+		r.planPoll(scan)
+		err = runs.SaveScan(tx, *scan)
 	}
-	scan.State = runs.ScanUnknown
-	// A truncated answer may still contain the id, which is enough.
-	body, _ := kept.Body()
-	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
-		if before, err = runs.NamedBefore(tx, *scan, seen.ID); err != nil {
-			return nil, err
-		}
-		if before == nil {
-			r.updateScan(tx, scan, seen, kept.Answer.ReceivedAt)
-		}
-	}
-	if before != nil && kept.Outcome == outlier.Charged && scan.Repeats(before) {
-		return before, runs.JoinInstead(tx, scan, before)
-	}
-	return before, runs.SaveScan(tx, *scan)
+	return before, err
 }
 
-// updateScan updates a scan from an answer about it. The deadline counts from the first such answer.
-func (r *run) updateScan(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.Time) {
+// planPoll sets when to poll a scan next. The deadline counts from the first answer about it.
+func (r *run) planPoll(scan *runs.Scan) {
 	if scan.Deadline.IsZero() {
 		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
-	scan.ScanID, scan.Status, scan.Created = seen.ID, seen.Status, seen.CreatedAt
-	scan.Polled, scan.NextPoll = now, now.Add(plan.PollPause(r.plan.Scan, scan.Polls))
-	scan.State = stateOf(seen)
+	scan.NextPoll = scan.Polled.Add(plan.PollPause(r.plan.Scan, scan.Polls))
 }
 
 // retryScan returns what a finished attempt means for the run.
@@ -373,8 +354,8 @@ func (r *run) recordPoll(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unrea
 	if unread != nil {
 		return unread, nil
 	}
-	seen.ID = scan.ScanID
-	r.updateScan(tx, scan, seen, kept.Answer.ReceivedAt)
+	scan.Saw(seen, kept.Answer.ReceivedAt)
+	r.planPoll(scan)
 	return nil, runs.SaveScan(tx, *scan)
 }
 

@@ -12,8 +12,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -131,8 +129,7 @@ func joins(steps []Step, live map[int]string) map[int]string {
 			continue
 		}
 		params := step.Query.Params()
-		wanted := slices.Sorted(slices.Values(params["query"]))
-		same := fmt.Sprintf("%q %q %q", params.Get("findBy"), params.Get("mode"), wanted)
+		same := ScanIdentity(params.Get("findBy"), params.Get("mode"), params["query"])
 		if begun[same] {
 			joined[step.Ordinal] = ""
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,4 +56,9 @@ func (s *Step) Title() string {
 		}
 	}
 	return string(s.Query.Op())
+}
+
+// ScanIdentity returns what makes two scans the same: what they search for and how, with the queries in any order.
+func ScanIdentity(findBy, mode string, queries []string) string {
+	return fmt.Sprintf("%s %s %q", findBy, mode, slices.Sorted(slices.Values(queries)))
 }

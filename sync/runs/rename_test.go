@@ -10,7 +10,6 @@ import (
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state/statetest"
-	"outlierd/sync/store"
 )
 
 // underCap is a purchase for a job that may hold 5 credits in the billing cycle.
@@ -66,13 +65,8 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 		if n, err := s.Queue.Queued(queue.Filter{Job: "new"}); n != 1 || err != nil {
 			t.Errorf("%d tasks are queued (%v), want 1", n, err)
 		}
-		if _, ok := errors.AsType[*runs.LiveScanError](s.DB.Update(func(tx *store.Tx) error {
-			again := scan
-			again.Job = "new"
-			_, err := s.Runs.IntendScan(tx, again)
-			return err
-		})); !ok {
-			t.Error("the scan of the old name can be started again under the new one")
+		if live, err := s.Runs.LiveScan(scan); live == nil || live.Job != "new" || err != nil {
+			t.Errorf("the live scan is %+v (%v), want that of the old name under the new one", live, err)
 		}
 		statetest.CheckHeld(t, s, jobMonth("new"), 2)
 		statetest.CheckHeld(t, s, jobMonth("old"), 0)

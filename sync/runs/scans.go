@@ -1,13 +1,14 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/store"
 )
 
@@ -37,7 +38,7 @@ type Scan struct {
 	Mode     string
 	Queries  []string // or channel ids, as submitted
 	Price    outlier.Credits
-	Again    bool // bought on purpose although the same scan is live
+	Again    bool // bought on purpose although the same scan is live; not stored
 
 	State  ScanState
 	ScanID string // the service's id; "" while unknown
@@ -58,7 +59,7 @@ func (s *Scan) columns() store.Columns {
 	all := s.progress()
 	maps.Copy(all, store.Columns{
 		"id": &s.Intent, "run": &s.Run, "job": &s.Job, "due": store.Time(&s.Due), "step": &s.Step, "find_by": &s.FindBy,
-		"mode": &s.Mode, "queries": store.JSON(&s.Queries), "price": &s.Price, "again <> 0": &s.Again,
+		"mode": &s.Mode, "queries": store.JSON(&s.Queries), "price": &s.Price,
 		"intended": store.Time(&s.Intended),
 	})
 	return all
@@ -75,19 +76,15 @@ func (s *Scan) progress() store.Columns {
 
 // # Which scans are the same
 //
-// Scans are the same if they have the same search: FindBy, Mode and the queries in any order. A scan
-// is live from its intent until it has ended and the run that paid for it has read it completely; or
+// Scans with the same [plan.ScanIdentity] are the same. A scan is live from its intent until it has ended and the run that paid for it has read it completely; or
 // any run has, if that one will not continue. A scan past its deadline is not live, because its
 // results are out of date. A run that wants a live scan joins it, see [Runs.JoinScan].
 
-// same is the condition for scans with the same search, given by ?1, ?2 and ?3.
-const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
-
-// timely is the condition for scans whose deadline is after ?4. An adopted scan has no deadline
+// timely is the condition for scans whose deadline is after ?2. An adopted scan has no deadline
 // before its first poll; it gets a day from when the service started it, which may be long after the
 // intent if the machine slept in between. All of these are times of the service's clock, so that a
 // jump of the local clock does not cause a second purchase of a running scan.
-const timely = `iif(deadline = 0, max(intended, created) + 86400000000, deadline) > ?4`
+const timely = `iif(deadline = 0, max(intended, created) + 86400000000, deadline) > ?2`
 
 // unread is the condition for scans that the run that paid for them has not read completely.
 const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
@@ -95,20 +92,19 @@ const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
 	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
 		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
-// wanted returns the queries of a scan in a canonical form for comparison.
-func (s *Scan) wanted() store.Column { return store.JSON(slices.Sorted(slices.Values(s.Queries))) }
+func (s *Scan) identity() string { return plan.ScanIdentity(s.FindBy, s.Mode, s.Queries) }
 
 // LiveScan returns the scan that starting s would only repeat: the same scan if it is live, or one of
 // the same run, unless it was never started, or nil. If s.Again is set, only scans
 // whose start is not confirmed, and those of its run, are considered.
 func (rs *Runs) LiveScan(s Scan) (*Scan, error) {
 	return store.Read(rs.db, fmt.Sprintf("look for a live scan of %q", s.Queries), func(tx *store.Tx) (*Scan, error) {
-		return oneScan(tx, `FROM scans WHERE `+same+` AND (
-				run = ?5 AND state NOT IN ('refused', 'not_created')
+		return oneScan(tx, `FROM scans WHERE identity = ?1 AND (
+				run = ?3 AND state NOT IN ('refused', 'not_created')
 				OR state IN ('intended', 'unknown')
-				OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
-			ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
-			s.FindBy, s.Mode, s.wanted(), store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
+				OR NOT ?4 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
+			ORDER BY run = ?3 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
+			s.identity(), store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
 	})
 }
 
@@ -124,8 +120,8 @@ func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 	return nil
 }
 
-// NamedBefore returns the scan of another intent that has the service's id, or nil.
-func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
+// namedBefore returns the scan of another intent that has the service's id, or nil.
+func namedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
 	before, err := oneScan(tx, `FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
 		scanID, scan.Intent)
 	if err != nil {
@@ -134,16 +130,10 @@ func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
 	return before, nil
 }
 
-// Repeats reports whether starting s would only repeat the scan before.
-func (s *Scan) Repeats(before *Scan) bool {
-	return s.FindBy == before.FindBy && s.Mode == before.Mode &&
-		slices.Equal(slices.Sorted(slices.Values(s.Queries)), slices.Sorted(slices.Values(before.Queries)))
-}
-
-// JoinInstead closes a scan whose start was answered with a scan that is already recorded: the
+// joinInstead closes a scan whose start was answered with a scan that is already recorded: the
 // service did not start the same scan twice, or its answer came from a cache. The step waits for the
 // recorded scan and reads it. The price of the start stays spent, because nothing proves a refund.
-func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
+func joinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	scan.State = ScanNotCreated
 	if err := SaveScan(tx, *scan); err != nil {
 		return err
@@ -156,29 +146,26 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 }
 
 // IntendScan records the intent of a scan before anything is reserved for it, and returns its id for
-// [ledger.Purchase]. It returns a [*LiveScanError] if the same scan may be running or was made for the
-// same due time. The new intent replaces an earlier refused one of the step for which nothing was
-// reserved, such as when the rate limit delayed it or a cap was reached.
+// [ledger.Purchase]. The database refuses it while the same scan is live; see [Runs.LiveScan]. One past its deadline
+// is not, as no run waits for it, and s.Again buys another beside one that runs. The new intent replaces an earlier
+// refused one of the step for which nothing was reserved, such as when the rate limit delayed it or a cap was reached.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
-	if err := rs.checkNoOther(tx, s); err != nil {
-		return 0, err
-	}
-	if err := dropRefused(tx, s.Step); err != nil {
-		return 0, err
-	}
-	again := 0
-	if s.Again {
-		before, err := store.Value[int](tx, `SELECT max(again) FROM scans WHERE `+same, s.FindBy, s.Mode, s.wanted())
-		if err != nil {
-			return 0, err
-		}
-		again = before + 1
-	}
 	s.State, s.Intended = ScanIntended, rs.ledger.ServiceTime()
+	_, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE identity = ?1 AND state = 'running' AND NOT `+timely,
+		s.identity(), store.Micros(s.Intended))
+	if err == nil && s.Again {
+		_, err = tx.Exec(`UPDATE scans SET replaced = 1 WHERE identity = ? AND state = 'running'`, s.identity())
+	}
+	if err == nil {
+		err = dropRefused(tx, s.Step)
+	}
+	if err != nil {
+		return 0, err
+	}
 	columns := s.columns()
 	delete(columns, "id")
-	delete(columns, "again <> 0")
-	columns["again"], columns["wanted"] = again, s.wanted()
+	identity := s.identity()
+	columns["identity"] = &identity
 	intent, err := store.Insert(tx, "scans", columns, "")
 	if err != nil {
 		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
@@ -200,41 +187,6 @@ func dropRefused(tx *store.Tx, step int64) error {
 		return fmt.Errorf("drop the refused scan intents of step %d: %w", step, err)
 	}
 	return nil
-}
-
-// checkNoOther returns an error with the scan that prevents s, if there is one. The database refuses s in
-// any case. A scan past its deadline does not prevent s, as no run waits for it.
-func (rs *Runs) checkNoOther(tx *store.Tx, s Scan) error {
-	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running'
-		AND NOT `+timely,
-		s.FindBy, s.Mode, s.wanted(), store.Micros(rs.ledger.ServiceTime())); err != nil {
-		return err
-	}
-	before, err := oneScan(tx, `FROM scans WHERE `+same+` AND (
-			state IN ('intended', 'unknown') OR state = 'running' AND NOT ?4
-			OR job = ?5 AND due = ?6 AND due <> 0 AND state NOT IN ('refused', 'not_created'))
-		ORDER BY id DESC`,
-		s.FindBy, s.Mode, s.wanted(), s.Again, s.Job, store.Micros(s.Due))
-	if err != nil || before == nil {
-		return err
-	}
-	return &LiveScanError{Scan: *before}
-}
-
-// LiveScanError is the error if the same scan may be running, or was made for the same due time.
-type LiveScanError struct{ Scan Scan }
-
-func (e *LiveScanError) Error() string {
-	text := fmt.Sprintf("job %s has this scan already (intent %d, %s", e.Scan.Job, e.Scan.Intent,
-		e.Scan.State)
-	if e.Scan.ScanID != "" {
-		text += ", id " + e.Scan.ScanID
-	}
-	text += fmt.Sprintf(", intended at %s)", e.Scan.Intended.Format(time.RFC3339))
-	if e.Scan.State == ScanUnknown {
-		text += "; resolve it with `outlierd scan adopt` or `outlierd scan resolve`"
-	}
-	return text
 }
 
 // unconfirmed returns the intents of scans whose start is not confirmed.
@@ -263,27 +215,57 @@ func SaveScan(tx *store.Tx, s Scan) error {
 	return nil
 }
 
-// Started adopts the scan named by the answer to a start, for the intent of its attempt. A truncated
-// answer may still have the id, which is enough: the run that waits for the scan requests the rest.
+// RecordStart records what the answer to a start says about the scan. A truncated answer may still have the id,
+// which is enough. before is the scan that the answer names, if that was recorded for another intent: the step joins
+// it if it is the same scan; otherwise it stays unknown what was started.
+func RecordStart(tx *store.Tx, scan *Scan, answer *outlier.Answer, outcome outlier.Outcome) (before *Scan, err error) {
+	if outcome == outlier.Refunded {
+		scan.State = ScanRefused
+		return nil, SaveScan(tx, *scan)
+	}
+	scan.State = ScanUnknown
+	body, _ := answer.JSON()
+	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
+		if before, err = namedBefore(tx, *scan, seen.ID); err != nil {
+			return nil, err
+		}
+		if before == nil {
+			scan.Saw(seen, answer.ReceivedAt)
+		}
+	}
+	if before != nil && outcome == outlier.Charged && scan.identity() == before.identity() {
+		return before, joinInstead(tx, scan, before)
+	}
+	return before, SaveScan(tx, *scan)
+}
+
+// Started is [RecordStart] for an answer that an earlier process received and did not record. The run that waits for
+// the scan polls it at once.
 func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 	scan, err := oneScan(tx, `FROM scans WHERE state = 'unknown' AND id = ?`, intent)
 	if err != nil || scan == nil {
 		return err
 	}
-	body, _ := answer.JSON()
-	read, _ := outlier.ReadScan(body)
-	if read.ID == "" {
-		return nil
+	outcome := outlier.Charged
+	if answer.Err != nil {
+		outcome = outlier.Unknown
 	}
-	if before, err := NamedBefore(tx, *scan, read.ID); before != nil || err != nil {
-		if err == nil && answer.Err == nil && scan.Repeats(before) {
-			err = JoinInstead(tx, scan, before)
-		}
-		return err // otherwise it stays unknown: the answer names a scan with another search
+	_, err = RecordStart(tx, scan, answer, outcome)
+	return err
+}
+
+// Saw updates a scan from what the service says about it at the given time.
+func (s *Scan) Saw(seen outlier.Scan, at time.Time) {
+	s.ScanID, s.Status, s.Created = cmp.Or(s.ScanID, seen.ID), seen.Status, seen.CreatedAt
+	s.Polled, s.NextPoll = at, at
+	switch {
+	case seen.Succeeded():
+		s.State = ScanEnded
+	case seen.Ended():
+		s.State = ScanFailed
+	default:
+		s.State = ScanRunning
 	}
-	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, read.ID, read.Status, read.CreatedAt
-	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
-	return SaveScan(tx, *scan)
 }
 
 // Scans returns the scans of a job, or of all jobs if job is "", newest first.

@@ -9,7 +9,6 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/load"
-	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -59,8 +58,6 @@ type kind struct {
 var kinds = []kind{
 	typed("service", func(e *outlier.Error) string { return string(e.Kind) },
 		func(d string) *outlier.Error { return &outlier.Error{Kind: outlier.Kind(d)} }),
-	typed("live_scan", func(e *runs.LiveScanError) string { return e.Scan.ScanID },
-		func(d string) *runs.LiveScanError { return &runs.LiveScanError{Scan: runs.Scan{ScanID: d}} }),
 	plain[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
 	plain[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
 	plain[*store.MovedError]("state_moved", &store.MovedError{}),

@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -214,7 +213,7 @@ func (b *model) start(r *rapid.T) {
 		}
 		return err
 	})
-	_, refused := errors.AsType[*runs.LiveScanError](err)
+	refused := store.IsConstraint(err)
 	if refused != standing || refused != (err != nil) {
 		r.Fatalf("while the scan is %q, a second intent got %v", s.state, err)
 	}

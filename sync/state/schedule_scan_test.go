@@ -106,7 +106,7 @@ func (j *job) intend(wish runs.Scan) (*runs.Scan, error) {
 		scan.Intent, err = j.store.Runs.IntendScan(tx, *scan)
 		return err
 	})
-	if _, ok := errors.AsType[*runs.LiveScanError](err); ok {
+	if store.IsConstraint(err) {
 		j.saw("a scan stood in the way of another")
 		return nil, errUnsettled
 	}

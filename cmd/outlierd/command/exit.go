@@ -145,10 +145,6 @@ func joined(err error) []error {
 
 // remedy adds what to do about errors of packages that do not know job files or commands.
 func remedy(err error) string {
-	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.ScanID != "" {
-		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " +
-			term.Plain(live.Scan.ScanID)
-	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit"
 	}

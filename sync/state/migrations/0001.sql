@@ -317,7 +317,7 @@ CREATE TABLE scans (
 	find_by   TEXT NOT NULL,
 	mode      TEXT NOT NULL,
 	queries   TEXT NOT NULL,
-	wanted    TEXT NOT NULL, -- the queries in order of their text, by which two scans are compared
+	identity  TEXT NOT NULL, -- find_by, mode and the queries in order: what makes two scans the same
 	price     INTEGER NOT NULL CHECK (price >= 0),
 	state     TEXT NOT NULL CHECK (state IN
 		('intended', 'unknown', 'running', 'ended', 'expired', 'failed', 'refused', 'not_created')),
@@ -329,14 +329,8 @@ CREATE TABLE scans (
 	next_poll INTEGER NOT NULL,
 	deadline  INTEGER NOT NULL,
 	polls     INTEGER NOT NULL,
-	-- A scan is what it looks for: find_by, mode, and the queries in the order of their text.
-	-- At most one start of the same is live, whatever started it; job, run and due instant
-	-- make it no other scan. A person may buy another beside one that runs: again is 0, or
-	-- counts those.
-	again INTEGER NOT NULL DEFAULT 0
+	replaced INTEGER NOT NULL DEFAULT 0 -- a person has bought the same again while this one runs
 ) STRICT;
-
-CREATE UNIQUE INDEX scans_due ON scans (job, due, find_by, mode, wanted) WHERE due <> 0 AND state NOT IN ('refused', 'not_created');
 
 CREATE UNIQUE INDEX scans_id ON scans (scan) WHERE scan <> '';
 
@@ -711,21 +705,14 @@ CREATE VIEW hold_periods AS
 	UNION ALL
 	SELECT id, 'run', run FROM holds WHERE run <> '';
 
--- A scan that may be under way is not started a second time, and a due instant starts
--- it once, even if it has ended long since.
-CREATE UNIQUE INDEX scans_live ON scans (find_by, mode, wanted, again) WHERE state IN ('intended', 'unknown', 'running');
+-- A scan that may be under way is not started a second time, whatever wants it. A person may buy another beside
+-- one that runs, but not while it is not known whether the same was started.
+CREATE UNIQUE INDEX scans_live ON scans (identity)
+	WHERE state IN ('intended', 'unknown') OR state = 'running' AND replaced = 0;
 
-CREATE INDEX scans_same ON scans (find_by, mode, wanted);
+CREATE INDEX scans_same ON scans (identity);
 
--- While it is not known whether the same was started, nothing is bought beside it.
-CREATE TRIGGER scans_alone BEFORE INSERT ON scans WHEN EXISTS (
-	SELECT 1 FROM scans s WHERE (s.find_by, s.mode, s.wanted) = (NEW.find_by, NEW.mode, NEW.wanted)
-		AND (s.state IN ('intended', 'unknown') OR s.state = 'running' AND NEW.again = 0))
-BEGIN
-	SELECT RAISE(ABORT, 'the same scan is live');
-END;
-
-CREATE TRIGGER scans_fixed BEFORE UPDATE OF id, run, due, step, find_by, mode, queries, wanted, price, intended, again ON scans
+CREATE TRIGGER scans_fixed BEFORE UPDATE OF id, run, due, step, find_by, mode, queries, identity, price, intended ON scans
 BEGIN
 	SELECT RAISE(ABORT, 'the terms of a scan are fixed');
 END;
