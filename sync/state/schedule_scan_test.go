@@ -125,7 +125,10 @@ func (j *job) attemptScan(run *runs.Run, step *runs.Step, scan *runs.Scan, hold 
 	}
 	answer, err := j.buy(run, j.request(step), ledger.Purchase{
 		Step: step.ID, Attempt: 1, Intent: scan.Intent, Hold: hold,
-		Commit: func(tx *store.Tx, kept ledger.Kept) error { return started(tx, scan, kept) },
+		Commit: func(tx *store.Tx, kept ledger.Kept) error {
+			_, err := runs.RecordStart(tx, scan, kept.Answer, kept.Outcome)
+			return err
+		},
 	})
 	if answer == nil && !j.dead { // nothing was reserved
 		scan.State = runs.ScanRefused
@@ -135,21 +138,6 @@ func (j *job) attemptScan(run *runs.Run, step *runs.Step, scan *runs.Scan, hold 
 		return errUnsettled
 	}
 	return err
-}
-
-// started notes what became of the attempt, in the transaction of its answer. One that
-// broke off may still tell the id.
-func started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) error {
-	scan.State = runs.ScanUnknown
-	if kept.Outcome == outlier.Refunded {
-		scan.State = runs.ScanRefused
-		return runs.SaveScan(tx, *scan)
-	}
-	body, _ := kept.Body()
-	if told, _ := outlier.ReadScan(body); told.ID != "" {
-		scan.ScanID, scan.Status, scan.Created, scan.State = told.ID, told.Status, told.CreatedAt, stateOf(told)
-	}
-	return runs.SaveScan(tx, *scan)
 }
 
 // lookAt asks how a scan stands.
@@ -165,7 +153,7 @@ func (j *job) lookAt(run *runs.Run, step *runs.Step, scan *runs.Scan) error {
 			return nil // the next look may tell more
 		}
 		if told, err := outlier.ReadScan(body); err == nil {
-			scan.State, scan.Status = stateOf(told), told.Status
+			scan.Saw(told, kept.Answer.ReceivedAt)
 		}
 		return runs.SaveScan(tx, *scan)
 	}})

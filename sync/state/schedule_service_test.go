@@ -184,15 +184,7 @@ func (p *process) look(id string) (*runs.Scan, error) {
 		return nil, err
 	}
 	told, err := outlier.ReadScan(body)
-	return &runs.Scan{State: stateOf(told), ScanID: told.ID, Status: told.Status}, err
-}
-
-func stateOf(told outlier.Scan) runs.ScanState {
-	switch {
-	case told.Succeeded():
-		return runs.ScanEnded
-	case told.Ended():
-		return runs.ScanFailed
-	}
-	return runs.ScanRunning
+	scan := &runs.Scan{}
+	scan.Saw(told, answer.ReceivedAt)
+	return scan, err
 }
