@@ -3,7 +3,6 @@ package forecast
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -291,19 +290,6 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 		rows[i], rows[j] = rows[j], rows[i]
 	}
 	return rows
-}
-
-// alter changes the database without the store.
-func (w *workshop) alter(statement string) {
-	w.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(w.data(), "state", "state.db"))
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(w.ctx, statement); err != nil {
-		w.Fatal(err)
-	}
 }
 
 // namingFile has a job that names channels, one that keeps what it has for a week, and one
