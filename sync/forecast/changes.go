@@ -36,7 +36,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	}
 	if p.Assumed { // the searches themselves are not known yet
 		if last.Request != spec.Request {
-			f.Changes = differences(settings(&then), settings(&p.Stored))
+			f.Changes = changedSettings(&then, &p.Stored)
 		}
 		return nil
 	}
@@ -74,11 +74,10 @@ type comparison struct {
 	whole  outlier.Credits // the worst-case cost of a run
 }
 
-// changes lists changes of the job as a whole, then searches that start from the beginning or have
-// other filters, then removed searches.
+// changes lists changes of settings, then searches that start from the beginning, then removed searches.
 func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	if !c.same {
-		changes = differences(settings(&c.then), settings(&c.now.Stored))
+		changes = changedSettings(&c.then, &c.now.Stored)
 	}
 	before := map[string]*runs.Step{}
 	for i := range old {
@@ -103,7 +102,23 @@ func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		changes = append(changes, named(before[key])+" is no longer searched")
 	}
+	if len(changes) == 0 {
+		changes = []string{job.OnlyValuesChanged}
+	}
 	return changes, nil
+}
+
+// changedSettings lists changes of the job in the words of the file. After a change of a filter the searches
+// keep their cursors.
+func changedSettings(then, now *plan.Stored) []string {
+	changes := job.Differences(then.Settings, now.Settings)
+	for i, change := range changes {
+		name, _, _ := strings.Cut(strings.TrimPrefix(change, "read."), " ")
+		if strings.HasPrefix(name, "where.") && name != "where.published_at" {
+			changes[i] += "; 'cursor reset' searches earlier dates again"
+		}
+	}
+	return changes
 }
 
 // search returns the changes of one search; was is nil if the last run did not have it. The search
@@ -121,19 +136,10 @@ func (c *comparison) search(was, step *runs.Step) (changes []string, err error) 
 		}
 		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil
 	case was == nil:
-		return nil, nil
 	case mark.IsZero() && runs.Covered(was.Stop) && c.remembers(step):
-		changes = append(changes,
-			named(step)+" has lost its cursor and starts from the beginning, "+c.price(step.Ordinal))
+		return []string{named(step) + " has lost its cursor and starts from the beginning, " + c.price(step.Ordinal)}, nil
 	}
-	if c.same {
-		return changes, nil
-	}
-	for _, change := range differences(filters(&c.then, was), filters(&c.now.Stored, step)) {
-		changes = append(changes, fmt.Sprintf("%s: %s; 'cursor reset' searches earlier dates again",
-			named(step), change))
-	}
-	return changes, nil
+	return nil, nil
 }
 
 // remembers reports whether a search depends on what it has covered.
@@ -161,86 +167,4 @@ func named(step *runs.Step) string {
 		return fmt.Sprintf("%s for %q", step.Title(), step.Item)
 	}
 	return step.Title()
-}
-
-// # What is compared
-//
-// Two plans are compared by the texts of their settings, name and value, which are also what is shown.
-// Both texts are made here from the stored plans, so a newer version that words a value differently
-// reports no change. Comparing fields would need the same texts, and the fields are not a fixed list:
-// kinds of calls and filters have names of their own.
-
-// settings returns what a job does apart from its searches, by the names in the job file.
-func settings(f *plan.Stored) map[string]string {
-	all := map[string]string{"published_at": f.PublishedAt}
-	switch {
-	case f.Pages == job.AllPages:
-		all["pages"] = "all"
-	case len(f.IDs) == 0:
-		all["pages"] = fmt.Sprint(f.Pages)
-	}
-	if f.NewBelow > 0 {
-		all["stop_when"] = fmt.Sprintf("new_below %.4g%%", 100*f.NewBelow)
-	}
-	for _, call := range slices.Concat(f.Enrich, f.Fetch) {
-		all[string(call.Op)] = call.String()
-	}
-	if where := enrichWhere(f, false); len(f.Enrich) > 0 && len(where) > 0 {
-		all["enrich.where"] = strings.Join(where, ", ")
-	}
-	return all
-}
-
-// enrichWhere returns the filters of the hits that are enriched, in the words of the job file. Dates
-// may change with every run, and can be left out.
-func enrichWhere(f *plan.Stored, dates bool) []string {
-	params := f.HitParams()
-	if !dates {
-		params.Del("publishedAtFrom")
-		params.Del("publishedAtTo")
-	}
-	return job.Conditions(params)
-}
-
-// filters returns the filters of a search by their names in the job file, without its dates and what
-// identifies it. The filters of a scan are those for reading its results.
-func filters(f *plan.Stored, step *runs.Step) map[string]string {
-	all := map[string]string{}
-	for _, query := range []outlier.Query{step.Query, f.Reads[step.Ordinal].Query} {
-		params := query.Params()
-		for _, name := range []string{"publishedAtFrom", "publishedAtTo", "query"} {
-			params.Del(name)
-		}
-		for _, condition := range job.Conditions(params) {
-			name, value, _ := strings.Cut(condition, " ")
-			if strings.Contains(value, "..") {
-				name = "where." + name
-			}
-			all[name] = value
-		}
-	}
-	return all
-}
-
-// differences lists the names whose values differ. A value that an earlier version did not store is ""
-// and ignored.
-func differences(was, is map[string]string) (changes []string) {
-	names := maps.Clone(was)
-	maps.Copy(names, is)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		old, kept := was[name]
-		now, wanted := is[name]
-		if old == now || kept && old == "" || wanted && now == "" {
-			continue
-		}
-		changes = append(changes, fmt.Sprintf("%s: %s → %s", name, orNone(old), orNone(now)))
-	}
-	return changes
-}
-
-func orNone(value string) string {
-	if value == "" {
-		return "not set"
-	}
-	return value
 }

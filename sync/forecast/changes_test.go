@@ -45,23 +45,21 @@ func TestChangesSinceTheLastRun(t *testing.T) {
 		want             []string
 	}{
 		"nothing":          {window: `"since last success, overlap 3d, first 9d"`},
-		"a number of days": {"last 30d", "last 30d", "last 300d", []string{"published_at: last 30d → last 300d"}},
+		"a number of days": {"last 30d", "last 30d", "last 300d", []string{"where.published_at last 30d → last 300d"}},
 		"the overlap of a window since the last success": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
-			[]string{"published_at: since last success, overlap 14d, first 30d → since last success, overlap 60d, first 90d"}},
-		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at: 1999-11-01..1999-11-30 → 1999-11-01..1999-12-31"}},
-		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at: last 2d → any time"}},
-		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages: 1 → 9"}},
+			[]string{"where.published_at since last success, overlap 14d, first 30d → since last success, overlap 60d, first 90d"}},
+		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"where.published_at 1999-11-01..1999-11-30 → 1999-11-01..1999-12-31"}},
+		"no window": {"last 2d", ", published_at: last 2d", "", []string{"where.published_at last 2d → not set"}},
+		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages 1 → 9"}},
 		"enrichment": {"last 2d", "{details: {top: 2}, transcript: {top: 1}}", "{details: {top: 5}, comments: {}}", []string{
-			"comments: not set → all again after 2d",
-			"details: top 2 again after 1d → top 5 again after 1d",
-			"transcript: top 1 → not set",
+			"enrich.comments not set → {}",
+			"enrich.details.top 2 → 5",
+			"enrich.transcript.top 1 → not set",
 		}},
-		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when: not set → new_below 7%"}},
-		"a filter": {"last 2d", "z_score: 2..", "z_score: 3..", []string{
-			`search ["go"] for "go": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
-			`search ["tea"] for "tea": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
-		}},
+		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when.new_below not set → 7%"}},
+		"a filter":          {"last 2d", "z_score: 2..", "z_score: 3..", []string{"where.z_score 2.. → 3..; 'cursor reset' searches earlier dates again"}},
 		"a search": {"last 2d", "[go, tea]", "[go, chess]", []string{
+			"for_each.topic [go, tea] → [go, chess]",
 			`search ["chess"] for "chess" is new and starts from the beginning, at 2 credits`,
 			`search ["tea"] for "tea" is no longer searched`,
 		}},
@@ -88,7 +86,7 @@ func TestChangesIncludeThePriceOfStartingFromTheBeginning(t *testing.T) {
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
-		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
+		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 4 || got[2] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
@@ -134,8 +132,8 @@ func TestChangesOfTheFiltersOfAScan(t *testing.T) {
 		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("2..", "3..", "last 9d", "last 8d").Replace(file))
 		want := []string{
-			"published_at: last 9d → last 8d",
-			`start_scan ["espresso machine repair"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
+			"read.where.published_at last 9d → last 8d",
+			"read.where.z_score 2.. → 3..; 'cursor reset' searches earlier dates again",
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
@@ -155,7 +153,7 @@ func TestOverriddenRunsAreNotCompared(t *testing.T) {
 			t.Errorf("after an overridden run: changes %q, want none", got)
 		}
 		w.use(strings.Replace(file, "pages: 1", "pages: 2", 1))
-		if diff := cmp.Diff([]string{"pages: 1 → 2"}, w.changes()); diff != "" {
+		if diff := cmp.Diff([]string{"pages 1 → 2"}, w.changes()); diff != "" {
 			t.Errorf("after an edit: changes (-want +got):\n%s", diff)
 		}
 		w.use(file)

@@ -398,7 +398,7 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Round, f.Unknown = p.Round(), p.Stored.Unknown
 	if len(p.Stored.Enrich) > 0 {
-		f.Where = enrichWhere(&p.Stored, true)
+		f.Where = job.Conditions(p.Stored.HitParams())
 	}
 	f.Searches = searchForecasts(p, f.Worst.Credits)
 	f.Calls, f.Fresh = p.Freshness()

@@ -152,17 +152,15 @@ const (
 	widest          = 60
 )
 
-// differences returns the settings that differ, by name.
-func differences(was, is *Known) string {
-	names := maps.Clone(was.Settings)
+// Differences lists the settings of a job that differ, by name: "pages 2 → 3".
+func Differences(was, is map[string]string) (changes []string) {
+	names := maps.Clone(is)
 	if names == nil {
 		names = map[string]string{}
 	}
-	maps.Copy(names, is.Settings)
-	var changes []string
+	maps.Copy(names, was)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		old, now := was.Settings[name], is.Settings[name]
-		switch {
+		switch old, now := was[name], is[name]; {
 		case old == now || name == "was":
 		case short(old) == short(now):
 			changes = append(changes, name+" changed")
@@ -170,11 +168,20 @@ func differences(was, is *Known) string {
 			changes = append(changes, fmt.Sprintf("%s %s → %s", name, short(old), short(now)))
 		}
 	}
-	if len(changes) == 0 && was.Version != is.Version {
-		return "what it takes from variables, files or this version's defaults changed"
-	}
 	if more := len(changes) - mostDifferences; more > 0 {
 		changes = append(changes[:mostDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return changes
+}
+
+// OnlyValuesChanged describes a change of a job whose settings are written as before.
+const OnlyValuesChanged = "what it takes from variables, files or this version's defaults changed"
+
+// differences returns the changes of a job; "" if there are none.
+func differences(was, is *Known) string {
+	changes := Differences(was.Settings, is.Settings)
+	if len(changes) == 0 && was.Version != is.Version {
+		return OnlyValuesChanged
 	}
 	return strings.Join(changes, "; ")
 }

@@ -199,11 +199,5 @@ func (c *Config) StrongestAgain(spec *Spec) string {
 	return snake(by.By) + " desc"
 }
 
-// PublishedAt returns the job's published_at in the words of the file; "" if it has none, or if it is
-// overridden.
-func (s *Spec) PublishedAt() string {
-	if s.ask.Read != nil {
-		return s.ask.Read.published
-	}
-	return s.ask.published
-}
+// Settings returns the job in the words of the file; see [Known].
+func (s *Spec) Settings() map[string]string { return s.worded }

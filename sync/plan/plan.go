@@ -11,7 +11,6 @@
 package plan
 
 import (
-	"cmp"
 	"time"
 
 	"outlierd/outlier"
@@ -72,9 +71,6 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 		if spec.Scan != nil {
 			f.Reads[i] = Read{ask.Read}
 		}
-	}
-	if len(p.Steps) > 0 {
-		f.PublishedAt = cmp.Or(spec.PublishedAt(), AnyTime)
 	}
 	p.prepare()
 	p.Bound(spec.Budget)
@@ -189,6 +185,3 @@ const (
 	StopFresh = "fresh" // the job bought the same seeds recently
 	StopShare = "share" // the run's budget share has no page for it, or no more
 )
-
-// AnyTime is the published_at of searches that name no dates.
-const AnyTime = "any time"

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -25,11 +24,11 @@ type Stored struct {
 	// confirmed it.
 	Unsure time.Time `json:"unsure,omitzero"`
 
-	// PublishedAt is the value in the file, or [AnyTime]; "" if the job asks for nothing.
-	PublishedAt string        `json:"published_at,omitempty"`
-	Pages       int           `json:"pages,omitempty"` // per step; job.AllPages for all pages
-	NewBelow    float64       `json:"new_below,omitempty"`
-	ReuseFor    time.Duration `json:"reuse_for,omitempty"`
+	Settings map[string]string `json:"settings,omitempty"` // the job in the words of the file, for a comparison
+
+	Pages    int           `json:"pages,omitempty"` // per step; job.AllPages for all pages
+	NewBelow float64       `json:"new_below,omitempty"`
+	ReuseFor time.Duration `json:"reuse_for,omitempty"`
 
 	// The order of the hits, and what is fetched for the best of them. EnrichWhere selects hits;
 	// see [Stored.HitParams].
@@ -73,6 +72,7 @@ type Stored struct {
 
 func newStored(spec *job.Spec) Stored {
 	return Stored{
+		Settings:    spec.Settings(),
 		Overridden:  spec.Overridden,
 		Flags:       spec.Flags,
 		Backfill:    spec.Dates,
@@ -119,26 +119,6 @@ type Call struct {
 	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that only
 	// answers received since its due time are fresh.
 	RefreshAfter time.Duration `json:"refresh_after"`
-}
-
-// String describes the calls as in the file.
-func (c Call) String() string {
-	text := "all"
-	switch {
-	case c.Top > 0 && c.TopPerItem > 0:
-		text = fmt.Sprintf("top %d, %d per item", c.Top, c.TopPerItem)
-	case c.TopPerItem > 0:
-		text = fmt.Sprintf("top %d per item", c.TopPerItem)
-	case c.Top > 0:
-		text = fmt.Sprintf("top %d", c.Top)
-	}
-	if c.RefreshAfter == 0 {
-		return text + " each time"
-	}
-	if c.RefreshAfter < Once {
-		text += " again after " + job.Duration(c.RefreshAfter).String()
-	}
-	return text
 }
 
 // Once is the age for answers that never change and are fetched once.
