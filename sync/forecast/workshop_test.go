@@ -156,24 +156,11 @@ func bare(t *testing.T, file string, test func(w *workshop)) {
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
 
-// calls returns how often the service was called.
-func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
-
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // contextFor returns a context that ends after d, as when the process is stopped.
 func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.ctx, d)
-}
-
-// see records jobs in the state, so that they are due from now on.
-func (w *workshop) see(e *engine.Engine, names ...string) {
-	w.Helper()
-	for _, name := range names {
-		if _, err := e.Store.Runs.FirstSeen(name, time.Now()); err != nil {
-			w.Fatal(err)
-		}
-	}
 }
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
