@@ -322,16 +322,24 @@ type place struct {
 
 // places returns the order of the tasks that a filter selects.
 func (q *Queue) places(now time.Time, f Filter) ([]place, error) {
-	type row struct {
-		id       int64
-		selected bool
-	}
 	return store.Read(q.db, "list the queue", func(tx *store.Tx) (places []place, err error) {
-		all, err := store.List(tx, func(r *row) []any { return []any{&r.id, &r.selected} }, `SELECT id, `+wanted+` FROM tasks t
-			ORDER BY max(not_before, ?2), rank DESC, op, entity`, f.Job, store.Micros(now))
-		for i, r := range all {
-			if r.selected {
-				places = append(places, place{r.id, i})
+		at := store.Micros(now)
+		ready, err := store.Values[int64](tx, `SELECT id FROM tasks WHERE not_before <= ? ORDER BY rank DESC, op, entity`, at)
+		if err != nil {
+			return nil, err
+		}
+		failed, err := store.Values[int64](tx, `SELECT id FROM tasks WHERE not_before > ? ORDER BY not_before, rank DESC, op, entity`, at)
+		if err != nil {
+			return nil, err
+		}
+		selected, err := store.Values[int64](tx, `SELECT task FROM wants WHERE job = ?`, f.Job)
+		wanted := map[int64]bool{}
+		for _, id := range selected {
+			wanted[id] = true
+		}
+		for before, id := range append(ready, failed...) {
+			if f.Job == "" || wanted[id] {
+				places = append(places, place{id, before})
 			}
 		}
 		return places, err
