@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"outlierd/sync/job"
@@ -18,13 +19,13 @@ import (
 // run of the parent starts no follow-up.
 
 // followUps returns the follow-ups of this run, whose searches have ended.
-func (r *run) followUps() (all []runs.FollowUp) {
+func (r *run) followUps() (all []runs.Due) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capErr != nil || r.searchErr != nil {
 		return nil
 	}
 	for i := range r.engine.Config.Jobs {
 		if spec := &r.engine.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
-			all = append(all, runs.FollowUp{Job: spec.Name, Due: r.row.Due})
+			all = append(all, runs.Due{Job: spec.Name, At: r.row.Due, Trigger: string(After)})
 		}
 	}
 	return all
@@ -34,14 +35,16 @@ func (r *run) followUps() (all []runs.FollowUp) {
 // to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
 // and those of a paused job wait.
 func (e *Engine) FollowUps(now time.Time) ([]*DueRun, error) {
-	return e.followUps(now, func(string, time.Time) bool { return false })
+	due, err := e.due(now, now)
+	return slices.DeleteFunc(due, func(a *DueRun) bool { return a.Trigger != After }), err
 }
 
-// followUps is FollowUps for a process for which the due times that waiting knows are not overdue: it was running at
-// them.
-func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time) bool) ([]*DueRun, error) {
-	followUps, err := e.Store.Runs.FollowUps()
-	if err != nil || len(followUps) == 0 {
+// due returns the runs of the due times that have come: those of schedules in the order of the file, then
+// follow-ups, oldest first. It drops the due times that will have no run. since is when the process began to run
+// the schedule.
+func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
+	noted, err := e.Store.Runs.Dues()
+	if err != nil || len(noted) == 0 {
 		return nil, err
 	}
 	pauses, err := e.Store.Runs.Pauses(now)
@@ -49,36 +52,54 @@ func (e *Engine) followUps(now time.Time, waiting func(job string, due time.Time
 		return nil, err
 	}
 	latest := map[string]time.Time{}
-	for _, d := range followUps {
-		latest[d.Job] = d.Due
+	for _, d := range noted {
+		latest[d.Job] = d.At
 	}
 	var all []*DueRun
-	var dropped []runs.FollowUp
-	for _, d := range followUps {
-		switch spec := e.Config.Job(d.Job); {
-		case pauses[d.Job] != nil: // waits; if too late by the end of the pause, it is dropped then
-		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], waiting(d.Job, d.Due), now):
+	var dropped []runs.Due
+	for _, d := range noted {
+		spec, paused := e.Config.Job(d.Job), pauses[d.Job]
+		switch {
+		case e.passesOver(spec, d, latest[d.Job], paused != nil || d.Noted.Before(since), now),
+			d.Trigger != string(After) && paused != nil: // the end of the pause decides again
 			dropped = append(dropped, d)
-		case !spec.Disabled:
-			all = append(all, &DueRun{Spec: spec, Due: d.Due, Begins: d.Due, Trigger: After})
+		case paused == nil && !spec.Disabled:
+			all = append(all, &DueRun{Spec: spec, Due: d.At, Begins: d.At, Trigger: Trigger(d.Trigger), noted: d})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *DueRun) int { return e.placeOf(a) - e.placeOf(b) })
 	if len(dropped) == 0 {
 		return all, nil
 	}
-	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropFollowUps(tx, dropped) })
+	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropDues(tx, dropped) })
 }
 
-// passed reports whether an overdue follow-up is dropped. latest is the last one of the job; waiting reports whether
-// the process was running at its due time.
-func passed(spec *job.Spec, d runs.FollowUp, latest time.Time, waiting bool, now time.Time) bool {
+// placeOf returns the place of a due run among those of other jobs. All follow-ups have the same.
+func (e *Engine) placeOf(a *DueRun) int {
+	if a.Trigger == After {
+		return len(e.Config.Jobs)
+	}
+	return slices.IndexFunc(e.Config.Jobs, func(spec job.Spec) bool { return spec.Name == a.Spec.Name })
+}
+
+// passesOver reports whether a due time will have no run: its job does not have it any more, or `catch_up` does
+// without it. latest is the last one of the job; missed is set if the job was paused, or no process was running, when
+// it came.
+func (e *Engine) passesOver(spec *job.Spec, d runs.Due, latest time.Time, missed bool, now time.Time) bool {
+	follows := d.Trigger == string(After)
 	switch {
+	case spec == nil, follows && spec.After == "":
+		return true
+	case !follows && (spec.Disabled || d.At.After(now) || !spec.Next(d.At.Add(-1), e.Config.Timezone).Equal(d.At)):
+		return true
+	case !follows && spec.CatchUp != job.CatchUpAll && d.At.Before(latest):
+		return true
 	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:
 		return false
 	case spec.CatchUp == job.CatchUpNone:
-		return !waiting
+		return missed
 	}
-	return d.Due.Before(latest)
+	return d.At.Before(latest)
 }
 
 // StaleError reports that a job has to wait because the tables that its SQL reads do not have the rows

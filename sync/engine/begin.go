@@ -34,7 +34,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	}
 	at, unsure, err := w.startTime(ctx, o.Spec)
 	switch {
-	case isWaiting(err):
+	case judge(err).waits():
 		return nil, err
 	case unsure && ctx.Err() != nil: // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
@@ -77,7 +77,7 @@ func (w *worker) lookUpVideos(ctx context.Context, o *Order, at time.Time) error
 			err = w.perform(ctx, &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name}, nil)
 		}
 		switch {
-		case isWaiting(err):
+		case judge(err).waits():
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -108,7 +108,8 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
-	if err := w.engine.Store.Runs.Resume(old.ID); err != nil {
+	old.Ordered = o.ordered
+	if err := w.engine.Store.Runs.ResumeAs(*old); err != nil {
 		return nil, err
 	}
 	r, err := w.addRun(ctx, old, o)
@@ -144,6 +145,7 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	row := runs.Run{
 		ID: id.String(), Job: spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: now,
 		Status: runs.Running, Request: spec.Request, Overridden: spec.Overridden,
+		Ordered: o.ordered,
 	}
 	if failed != nil {
 		return nil, w.engine.failedStart(row, failed)

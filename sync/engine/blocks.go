@@ -88,7 +88,7 @@ func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
 	w.engine.unrefused = ""
 	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
-		switch kind := kindOf(err); {
+		switch kind := judge(err).kind; {
 		case kind == outlier.NoCredits:
 			_, turn := ledger.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
 			until := now.Add(ledger.BlockFor)

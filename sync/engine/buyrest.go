@@ -242,7 +242,8 @@ func (w *worker) openRest(o *Order) (*runs.Run, error) {
 	}
 	row := &runs.Run{
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true, Plan: &rest.plan,
+		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true, Ordered: o.ordered,
+		Plan: &rest.plan,
 	}
 	rest.plan.UseReserve = o.UseReserve
 	return row, w.engine.Store.Runs.Begin(*row, rest.steps)

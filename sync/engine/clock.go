@@ -75,7 +75,7 @@ type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Ans
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	for ; w.timesAsked < timeAttempts && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
 		err := askTime(ctx, ask)
-		if isWaiting(err) {
+		if judge(err).waits() {
 			return err // keeps timesAsked: the answers so far count
 		}
 		if err != nil {
@@ -161,7 +161,7 @@ func (w *worker) startTime(ctx context.Context, spec *job.Spec) (at time.Time, u
 		return w.engine.Store.Ledger.ServiceTime(), false, nil
 	}
 	err = w.agreeOnTime(ctx, w.attempt)
-	if isNotService(err) || isWaiting(err) {
+	if isA[*NotServiceError](err) || judge(err).waits() {
 		return w.engine.Store.Ledger.ServiceTime(), true, err
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ const (
 	Manual    Trigger = runs.Manual
 	Scheduled Trigger = "schedule"
 	CatchUp   Trigger = "catch-up" // a due time that passed while no schedule was running
-	After     Trigger = "after"    // the pages of another job's run were published
+	After     Trigger = runs.After // the pages of another job's run were published
 )
 
 // Progress is what a run has done and what it has left, for display.

@@ -65,12 +65,12 @@ func (r *run) queueEnrichment(ctx context.Context) error {
 	}
 	followUps := r.followUps()
 	if len(followUps) > 0 {
-		note := func(tx *store.Tx) error { return runs.NoteFollowUps(tx, followUps) }
+		note := func(tx *store.Tx) error { return runs.NoteDues(tx, followUps) }
 		if err := r.engine.Store.DB.Update(note); err != nil {
 			return err
 		}
 	}
-	r.searched, r.worker.followUpsDue = true, r.worker.followUpsDue || len(followUps) > 0
+	r.searched = true
 	done, err := r.done()
 	if !done && len(r.steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
@@ -155,15 +155,6 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 	}
 }
 
-// fatal reports whether an error is not specific to the entity, so that every other call would fail too.
-func fatal(err error) bool {
-	switch kindOf(err) {
-	case outlier.Lost, outlier.Foreign, outlier.Failed, outlier.Malformed, outlier.Invalid, outlier.NoCredits:
-		return isNotService(err)
-	}
-	return true
-}
-
 // perform makes one data call and updates its queue row in the transaction of the answer. "Not found" is
 // an answer as well. The run that queued the call may have ended long ago; waiters are the runs in
 // progress that wait for it.
@@ -187,11 +178,11 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	if err == nil {
 		err = wrong
 	}
-	switch {
-	case missing && !isUnkept(err):
-	case kindOf(err) == outlier.Invalid: // removed from the queue
+	switch v := judge(err); {
+	case missing && !isA[*outlier.UnkeptError](err):
+	case v.kind == outlier.Invalid: // removed from the queue
 		return err
-	case err != nil && ctx.Err() == nil && !fatal(err):
+	case err != nil && ctx.Err() == nil && !v.waits() && v.scope < ofRun:
 		return errors.Join(err, w.postpone(task, err))
 	case err != nil:
 		return err
@@ -217,7 +208,7 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 // because it would be refused again.
 func (w *worker) settle(tx *store.Tx, task *queue.Task, kept ledger.Kept) (missing bool, wrong, err error) {
 	answer, retry := kept.Answer, time.Time{}
-	switch kind := kindOf(answer.Err); {
+	switch kind := judge(answer.Err).kind; {
 	case answer.Err == nil:
 		if missing, wrong = w.judge(task, kept); wrong != nil {
 			return false, wrong, nil

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -40,7 +38,8 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		}
 		p.Attempt = tried.failures + tried.refusals + 1
 		answer, err := w.attempt(ctx, r, p)
-		if isWaiting(err) || isLongWait(err) {
+		v := judge(err)
+		if !v.retryAt.IsZero() {
 			return nil, err
 		}
 		delete(w.tried, key)
@@ -51,21 +50,16 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		if err == nil {
 			return answer, nil
 		}
-		switch kindOf(err) {
-		case outlier.Limited:
-			tried.refusals++
-		case outlier.Unauthorized:
-			if !w.engine.rekeyed() {
-				return answer, err
-			}
-			tried.refusals++
-		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
-			tried.failures++
-			if isForeignAnswer(err) {
-				return answer, err
-			}
-		default:
+		switch v.repeat {
+		case never:
 			return answer, err
+		case afterFailure:
+			tried.failures++
+		case afterRefusal:
+			tried.refusals++
+			if v.kind == outlier.Unauthorized && !w.engine.rekeyed() {
+				return answer, err
+			}
 		}
 		if ctx.Err() != nil || tried.failures >= plan.Attempts || tried.refusals >= maxRefusals {
 			return answer, err
@@ -113,17 +107,6 @@ type waitError struct{ until time.Time }
 
 func (e *waitError) Error() string { return "waits until " + e.until.UTC().Format(time.DateTime) }
 
-// isWaiting reports whether err only says when a call can leave.
-func isWaiting(err error) bool { return !waitsUntil(err).IsZero() }
-
-// waitsUntil returns the time of a [waitError]; zero for other errors.
-func waitsUntil(err error) time.Time {
-	if e, ok := errors.AsType[*waitError](err); ok {
-		return e.until
-	}
-	return time.Time{}
-}
-
 // checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
 func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
@@ -150,7 +133,8 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 			w.requests[run]++
 		}
 	}
-	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
+	kind := judge(err).kind
+	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
 		if failed := w.noteBlock(r, err); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
@@ -164,7 +148,7 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 			return answer, &NotServiceError{URL: w.engine.Client.URL, Err: err}
 		}
 	}
-	if kindOf(err) == outlier.NoCredits {
+	if kind == outlier.NoCredits {
 		err = fmt.Errorf("%w; paid calls are blocked until the next cycle, until the one attempt a day succeeds, "+
 			"or until 'outlierd budget resume'", err)
 	}
@@ -228,14 +212,6 @@ func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) 
 	return rest < r.Price(), err
 }
 
-// isForeignAnswer reports whether something other than the service answers, without saying that it failed: a
-// login page, a redirect, a firewall, or a server that does not know the path. A retry a
-// second later would only be counted as spent again.
-func isForeignAnswer(err error) bool {
-	e, ok := errors.AsType[*outlier.Error](err)
-	return ok && e.Kind == outlier.Foreign && e.Status < 500 && e.Status != http.StatusRequestTimeout
-}
-
 // NotServiceError reports that something else answers at the address, where the service has never
 // answered.
 type NotServiceError struct {
@@ -249,16 +225,10 @@ func (e *NotServiceError) Error() string {
 
 func (e *NotServiceError) Unwrap() error { return e.Err }
 
-// isNotService reports whether err is a [NotServiceError].
-func isNotService(err error) bool {
-	_, not := errors.AsType[*NotServiceError](err)
-	return not
-}
-
 // isUnlikeService reports whether an answer has neither the service's form nor JSON, although the server
 // that sent it works.
 func isUnlikeService(answer *outlier.Answer, err error) bool {
-	if !isForeignAnswer(err) || answer == nil {
+	if e, ok := errors.AsType[*outlier.Error](err); !ok || !isForeignPage(e) || answer == nil {
 		return false
 	}
 	body, failed := answer.JSON()
@@ -287,29 +257,6 @@ func (e *Engine) recordLimit() error {
 	e.believed = belief
 	belief.Remaining, belief.Reset = int64(now.Remaining), now.Reset
 	return e.Store.Journal.LearnLimit(belief)
-}
-
-// kindOf returns the kind of a service error, or "" for other errors. If the answer could not be recorded,
-// that is the error that matters, so the kind is "" whatever the service said.
-func kindOf(err error) outlier.Kind {
-	if e, ok := errors.AsType[*outlier.Error](err); ok && !isUnkept(err) {
-		return e.Kind
-	}
-	return ""
-}
-
-// isUnkept reports whether an answer could not be recorded. What its Commit has changed in memory is
-// then invalid.
-func isUnkept(err error) bool {
-	_, ok := errors.AsType[*outlier.UnkeptError](err)
-	return ok
-}
-
-// isLongWait reports whether err is the limiter's error for a wait longer than service.max_wait. A manual
-// run then stops unfinished, to be resumed by the next one; the daemon waits.
-func isLongWait(err error) bool {
-	_, long := errors.AsType[*pace.LongWaitError](err)
-	return long
 }
 
 // maxSleep is the maximum duration of a single sleep: the wall clock may be set, and timers stand still

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Order struct {
 
 	Afresh     bool // start a new run even if an unfinished one could be resumed
 	UseReserve bool // let the run spend the budget's reserve
+
+	ordered bool // by [Engine.Order], in this process or an earlier one
 }
 
 // facts returns a reader of what the order's plan depends on.
@@ -68,11 +71,6 @@ func (e *JobGoneError) Error() string {
 		"and nothing was spent", e.Job)
 }
 
-func isCancelled(err error) bool {
-	_, cancelled := errors.AsType[*CancelledError](err)
-	return cancelled
-}
-
 // requests holds the requests to the goroutine that runs the schedule.
 type requests struct {
 	mu        sync.Mutex
@@ -81,7 +79,7 @@ type requests struct {
 	kept      bool          // keeping is closed
 	wake      chan struct{} // has room for one signal
 	between   []*request
-	orders    []*OrderedRun // whose runs are not recorded yet, oldest first
+	orders    []*OrderedRun // that callers wait for, oldest first
 }
 
 // open starts to accept requests.
@@ -118,10 +116,37 @@ func (q *requests) close(ctx context.Context) {
 	for _, r := range q.between {
 		r.answer(context.Cause(ctx))
 	}
-	for _, o := range q.orders {
-		o.finish(nil, context.Cause(ctx))
-	}
-	q.scheduler, q.between, q.orders = nil, nil, nil
+	q.scheduler, q.between = nil, nil
+	q.finish(func(*OrderedRun) bool { return true }, nil, context.Cause(ctx))
+}
+
+// finish gives the orders for which of returns true their result. q.mu is locked.
+func (q *requests) finish(of func(*OrderedRun) bool, row *runs.Run, err error) {
+	q.orders = slices.DeleteFunc(q.orders, func(o *OrderedRun) bool {
+		if !of(o) {
+			return false
+		}
+		o.row, o.err = row, err
+		if o.run == nil {
+			close(o.begun)
+		}
+		close(o.done)
+		return true
+	})
+}
+
+// settle is finish for a caller that does not hold q.mu.
+func (q *requests) settle(of func(*OrderedRun) bool, row *runs.Run, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.finish(of, row, err)
+}
+
+// waiting returns the orders that callers wait for, oldest first.
+func (q *requests) waiting() []*OrderedRun {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.orders)
 }
 
 // put calls add, which appends a request, and wakes the scheduler.
@@ -200,7 +225,9 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 		}
 		stop()
 		cancel(nil)
-		if r.retryAt = waitsUntil(err); r.retryAt.IsZero() {
+		if v := judge(err); v.waits() {
+			r.retryAt = v.retryAt
+		} else {
 			r.answer(err)
 			served = append(served, r)
 		}
@@ -240,21 +267,22 @@ type OrderedRun struct {
 	order   Order
 	engine  *Engine
 	retryAt time.Time // when the run may start, if it waits for the rate limit
+	behind  *run      // that has to have all its pages before the run starts
 
 	begun  chan struct{} // closed when the run is recorded or refused
-	run    *run          // nil if it was refused
+	run    *run          // nil until it is recorded
 	joined bool
 
-	done    chan struct{}
-	settled bool // done is closed
-	row     *runs.Run
-	err     error
+	done chan struct{} // closed when row and err are final
+	row  *runs.Run
+	err  error
 }
 
 // Order asks the goroutine that runs the schedule for a run. It returns once the run is recorded, or
 // with the reason why it is not. If the run that the order would resume is already in progress, the
 // order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
+	o.ordered = true
 	ordered := &OrderedRun{ctx: ctx, order: o, engine: e, begun: make(chan struct{}), done: make(chan struct{})}
 	if err := e.requests.put(func() { e.requests.orders = append(e.requests.orders, ordered) }); err != nil {
 		return nil, err
@@ -296,112 +324,77 @@ func (o *OrderedRun) Cancel() {
 	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
-// finish records the run's result, or why the run was refused.
-func (o *OrderedRun) finish(row *runs.Run, err error) {
-	if o.settled {
-		return
-	}
-	o.row, o.err, o.settled = row, err, true
-	if o.run == nil {
-		close(o.begun)
-	}
-	close(o.done)
-}
-
-// beginOrders starts the ordered runs.
+// beginOrders starts the ordered runs that are not recorded yet.
 func (s *scheduler) beginOrders(ctx context.Context) {
-	q := &s.engine.requests
-	for _, o := range q.pending() {
-		if ctx.Err() == nil && s.beginOrder(ctx, o) {
-			q.mu.Lock()
-			q.orders = slices.DeleteFunc(q.orders, func(other *OrderedRun) bool { return other == o })
-			q.mu.Unlock()
+	for _, o := range s.engine.requests.waiting() {
+		if o.run != nil || ctx.Err() != nil {
+			continue
+		}
+		if err := s.beginOrder(ctx, o); err != nil && ctx.Err() == nil { // else close refuses it with the others
+			s.engine.requests.settle(func(other *OrderedRun) bool { return other == o }, nil, err)
 		}
 	}
 }
 
-// pending returns the orders whose runs are not recorded yet.
-func (q *requests) pending() []*OrderedRun {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.orders)
-}
-
-// refuseOrders refuses all pending orders with err.
-func (s *scheduler) refuseOrders(err error) {
-	q := &s.engine.requests
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, o := range q.orders {
-		o.finish(nil, err)
-	}
-	q.orders = nil
-}
-
-// beginOrder starts the run of an order, or joins the run in progress that the order would resume. It
-// returns false if it must be called again. If the order is for a new run and would supersede one that
-// is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
+// beginOrder starts the run of an order, or joins the run in progress that the order would resume. While the
+// run cannot start, it does nothing, and must be called again. If the order is for a new run and would supersede
+// one that is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
 // job do not affect each other; see [facts.Unfinished].
-func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) (settled bool) {
-	switch {
-	case o.settled:
-		return true
-	case o.ctx.Err() != nil:
-		s.worker.withdraw(o)
-		return s.refuse(ctx, o, context.Cause(o.ctx))
+func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) error {
+	o.behind = nil
+	if o.ctx.Err() != nil {
+		return context.Cause(o.ctx)
 	}
 	if time.Now().Before(o.retryAt) {
-		return false
+		return nil
 	}
 	o.retryAt = time.Time{}
 	if err := s.worker.refreshOrder(&o.order); err != nil {
-		return s.refuse(ctx, o, err)
+		return err
 	}
 	if r := s.worker.joinable(&o.order); r != nil {
 		o.joined = true
-		s.worker.attach(o, r)
+		o.attach(r)
 		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
-		return true
+		return nil
 	}
 	if err := s.engine.jobGone(o.order.Spec); err != nil {
-		s.worker.withdraw(o)
-		return s.refuse(ctx, o, err)
+		return err
 	}
 	if !s.worker.loader.Working() { // a person may have just repaired one
 		if err := s.worker.loader.Retry(ctx, true); err != nil {
-			return s.refuse(ctx, o, err)
+			return err
 		}
 	}
 	if err := s.worker.usable(ctx, &o.order); err != nil {
-		return s.refuse(ctx, o, err)
+		return err
 	}
 	if r := s.worker.displaced(&o.order); r != nil {
 		if !r.searched {
-			r.makeUrgent()
-			if !slices.Contains(r.followedBy, o) {
-				r.followedBy = append(r.followedBy, o)
-			}
-			return false
+			o.behind = r
+			return nil
 		}
 		if err := r.endForNext(ctx); err != nil {
-			return s.refuse(ctx, o, err)
+			return err
 		}
 	}
 	r, err := s.worker.begin(ctx, &o.order)
-	if o.retryAt = waitsUntil(err); !o.retryAt.IsZero() {
-		return false
+	if v := judge(err); v.waits() {
+		o.retryAt = v.retryAt
+		return nil
 	}
 	if r == nil {
-		return s.refuse(ctx, o, err)
+		return err
 	}
-	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
-	r.ordered, r.orderRecorded = true, true
-	if err := s.engine.Store.Runs.NoteOrdered(r.row.ID); err != nil {
-		log.Error("requested run not recorded; a restart will not continue it", "err", err)
-	}
-	s.worker.attach(o, r)
-	log.Info("run ordered")
-	return true
+	o.attach(r)
+	s.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
+	return nil
+}
+
+// attach makes the caller wait for a run, which is urgent from then on.
+func (o *OrderedRun) attach(r *run) {
+	o.run = r
+	close(o.begun)
 }
 
 // jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
@@ -423,44 +416,32 @@ func (e *Engine) jobGone(spec *job.Spec) error {
 // wait, so these runs have no priority over scheduled ones.
 func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
-	if err != nil {
-		return err
-	}
-	for _, id := range left {
-		if ctx.Err() != nil || s.worker.runByID(id) != nil {
+	for i := range left {
+		row := &left[i]
+		if ctx.Err() != nil || s.worker.runByID(row.ID) != nil {
 			continue
 		}
-		resumes, err := s.resumeOrder(ctx, id)
-		if err == nil && !resumes { // it has ended, or another run has continued it
-			err = s.engine.Store.Runs.ForgetOrdered(id)
-		}
-		if err != nil {
-			s.engine.log().Error("run not continued", "run", id, "err", err)
+		if err := s.resumeOrder(ctx, row); err != nil {
+			s.engine.log().Error("run not continued", "run", row.ID, "err", err)
 		}
 	}
-	return nil
+	return err
 }
 
-// resumeOrder resumes the run of an order and reports false if there is nothing left to resume.
-func (s *scheduler) resumeOrder(ctx context.Context, id string) (resumes bool, err error) {
-	row, err := s.engine.Store.Runs.Get(id)
-	if err != nil || row == nil || !row.Status.Open() {
-		return false, err
-	}
+// resumeOrder resumes an ordered run, unless nothing is left of it or its job was removed from the file.
+func (s *scheduler) resumeOrder(ctx context.Context, row *runs.Run) error {
 	spec := currentSpec(s.engine.Config, row)
-	if spec == nil {
-		return false, nil // the job was removed from the file
+	if spec == nil || !row.Status.Open() {
+		return nil
 	}
-	if resumes, err = s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil || !resumes {
-		return resumes, err
+	if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil || !resumes {
+		return err
 	}
-	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row})
-	if err != nil {
-		return true, err
+	_, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, ordered: true})
+	if err == nil {
+		s.engine.log().Info("run continued", "job", row.Job, "run", row.ID)
 	}
-	r.orderRecorded = true
-	s.engine.log().Info("run continued", "job", row.Job, "run", row.ID)
-	return true, nil
+	return err
 }
 
 // refreshOrder reads again what an order continues: while the order waited, other runs may have continued or
@@ -485,16 +466,6 @@ func (w *worker) refreshOrder(o *Order) (err error) {
 	return err
 }
 
-// refuse refuses an order with err. If ctx has ended, it reports false: close refuses the order with the
-// others.
-func (s *scheduler) refuse(ctx context.Context, o *OrderedRun, err error) (settled bool) {
-	if ctx.Err() != nil {
-		return false
-	}
-	o.finish(nil, err)
-	return true
-}
-
 // joinable returns the run in progress that an order would resume, or nil.
 func (w *worker) joinable(o *Order) *run {
 	switch {
@@ -516,42 +487,19 @@ func (w *worker) displaced(o *Order) *run {
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
 }
 
-// withdraw removes an order that waits until another run has all its pages.
-func (w *worker) withdraw(o *OrderedRun) {
-	for _, r := range w.runs {
-		r.followedBy = slices.DeleteFunc(r.followedBy, func(other *OrderedRun) bool { return other == o })
-		if len(r.followedBy)+len(r.waiting) == 0 {
-			r.urgent = 0
-		}
-	}
-}
-
-// attach makes o wait for r, which becomes urgent.
-func (w *worker) attach(o *OrderedRun, r *run) {
-	r.makeUrgent()
-	o.run = r
-	r.waiting = append(r.waiting, o)
-	close(o.begun)
-}
-
-// makeUrgent makes a run urgent, with a lower priority than the runs that are urgent already.
-func (r *run) makeUrgent() {
-	if r.urgent == 0 {
-		r.worker.urgentCount++
-		r.urgent = r.worker.urgentCount
-	}
-}
-
-// urgent returns the runs that callers wait for, in the order of the requests.
+// urgent returns the runs in progress that callers wait for, in the order of the requests. A run that has to have
+// its pages before another may start is as urgent as that one.
 func (w *worker) urgent() (all []*run) {
-	for _, r := range w.runs {
-		if r.urgent > 0 {
+	for _, o := range w.engine.requests.waiting() {
+		if r := cmp.Or(o.run, o.behind); r != nil && !r.ended && !slices.Contains(all, r) {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b *run) int { return a.urgent - b.urgent })
 	return all
 }
+
+// isUrgent reports whether a caller waits for the run.
+func (r *run) isUrgent() bool { return slices.Contains(r.worker.urgent(), r) }
 
 // searchUrgent performs one step for the searches of the urgent runs. It reports false if there is nothing
 // to do for them now. An error ends the run, or the wait for it.
@@ -562,7 +510,7 @@ func (w *worker) searchUrgent(ctx context.Context) (worked bool, err error) {
 		}
 		worked, err := r.search(ctx)
 		switch {
-		case isLongWait(err) || isSinksDown(err):
+		case judge(err).scope > ofRun:
 			w.detach(ctx, r, err)
 			return true, nil
 		case err != nil:
@@ -601,7 +549,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 		return ended, err
 	}
 	worked, err = w.callNext(ctx, next, r)
-	if err != nil && kindOf(err) != "" || isLongWait(err) {
+	if judge(err).passes() {
 		w.detach(ctx, r, err)
 		return true, nil
 	}
@@ -611,11 +559,11 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 // detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
 func (w *worker) detach(ctx context.Context, r *run, err error) {
-	if r.ordered || ctx.Err() != nil {
+	if r.row.Ordered || ctx.Err() != nil {
 		r.endFor(ctx, err)
 		return
 	}
-	if r.searched && isOutage(err) {
+	if r.searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
 	row := r.row
@@ -623,16 +571,11 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 		err = errors.Join(err, failed)
 	}
 	row.Status, row.Error = r.status(ctx, err, true), err.Error()
+	w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == nil && o.behind == r }, nil, err)
 	if row.Status == runs.Partial {
 		err = nil
 	}
-	for _, o := range r.waiting {
-		o.finish(&row, err)
-	}
-	for _, o := range r.followedBy {
-		o.finish(nil, err)
-	}
-	r.waiting, r.followedBy, r.urgent = nil, nil, 0
+	w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == r }, &row, err)
 }
 
 // detachAll ends the wait for all urgent runs.

@@ -434,7 +434,7 @@ func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 		w.keeping(func(e *Engine, stop func()) {
 			o := w.order(e, Order{Spec: w.config.Job("short")})
 			o.Cancel()
-			if _, err := o.Result(); !isCancelled(err) {
+			if _, err := o.Result(); !isA[*CancelledError](err) {
 				t.Errorf("the run was not cancelled: %v", err)
 			}
 			for _, spec := range []*job.Spec{w.config.Job("other"), w.once("latte art", 1)} {
@@ -506,7 +506,7 @@ func TestCancelledRunCanBeContinued(t *testing.T) {
 					asked := time.Now()
 					o.Cancel()
 					row, err := o.Result()
-					if !isCancelled(err) || row.Status != runs.Interrupted || row.ID != o.Run() {
+					if !isA[*CancelledError](err) || row.Status != runs.Interrupted || row.ID != o.Run() {
 						t.Errorf("the run ended as %+v with %v", row, err)
 					}
 					if took := time.Since(asked); took > time.Second {
@@ -965,7 +965,7 @@ func TestOrderFailsAsARunAlone(t *testing.T) {
 			}
 			_ = e.Between(w.ctx, func(context.Context) error { e.Client.Key = wrong; return nil })
 			row, err := w.order(e, Order{Spec: w.config.Job("short")}).Result()
-			if kindOf(err) != outlier.Unauthorized || row.Status != runs.Failed {
+			if judge(err).kind != outlier.Unauthorized || row.Status != runs.Failed {
 				t.Errorf("the run ended as %+v with %v", row, err)
 			}
 			_ = e.Between(w.ctx, func(context.Context) error { e.Client.Key = key; return nil })
@@ -988,7 +988,7 @@ func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
 		w.serving(e, func(func()) {
 			time.Sleep(14 * time.Minute)
 			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
-			if !isSinksDown(err) || !errors.Is(err, errBroken) || w.spent() > 0 {
+			if !isA[*load.SinksDownError](err) || !errors.Is(err, errBroken) || w.spent() > 0 {
 				t.Errorf("%d credits, and the order returned %v", w.spent(), err)
 			}
 			time.Sleep(time.Minute + time.Second) // it is not retried automatically for minutes

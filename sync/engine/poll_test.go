@@ -99,7 +99,7 @@ func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
 			if err := <-second; !errors.Is(err, context.Canceled) || time.Since(taken) > time.Second {
 				t.Errorf("a poll that was taken back took %s (%v)", time.Since(taken), err)
 			}
-			if err := <-first; kindOf(err) != outlier.NotFound || time.Since(at) > time.Second {
+			if err := <-first; judge(err).kind != outlier.NotFound || time.Since(at) > time.Second {
 				t.Errorf("the poll was answered %s after its slot (%v)", time.Since(at), err)
 			}
 			for range 20 { // until there is no slot for the next

@@ -46,13 +46,8 @@ type run struct {
 
 	pausedQuota bool // recorded as waiting for the rate limit
 
-	ordered       bool          // started for an [OrderedRun]; else by the schedule, or by a command without one
-	orderRecorded bool          // listed in [runs.Runs.Ordered]
-	urgent        int           // order of the requests that made it urgent; 0 if no caller waits for it
-	waiting       []*OrderedRun // callers that wait for it
-	followedBy    []*OrderedRun // orders whose runs start when this one has all its pages
-	streak        int           // data calls that failed in a row while a caller waited for the run
-	nextDue       bool          // the job's next run is due: end when all pages are in
+	streak  int  // data calls that failed in a row while a caller waited for the run
+	nextDue bool // the job's next run is due: end when all pages are in
 
 	view  *progressView
 	ended bool
@@ -169,21 +164,6 @@ func (r *run) checkRequests() error {
 	return nil
 }
 
-// isQueued reports whether a run that has all its pages ended with calls still in the queue.
-func isQueued(err error) bool {
-	_, queued := errors.AsType[*QueuedError](err)
-	return queued
-}
-
-// isCap reports whether err means that a cap was reached, or may have been: one of the job file, or
-// the balance at the service.
-func isCap(err error) bool {
-	_, ours := errors.AsType[*ledger.Exceeded](err)
-	_, requests := errors.AsType[*RequestsError](err)
-	_, unsure := errors.AsType[*ClockError](err)
-	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
-}
-
 // await sleeps until the run can poll a scan or make a data call, or a publication is due.
 func (r *run) await(ctx context.Context) error {
 	until := r.worker.nextSlot
@@ -234,15 +214,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
 		w.forget(r)
-		if r.orderRecorded && ctx.Err() == nil { // else the next start resumes the run
-			if err := w.engine.Store.Runs.ForgetOrdered(r.row.ID); err != nil {
-				w.engine.log().Error("requested run not removed from the record; the next start will look for it",
-					"run", r.row.ID, "err", err)
-			}
-		}
-		for _, o := range r.waiting {
-			o.finish(&r.row, r.err)
-		}
+		w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == r }, &r.row, r.err)
 		if w.onEnd != nil {
 			w.onEnd(r)
 		}
@@ -269,6 +241,11 @@ func (r *run) record(ctx context.Context, cause error) error {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
+	if stopped := ctx.Err() != nil; stopped {
+		row.ResumedFor = time.Time{}
+	} else {
+		row.Ordered = false // else the next start resumes it
+	}
 	if !row.Status.Open() {
 		if err := r.closeSteps(); err != nil {
 			return err
@@ -322,15 +299,13 @@ func (r *run) closeSteps() error {
 // status returns the status of the run, given what ended it. backedOff is set if failed calls of its
 // job wait for a retry.
 func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Status {
-	switch {
-	case cause != nil && ctx.Err() != nil || isCancelled(cause):
+	switch v := judge(cause); {
+	case cause != nil && ctx.Err() != nil:
 		return runs.Interrupted
-	case isLongWait(cause):
-		return runs.PausedQuota
-	case cause != nil && isCap(cause) && r.worker.loader.Working():
-		return runs.PausedBudget
-	case cause != nil && isQueued(cause) && r.worker.loader.Working():
-		return runs.Partial
+	case v.status == runs.Interrupted, v.status == runs.PausedQuota:
+		return v.status
+	case cause != nil && r.worker.loader.Working():
+		return v.status
 	case cause != nil || !r.worker.loader.Working():
 		return runs.Failed
 	case r.progress.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
@@ -401,7 +376,7 @@ func (r *run) doing(what string) {
 	}
 	p := r.snapshot()
 	r.view.latest.Store(&p)
-	if r.urgent > 0 || len(r.worker.urgent()) == 0 {
+	if urgent := r.worker.urgent(); len(urgent) == 0 || slices.Contains(urgent, r) {
 		r.engine.current.Store(r.view)
 	}
 }

@@ -187,7 +187,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return errors.Join(err, failed)
 	}
 	switch {
-	case before == nil || isUnkept(err):
+	case before == nil || isA[*outlier.UnkeptError](err):
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == runs.ScanNotCreated:
 		step.Joined = before.Intent
@@ -234,8 +234,8 @@ func (r *run) planPoll(scan *runs.Scan) {
 
 // retryScan returns what a finished attempt means for the run.
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
-	switch {
-	case isUnkept(err): // at most the journal has what the answer said
+	switch v := judge(err); {
+	case isA[*outlier.UnkeptError](err): // at most the journal has what the answer said
 		kept, failed := r.engine.Store.Runs.ScanOf(step.ID)
 		if failed == nil && kept.State == runs.ScanIntended {
 			return err // it was refunded, so the next run starts the scan
@@ -248,19 +248,19 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		return &UnsettledScanError{Scan: *scan}
 	case scan.State == runs.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
-	case ctx.Err() != nil || isCap(err) || kindOf(err) == outlier.Unauthorized || kindOf(err) == "":
+	case ctx.Err() != nil || v.status == runs.PausedBudget || !v.outage():
 		return err
 	}
-	most := plan.Attempts
-	if kindOf(err) == outlier.Limited {
+	most, kind := plan.Attempts, judge(err).kind
+	if kind == outlier.Limited {
 		most = maxRefusals
 	}
-	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || stopFor(kindOf(err)) != "" {
+	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || stopFor(kind) != "" {
 		r.skip(step, err)
 		return nil
 	}
 	r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
-	if kindOf(err) == outlier.Limited {
+	if kind == outlier.Limited {
 		return nil
 	}
 	r.engine.waits.add(waitRetry, backoff(r.refusals[step.ID]))
@@ -291,7 +291,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 		},
 	})
 	r.updated()
-	if err != nil && (ctx.Err() != nil || kindOf(err) == "" || kindOf(err) == outlier.Unauthorized) {
+	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err
 	}
 	if err = cmp.Or(err, unread); err != nil {

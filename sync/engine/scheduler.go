@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // missedAfter is how late a job with `catch_up: none` may still run. An external scheduler calls
@@ -25,6 +25,8 @@ type DueRun struct {
 	Begins  time.Time   // Due plus the job's jitter, if it has any
 	Trigger Trigger     // CatchUp if Begins has passed
 	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
+
+	noted runs.Due // its row, once the due time has come
 }
 
 // Attrs returns the run as log attributes, with times in the given zone.
@@ -128,18 +130,11 @@ func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 
 // A scheduler adds runs to a worker when they are due.
 type scheduler struct {
-	engine      *Engine
-	worker      *worker // nil until the sinks are opened, and after an error until the next attempt
-	agenda      []*DueRun
-	followUps   []*DueRun // due runs of jobs with `after`
-	waiting     waiting
-	resumed     bool
-	tried       map[string]triedRuns // unfinished runs that were resumed for the current due time, by job
-	retryAt     map[string]time.Time // when a job may be tried again, as its run had to wait or was not recorded
-	waitLogged  map[string]time.Time // the due time that was logged as waiting, by job
-	staleLogged map[string]time.Time // the due time that was logged as waiting for the DuckDB sink, by job
-	followUpsAt time.Time            // when to read the follow-ups again after an error
-
+	engine    *Engine
+	worker    *worker   // nil until the sinks are opened, and after an error until the next attempt
+	agenda    []*DueRun // the next due times to come; those that have come are rows, see [runs.Due]
+	resumed   bool
+	retryAt   time.Time // the first time at which a due run that was delayed may be tried again; zero for none
 	pauseEnds time.Time // when the first pause ends; zero if no pause ends by itself
 
 	started time.Time     // with the monotonic reading
@@ -156,11 +151,7 @@ type scheduler struct {
 // window covers every due time that has passed. A run that has all its pages ends when the job's next
 // run is due.
 func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
-	s := &scheduler{
-		engine: e, agenda: agenda,
-		waiting: waiting{}, tried: map[string]triedRuns{}, retryAt: map[string]time.Time{},
-		staleLogged: map[string]time.Time{}, waitLogged: map[string]time.Time{}, started: time.Now(),
-	}
+	s := &scheduler{engine: e, agenda: agenda, started: time.Now()}
 	s.notePauses(time.Now())
 	key := e.Client.Key
 	e.key.Store(&key)
@@ -176,7 +167,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 		}
 		if err != nil {
 			e.log().Error("scheduler stopped", "err", err)
-			s.refuseOrders(err)
+			s.engine.requests.settle(func(o *OrderedRun) bool { return o.run == nil }, nil, err)
 			s.sleep(ctx, maxSleep)
 			continue
 		}
@@ -187,15 +178,15 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 		if err == nil {
 			s.markResumed(waited)
 		}
-		_, ahead := errors.AsType[*load.AheadError](err)
-		if err != nil && ctx.Err() == nil && !isLongWait(err) && kindOf(err) == "" {
+		v := judge(err)
+		if err != nil && ctx.Err() == nil && !v.passes() {
 			s.worker.detachAll(ctx, err) // an error that stops all runs: do not let callers wait
 		}
-		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
-		case ok:
-			s.markPaused(long)
-			s.sleep(ctx, min(time.Until(long.Until), maxSleep))
-		case ahead: // runs in progress stay unfinished until the state is back
+		switch {
+		case v.status == runs.PausedQuota:
+			s.markPaused(err)
+			s.sleep(ctx, min(time.Until(v.retryAt), maxSleep))
+		case isA[*load.AheadError](err): // runs in progress stay unfinished until the state is back
 			s.worker, s.resumed = nil, false
 		case err != nil:
 			s.pauseQueue(ctx, err)
@@ -232,7 +223,7 @@ func (s *scheduler) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.worker, w.onEnd, w.patient, w.followUpsDue = w, s.report, true, true
+		s.worker, w.onEnd, w.patient = w, s.report, true
 	}
 	if s.resumed {
 		return nil
@@ -249,9 +240,15 @@ func (s *scheduler) prepare(ctx context.Context) error {
 // resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
 // overdue run: beginDue resumes their unfinished runs.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
+	due, err := s.engine.due(time.Now(), s.started)
+	if err != nil {
+		s.engine.log().Error("due times not read", "err", err)
+	}
+	due = append(slices.DeleteFunc(due, func(a *DueRun) bool { return a.Trigger == After }), s.agenda...)
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
-		if !of(spec) || spec.Disabled || s.isDue(spec) || s.worker.runByJob(spec.Name) != nil {
+		isDue := slices.ContainsFunc(due, func(a *DueRun) bool { return a.Spec.Name == spec.Name && a.Ready(time.Now()) })
+		if !of(spec) || spec.Disabled || isDue || s.worker.runByJob(spec.Name) != nil {
 			continue
 		}
 		unfinished, err := s.engine.Facts().Unfinished(spec, time.Time{})
@@ -268,97 +265,102 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// isDue reports whether a job has a run that is ready.
-func (s *scheduler) isDue(spec *job.Spec) bool {
-	return slices.ContainsFunc(s.agenda, func(a *DueRun) bool {
-		return a.Spec.Name == spec.Name && a.Ready(time.Now())
-	})
-}
-
-// beginDue starts the runs that are due. A due time is done only when a run is recorded for it.
-func (s *scheduler) beginDue(ctx context.Context) {
-	if now := time.Now(); !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
-		s.refreshAgenda(now)
-	}
+// noteDues records the due times that have come.
+func (s *scheduler) noteDues(now time.Time, known []*DueRun) (noted bool, err error) {
+	var come []runs.Due
 	for _, a := range s.agenda {
-		now := time.Now()
-		if a.Paused != nil {
-			delete(s.waiting, a.Spec.Name)
-			continue
-		}
 		if a.Begins.After(now) {
 			s.correctDue(a, now)
 			continue
 		}
-		late := s.engine.nextDueRun(a.Spec, a.Due.Add(-1), now)
-		if late != nil && late.Due.After(a.Due) && !(late.Begins.After(now) && s.waiting.has(a.Spec.Name, a.Due)) {
+		one := func(d *DueRun) bool { return d.Spec.Name == a.Spec.Name && d.Trigger != After }
+		if a.Paused != nil || a.Spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(known, one) {
+			continue // with `catch_up: all` one after the other
+		}
+		if late := s.engine.nextDueRun(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
 			*a = *late
 		}
 		if a.Begins.After(now) {
 			continue // too late for `catch_up: none`
 		}
-		s.waiting.add(a)
-		if !s.makeWay(ctx, a) || !s.start(ctx, a) {
-			continue
-		}
-		delete(s.waiting, a.Spec.Name)
-		if next := s.engine.nextDueRun(a.Spec, a.Due, time.Now()); next != nil {
+		come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
+		if next := s.engine.nextDueRun(a.Spec, a.Due, now); next != nil {
 			*a = *next
 			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
-	s.findFollowUps(ctx)
-	s.followUps = slices.DeleteFunc(s.followUps, func(a *DueRun) bool {
-		return s.makeWay(ctx, a) && s.start(ctx, a)
-	})
+	if len(come) == 0 {
+		return false, nil
+	}
+	return true, s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
 }
 
-// waiting has the due times at which this process was running and whose runs have not started yet, by job: for
-// example, the job's run before is in progress. `catch_up: none` does not miss them.
-type waiting map[string][]time.Time
-
-func (w waiting) add(a *DueRun) {
-	if !w.has(a.Spec.Name, a.Due) {
-		w[a.Spec.Name] = append(w[a.Spec.Name], a.Due)
+// beginDue starts the runs that are due. A due time is a row until its run is recorded, whatever delays that.
+func (s *scheduler) beginDue(ctx context.Context) {
+	now := time.Now()
+	if !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
+		s.refreshAgenda(now)
+	}
+	due, err := s.engine.due(now, s.started)
+	if err == nil {
+		var noted bool
+		if noted, err = s.noteDues(now, due); noted && err == nil {
+			due, err = s.engine.due(now, s.started)
+		}
+	}
+	if err != nil {
+		s.engine.log().Error("due runs delayed", "err", err)
+		s.retryAt = now.Add(maxSleep)
+		return
+	}
+	s.retryAt = time.Time{}
+	for _, a := range due {
+		if !now.Before(a.noted.NotBefore) && s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a) {
+			s.start(ctx, a)
+		}
+		if at := a.noted.NotBefore; at.After(now) && (s.retryAt.IsZero() || at.Before(s.retryAt)) {
+			s.retryAt = at
+		}
 	}
 }
 
-func (w waiting) has(name string, due time.Time) bool {
-	return slices.ContainsFunc(w[name], due.Equal)
+// delay records that the run of a due time cannot start before a time, and reports whether it has not waited for
+// this reason before. A zero time means that something else ends the wait.
+func (s *scheduler) delay(a *DueRun, until time.Time, waits string) (changed bool) {
+	before := a.noted
+	a.noted.NotBefore, a.noted.Waits = until, waits
+	if a.noted != before {
+		if err := s.engine.Store.Runs.Delay(a.noted); err != nil {
+			s.engine.log().Error("delay not recorded", "job", a.Spec.Name, "err", err)
+		}
+	}
+	return waits != before.Waits
 }
 
-// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is done only
-// when its run is recorded. If the state cannot be read, the old agenda stays in use.
+// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is a row from when it
+// comes. If the state cannot be read, the old agenda stays in use.
 func (s *scheduler) refreshAgenda(now time.Time) {
 	agenda, err := s.engine.Agenda(now)
+	var due []*DueRun
+	if err == nil {
+		due, err = s.engine.due(now, s.started)
+	}
 	if err != nil {
 		s.engine.log().Error("schedule not refreshed", "err", err)
 		s.pauseEnds = now.Add(maxSleep)
 		return
 	}
 	for _, a := range agenda {
-		s.keepWaiting(a, now)
-	}
-	s.agenda, s.followUps = agenda, nil
-	if s.worker != nil {
-		s.worker.followUpsDue = true
-	}
-	s.notePauses(now)
-}
-
-// keepWaiting replaces the next run of a job with `catch_up: none` by the last one that waits, if the schedule
-// still has it.
-func (s *scheduler) keepWaiting(a *DueRun, now time.Time) {
-	if a.Spec.CatchUp != job.CatchUpNone || a.Paused != nil || !a.Begins.After(now) {
-		return
-	}
-	zone := s.engine.Config.Timezone
-	for _, due := range slices.Backward(s.waiting[a.Spec.Name]) {
-		if !due.After(now) && a.Spec.Next(due.Add(-1), zone).Equal(due) {
-			a.Due, a.Begins, a.Trigger = due, a.Spec.Begins(due, zone), CatchUp
-			return
+		for _, d := range due {
+			if d.Spec == a.Spec && d.Trigger != After && !a.Due.After(d.Due) {
+				if next := s.engine.nextDueRun(a.Spec, d.Due, now); next != nil {
+					*a = *next
+				}
+			}
 		}
 	}
+	s.agenda = agenda
+	s.notePauses(now)
 }
 
 // notePauses sets pauseEnds, the time of the next rebuild because a pause ends.
@@ -386,32 +388,34 @@ func (s *scheduler) correctDue(a *DueRun, now time.Time) {
 	}
 }
 
-// findFollowUps finds the due runs of jobs with `after`. It publishes first, so that their SQL sees the
-// pages of the parent runs. While no sink works, they wait.
-func (s *scheduler) findFollowUps(ctx context.Context) {
-	if !s.worker.followUpsDue || !s.worker.loader.Working() || time.Now().Before(s.followUpsAt) {
-		return
+// canFollow reports whether a follow-up may start as far as the sinks are concerned: its SQL must see the pages of
+// the parent's run.
+func (s *scheduler) canFollow(a *DueRun) bool {
+	if a.Trigger != After {
+		return true
 	}
-	due, err := s.engine.followUps(time.Now(), s.waiting.has)
-	if err == nil && len(due) > 0 {
+	err := s.worker.stale(a.Spec)
+	if err != nil && s.delay(a, time.Time{}, "sink") {
+		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
+	}
+	return err == nil && s.worker.loader.Working()
+}
+
+// showParent publishes the pages of the run that a follow-up comes after, if they are not published yet.
+func (s *scheduler) showParent(ctx context.Context, a *DueRun) bool {
+	if a.Trigger != After {
+		return true
+	}
+	unseen, err := s.worker.loader.Unseen()
+	if err == nil && (unseen || s.worker.loader.PagesIn) {
 		err = s.worker.publish(ctx)
 	}
 	if err != nil {
-		s.engine.log().Error("follow-up runs delayed", "err", err)
-		s.followUpsAt = time.Now().Add(maxSleep)
-		return
+		s.engine.log().Error("follow-up run delayed", "job", a.Spec.Name, "err", err)
+		s.delay(a, time.Now().Add(maxSleep), err.Error())
+		return false
 	}
-	if s.worker.loader.Working() {
-		s.followUps, s.worker.followUpsDue = due, false
-		for i := range s.engine.Config.Jobs {
-			if spec := &s.engine.Config.Jobs[i]; spec.After != "" {
-				delete(s.waiting, spec.Name)
-			}
-		}
-		for _, a := range due {
-			s.waiting.add(a)
-		}
-	}
+	return s.canFollow(a)
 }
 
 // makeWay reports whether a due run may start, after ending or resuming the job's other
@@ -419,7 +423,7 @@ func (s *scheduler) findFollowUps(ctx context.Context) {
 // Then each unfinished run is resumed, once per due time: if it gets stuck again, the due time's own
 // run starts next and is recorded, whatever its outcome.
 func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
-	if ctx.Err() != nil || time.Now().Before(s.retryAt[a.Spec.Name]) || s.isStale(a) {
+	if ctx.Err() != nil {
 		return false
 	}
 	if r := s.worker.runByJob(a.Spec.Name); r != nil {
@@ -428,7 +432,7 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 		}
 		if err := r.endForNext(ctx); err != nil {
 			s.engine.log().Error("run not ended", "job", a.Spec.Name, "err", err)
-			s.retryAt[a.Spec.Name] = time.Now().Add(maxSleep)
+			s.delay(a, time.Now().Add(maxSleep), err.Error())
 			return false
 		}
 	}
@@ -438,42 +442,14 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 	}
 	for i := range rows {
 		old := &rows[i].Run
-		if rows[i].Continues() && s.worker.runByID(old.ID) == nil && s.tryOnce(a, old.ID) && s.resumeRun(ctx, a.Spec, old) {
+		if !rows[i].Continues() || s.worker.runByID(old.ID) != nil || old.ResumedFor.Equal(a.Due) {
+			continue
+		}
+		if old.ResumedFor = a.Due; s.resumeRun(ctx, a.Spec, old) {
 			return false
 		}
 	}
 	return true
-}
-
-// triedRuns are the runs of a job that were resumed for a due time.
-type triedRuns struct {
-	due  time.Time
-	runs []string
-}
-
-// tryOnce reports whether a run has not been resumed for this due time yet, and marks it as resumed.
-func (s *scheduler) tryOnce(a *DueRun, run string) bool {
-	tried := s.tried[a.Spec.Name]
-	if !tried.due.Equal(a.Due) {
-		tried = triedRuns{due: a.Due}
-	}
-	if slices.Contains(tried.runs, run) {
-		return false
-	}
-	tried.runs = append(tried.runs, run)
-	s.tried[a.Spec.Name] = tried
-	return true
-}
-
-// isStale reports whether a job with `after` has to wait for the sink that its SQL reads. It logs
-// this once per due time.
-func (s *scheduler) isStale(a *DueRun) bool {
-	err := s.worker.stale(a.Spec)
-	if err != nil && a.Trigger == After && !s.staleLogged[a.Spec.Name].Equal(a.Due) {
-		s.staleLogged[a.Spec.Name] = a.Due
-		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
-	}
-	return err != nil && a.Trigger == After
 }
 
 // resumeRun resumes an unfinished run and reports whether it is in progress.
@@ -487,36 +463,27 @@ func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run
 	return true
 }
 
-// start starts a due run and reports whether it is recorded. If not, for example because
-// the disk is full, the job is tried again later.
-func (s *scheduler) start(ctx context.Context, a *DueRun) (recorded bool) {
+// start starts a due run. If the run is not recorded, for example because the disk is full, the due time is tried
+// again later.
+func (s *scheduler) start(ctx context.Context, a *DueRun) {
 	log := s.engine.log().With("job", a.Spec.Name)
 	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
 	r, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
 	if err == nil {
 		log.Info("run started", append([]any{"run", r.row.ID}, about...)...)
-		return true
+		return
 	}
-	if isWaiting(err) {
-		if !s.waitLogged[a.Spec.Name].Equal(a.Due) {
-			s.waitLogged[a.Spec.Name] = a.Due
-			log.Info("run waits", append(about, "until", waitsUntil(err).In(s.engine.Config.Timezone))...)
+	if v := judge(err); v.waits() {
+		if s.delay(a, v.retryAt, "rate limit") {
+			log.Info("run waits", append(about, "until", v.retryAt.In(s.engine.Config.Timezone))...)
 		}
-		s.retryAt[a.Spec.Name] = waitsUntil(err)
-		return false
+		return
 	}
 	if ctx.Err() != nil {
-		return false
-	}
-	if _, ran := errors.AsType[*runs.DuplicateRunError](err); ran {
-		return true // while the clock was ahead
+		return
 	}
 	log.Error("run failed", append(about, "err", err)...)
-	if done, err := s.engine.Store.Runs.Performed(a.Spec.Name, a.Due); err == nil && done {
-		return true
-	}
-	s.retryAt[a.Spec.Name] = time.Now().Add(maxSleep)
-	return false
+	s.delay(a, time.Now().Add(maxSleep), err.Error()) // nothing if its failure is recorded
 }
 
 // longestPause is the maximum pause of the queue.
@@ -547,7 +514,7 @@ func (s *scheduler) markPaused(long error) {
 // turn, the data calls of other runs were not tried, so these stay paused.
 func (s *scheduler) markResumed(waited bool) {
 	for _, r := range s.worker.runs {
-		if waited && r.urgent == 0 {
+		if waited && !r.isUrgent() {
 			continue
 		}
 		if err := r.noteResumed(); err != nil {
@@ -577,7 +544,7 @@ func (s *scheduler) pauseQueue(ctx context.Context, err error) {
 	s.worker.pausedUntil = time.Now().Add(min(maxSleep<<min(s.worker.pauses, 8), longestPause))
 	s.worker.pauses++
 	s.engine.waits.add(waitRetry, time.Until(s.worker.pausedUntil))
-	if cannotStore(err) {
+	if judge(err).scope == ofAll {
 		s.worker.fullUntil = s.worker.pausedUntil
 	}
 	s.engine.log().Error("queue paused", "until", s.worker.pausedUntil.In(s.engine.Config.Timezone), "err", err)
@@ -601,7 +568,7 @@ func (s *scheduler) stop(ctx context.Context) {
 // skipped.
 func (s *scheduler) report(r *run) {
 	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
-	if isCancelled(r.err) {
+	if isA[*CancelledError](r.err) {
 		log.Info("run cancelled")
 		return
 	}
@@ -710,16 +677,9 @@ func (s *scheduler) nextWake() (time.Time, error) {
 		}
 	}
 	sooner(s.pauseEnds)
+	sooner(s.retryAt)
 	for _, a := range s.agenda {
-		if a.Paused != nil {
-			continue
-		}
-		if r := s.worker.runByJob(a.Spec.Name); r != nil && !r.searched {
-			continue
-		}
-		if held := s.retryAt[a.Spec.Name]; a.Begins.Before(held) {
-			sooner(held)
-		} else {
+		if a.Paused == nil && a.Begins.After(time.Now()) {
 			sooner(a.Begins)
 		}
 	}

@@ -33,20 +33,18 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			continue
 		}
 		worked, err := r.advance(ctx, step)
-		if until := waitsUntil(err); !until.IsZero() {
-			r.worker.noteWait(until)
+		switch v := judge(err); {
+		case v.waits():
+			r.worker.noteWait(v.retryAt)
 			r.wake = time.Time{}
 			return false, nil
-		}
-		if _, ok := errors.AsType[*UnsettledScanError](err); ok {
-			r.skip(step, err)
-			return true, nil
-		}
-		if isCap(err) {
+		case v.scope == ofStep && v.status == runs.PausedBudget:
 			r.noteCap(step, err)
 			return true, nil
-		}
-		if worked || err != nil {
+		case v.scope == ofStep:
+			r.skip(step, err)
+			return true, nil
+		case worked || err != nil:
 			return true, err
 		}
 	}
@@ -193,7 +191,7 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 			return r.storePage(tx, &next, kept, at)
 		},
 	})
-	if !isUnkept(err) {
+	if !isA[*outlier.UnkeptError](err) {
 		r.updateStep(step, next)
 	}
 	return r.pageResult(step, err)
@@ -316,7 +314,7 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 // step unchanged, and so does a page that does not belong to the search.
 func (r *run) storePage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
 	if kept.Answer.Err != nil {
-		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
+		if stop := stopFor(judge(kept.Answer.Err).kind); stop != "" {
 			step.Stop = stop
 			return runs.SaveStep(tx, *step)
 		}

@@ -308,7 +308,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 		}
 		spent := w.spent()
 		time.Sleep(7 * time.Hour) // the bought pages are too old to be reused
-		if r, err := run(); !isSinksDown(err) || w.spent() > spent {
+		if r, err := run(); !isA[*load.SinksDownError](err) || w.spent() > spent {
 			t.Fatalf("run %v, error %v and %d credits, want none while no sink works", r, err, w.spent()-spent)
 		}
 		time.Sleep(2 * time.Hour)
@@ -329,7 +329,7 @@ func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 		e.Line = w.line(sink)
 		_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
-		if !isSinksDown(err) || !errors.Is(err, errBroken) {
+		if !isA[*load.SinksDownError](err) || !errors.Is(err, errBroken) {
 			t.Errorf("error %v, want that no sink works, and why", err)
 		}
 		if w.serveInto(80*time.Minute, sink); w.spent() > 0 {

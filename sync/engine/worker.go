@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,24 +25,22 @@ import (
 // Concurrent calls would gain nothing. All jobs share the rate limit, and a call takes a fraction of
 // the time until the next one may leave.
 type worker struct {
-	engine       *Engine
-	loader       *load.Loader
-	decoder      *schema.Decoder  // checks that an answer is usable
-	runs         []*run           // in the order in which they started
-	filter       queue.Filter     // limits data calls to those of one job; the zero value is all jobs
-	streak       int              // data calls that failed in a row
-	requests     map[string]int64 // requests, by run
-	pausedUntil  time.Time        // no data call is made before this time, as the service does not answer
-	pauses       int              // of the queue since the last successful call
-	followUpsDue bool             // jobs with `after` may have to run
-	expired      time.Time        // when expired calls were last removed from the queue
-	pruneAt      time.Time        // when the next step of pruning may follow; see [worker.upkeep]
-	pruned       int64            // the last pruned answer, as logged; -1 before the first step
-	nextSlot     time.Time        // when the first call that waits for the rate limit or a retry can leave
-	tried        map[callKey]tries
-	timesAsked   int    // how often the service was asked for its time since the time was last agreed on
-	urgentCount  int    // number of requests that made a run urgent
-	chargedTo    string // the run that a data call is counted for, if the run that queued it has ended
+	engine      *Engine
+	loader      *load.Loader
+	decoder     *schema.Decoder  // checks that an answer is usable
+	runs        []*run           // in the order in which they started
+	filter      queue.Filter     // limits data calls to those of one job; the zero value is all jobs
+	streak      int              // data calls that failed in a row
+	requests    map[string]int64 // requests, by run
+	pausedUntil time.Time        // no data call is made before this time, as the service does not answer
+	pauses      int              // of the queue since the last successful call
+	expired     time.Time        // when expired calls were last removed from the queue
+	pruneAt     time.Time        // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64            // the last pruned answer, as logged; -1 before the first step
+	nextSlot    time.Time        // when the first call that waits for the rate limit or a retry can leave
+	tried       map[callKey]tries
+	timesAsked  int    // how often the service was asked for its time since the time was last agreed on
+	chargedTo   string // the run that a data call is counted for, if the run that queued it has ended
 
 	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -85,8 +82,8 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 		return nil, err
 	}
 	r, err := s.begin(ctx, o)
-	for ; isWaiting(err); r, err = s.begin(ctx, o) {
-		if err := sleep(ctx, min(time.Until(waitsUntil(err)), maxSleep)); err != nil {
+	for ; judge(err).waits(); r, err = s.begin(ctx, o) {
+		if err := sleep(ctx, min(time.Until(judge(err).retryAt), maxSleep)); err != nil {
 			return nil, err
 		}
 	}
@@ -132,29 +129,10 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 
 // endFor ends a run because of err, when no caller waits for it any longer.
 func (r *run) endFor(ctx context.Context, err error) {
-	if r.searched && isOutage(err) {
+	if r.searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
 	r.end(ctx, err)
-}
-
-// isOutage reports whether err means that the service cannot be used for now.
-func isOutage(err error) bool {
-	kind := kindOf(err)
-	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
-}
-
-// cannotStore reports whether an answer might not be stored: the disk is full, or the state was moved.
-func cannotStore(err error) bool {
-	_, full := errors.AsType[*store.LowSpaceError](err)
-	_, moved := errors.AsType[*store.MovedError](err)
-	return full || moved
-}
-
-// isSinksDown reports whether a paid call was refused because no sink works.
-func isSinksDown(err error) bool {
-	_, down := errors.AsType[*load.SinksDownError](err)
-	return down
 }
 
 // QueuedError ends a run that has all its pages and still has calls in the queue.
@@ -203,11 +181,11 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 // searchScheduled performs one step for the searches of the runs that no caller waits for.
 func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
 	for _, r := range w.runs {
-		if r.searched || r.urgent > 0 || time.Now().Before(w.fullUntil) {
+		if r.searched || r.isUrgent() || time.Now().Before(w.fullUntil) {
 			continue
 		}
 		worked, err := r.search(ctx)
-		if isLongWait(err) || w.patient && cannotStore(err) {
+		if judge(err).scope == ofAll {
 			return false, err
 		}
 		if err := r.noteResumed(); err != nil {
@@ -216,7 +194,7 @@ func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
 		if worked && !w.fullUntil.IsZero() { // answers can be stored again
 			w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 		}
-		if isSinksDown(err) && w.patient {
+		if judge(err).scope == ofPages && w.patient {
 			continue
 		}
 		if err != nil {
@@ -341,15 +319,15 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 	w.chargedTo = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
 	w.chargedTo = ""
-	switch {
+	switch v := judge(err); {
 	case err == nil:
 		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
-	case isWaiting(err):
-		w.noteWait(waitsUntil(err))
+	case v.waits():
+		w.noteWait(v.retryAt)
 		return w.tried[key].retryAt.After(time.Now()), nil // while it waits for a retry, others are made
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
-	case fatal(err):
+	case v.scope >= ofRun:
 		return true, err
 	default:
 		for _, r := range waiters {
@@ -360,7 +338,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 		}
 		happened := "call failed and stays queued"
-		if kindOf(err) == outlier.Invalid {
+		if v.kind == outlier.Invalid {
 			happened = "call refused and not repeated"
 		}
 		w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity,

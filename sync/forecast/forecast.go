@@ -308,7 +308,7 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 // those that are recorded as pending, and one for each run that is still searching, of the parent or of a
 // job that the parent comes after.
 func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
-	pending, err := r.Facts.Store.Runs.FollowUps()
+	pending, err := r.Facts.Store.Runs.Dues()
 	if err != nil {
 		return 0, err
 	}

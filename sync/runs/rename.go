@@ -60,7 +60,7 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
-		`UPDATE OR REPLACE follow_ups SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR REPLACE dues SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE pauses SET job = ?2 WHERE job = ?1`,
 		`DELETE FROM pauses WHERE job = ?1`,
 	} {

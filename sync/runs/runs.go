@@ -1,6 +1,6 @@
 // Package runs records what jobs have done: their runs with steps and hits, the scans that they
-// started, the dates that their searches have covered, and the follow-up runs that are still due.
-// It owns the tables runs, steps, seen, run_hits, scans, watermarks, follow_ups, renames and pauses.
+// started, the dates that their searches have covered, and the due times whose runs have not begun.
+// It owns the tables runs, steps, seen, run_hits, scans, watermarks, dues, renames and pauses.
 //
 // # A scan is started once
 //
@@ -80,6 +80,9 @@ type Run struct {
 	RestOf           string       // the run whose searches this one completes; "" for all others
 	Overridden       bool         // manually: the run does not count for what the job has covered
 
+	Ordered    bool      // requested while a schedule was running, and not ended: the next start resumes it
+	ResumedFor time.Time // the due time before whose run this one was resumed last
+
 	Pages, Hits, NewHits        int64
 	Requests, Missing, Failures int64
 	Credits, Refunded           outlier.Credits // Credits includes those of unknown outcome
@@ -88,8 +91,11 @@ type Run struct {
 	Error                       string
 }
 
-// Manual is the trigger of a run that was started by hand.
-const Manual = "manual"
+// The triggers of runs that are treated unlike those of a schedule.
+const (
+	Manual = "manual" // started by hand
+	After  = "after"  // follows a run of another job
+)
 
 func (r *Run) columns() store.Columns {
 	all := r.progress()
@@ -98,6 +104,7 @@ func (r *Run) columns() store.Columns {
 		"started": store.Time(&r.Started), "plan": planOf{r}, "config": &r.Request, "rest_of": &r.RestOf,
 		"overridden": &r.Overridden,
 	})
+	maps.Copy(all, r.request())
 	return all
 }
 
@@ -113,6 +120,11 @@ func (r planOf) Scan(v any) error {
 
 func (r planOf) Value() (driver.Value, error) { return store.JSON(&r.Plan).Value() }
 
+// request are the columns about who wants an unfinished run.
+func (r *Run) request() store.Columns {
+	return store.Columns{"ordered": &r.Ordered, "resumed_for": store.Time(&r.ResumedFor)}
+}
+
 // progress are the columns that change during a run.
 func (r *Run) progress() store.Columns {
 	return store.Columns{
@@ -124,7 +136,7 @@ func (r *Run) progress() store.Columns {
 
 // Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due time has
 // a run already, it returns a [*DuplicateRunError]. Otherwise it removes the due time from
-// [Runs.FollowUps].
+// [Runs.Dues].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	return store.Change(rs.db, fmt.Sprintf("start run %s of job %s", r.ID, r.Job), func(tx *store.Tx) error {
 		if err := checkUnique(tx, r); err != nil {
@@ -135,7 +147,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
 			return err
 		}
-		if err := DropFollowUps(tx, []FollowUp{{Job: r.Job, Due: r.Due}}); err != nil {
+		if err := DropDues(tx, []Due{{Job: r.Job, At: r.Due}}); err != nil {
 			return err
 		}
 		for i, step := range steps {
@@ -189,6 +201,7 @@ func Supersede(tx *store.Tx, r Run) error {
 
 func finish(tx *store.Tx, r Run, unfinished bool) error {
 	columns := r.progress()
+	maps.Copy(columns, r.request())
 	columns["unfinished"] = unfinished
 	err := store.Set(tx, "runs", "run", r.ID, columns)
 	if err == nil && !unfinished {
@@ -220,6 +233,21 @@ func (rs *Runs) Resume(run string) error {
 	})
 }
 
+// ResumeAs is [Runs.Resume] that also records who wants the run.
+func (rs *Runs) ResumeAs(r Run) error {
+	r.Status, r.Ended, r.Error = Running, time.Time{}, ""
+	columns := r.request()
+	maps.Copy(columns, store.Columns{"status": &r.Status, "ended": store.Time(&r.Ended), "error": &r.Error})
+	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
+		return store.Set(tx, "runs", "run", r.ID, columns)
+	})
+}
+
+// Ordered returns the unfinished runs that were requested while a schedule was running, oldest first.
+func (rs *Runs) Ordered() ([]Run, error) {
+	return rs.runs(`FROM runs WHERE ordered AND ` + mayGoOn + ` ORDER BY id`)
+}
+
 // Recover closes what the last process left open: its runs are interrupted, and its scans that were
 // not started yet are refused, so that a run that wants one requests it again. The ledger must be
 // recovered first: it records the outcome of attempts in the scans.
@@ -249,7 +277,7 @@ func interrupt(tx *store.Tx, r *Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null', ended = ?2,
+	_, err = tx.Exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null', resumed_for = 0, ended = ?2,
 		requests = ?3, credits = ?4, refunded = ?5, waited = ?6,
 		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0),
 		coalesce(sum(new_hits), 0)

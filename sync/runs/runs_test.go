@@ -235,14 +235,14 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
-	first, second := runs.FollowUp{Job: "child", Due: statetest.Noon}, runs.FollowUp{Job: "child", Due: statetest.Noon.Add(time.Hour)}
-	owe := func(all ...runs.FollowUp) {
+	first, second := runs.Due{Job: "child", At: statetest.Noon}, runs.Due{Job: "child", At: statetest.Noon.Add(time.Hour)}
+	owe := func(all ...runs.Due) {
 		t.Helper()
-		statetest.Update(t, s, func(tx *store.Tx) error { return runs.NoteFollowUps(tx, all) })
+		statetest.Update(t, s, func(tx *store.Tx) error { return runs.NoteDues(tx, all) })
 	}
-	check := func(want ...runs.FollowUp) {
+	check := func(want ...runs.Due) {
 		t.Helper()
-		got, err := s.Runs.FollowUps()
+		got, err := s.Runs.Dues()
 		for i := range got {
 			if got[i].Noted.IsZero() {
 				t.Errorf("%+v was noted at no time", got[i])
@@ -250,7 +250,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 			got[i].Noted = time.Time{}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("follow_ups (-want +got), error %v:\n%s", err, diff)
+			t.Errorf("dues (-want +got), error %v:\n%s", err, diff)
 		}
 	}
 	owe(second, first, first)
@@ -259,18 +259,18 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	}
 	s = statetest.Open(t, dir)
 	check(first, second)
-	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "child", Due: first.Due, Status: runs.Failed}, nil); err != nil {
+	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "child", Due: first.At, Status: runs.Failed}, nil); err != nil {
 		t.Fatal(err)
 	}
 	owe(first)
 	check(second)
-	if done, err := s.Runs.Performed("child", first.Due); err != nil || !done {
+	if done, err := s.Runs.Performed("child", first.At); err != nil || !done {
 		t.Errorf("the first is performed: %t (%v)", done, err)
 	}
 	statetest.Rename(t, s, "child", "renamed")
-	check(runs.FollowUp{Job: "renamed", Due: second.Due})
+	check(runs.Due{Job: "renamed", At: second.At})
 	statetest.Update(t, s, func(tx *store.Tx) error {
-		return runs.DropFollowUps(tx, []runs.FollowUp{{Job: "renamed", Due: second.Due}})
+		return runs.DropDues(tx, []runs.Due{{Job: "renamed", At: second.At}})
 	})
 	check()
 }

@@ -36,7 +36,12 @@ CREATE TABLE runs (
 	-- A run with flags that override the job does not count for what the job has covered.
 	overridden INTEGER NOT NULL DEFAULT 0 CHECK (overridden IN (0, 1)),
 	-- The run whose searches this one completes; '' for all others.
-	rest_of TEXT NOT NULL DEFAULT ''
+	rest_of TEXT NOT NULL DEFAULT '',
+	-- A person asked for the run while a schedule was running: the next start continues it, because the command
+	-- that asked for it may have ended.
+	ordered INTEGER NOT NULL DEFAULT 0 CHECK (ordered IN (0, 1)),
+	-- The due time before whose own run this one was resumed last, which happens once.
+	resumed_for INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- A due time has one run.
@@ -566,12 +571,15 @@ END;
 
 CREATE INDEX runs_unfinished ON runs (job, id) WHERE unfinished = 1;
 
--- Runs of jobs with `after` that are due because their parent's searches have ended, until they
--- have begun.
-CREATE TABLE follow_ups (
-	job   TEXT NOT NULL,
-	due   INTEGER NOT NULL, -- that of the parent's run
-	noted INTEGER NOT NULL,
+-- Due times whose runs have not begun: those of schedules, from when they come, and those of jobs with
+-- `after`, from when their parent's searches have ended.
+CREATE TABLE dues (
+	job        TEXT NOT NULL,
+	due        INTEGER NOT NULL, -- with `after` that of the parent's run
+	trigger    TEXT NOT NULL,
+	noted      INTEGER NOT NULL,
+	not_before INTEGER NOT NULL DEFAULT 0,
+	waits      TEXT NOT NULL DEFAULT '', -- why, as last logged
 	PRIMARY KEY (job, due)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,66 @@
+package runs
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// Due is a due time whose run is not recorded yet: one of the job's schedule, or for a job with `after` that of
+// the parent's run, whose searches have ended.
+type Due struct {
+	Job       string
+	At        time.Time
+	Trigger   string    // of the run
+	Noted     time.Time // when it came, or those searches ended
+	NotBefore time.Time // when to try again to start the run; zero for at once
+	Waits     string    // why it has not started, as last logged
+}
+
+func (d *Due) columns() store.Columns {
+	return store.Columns{
+		"job": &d.Job, "due": store.Time(&d.At), "trigger": &d.Trigger, "noted": store.Time(&d.Noted),
+		"not_before": store.Time(&d.NotBefore), "waits": &d.Waits,
+	}
+}
+
+// NoteDues records due times, except those that are recorded already and those that have a run.
+func NoteDues(tx *store.Tx, all []Due) error {
+	for _, d := range all {
+		_, err := tx.Exec(`INSERT INTO dues (job, due, trigger, noted) SELECT ?1, ?2, ?3, ?4
+			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
+			ON CONFLICT DO NOTHING`,
+			d.Job, store.Micros(d.At), d.Trigger, store.Micros(tx.Now()))
+		if err != nil {
+			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.At, err)
+		}
+	}
+	return nil
+}
+
+// DropDues removes due times.
+func DropDues(tx *store.Tx, all []Due) error {
+	for _, d := range all {
+		if _, err := tx.Exec(`DELETE FROM dues WHERE job = ? AND due = ?`, d.Job, store.Micros(d.At)); err != nil {
+			return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.At, err)
+		}
+	}
+	return nil
+}
+
+// Delay records why the run of a due time has not started, and when to try again.
+func (rs *Runs) Delay(d Due) error {
+	return store.Change(rs.db, "delay the run of job "+d.Job, func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE dues SET not_before = ?3, waits = ?4 WHERE job = ?1 AND due = ?2`,
+			d.Job, store.Micros(d.At), store.Micros(d.NotBefore), d.Waits)
+		return err
+	})
+}
+
+// Dues returns the due times whose runs are not recorded yet, oldest first.
+func (rs *Runs) Dues() ([]Due, error) {
+	return store.Read(rs.db, "look for runs that are due", func(tx *store.Tx) ([]Due, error) {
+		return store.Select(tx, (*Due).columns, `FROM dues ORDER BY due, job`)
+	})
+}
