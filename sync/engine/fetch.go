@@ -22,14 +22,10 @@ const (
 	maxRefusals = 10
 )
 
-// fetch repeats a request until it has a final answer. If an earlier process received the answer and did
-// not process it, fetch takes up that one. Each repetition of a paid request reserves its price
+// fetch repeats a request until it has a final answer. Each repetition of a paid request reserves its price
 // again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
 // not charged.
 func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
-	if answer, err := w.engine.Store.Ledger.TakeUp(p, r); answer != nil || err != nil {
-		return answer, err
-	}
 	key := keyOf(r, p)
 	for {
 		tried := w.tried[key]

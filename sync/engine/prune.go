@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"outlierd/sync/facts"
 	"outlierd/sync/journal"
 	"outlierd/sync/queue"
 	"outlierd/sync/store"
@@ -105,32 +103,7 @@ func (w *worker) firstNeeded() (first int64, err error) {
 			}
 		}
 	}
-	if err := w.dropOrphans(needed); err != nil {
-		return 0, err
-	}
 	return w.engine.Store.Ledger.FirstAnswer(needed)
-}
-
-// dropOrphans drops the claim on answers of an earlier process that nothing takes up any more: neither one of
-// these runs, nor one that is resumed by hand, nor a queued call. They would be kept for ever.
-func (w *worker) dropOrphans(needed []string) error {
-	answers, err := w.engine.Store.Ledger.Recovered()
-	for _, a := range answers {
-		if slices.Contains(needed, a.Run) || time.Since(a.ReceivedAt) < facts.ResumeWithin {
-			continue
-		}
-		tasks, err := w.engine.Store.Queue.PendingFor(a.Entity)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(tasks, func(t queue.Waiting) bool { return t.Op == a.Op }) {
-			continue
-		}
-		if err := w.engine.Store.Ledger.DropRecovered(a.ID); err != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // Prune prunes all that may be pruned now, and returns the space to the disk. After each step it calls at

@@ -90,11 +90,7 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 	if r.exceedsCap(step) {
 		return false, nil
 	}
-	awaits, err := r.engine.Store.Ledger.Awaits(step.ID)
-	if err != nil {
-		return true, err
-	}
-	if step.Scan == "" && !awaits { // else the answer is paid for, or was received already
+	if step.Scan == "" { // else the answer is paid for
 		if err := r.checkRequests(); err != nil {
 			return true, err
 		}
@@ -230,9 +226,6 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 	known, err := r.engine.known(request, r.plan.ReuseFor)
 	if err != nil || known == nil {
 		return false, err
-	}
-	if awaits, err := r.engine.Store.Ledger.Awaits(step.ID); awaits || err != nil {
-		return false, err // the step has bought this page itself; see [ledger.Ledger.TakeUp]
 	}
 	next := *step
 	if next.Began.IsZero() {

@@ -62,6 +62,9 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
 		filter: filter, requests: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
 	}
+	if err := s.applyRecovered(); err != nil {
+		return nil, err
+	}
 	return s, loader.Load(ctx, true)
 }
 

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"sync/atomic"
 	"time"
 
 	"outlierd/sync/journal"
@@ -15,8 +14,6 @@ type Ledger struct {
 	location *time.Location
 	renews   int
 	clock    *clock
-
-	allTakenUp atomic.Bool // no answer of an earlier process is left to commit; see [Ledger.TakeUp]
 }
 
 // New returns the ledger in a database whose schema is up to date. Days and billing cycles begin

@@ -136,8 +136,8 @@ func EverAnswered(tx *store.Tx) (bool, error) {
 		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`)
 }
 
-// FirstAnswer returns the journal id of the first answer to a call of one of these runs or that
-// [Ledger.TakeUp] may still take up, or 0.
+// FirstAnswer returns the journal id of the first answer to a call of one of these runs or that is still to be
+// processed, or 0.
 func (l *Ledger) FirstAnswer(runs []string) (int64, error) {
 	return store.Read(l.db, fmt.Sprintf("find the first answer of %d runs", len(runs)), func(tx *store.Tx) (int64, error) {
 		return store.Value[int64](tx, `SELECT min(first) FROM (

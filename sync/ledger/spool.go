@@ -27,7 +27,7 @@ import (
 // An answer in hand is never given up. While another program locks the database, or the disk is full, the
 // answer is kept in a file in the same folder, and settled as soon as that is possible. If the process
 // ends before that, the next process settles it from the file. The answer is then in the journal and the
-// ledger, and [Ledger.TakeUp] passes it to the search or queued call that it belongs to.
+// ledger, and the engine processes it before it does anything else; see [Ledger.Recovered].
 
 // settlePatience is how long Settle waits for a lock before it saves the answer to a file, and settlePause
 // is the pause between two tries on a full disk.
@@ -44,7 +44,7 @@ type spooled struct {
 	Attempt int64
 	Call    journal.Call
 	Price   outlier.Credits
-	Follows bool // the answer has work to commit; see [Ledger.TakeUp]
+	Follows bool // the answer has work to commit; see [Ledger.Recovered]
 
 	Outcome    outlier.Outcome
 	Status     int
@@ -210,7 +210,6 @@ func (s spooled) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, 
 	if !s.Follows || kept.Response == 0 || !good {
 		return nil // another attempt follows
 	}
-	l.allTakenUp.Store(false)
 	_, err = tx.Exec(`INSERT INTO recovered (response, attempt, kind, message) VALUES (?, ?, ?, ?)`,
 		kept.Response, kept.Attempt, s.Kind, s.Message)
 	return err
@@ -228,122 +227,55 @@ func (s spooled) answer() *outlier.Answer {
 	return answer
 }
 
-// TakeUp performs p.Commit for an answer to r that an earlier process received and could not
-// commit, see [Ledger.Meter], regardless of its age. It returns nil if there is no such answer.
-// The error is the answer's own, or an [*outlier.UnkeptError].
-func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error) {
-	found, err := l.recoveredFor(p.Step, r)
-	if err != nil || found == nil {
-		return nil, err
+// Recovered is an answer that an earlier process received and could not process. It is in the journal and the
+// ledger, and the search or queued call that it belongs to knows nothing of it yet.
+type Recovered struct {
+	*journal.Entry
+	Kept Kept
+}
+
+// Recovered returns the answers that are still to be processed, oldest first. There are only as many as were in
+// flight when a process ended.
+func (l *Ledger) Recovered() ([]Recovered, error) {
+	type row struct {
+		response, attempt int64
+		kind              outlier.Kind
+		message           string
 	}
-	answer := found.answer(r)
-	err = l.db.Update(func(tx *store.Tx) error {
-		if err := dropRecovered(tx, found.ID); err != nil || p.Commit == nil {
-			return err
+	return store.Read(l.db, "list the answers of an earlier process", func(tx *store.Tx) (found []Recovered, err error) {
+		rows, err := store.Select(tx, func(r *row) store.Columns {
+			return store.Columns{"response": &r.response, "attempt": &r.attempt, "kind": &r.kind, "message": &r.message}
+		}, `FROM recovered ORDER BY response`)
+		for i := 0; err == nil && i < len(rows); i++ {
+			row := rows[i]
+			var e *journal.Entry
+			if e, err = l.journal.Answer(tx, row.response); e == nil {
+				continue
+			}
+			e.Body = slices.Clone(e.Body) // which is valid until the next entry is read
+			answer := &outlier.Answer{
+				Status: cmp.Or(e.Status, http.StatusOK), Body: e.Body, SentAt: e.SentAt, ReceivedAt: e.ReceivedAt,
+			}
+			if row.kind != "" {
+				answer.Err = &outlier.Error{Kind: row.kind, Op: e.Op, Entity: e.Entity, Status: e.Status, Message: row.message}
+			}
+			found = append(found, Recovered{e, Kept{
+				Answer: answer, Outcome: e.Outcome, Response: row.response, Attempt: row.attempt}})
 		}
-		return p.Commit(tx, Kept{Answer: answer, Outcome: found.Outcome, Response: found.ID,
-			Attempt: found.attempt})
+		return found, err
 	})
-	if err == nil {
-		return answer, answer.Err
-	}
-	// As with a new answer, Commit is not called a second time.
-	if _, busy := errors.AsType[*store.LockedError](err); !busy {
-		err = errors.Join(err, l.db.Update(func(tx *store.Tx) error { return dropRecovered(tx, found.ID) }))
-	}
-	return answer, errors.Join(answer.Err, &outlier.UnkeptError{Request: r, Outcome: found.Outcome,
-		Cause: err})
 }
 
-// Recovered returns the answers that [Ledger.TakeUp] may take up.
-func (l *Ledger) Recovered() (all []*journal.Entry, err error) {
-	_, err = l.recovered(func(e *journal.Entry) bool {
-		all = append(all, e)
-		return false
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the answers of an earlier process: %w", err)
-	}
-	return all, nil
-}
-
-// DropRecovered leaves an answer in the journal that nothing will take up: its run does not go on, or the
-// queued call was cancelled.
-func (l *Ledger) DropRecovered(response int64) error {
-	return l.db.Update(func(tx *store.Tx) error { return dropRecovered(tx, response) })
-}
-
-func dropRecovered(tx *store.Tx, response int64) error {
+// DropRecovered records that an answer was processed, or that nothing waits for it any more.
+func DropRecovered(tx *store.Tx, response int64) error {
 	_, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, response)
 	return err
 }
 
-// recovered is an answer that still has to be committed.
-type recovered struct {
-	*journal.Entry
-	response, attempt int64
-	kind              outlier.Kind
-	message           string
-}
-
-func (f *recovered) answer(r *outlier.Request) *outlier.Answer {
-	answer := &outlier.Answer{
-		Request: r, Status: cmp.Or(f.Status, http.StatusOK), Body: slices.Clone(f.Body), SentAt: f.SentAt,
-		ReceivedAt: f.ReceivedAt,
-	}
-	if f.kind != "" {
-		answer.Err = &outlier.Error{Kind: f.kind, Op: r.Op(), Entity: r.Entity(), Status: f.Status,
-			Message: f.message}
-	}
-	return answer
-}
-
-func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error) {
-	params := r.Params().Encode()
-	found, err := l.recovered(func(e *journal.Entry) bool {
-		return e.Step == step && e.Op == r.Op() && e.Entity == r.Entity() && e.Params.Encode() == params
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w", r.Op(), err)
-	}
-	return found, nil
-}
-
-// recovered returns the first answer for which is returns true among those that an earlier process
-// received and could not commit, or nil. There are only as many as were in flight
-// when that process ended, so they are read one by one.
-func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err error) {
-	if l.allTakenUp.Load() {
-		return nil, nil
-	}
-	err = l.db.View(func(tx *store.Tx) error {
-		all, err := store.Select(tx, func(f *recovered) store.Columns {
-			return store.Columns{"response": &f.response, "attempt": &f.attempt, "kind": &f.kind, "message": &f.message}
-		}, `FROM recovered ORDER BY response`)
-		if err == nil && len(all) == 0 {
-			l.allTakenUp.Store(true)
-		}
-		for i := range all {
-			f := &all[i]
-			if f.Entry, err = l.journal.Answer(tx, f.response); err != nil {
-				return err
-			}
-			if f.Entry != nil && is(f.Entry) {
-				found = f
-				return nil
-			}
-		}
-		return err
-	})
-	return found, err
-}
-
-// Awaits reports whether the journal already contains an answer to a step's next call; see
-// [Ledger.TakeUp].
+// Awaits reports whether the journal has an answer to a step's next call that is still to be processed.
 func (l *Ledger) Awaits(step int64) (bool, error) {
-	found, err := l.recovered(func(e *journal.Entry) bool { return e.Step == step })
-	if err != nil {
-		return false, fmt.Errorf("look for an answer to step %d: %w", step, err)
-	}
-	return found != nil, nil
+	return store.Read(l.db, fmt.Sprintf("look for an answer to step %d", step), func(tx *store.Tx) (bool, error) {
+		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM recovered CROSS JOIN attempts a ON a.id = recovered.attempt
+			WHERE a.step = ?)`, step)
+	})
 }

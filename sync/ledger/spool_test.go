@@ -213,27 +213,27 @@ func checkOutlived(
 	if want := min(len(answer.Body), 1); o != outlier.Refunded && len(kept) != want {
 		t.Fatalf("%d answers are in the journal, want %d", len(kept), want)
 	}
-	var commits []ledger.Kept
-	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
-		commits = append(commits, k)
-		return ledger.Paging(tx, k, 0, 40, 1)
-	}
-	taken, err := s.Ledger.TakeUp(p, answer.Request)
+	left, err := s.Ledger.Recovered()
 	if !follows {
-		if taken != nil || err != nil || len(commits) != 0 {
-			t.Errorf("%v (%v) was taken up, want nothing", taken, err)
+		if len(left) > 0 || err != nil {
+			t.Errorf("%v (%v) is to be processed, want nothing", left, err)
 		}
 		return
 	}
-	if len(commits) != 1 || taken == nil || kindOf(err) != kindOf(answer.Err) {
-		t.Fatalf("taken up %d times, answer %v (%v)", len(commits), taken, err)
+	if len(left) != 1 || err != nil || kindOf(left[0].Kept.Answer.Err) != kindOf(answer.Err) {
+		t.Fatalf("%v (%v) is to be processed, want the answer", left, err)
 	}
-	body, err := commits[0].Body()
-	if err != nil || string(body) != string(answer.Body) || commits[0].Outcome != o || commits[0].Response != kept[0].ID {
-		t.Errorf("Commit was given %q (%v), want %q as answer %d", body, err, answer.Body, kept[0].ID)
+	got := left[0].Kept
+	body, err := got.Body()
+	if err != nil || string(body) != string(answer.Body) || got.Outcome != o || got.Response != kept[0].ID {
+		t.Errorf("the answer is %q (%v), want %q as answer %d", body, err, answer.Body, kept[0].ID)
 	}
-	if again, err := s.Ledger.TakeUp(p, answer.Request); again != nil || err != nil {
-		t.Errorf("%v (%v) was taken up a second time", again, err)
+	if left[0].Step != p.Step || left[0].Op != answer.Request.Op() {
+		t.Errorf("the answer is to %s of step %d", left[0].Op, left[0].Step)
+	}
+	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.DropRecovered(tx, got.Response) })
+	if left, err := s.Ledger.Recovered(); len(left) > 0 || err != nil {
+		t.Errorf("%v (%v) is processed and still listed", left, err)
 	}
 }
 
