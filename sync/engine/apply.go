@@ -5,7 +5,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
-	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -66,14 +65,10 @@ func (w *worker) applying(answer *ledger.Recovered) (func(*store.Tx, ledger.Kept
 	}
 	of := slices.IndexFunc(unfinished, func(r runs.Run) bool { return r.ID == answer.Run })
 	at := slices.IndexFunc(steps, func(s runs.Step) bool { return s.ID == answer.Step })
-	if of < 0 || at < 0 || steps[at].Stop != "" || steps[at].Next != answer.Page {
-		return nil, nil
+	if of < 0 || at < 0 || steps[at].Stop != "" || steps[at].Next != answer.Page || unfinished[of].Plan == nil {
+		return nil, nil // without a plan the run cannot continue either
 	}
-	stored, err := plan.Decode(unfinished[of].Plan)
-	if err != nil {
-		return nil, nil // the run cannot continue either
-	}
-	r, step := &run{engine: w.engine, worker: w, row: unfinished[of], plan: stored, steps: steps}, steps[at]
+	r, step := &run{engine: w.engine, worker: w, row: unfinished[of], plan: *unfinished[of].Plan, steps: steps}, steps[at]
 	place, err := w.engine.place(steps, &step)
 	if step.Began.IsZero() {
 		step.Began = answer.SentAt

@@ -74,7 +74,9 @@ func (w *worker) lookUpVideos(ctx context.Context, o *Order, at time.Time) error
 		}
 		answered, err := w.engine.Store.Queue.Fresh(outlier.OpDetails, []string{id}, time.Time{}, time.Now())
 		if err == nil && answered == 0 {
-			err = w.perform(ctx, &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name}, nil)
+			task := &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name, Tries: w.asks}
+			err = w.perform(ctx, task, nil)
+			w.asks = task.Tries
 		}
 		switch {
 		case judge(err).waits():
@@ -109,9 +111,10 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
 	old.Ordered = o.ordered
-	if err := w.engine.Store.Runs.ResumeAs(*old); err != nil {
+	if err := w.engine.Store.Runs.Resume(*old); err != nil {
 		return nil, err
 	}
+	old.Status, old.Ended, old.Error = runs.Running, time.Time{}, ""
 	r, err := w.addRun(ctx, old, o)
 	if err == nil {
 		r.nextDue = !o.Due.IsZero()

@@ -67,7 +67,11 @@ func (w *worker) prepareCall(ctx context.Context, r *outlier.Request, p ledger.P
 }
 
 // ensureTime makes sure that the time is agreed on, and asks the service for it if necessary.
-func (w *worker) ensureTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
+func (w *worker) ensureTime(ctx context.Context) error {
+	return w.agreeOnTime(ctx, func(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
+		return w.fetch(ctx, r, p, &w.asks)
+	})
+}
 
 // A call makes one or more attempts at a request.
 type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)

@@ -16,6 +16,7 @@
 //     what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
 //   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
+//   - verdict.go: what an error means; apply.go: answers of an earlier process.
 //
 // Most references in the other direction are to the types [run] and [worker], whose methods are in the file
 // of what they do. The rest end something: a search ends its run, a failed call pauses the queue.
@@ -48,13 +49,15 @@
 // come before everything else ([Engine.Order]). Without a schedule, a manual run has a worker of its
 // own ([Engine.Run]).
 //
-// An error in one search affects only that search, an error in a run's pages ends that run, and an error
-// that every call would meet pauses the queue, longer each time, and ends nothing.
+// An error means the same wherever it arrives ([judge]). One in a search affects only that search, one in a run's
+// pages ends that run, and one that every call would meet pauses the queue, longer each time, and ends nothing. An
+// attempt that is made again leaves that and its time in the row of its search or its queued call, and the calls
+// behind it leave meanwhile.
 //
 // # Due times
 //
-// A due time has one run, which is recorded whatever its outcome: the record shows that the due time
-// is done. When a job is due,
+// A due time is a row from when it comes until its run is recorded ([runs.Due]), with the reason why it waits. It has
+// one run, which is recorded whatever its outcome. When a job is due,
 //
 //   - a run of the job that has all its pages ends, and its calls stay queued;
 //   - a run that is still buying pages continues until it has all of them;

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -134,29 +133,15 @@ func (e *Engine) Progress() (Progress, error) {
 
 // A progressView is a run's progress as other goroutines see it. The run replaces latest as a whole, so that
 // no reader sees half an update.
-type progressView struct {
-	latest atomic.Pointer[Progress]
+type progressView struct{ latest atomic.Pointer[Progress] }
 
-	mu   sync.Mutex
-	of   *Progress // the value of latest from which full was made
-	full Progress
-}
-
-// progress returns the progress of a run. It queries the state only if the progress has changed.
+// progress returns the progress of a run.
 func (e *Engine) progress(s *progressView) (p Progress, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if latest := s.latest.Load(); s.of != latest {
-		p = *latest
-		if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
-			return p, err
-		}
-		if p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
-			return p, err
-		}
-		s.of, s.full = latest, p
+	p = *s.latest.Load()
+	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
+		return p, err
 	}
-	p = s.full
+	p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job})
 	p.Pace, p.Left = e.Pace.Status(), e.Pace.ETA(p.calls())
-	return p, nil
+	return p, err
 }

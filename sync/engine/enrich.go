@@ -174,7 +174,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 			missing, wrong, err = w.settle(tx, task, kept)
 			return err
 		},
-	})
+	}, &task.Tries)
 	if err == nil {
 		err = wrong
 	}

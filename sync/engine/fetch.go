@@ -13,6 +13,9 @@ import (
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // maxRefusals is how often a call may be refused for the rate limit, or for a key that has since
@@ -22,56 +25,93 @@ const (
 	maxRefusals = 10
 )
 
-// fetch repeats a request until it has a final answer. Each repetition of a paid request reserves its price
+// fetch repeats a request until it has a final answer. t is what its row says about earlier attempts, and is
+// recorded there. Each repetition of a paid request reserves its price
 // again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
 // not charged.
-func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
-	key := keyOf(r, p)
+func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase, t *outlier.Tries) (
+	*outlier.Answer, error) {
 	for {
-		tried := w.tried[key]
-		if tried.retryAt.After(time.Now()) {
-			return nil, &waitError{tried.retryAt}
+		if err := waitFor(t); err != nil {
+			return nil, err
 		}
-		p.Attempt = tried.failures + tried.refusals + 1
+		p.Attempt = t.Failures + t.Refusals + 1
 		answer, err := w.attempt(ctx, r, p)
 		v := judge(err)
 		if !v.retryAt.IsZero() {
 			return nil, err
 		}
-		delete(w.tried, key)
-		tried = tries{failures: tried.failures, refusals: tried.refusals}
+		delete(w.delays, keyOf(r, p))
 		if failed := w.engine.recordLimit(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
-		if err == nil {
-			return answer, nil
+		if err != nil && ctx.Err() != nil {
+			return answer, err // the next process goes on from here
 		}
-		switch v.repeat {
-		case never:
-			return answer, err
-		case afterFailure:
-			tried.failures++
-		case afterRefusal:
-			tried.refusals++
-			if v.kind == outlier.Unauthorized && !w.engine.rekeyed() {
-				return answer, err
+		before := *t
+		again := w.repeats(t, v)
+		if again {
+			if full := w.checkRepeat(p, r); full != nil {
+				again, err = false, errors.Join(err, full)
 			}
 		}
-		if ctx.Err() != nil || tried.failures >= plan.Attempts || tried.refusals >= maxRefusals {
-			return answer, err
+		if !again {
+			*t = outlier.Tries{}
 		}
-		if full := w.checkRepeat(p, r); full != nil {
-			return answer, errors.Join(err, full)
+		if *t != before {
+			if failed := w.saveTries(r, p, *t); failed != nil {
+				return answer, errors.Join(err, failed)
+			}
+		}
+		if !again {
+			return answer, err
 		}
 		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
 			"attempt", p.Attempt, "err", err)
-		w.engine.waits.add(waitRetry, backoff(tried.failures))
-		tried.retryAt = time.Now().Add(backoff(tried.failures))
-		w.tried[key] = tried
 	}
 }
 
-// A callKey identifies a call that waits for the rate limit or a retry.
+// waitFor returns a [waitError] while the next attempt at a call may not be made yet. A time further ahead than any
+// pause comes from a clock that was ahead.
+func waitFor(t *outlier.Tries) error {
+	if wait := time.Until(t.NotBefore); wait > 0 && wait <= maxSleep {
+		return &waitError{t.NotBefore}
+	}
+	return nil
+}
+
+// repeats reports whether another attempt is made after a failure, counts it, and says when.
+func (w *worker) repeats(t *outlier.Tries, v verdict) bool {
+	switch v.repeat {
+	case never:
+		return false
+	case afterFailure:
+		t.Failures++
+	case afterRefusal:
+		t.Refusals++
+		if v.kind == outlier.Unauthorized && !w.engine.rekeyed() {
+			return false
+		}
+	}
+	if t.Failures >= plan.Attempts || t.Refusals >= maxRefusals {
+		return false
+	}
+	w.engine.waits.add(waitRetry, backoff(t.Failures))
+	t.NotBefore = time.Now().Add(backoff(t.Failures))
+	return true
+}
+
+// saveTries records the attempts at a call in its row: that of a search, or of a queued call, if there is one.
+func (w *worker) saveTries(r *outlier.Request, p ledger.Purchase, t outlier.Tries) error {
+	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+		if p.Step != 0 {
+			return runs.SaveTries(tx, p.Step, t)
+		}
+		return queue.SaveTries(tx, r.Op(), r.Entity(), t)
+	})
+}
+
+// A callKey identifies a call that waits for the rate limit.
 type callKey struct {
 	run    string
 	step   int64
@@ -83,18 +123,15 @@ func keyOf(r *outlier.Request, p ledger.Purchase) callKey {
 	return callKey{p.Run, p.Step, r.Op(), r.Entity()}
 }
 
-// tries are the attempts at a call that have failed so far.
-type tries struct {
-	failures, refusals int
-	retryAt            time.Time // when the next attempt may be made
-	since              time.Time // start of the wait for the rate limit; zero if it does not wait
-
+// A delay is the wait of a call for the rate limit.
+type delay struct {
+	since                     time.Time
 	refusedFrom, refusedUntil time.Time // when a refusal by the service blocked all calls; zero if none did
 }
 
-// forget removes the tries of a run that has ended.
+// forget removes the delays of a run that has ended.
 func (w *worker) forget(r *run) {
-	maps.DeleteFunc(w.tried, func(key callKey, _ tries) bool { return key.run == r.row.ID })
+	maps.DeleteFunc(w.delays, func(key callKey, _ delay) bool { return key.run == r.row.ID })
 }
 
 // A waitError says that a call cannot leave yet. The worker returns the error instead of waiting,
@@ -156,7 +193,7 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 // itself then returns that error.
 func (w *worker) slotFor(r *outlier.Request, p *ledger.Purchase) error {
 	key := keyOf(r, *p)
-	tried := w.tried[key]
+	waited := w.delays[key]
 	at, err := w.engine.Pace.Slot(r.Op())
 	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
@@ -166,27 +203,27 @@ func (w *worker) slotFor(r *outlier.Request, p *ledger.Purchase) error {
 		}
 		return nil
 	}
-	if !tried.since.IsZero() {
-		p.Waited = now.Sub(tried.since)
-		w.engine.addWait(tried, now)
-		delete(w.tried, key)
+	if !waited.since.IsZero() {
+		p.Waited = now.Sub(waited.since)
+		w.engine.addWait(waited, now)
+		delete(w.delays, key)
 	}
 	return nil
 }
 
 // noteDelay records that the rate limit delays a call.
 func (w *worker) noteDelay(key callKey, now time.Time) {
-	tried := w.tried[key]
-	if tried.since.IsZero() {
-		tried.since = now
+	waited := w.delays[key]
+	if waited.since.IsZero() {
+		waited.since = now
 	}
 	if until := w.engine.Pace.Status().BlockedUntil; until.After(now) {
-		if tried.refusedFrom.IsZero() {
-			tried.refusedFrom = now
+		if waited.refusedFrom.IsZero() {
+			waited.refusedFrom = now
 		}
-		tried.refusedUntil = until
+		waited.refusedUntil = until
 	}
-	w.tried[key] = tried
+	w.delays[key] = waited
 }
 
 // refused returns an error if a call must not be made: a block says what the service would answer, or no

@@ -501,47 +501,15 @@ func (w *worker) urgent() (all []*run) {
 // isUrgent reports whether a caller waits for the run.
 func (r *run) isUrgent() bool { return slices.Contains(r.worker.urgent(), r) }
 
-// searchUrgent performs one step for the searches of the urgent runs. It reports false if there is nothing
-// to do for them now. An error ends the run, or the wait for it.
-func (w *worker) searchUrgent(ctx context.Context) (worked bool, err error) {
-	for _, r := range w.urgent() {
-		if r.searched {
-			continue
-		}
-		worked, err := r.search(ctx)
-		switch {
-		case judge(err).scope > ofRun:
-			w.detach(ctx, r, err)
-			return true, nil
-		case err != nil:
-			r.end(ctx, err)
-			return true, nil
-		case worked:
-			return true, w.load(ctx)
-		}
-	}
-	return false, nil
-}
-
-// fetchUrgent makes the next data call of the urgent runs that have their pages, or ends such a run.
-func (w *worker) fetchUrgent(ctx context.Context) (worked bool, err error) {
-	for _, r := range w.urgent() {
-		if !r.searched {
-			continue
-		}
-		if worked, err := w.fetchFor(ctx, r); worked || err != nil {
-			return worked, err
-		}
-	}
-	return false, nil
-}
-
-// fetchFor makes the next data call of an urgent run, or ends the run.
+// fetchFor makes the next data call of an urgent run that has its pages, or ends the run.
 func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) {
+	if !r.searched || r.ended {
+		return false, nil
+	}
 	if r.nextDue {
 		return true, r.endForNext(ctx)
 	}
-	next, err := w.nextTask(queue.Filter{Job: r.row.Job})
+	next, err := w.engine.Store.Queue.NextTask(time.Now(), queue.Filter{Job: r.row.Job})
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"outlierd/sync/facts"
 	"outlierd/sync/journal"
 	"outlierd/sync/queue"
 	"outlierd/sync/store"

@@ -36,15 +36,12 @@ type run struct {
 	capErr        error                 // the error of the cap that was reached
 	stuck         map[int64]bool        // open steps that cannot continue for now, by id
 	searchErr     error                 // errors of single searches, which did not end the run
-	refusals      map[int64]int         // refused starts of scans that provably started nothing, by step
 	missingBefore int64                 // entities that were found missing before this process resumed the run
 	deadline      time.Time             // when the run ends at the latest; zero for no limit
 	polls         map[int64]time.Time   // when to poll its scans again, by step
 	wake          time.Time             // the earliest time in polls
 	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
 	progress      Progress
-
-	pausedQuota bool // recorded as waiting for the rate limit
 
 	streak  int  // data calls that failed in a row while a caller waited for the run
 	nextDue bool // the job's next run is due: end when all pages are in
@@ -68,7 +65,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	}
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missingBefore: row.Missing,
-		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, view: &progressView{},
+		stuck: map[int64]bool{}, polls: map[int64]time.Time{}, view: &progressView{},
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
@@ -96,6 +93,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 		Tasks: map[outlier.Operation]int{},
 	}
 	w.runs = append(w.runs, r)
+	slices.SortFunc(w.runs, func(a, b *run) int { return cmp.Compare(a.row.ID, b.row.ID) }) // also after a restart
 	r.updated()
 	return r, nil
 }
@@ -166,9 +164,14 @@ func (r *run) checkRequests() error {
 
 // await sleeps until the run can poll a scan or make a data call, or a publication is due.
 func (r *run) await(ctx context.Context) error {
-	until := r.worker.nextSlot
-	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
-		until = r.wake
+	until, err := r.engine.Store.Queue.NextRetry(time.Now(), r.worker.filter)
+	if err != nil {
+		return err
+	}
+	for _, at := range []time.Time{r.worker.nextSlot, r.wake} {
+		if until.IsZero() || !at.IsZero() && at.Before(until) {
+			until = at
+		}
 	}
 	if at := r.worker.loader.PublishAt(); r.worker.loader.PagesIn && at.Before(until) {
 		until = at

@@ -154,11 +154,11 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
 	purchase := ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
+		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: step.Failures + step.Refusals + 1,
 		Caps: r.caps, Hold: r.engine.holdForReading(&r.plan),
 	}
-	if again := r.worker.tried[keyOf(request, purchase)].retryAt; again.After(time.Now()) {
-		return &waitError{again}
+	if err := waitFor(&step.Tries); err != nil {
+		return err
 	}
 	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{}); err != nil {
 		return err
@@ -234,7 +234,8 @@ func (r *run) planPoll(scan *runs.Scan) {
 
 // retryScan returns what a finished attempt means for the run.
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
-	switch v := judge(err); {
+	v := judge(err)
+	switch {
 	case isA[*outlier.UnkeptError](err): // at most the journal has what the answer said
 		kept, failed := r.engine.Store.Runs.ScanOf(step.ID)
 		if failed == nil && kept.State == runs.ScanIntended {
@@ -242,8 +243,8 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		}
 		return errors.Join(err, failed, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
-		r.polls[step.ID] = scan.NextPoll
-		return nil
+		r.polls[step.ID], step.Tries = scan.NextPoll, outlier.Tries{}
+		return r.saveTries(step)
 	case err == nil:
 		return &UnsettledScanError{Scan: *scan}
 	case scan.State == runs.ScanUnknown:
@@ -251,22 +252,18 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	case ctx.Err() != nil || v.status == runs.PausedBudget || !v.outage():
 		return err
 	}
-	most, kind := plan.Attempts, judge(err).kind
-	if kind == outlier.Limited {
-		most = maxRefusals
-	}
-	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || stopFor(kind) != "" {
+	if !r.worker.repeats(&step.Tries, v) {
+		step.Tries = outlier.Tries{}
 		r.skip(step, err)
-		return nil
+	} else {
+		r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}
-	r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
-	if kind == outlier.Limited {
-		return nil
-	}
-	r.engine.waits.add(waitRetry, backoff(r.refusals[step.ID]))
-	again := time.Now().Add(backoff(r.refusals[step.ID]))
-	r.worker.tried[callKey{run: r.row.ID, step: step.ID, op: outlier.OpStartScan}] = tries{retryAt: again}
-	return nil
+	return r.saveTries(step)
+}
+
+// saveTries records the attempts at a step's next call.
+func (r *run) saveTries(step *runs.Step) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveTries(tx, step.ID, step.Tries) })
 }
 
 // poll asks the service for the status of a scan. A paid scan is not abandoned because a poll fails:
@@ -289,7 +286,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 			unread, err = r.recordPoll(tx, scan, kept)
 			return err
 		},
-	})
+	}, &step.Tries)
 	r.updated()
 	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err

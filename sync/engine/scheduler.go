@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
@@ -489,24 +490,23 @@ func (s *scheduler) start(ctx context.Context, a *DueRun) {
 // longestPause is the maximum pause of the queue.
 const longestPause = 8 * maxSleep
 
-// markPaused records that the runs in progress wait for the rate limit.
-func (s *scheduler) markPaused(long error) {
+// markPaused records that the runs in progress wait for the rate limit, as the error of a call says.
+func (s *scheduler) markPaused(err error) {
+	long, _ := errors.AsType[*pace.LongWaitError](err)
 	for _, r := range s.worker.runs {
-		if r.pausedQuota {
+		if r.row.Status == runs.PausedQuota {
 			continue
 		}
-		row := r.row
-		err := s.engine.tally(&row, r.steps)
+		err := s.engine.tally(&r.row, r.steps)
 		if err == nil {
-			row.Status, row.Error = runs.PausedQuota, long.Error()
-			err = s.engine.Store.Finish(row)
+			r.row.Status, r.row.Error = runs.PausedQuota, long.Error()
+			err = s.engine.Store.Finish(r.row)
 		}
 		if err != nil {
-			s.engine.log().Error("wait for the rate limit not recorded", "job", row.Job, "err", err)
+			s.engine.log().Error("wait for the rate limit not recorded", "job", r.row.Job, "err", err)
 			continue
 		}
-		r.pausedQuota = true
-		s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
+		s.engine.log().Info("run waits for the rate limit", "job", r.row.Job, "run", r.row.ID, "err", long)
 	}
 }
 
@@ -525,13 +525,13 @@ func (s *scheduler) markResumed(waited bool) {
 
 // noteResumed records that the run no longer waits for the rate limit.
 func (r *run) noteResumed() error {
-	if !r.pausedQuota {
+	if r.row.Status != runs.PausedQuota {
 		return nil
 	}
-	if err := r.engine.Store.Runs.Resume(r.row.ID); err != nil {
+	if err := r.engine.Store.Runs.Resume(r.row); err != nil {
 		return err
 	}
-	r.pausedQuota = false
+	r.row.Status, r.row.Error = runs.Running, ""
 	return nil
 }
 

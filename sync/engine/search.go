@@ -186,7 +186,8 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 			next = first
 			return r.storePage(tx, &next, kept, at)
 		},
-	})
+	}, &step.Tries)
+	next.Tries = step.Tries
 	if !isA[*outlier.UnkeptError](err) {
 		r.updateStep(step, next)
 	}

@@ -40,7 +40,7 @@ func (e *Engine) Waited() map[string]time.Duration {
 }
 
 // addWait adds the delay of a call that may leave now.
-func (e *Engine) addWait(t tries, now time.Time) {
+func (e *Engine) addWait(t delay, now time.Time) {
 	all := now.Sub(t.since)
 	limited := time.Duration(0)
 	if !t.refusedFrom.IsZero() {

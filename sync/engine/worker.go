@@ -27,20 +27,21 @@ import (
 type worker struct {
 	engine      *Engine
 	loader      *load.Loader
-	decoder     *schema.Decoder  // checks that an answer is usable
-	runs        []*run           // in the order in which they started
-	filter      queue.Filter     // limits data calls to those of one job; the zero value is all jobs
-	streak      int              // data calls that failed in a row
-	requests    map[string]int64 // requests, by run
-	pausedUntil time.Time        // no data call is made before this time, as the service does not answer
-	pauses      int              // of the queue since the last successful call
-	expired     time.Time        // when expired calls were last removed from the queue
-	pruneAt     time.Time        // when the next step of pruning may follow; see [worker.upkeep]
-	pruned      int64            // the last pruned answer, as logged; -1 before the first step
-	nextSlot    time.Time        // when the first call that waits for the rate limit or a retry can leave
-	tried       map[callKey]tries
-	timesAsked  int    // how often the service was asked for its time since the time was last agreed on
-	chargedTo   string // the run that a data call is counted for, if the run that queued it has ended
+	decoder     *schema.Decoder   // checks that an answer is usable
+	runs        []*run            // in the order in which they started
+	filter      queue.Filter      // limits data calls to those of one job; the zero value is all jobs
+	streak      int               // data calls that failed in a row
+	requests    map[string]int64  // requests, by run
+	pausedUntil time.Time         // no data call is made before this time, as the service does not answer
+	pauses      int               // of the queue since the last successful call
+	expired     time.Time         // when expired calls were last removed from the queue
+	pruneAt     time.Time         // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64             // the last pruned answer, as logged; -1 before the first step
+	nextSlot    time.Time         // when the first call that waits for the rate limit or a retry can leave
+	delays      map[callKey]delay // of calls that wait for the rate limit
+	asks        outlier.Tries     // at questions that no row needs: the time, and the channels of videos
+	timesAsked  int               // how often the service was asked for its time since the time was last agreed on
+	chargedTo   string            // the run that a data call is counted for, if the run that queued it has ended
 
 	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -60,7 +61,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	}
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, requests: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
+		filter: filter, requests: map[string]int64{}, delays: map[callKey]delay{}, pruned: -1,
 	}
 	if err := s.applyRecovered(); err != nil {
 		return nil, err
@@ -158,20 +159,32 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err
 	}
-	if worked, err := w.searchUrgent(ctx); worked || err != nil {
-		return worked, err
+	urgent := w.urgent()
+	for _, r := range urgent {
+		if worked, err := w.searchFor(ctx, r, true); worked || err != nil {
+			return worked, err
+		}
 	}
-	worked, held := w.searchScheduled(ctx)
-	if worked {
-		return true, held
+	var held error // what keeps the other runs from buying pages, while an urgent one may still make its data calls
+	for _, r := range w.runs {
+		if held != nil || slices.Contains(urgent, r) {
+			continue
+		}
+		worked, err := w.searchFor(ctx, r, false)
+		if worked {
+			return true, err
+		}
+		held = err
 	}
-	if worked, err := w.fetchUrgent(ctx); worked || err != nil {
-		return worked, err
+	for _, r := range urgent {
+		if worked, err := w.fetchFor(ctx, r); worked || err != nil {
+			return worked, err
+		}
 	}
 	if held != nil {
 		return false, held
 	}
-	next, err := w.nextTask(w.filter)
+	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
 	if err != nil {
 		return false, err
 	}
@@ -181,54 +194,38 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	return w.callNext(ctx, next, nil)
 }
 
-// searchScheduled performs one step for the searches of the runs that no caller waits for.
-func (w *worker) searchScheduled(ctx context.Context) (worked bool, err error) {
-	for _, r := range w.runs {
-		if r.searched || r.isUrgent() || time.Now().Before(w.fullUntil) {
-			continue
-		}
-		worked, err := r.search(ctx)
-		if judge(err).scope == ofAll {
-			return false, err
-		}
-		if err := r.noteResumed(); err != nil {
-			return false, err
-		}
-		if worked && !w.fullUntil.IsZero() { // answers can be stored again
-			w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
-		}
-		if judge(err).scope == ofPages && w.patient {
-			continue
-		}
-		if err != nil {
-			r.end(ctx, err)
-			return true, nil
-		}
-		if worked {
-			return true, w.load(ctx)
-		}
+// searchFor performs one step for the searches of a run. It reports false if there is nothing to do for them now.
+// An error of a search ends the run, and one of all that is bought the wait of its callers. A returned error concerns
+// all runs.
+func (w *worker) searchFor(ctx context.Context, r *run, urgent bool) (worked bool, err error) {
+	if r.searched || !urgent && time.Now().Before(w.fullUntil) {
+		return false, nil
 	}
-	return false, nil
-}
-
-// nextTask returns the next data call of the queue. While one call waits for its retry, others are made. While two
-// wait, none is, as the service may be away.
-func (w *worker) nextTask(of queue.Filter) (*queue.Task, error) {
-	var waiting []callKey
-	now := time.Now()
-	for call, tried := range w.tried {
-		if call.step == 0 && tried.retryAt.After(now) {
-			w.noteWait(tried.retryAt)
-			waiting = append(waiting, call)
-		}
+	worked, err = r.search(ctx)
+	scope := judge(err).scope
+	switch {
+	case urgent && scope > ofRun:
+		w.detach(ctx, r, err)
+		return true, nil
+	case scope == ofAll:
+		return false, err
 	}
-	switch len(waiting) {
-	case 0:
-		return w.engine.Store.Queue.NextTask(now, of)
-	case 1:
-		return w.engine.Store.Queue.NextTaskBut(now, of, waiting[0].op, waiting[0].entity)
+	if err := r.noteResumed(); err != nil {
+		return false, err
 	}
-	return nil, nil
+	switch {
+	case w.patient && scope == ofPages:
+		return false, nil
+	case err != nil:
+		r.end(ctx, err)
+		return true, nil
+	case !worked:
+		return false, nil
+	}
+	if !w.fullUntil.IsZero() { // answers can be stored again
+		w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
+	}
+	return true, w.load(ctx)
 }
 
 // noteWait notes that a call cannot leave before a time.
@@ -327,7 +324,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
 	case v.waits():
 		w.noteWait(v.retryAt)
-		return w.tried[key].retryAt.After(time.Now()), nil // while it waits for a retry, others are made
+		return task.NotBefore.After(time.Now()), nil // while it waits to be repeated, others are made
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case v.scope >= ofRun:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 )
 
@@ -55,7 +56,7 @@ jobs:
 func TestQueueShowsHowOftenACallFailed(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
-		call := queue.Waiting{Task: queue.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
+		call := queue.Waiting{Task: queue.Task{Attempts: attempts, Tries: outlier.Tries{NotBefore: now.Add(time.Hour)}}, Reason: "502"}
 		if got := (&explainer{now: now}).ofCall(&call, 0); got != want {
 			t.Errorf("after %d attempts: %q, want %q", attempts, got, want)
 		}

@@ -40,6 +40,8 @@ type Step struct {
 	Unread  int             // of Hits, those that could not be stored
 	Reused  int             // pages taken from the journal instead of bought
 	Left    int             // pages left when it ended, for whatever reason; -1 if unknown
+
+	outlier.Tries // of its next call
 }
 
 // Name returns a readable name of a step's search: its queries or seeds, or else the value of for_each

@@ -54,8 +54,8 @@ type Task struct {
 
 	Others []string // other jobs that want it; set for queued tasks
 
-	Attempts  int       // failed attempts
-	NotBefore time.Time // when to try again
+	Attempts      int // how often it has failed
+	outlier.Tries     // of the present call; or NotBefore alone: when to try again after it has failed
 }
 
 func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
@@ -76,7 +76,7 @@ type Waiting struct {
 func (w *Waiting) columns() store.Columns {
 	return store.Columns{
 		"t.op": &w.Op, "t.entity": &w.Entity, "t.value": &w.Value, "t.max_age": store.Duration(&w.MaxAge),
-		"t.mark": &w.Mark, "t.attempts": &w.Attempts, "t.not_before": store.Time(&w.NotBefore),
+		"t.mark": &w.Mark, "t.attempts": &w.Attempts, "t.failures": &w.Failures, "t.refusals": &w.Refusals, "t.not_before": store.Time(&w.NotBefore),
 		"t.since": store.Time(&w.Since), "t.failed_at": store.Time(&w.Failed), "t.reason": &w.Reason,
 		"(SELECT run FROM wants WHERE task = t.id ORDER BY id LIMIT 1)": &w.Run,
 		"(SELECT job FROM wants WHERE task = t.id ORDER BY id LIMIT 1)": &w.Job,
@@ -91,6 +91,10 @@ type Filter struct{ Job string }
 
 // wanted is the condition for the tasks t that job ?1 wants, or any if that is empty.
 const wanted = `(?1 = '' OR EXISTS (SELECT 1 FROM wants WHERE task = t.id AND job = ?1))`
+
+// repeated is the condition for tasks that are being repeated at ?2. Their pauses last seconds: a time further ahead
+// comes from a clock that was ahead.
+const repeated = `failures > 0 AND not_before <= ?2 + 60000000`
 
 // pieceSize is how many tasks [Queue.Add] queues in one transaction, so that no other process waits long
 // for the database.
@@ -156,16 +160,13 @@ func (q *Queue) add(tx *store.Tx, task Task, skipped func(Task, time.Time)) erro
 }
 
 // NextTask returns the task with the highest rank that may be tried now, or nil. It
-// stays queued until [Done].
+// stays queued until [Done]. While one task waits to be repeated, others are done. While two wait, none is, as the
+// service may be away.
 func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
-	return q.NextTaskBut(now, f, "", "")
-}
-
-// NextTaskBut is [Queue.NextTask] without the call about an entity.
-func (q *Queue) NextTaskBut(now time.Time, f Filter, op outlier.Operation, entity string) (*Task, error) {
 	return store.Read(q.db, "look for the next queued call", func(tx *store.Tx) (*Task, error) {
-		next, err := store.First(tx, (*Waiting).columns, `FROM tasks t WHERE not_before <= ?2 AND (op, entity) <> (?3, ?4)
-			AND `+wanted+` ORDER BY rank DESC, op, entity`, f.Job, store.Micros(now), op, entity)
+		next, err := store.First(tx, (*Waiting).columns, `FROM tasks t WHERE not_before <= ?2 AND `+wanted+`
+			AND (SELECT count(*) FROM tasks WHERE `+repeated+` AND not_before > ?2) < 2
+			ORDER BY rank DESC, op, entity`, f.Job, store.Micros(now))
 		if err != nil || next == nil {
 			return nil, err
 		}
@@ -173,11 +174,11 @@ func (q *Queue) NextTaskBut(now time.Time, f Filter, op outlier.Operation, entit
 	})
 }
 
-// Pending reports whether a task may be tried now.
+// Pending reports whether a task may be tried now, or is being repeated.
 func (q *Queue) Pending(now time.Time, f Filter) (bool, error) {
 	return store.Read(q.db, "look for a queued call", func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM tasks t WHERE not_before <= ?2 AND `+wanted+`)`,
-			f.Job, store.Micros(now))
+		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM tasks t WHERE not_before <= ?2 AND `+wanted+`)
+			OR EXISTS (SELECT 1 FROM tasks t WHERE `+repeated+` AND `+wanted+`)`, f.Job, store.Micros(now))
 	})
 }
 
@@ -214,7 +215,7 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 
 // Fail records that a task failed. It stays queued until a week after a job last requested it.
 func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Time) error {
-	_, err := tx.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?
+	_, err := tx.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?, failures = 0, refusals = 0
 		WHERE op = ? AND entity = ?`,
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), task.Op, task.Entity)
 	if err != nil {
@@ -223,10 +224,17 @@ func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Tim
 	return nil
 }
 
+// SaveTries records the attempts at a call, if it is queued.
+func SaveTries(tx *store.Tx, op outlier.Operation, entity string, t outlier.Tries) error {
+	_, err := tx.Exec(`UPDATE tasks SET failures = ?, refusals = ?, not_before = ? WHERE op = ? AND entity = ?`,
+		t.Failures, t.Refusals, store.Time(&t.NotBefore), op, entity)
+	return err
+}
+
 // RetryNow ends the back-off of the tasks that a job wants.
 func (q *Queue) RetryNow(job string) error {
 	return store.Change(q.db, "end the back-off of the calls of job "+job, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE tasks SET not_before = 0 WHERE not_before > 0
+		_, err := tx.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before > 0
 			AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
 		return err
 	})

@@ -43,7 +43,7 @@ func TestTasksComeByValueAndAsTheFilterAllows(t *testing.T) {
 		queue.Task{Op: outlier.OpDetails, Entity: "high", Run: "run-2", Job: "rivals", Value: 9},
 		queue.Task{Op: outlier.OpComments, Entity: "b", Run: "run-1", Job: "ideas", Value: 5},
 		queue.Task{Op: outlier.OpComments, Entity: "a", Run: "run-1", Job: "ideas", Value: 5},
-		queue.Task{Op: outlier.OpDetails, Entity: "later", Run: "run-1", Job: "ideas", Value: 99, NotBefore: time.Now().Add(time.Hour)},
+		queue.Task{Op: outlier.OpDetails, Entity: "later", Run: "run-1", Job: "ideas", Value: 99, Tries: outlier.Tries{NotBefore: time.Now().Add(time.Hour)}},
 	)
 	for _, c := range []struct {
 		filter queue.Filter
@@ -282,8 +282,8 @@ func TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried(t *testing.T) {
 		}
 		statetest.Enqueue(t, s,
 			queue.Task{Op: outlier.OpDetails, Entity: "ready", Run: "run-1", Job: "ideas"},
-			queue.Task{Op: outlier.OpDetails, Entity: "late", Run: "run-1", Job: "ideas", NotBefore: now.Add(2 * time.Hour)},
-			queue.Task{Op: outlier.OpDetails, Entity: "soon", Run: "run-2", Job: "rivals", NotBefore: now.Add(time.Hour)})
+			queue.Task{Op: outlier.OpDetails, Entity: "late", Run: "run-1", Job: "ideas", Tries: outlier.Tries{NotBefore: now.Add(2 * time.Hour)}},
+			queue.Task{Op: outlier.OpDetails, Entity: "soon", Run: "run-2", Job: "rivals", Tries: outlier.Tries{NotBefore: now.Add(time.Hour)}})
 		for f, want := range map[queue.Filter]time.Duration{{}: time.Hour, {Job: "ideas"}: 2 * time.Hour, {Job: "rivals"}: time.Hour, {Job: "news"}: 0} {
 			if got := when(f); got != want {
 				t.Errorf("for %+v after %s, want %s", f, got, want)
@@ -293,5 +293,40 @@ func TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried(t *testing.T) {
 		if got := when(queue.Filter{}); got != 0 {
 			t.Errorf("what has expired wakes somebody after %s", got)
 		}
+	})
+}
+
+// TestARepeatedCallLetsOthersLeave: it waits for its own next attempt. Two that wait say that the service may be away.
+func TestARepeatedCallLetsOthersLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := statetest.Open(t, t.TempDir())
+		for i, entity := range []string{"first", "second", "third"} {
+			statetest.Enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: entity, Job: "ideas", Value: float64(9 - i)})
+		}
+		fail := func(entity string, tries outlier.Tries) {
+			statetest.Update(t, s, func(tx *store.Tx) error { return queue.SaveTries(tx, outlier.OpDetails, entity, tries) })
+		}
+		next := func(want string) {
+			t.Helper()
+			got := ""
+			if task := statetest.Next(t, s, queue.Filter{}); task != nil {
+				got = task.Entity
+			}
+			pending, err := s.Queue.Pending(time.Now(), queue.Filter{Job: "ideas"})
+			if got != want || !pending || err != nil {
+				t.Errorf("next is %q, and a call is pending: %t (%v); want %q", got, pending, err, want)
+			}
+		}
+		next("first")
+		fail("first", outlier.Tries{Failures: 1, NotBefore: time.Now().Add(time.Second)})
+		next("second")
+		fail("second", outlier.Tries{Failures: 1, NotBefore: time.Now().Add(4 * time.Second)})
+		next("")
+		time.Sleep(time.Second)
+		next("first")
+		fail("second", outlier.Tries{Failures: 1, NotBefore: time.Now().Add(48 * time.Hour)}) // by a clock that was ahead
+		fail("first", outlier.Tries{Failures: 2, NotBefore: time.Now().Add(4 * time.Second)})
+		next("third")
 	})
 }

@@ -32,7 +32,7 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 			{Task: queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour,
 				Others: []string{"news", "shelf"}}, Since: began},
 			{Task: queue.Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour,
-				Others: []string{}, Attempts: 1, NotBefore: retry}, Since: began, Failed: began, Reason: "time-out", Before: 1},
+				Others: []string{}, Attempts: 1, Tries: outlier.Tries{NotBefore: retry}}, Since: began, Failed: began, Reason: "time-out", Before: 1},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)

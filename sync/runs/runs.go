@@ -225,21 +225,11 @@ func (rs *Runs) Unfinished(job string) ([]Run, error) {
 // mayGoOn is the condition for runs whose row may still change.
 const mayGoOn = `unfinished = 1`
 
-// Resume sets an unfinished run to running. It keeps its due time.
-func (rs *Runs) Resume(run string) error {
-	return store.Change(rs.db, "resume run "+run, func(tx *store.Tx) error {
-		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ?
-			AND `+mayGoOn, run))
-	})
-}
-
-// ResumeAs is [Runs.Resume] that also records who wants the run.
-func (rs *Runs) ResumeAs(r Run) error {
-	r.Status, r.Ended, r.Error = Running, time.Time{}, ""
-	columns := r.request()
-	maps.Copy(columns, store.Columns{"status": &r.Status, "ended": store.Time(&r.Ended), "error": &r.Error})
+// Resume sets an unfinished run to running, and records who wants it. It keeps its due time.
+func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
-		return store.Set(tx, "runs", "run", r.ID, columns)
+		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', ordered = ?2,
+			resumed_for = ?3 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Ordered, store.Time(&r.ResumedFor)))
 	})
 }
 

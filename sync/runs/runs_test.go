@@ -167,7 +167,7 @@ func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	statetest.Supersede(t, s, "run-1")
 	statetest.Supersede(t, s, "run-2")
 	check("ideas", "run-4")
-	statetest.WantText(t, s.Runs.Resume("run-2"), "run-2", "no such record")
+	statetest.WantText(t, s.Runs.Resume(runs.Run{ID: "run-2"}), "run-2", "no such record")
 	rows, err := s.Runs.List("ideas", 4)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
 		got.Requests != want.Requests || got.Credits != want.Credits || got.Ended.Before(got.Started) {
 		t.Errorf("the next process recorded %+v, want %+v and an end", got, want)
 	}
-	if err := next.Runs.Resume("run-1"); err != nil {
+	if err := next.Runs.Resume(runs.Run{ID: "run-1"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := status(next); got.Status != runs.Running || !got.Ended.IsZero() {

@@ -52,6 +52,7 @@ func Covered(stop string) bool {
 func stepColumns(s *Step) store.Columns {
 	all := fixed(s)
 	maps.Copy(all, progress(s))
+	maps.Copy(all, ledger.TriesColumns(&s.Tries))
 	maps.Copy(all, store.Columns{"id": &s.ID, "joined": store.Optional(&s.Joined), ledger.StepCredits: &s.Credits})
 	return all
 }
@@ -72,6 +73,11 @@ func progress(s *Step) store.Columns {
 		"seen": &s.Seen, "unread": &s.Unread, "total": &s.Total, "reading": &s.Reading, "stop": &s.Stop,
 		"reused": &s.Reused, "left_pages": &s.Left,
 	}
+}
+
+// SaveTries records the attempts at a step's next call.
+func SaveTries(tx *store.Tx, step int64, t outlier.Tries) error {
+	return store.Set(tx, "steps", "id", step, ledger.TriesColumns(&t))
 }
 
 // opOf and paramsOf are the two columns of a query.

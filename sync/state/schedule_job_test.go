@@ -120,7 +120,7 @@ func (j *job) open() (*runs.Run, error) {
 		old := &unfinished[i]
 		if j.dice.IntN(3) > 0 {
 			j.note("continues %s, which was %s", old.ID, old.Status)
-			return old, j.store.Runs.Resume(old.ID)
+			return old, j.store.Runs.Resume(*old)
 		}
 		if err := j.sawUnknown(old); err != nil {
 			return nil, err

@@ -82,7 +82,7 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 		}
 		statetest.Free(t, s, 1)
 	}
-	if err := seen.Runs.Resume("run-1"); err == nil {
+	if err := seen.Runs.Resume(runs.Run{ID: "run-1"}); err == nil {
 		t.Error("a snapshot was written to")
 	}
 	if err := errors.Join(seen.Close(), seen.Close()); err != nil {

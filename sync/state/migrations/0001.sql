@@ -78,6 +78,10 @@ CREATE TABLE steps (
 	origin INTEGER REFERENCES steps (id),
 	-- Hits of a search that could not be stored.
 	unread INTEGER NOT NULL DEFAULT 0,
+	-- The attempts at its next call that have failed and are made again, and when.
+	failures INTEGER NOT NULL DEFAULT 0,
+	refusals INTEGER NOT NULL DEFAULT 0,
+	not_before INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (run, ordinal)
 ) STRICT;
 
@@ -200,6 +204,9 @@ CREATE TABLE tasks (
 	wanted_at  INTEGER NOT NULL, -- the last time
 	rank       REAL NOT NULL,
 	not_before INTEGER NOT NULL DEFAULT 0, -- 0 unless it has failed
+	-- Attempts that have failed and are made again after seconds, before the call as a whole has failed.
+	failures   INTEGER NOT NULL DEFAULT 0,
+	refusals   INTEGER NOT NULL DEFAULT 0,
 	attempts   INTEGER NOT NULL DEFAULT 0,
 	failed_at  INTEGER NOT NULL DEFAULT 0,
 	reason     TEXT NOT NULL DEFAULT '',
@@ -209,6 +216,8 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_rank ON tasks (rank DESC, op, entity, not_before);
 
 CREATE INDEX tasks_retry ON tasks (not_before) WHERE not_before > 0;
+
+CREATE INDEX tasks_repeated ON tasks (not_before) WHERE failures > 0;
 
 CREATE INDEX tasks_entity ON tasks (entity);
 
