@@ -838,7 +838,7 @@ func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestReadingPublishesNothing, also while a follow-up waits for the run before it.
+// TestReadingPublishesNothing, also while a follow-up waits for the run before it, and neither does a change.
 func TestReadingPublishesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, `
@@ -866,7 +866,8 @@ jobs:
 					t.Fatal(err)
 				}
 				_, err = e.Reading(seen, e.Config).Agenda(time.Now())
-				if err := errors.Join(err, seen.Close()); err != nil {
+				changed := e.Between(w.ctx, func(context.Context) error { return nil })
+				if err := errors.Join(err, seen.Close(), changed); err != nil {
 					t.Fatal(err)
 				}
 			}

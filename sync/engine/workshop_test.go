@@ -46,6 +46,7 @@ type workshop struct {
 	pacer   func(outlier.Pacer) outlier.Pacer // wraps the pacer; nil for none
 	log     *slog.Logger                      // nil for none
 	free    func(string) (uint64, error)      // returns the free space of the disk; nil asks the file system
+	begin   func()                            // called before each transaction; nil for nothing
 }
 
 const testKey = "a-key-for-tests"
@@ -113,7 +114,7 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
 		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews,
-		MinFree: littleRoom, FreeSpace: w.free,
+		MinFree: littleRoom, FreeSpace: w.free, Begin: w.begin,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -34,6 +34,9 @@ type Options struct {
 	// After an unclean end in an earlier boot the whole state is checked.
 	BootID func() string
 
+	// Begin is called before each transaction that writes; see [store.Options].
+	Begin func()
+
 	// Began and Ended are called in the unit of work that records the beginning or the state of a
 	// run; superseded says that it will not be continued. nil calls nothing.
 	Began func(tx *store.Tx, r runs.Run) error
@@ -44,7 +47,7 @@ type Options struct {
 
 func (o Options) store() store.Options {
 	return store.Options{Migrations: migrations(), MinFree: o.MinFree, FreeSpace: o.FreeSpace,
-		BootID: o.BootID, Log: o.Log}
+		BootID: o.BootID, Begin: o.Begin, Log: o.Log}
 }
 
 // Store is an open state folder: its file, and the packages that keep tables in it. Its methods

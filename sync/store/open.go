@@ -33,6 +33,10 @@ type Options struct {
 	// EWOULDBLOCK while another process has the lock.
 	TakeLock func(*os.File) error
 
+	// Begin is called before each transaction that writes, when all that came before is durable; nil for nothing.
+	// Tests end a process there.
+	Begin func()
+
 	Log *slog.Logger // nil discards
 }
 
@@ -43,6 +47,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BootID == nil {
 		o.BootID = bootID
+	}
+	if o.Begin == nil {
+		o.Begin = func() {}
 	}
 	if o.TakeLock == nil {
 		o.TakeLock = takeLock

@@ -85,6 +85,7 @@ func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 	if s.snapshot {
 		return errView
 	}
+	s.options.Begin()
 	if err := s.beginWrite(patience); err != nil {
 		return s.explainError(err)
 	}

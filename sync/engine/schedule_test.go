@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
+)
+
+// schedules is how many schedules of kills the tests of this file play.
+var schedules = flag.Int("schedules", 0, "how many schedules of kills, outages and edits to play; 0 plays a few by chance")
+
+// A life is that of a daemon whose process is killed before transactions. All that came before one is durable, and
+// nothing of it is, so this is a kill at any statement.
+type life struct {
+	*workshop
+	dice     *rand.Rand
+	received []string     // requests that the service has received
+	fails    func() error // why a request fails; nil if it does not
+	left     int          // transactions that the process still begins
+	kill     func()       // ends the process
+}
+
+func newLife(w *workshop, seed uint64) *life {
+	w.bare = true
+	l := &life{workshop: w, dice: rand.New(rand.NewPCG(seed, 7)), kill: func() {}, fails: func() error { return nil }}
+	w.begin = func() {
+		if l.left--; l.left == 0 {
+			l.kill()
+		}
+	}
+	return l
+}
+
+// RoundTrip implements [http.RoundTripper]: it is the network.
+func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
+	failed := l.fails()
+	if failed != nil && l.dice.IntN(2) == 0 {
+		return nil, failed
+	}
+	l.received = append(l.received, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+	answer, err := l.service.Transport().RoundTrip(r)
+	if failed != nil {
+		return nil, failed // the service has processed the request, and the answer is lost
+	}
+	return answer, err
+}
+
+// live runs the schedule until a time, or until the process is killed before its n-th transaction, if n is not 0.
+func (l *life) live(until time.Time, n int) (killed bool) {
+	l.Helper()
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
+	timed, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	image := filepath.Join(l.dir, "image")
+	l.left, l.kill = n, func() {
+		killed = true
+		if err := os.CopyFS(image, os.DirFS(l.data())); err != nil {
+			l.Fatal(err)
+		}
+		cancel(errKilled)
+	}
+	l.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if killed {
+			return nil, errKilled
+		}
+		return l.RoundTrip(r)
+	})
+	l.serveUntil(timed)
+	l.kill = func() {}
+	if killed {
+		if err := errors.Join(os.RemoveAll(l.data()), os.Rename(image, l.data())); err != nil {
+			l.Fatal(err)
+		}
+	}
+	return killed
+}
+
+// TestAKillChangesNothingThatFollows: wherever a process is killed, the next one makes the calls that the first one
+// would have made, in the same order. Only the call in flight is made again.
+func TestAKillChangesNothingThatFollows(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 60/min, paging: page}
+jobs:
+  first: {every: 6h, reuse_for: 1m, search: {query: [home espresso], pages: 2}, enrich: {details: {top: 4}, comments: {top: 2}}}
+  second: {every: 6h, reuse_for: 1m, search: {query: [moka pot], pages: 3}, enrich: {transcript: {top: 3}}}
+  third: {after: first, reuse_for: 1m, search: {query: [latte art], pages: 2}, enrich: {channel_videos: {top: 2}}}
+`
+	for _, seed := range seedsToPlay(t, *schedules, 4, 1000) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			var alone []string
+			play := func(killed bool) {
+				synctest.Test(t, func(t *testing.T) {
+					l := newLife(newWorkshop(t, file), seed)
+					l.inspect(func(e *Engine) { l.see(e, "first", "second", "third") })
+					time.Sleep(6*time.Hour - time.Minute)
+					kills, until := 0, time.Now().Add(time.Hour)
+					for killed && kills < 5 && l.live(until, 1+l.dice.IntN(60)) {
+						kills++
+					}
+					l.live(until, 0)
+					if !killed {
+						alone = l.received
+						return
+					}
+					got, want := slices.Compact(slices.Clone(l.received)), slices.Compact(slices.Clone(alone))
+					if more := len(l.received) - len(alone); !slices.Equal(got, want) || more > kills {
+						t.Errorf("%d kills and %d calls more; the calls are\n%s\nwant\n%s", kills, more,
+							strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				})
+			}
+			if play(false); len(alone) < 15 {
+				t.Fatalf("%d calls without a kill:\n%s", len(alone), strings.Join(alone, "\n"))
+			}
+			play(true)
+		})
+	}
+}
+
+// TestNoScheduleBreaksAPromise: over random kills, outages, failing answers, pauses of the process and edits of the
+// file, caps hold, each scan is started once, the ledger adds up, and no due time is left without a record.
+func TestNoScheduleBreaksAPromise(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 60/min, paging: page}
+budget: {per_month: 400, per_day: DAY}
+jobs:
+  pages: {every: EVERY, reuse_for: 1m, search: {query: [home espresso, moka pot], pages: 3}, enrich: {details: {top: 6, refresh_after: 1h}}, budget: {per_run: CAP}}
+  deep: {schedule: "0 */8 * * *", scan: {query: [latte art], mode: fast, read: {pages: 2}}, enrich: {details: {top: 3}}}
+  child: {after: pages, catch_up: all, reuse_for: 1m, search: {query: [cold brew]}}
+`
+	edits := []string{"DAY", "150", "EVERY", "2h", "CAP", "12", "DAY", "150", "EVERY", "3h", "CAP", "6", "DAY", "90", "EVERY", "2h", "CAP", "20"}
+	for _, seed := range seedsToPlay(t, *schedules, 3, 1000) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			edit := func(n int) string { return strings.NewReplacer(edits[6*n : 6*n+6]...).Replace(file) }
+			synctest.Test(t, func(t *testing.T) {
+				l := newLife(newWorkshop(t, edit(0)), seed)
+				l.inspect(func(e *Engine) { l.see(e, "pages", "deep", "child") })
+				l.fails = func() error {
+					if l.dice.IntN(12) > 0 {
+						return nil
+					}
+					return errors.New("connection reset")
+				}
+				for end := time.Now().Add(30 * time.Hour); time.Now().Before(end); {
+					l.live(time.Now().Add(time.Duration(1+l.dice.IntN(300))*time.Minute), l.dice.IntN(300))
+					time.Sleep([]time.Duration{0, 0, time.Minute, 2 * time.Hour}[l.dice.IntN(4)])
+					if l.dice.IntN(3) == 0 {
+						l.use(edit(l.dice.IntN(len(edits) / 6)))
+					}
+				}
+				l.fails = func() error { return nil }
+				l.live(time.Now().Add(5*time.Hour), 0)
+				l.check()
+			})
+		})
+	}
+}
+
+// check compares the state with the service's books.
+func (l *life) check() {
+	l.Helper()
+	if spent := l.spent(); spent > 400 {
+		l.Errorf("%d credits were spent, and the cap is 400", spent)
+	}
+	l.inspect(func(e *Engine) {
+		if err := e.Store.DB.View(func(tx *store.Tx) error { _, err := e.Store.Ledger.Audit(tx); return err }); err != nil {
+			l.Error(err)
+		}
+		rows, err := e.Store.Runs.List("", 0)
+		if err != nil {
+			l.Fatal(err)
+		}
+		deep := 0
+		for i := range rows {
+			switch run := &rows[i]; {
+			case run.Status == runs.Running:
+				l.Errorf("%s for %s is running, and no process is", run.Job, run.Due)
+			case run.Status == runs.Failed && run.Error == "":
+				l.Errorf("%s for %s failed and does not say why", run.Job, run.Due)
+			case run.Job == "deep":
+				deep++
+			}
+		}
+		if starts := l.calls(outlier.OpStartScan); starts > deep {
+			l.Errorf("%d scans were started by %d runs", starts, deep)
+		}
+		left, err := e.Store.Runs.Dues()
+		if err != nil {
+			l.Fatal(err)
+		}
+		for _, d := range left {
+			if time.Since(d.At) > time.Hour {
+				l.Errorf("%s, due at %s, has no run and waits: %q", d.Job, d.At, d.Waits)
+			}
+		}
+		if answers, err := e.Store.Ledger.Recovered(); len(answers) > 0 || err != nil {
+			l.Errorf("%d answers are not processed (%v)", len(answers), err)
+		}
+	})
+}
