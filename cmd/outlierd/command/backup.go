@@ -84,7 +84,7 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config,
 	to string) (m backup.Manifest, place backup.Place, err error) {
 	temp := "" // not needed for a folder
 	if job.BucketAddress(to) != "" {
-		made, err := newTemporary(config, backupFolders)
+		made, err := newTemporary(config)
 		if err != nil {
 			return m, nil, err
 		}

@@ -301,7 +301,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	if err != nil {
 		return nil, err
 	}
-	temp, err := newTemporary(config, checkFolders)
+	temp, err := newTemporary(config)
 	if err != nil {
 		return nil, err
 	}

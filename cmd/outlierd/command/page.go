@@ -39,7 +39,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		return nil
 	}
 	tables := newPublishedTables(published(p.Engine.Config), o.zone)
-	tables.temporary = func() (*temporary, error) { return newTemporary(p.inUse.Load(), downloadFolders) }
+	tables.temporary = func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
 	tables.cycle, tables.marks = p.Engine.Facts().CycleBounds, marksIn(p.Engine.Store.DB)
 	look := &looking{o: o, p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone},
 		since: time.Now()}

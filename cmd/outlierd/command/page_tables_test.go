@@ -409,7 +409,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	w := newPublishing(t, 1, 1)
 	config := &job.Config{Data: t.TempDir()}
 	tables := newPublishedTables(w.file, time.FixedZone("", 2*60*60))
-	tables.temporary = func() (*temporary, error) { return newTemporary(config, downloadFolders) }
+	tables.temporary = func() (*temporary, error) { return newTemporary(config) }
 	for _, q := range questions(&job.Config{}) {
 		got, err := tables.first(t.Context(), q.SQL)
 		if err != nil || len(got.Columns) == 0 {

@@ -112,7 +112,7 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 // tablesOf returns the published tables for the mails of reports.
 func tablesOf(config *job.Config) *publishedTables {
 	tables := newPublishedTables(published(config), config.Timezone)
-	tables.temporary = func() (*temporary, error) { return newTemporary(config, downloadFolders) }
+	tables.temporary = func() (*temporary, error) { return newTemporary(config) }
 	return tables
 }
 

@@ -11,14 +11,9 @@ import (
 	"outlierd/sync/job"
 )
 
-// Names of the folders in which check builds tables, a backup to a bucket makes its copy, a lake is written or read, and
+// workFolders are the names of the folders in which check builds tables, a backup to a bucket makes its copy, and
 // the results of downloads are kept until they are sent.
-const (
-	checkFolders    = "check-*"
-	backupFolders   = "backup-*"
-	lakeFolders     = "lake-*"
-	downloadFolders = "download-*"
-)
+const workFolders = "work-*"
 
 // temporary is a folder on the disk of the data. Its process holds a lock on it, so that other
 // processes can tell which folders killed processes have left.
@@ -27,8 +22,8 @@ type temporary struct {
 	lock *os.File // nil for a folder elsewhere
 }
 
-// newTemporary creates a folder whose name follows a pattern, and removes those of killed processes.
-func newTemporary(config *job.Config, pattern string) (t *temporary, err error) {
+// newTemporary creates a folder, and removes those of killed processes.
+func newTemporary(config *job.Config) (t *temporary, err error) {
 	above := temporaryFolder(config)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, writable(err, config.Data)
@@ -41,13 +36,11 @@ func newTemporary(config *job.Config, pattern string) (t *temporary, err error) 
 	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // until the new folder is locked
 		return nil, fmt.Errorf("lock %s: %w", above, err)
 	}
-	for _, left := range []string{checkFolders, backupFolders, lakeFolders, downloadFolders} {
-		if err := removeLeft(above, left); err != nil {
-			return nil, err
-		}
+	if err := removeLeft(above, workFolders); err != nil {
+		return nil, err
 	}
 	t = &temporary{}
-	if t.path, err = os.MkdirTemp(above, pattern); err != nil {
+	if t.path, err = os.MkdirTemp(above, workFolders); err != nil {
 		return nil, writable(err, config.Data)
 	}
 	if t.lock, err = os.Open(t.path); err != nil {
