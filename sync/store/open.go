@@ -41,7 +41,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MinFree = cmp.Or(o.MinFree, defaultMinFree)
+	o.MinFree = cmp.Or(o.MinFree, MinFree)
 	if o.FreeSpace == nil {
 		o.FreeSpace = FreeSpace
 	}

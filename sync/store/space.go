@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultMinFree is kept free for the next answer, the sinks and other programs.
-const defaultMinFree = 256 << 20
+// MinFree is the free space in bytes that is kept for the next answer, the sinks and other programs.
+const MinFree = 256 << 20
 
 // Room returns an error if the next answer might not be kept: a [*LowSpaceError] if there may be
 // no space for it, and a [*MovedError] if the state is no longer in its place.

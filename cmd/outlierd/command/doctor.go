@@ -77,7 +77,8 @@ func (o *options) doctor(ctx context.Context, send bool) error {
 	c := &checkup{options: o, redact: func(text string) string { return text }}
 	if c.file() {
 		c.redact = c.config.Service.Key.Redact
-		c.zone()
+		c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"),
+			c.config.Timezone)
 		c.folders()
 		c.disk()
 		c.state(ctx)
@@ -165,17 +166,11 @@ func (c *checkup) withoutFile(ctx context.Context) {
 }
 
 // more returns the number of further problems in words, or "".
-
 func more(n int) string {
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (and %d more)", n)
-}
-
-func (c *checkup) zone() {
-	c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"),
-		c.config.Timezone)
 }
 
 // folders checks the folders that the program writes to. A state folder that does not exist yet is created in

@@ -85,9 +85,6 @@ func (c *checkup) writesTo(path string, e fs.DirEntry) bool {
 		slices.ContainsFunc(c.config.Sinks, func(s job.Sink) bool { return path == sinkPath(c.config, s) }))
 }
 
-// leastFree is the free space required before anything is bought.
-const leastFree = 256 << 20
-
 func (c *checkup) disk() {
 	const remedy = "free some space, or move the data folder to a larger disk"
 	there := existing(c.config.Data)
@@ -97,15 +94,15 @@ func (c *checkup) disk() {
 	switch {
 	case err != nil:
 		c.fail("disk", remedy, "read the free space of %s: %v", there, cmp.Or(err, wrong))
-	case room < leastFree:
+	case room < store.MinFree:
 		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
-			leastFree>>20)
+			store.MinFree>>20)
 	case files < store.MinFiles:
 		c.fail("disk", "remove some files, or move the data folder to a disk with more inodes",
 			"%d inodes are free, and %d are required before anything is bought", files, store.MinFiles)
 	case room == store.Unknown:
 		c.ok("disk", "its file system does not say how much is free")
-	case room < leastFree+2*tables:
+	case room < store.MinFree+2*tables:
 		c.warn("disk", remedy, "%d MiB are free; %s, and its next copies up to %d MiB", room>>20, takes, 2*tables>>20)
 	default:
 		c.ok("disk", "%d MiB are free; %s", room>>20, takes)
