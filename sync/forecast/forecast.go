@@ -480,7 +480,8 @@ func (r *Reader) orphans() ([]Orphan, error) {
 	}
 	var all []Orphan
 	for _, name := range names {
-		if r.Facts.Config.Job(name) != nil {
+		was := func(spec job.Spec) bool { return spec.Was == name } // the next run renames it
+		if r.Facts.Config.Job(name) != nil || slices.ContainsFunc(r.Facts.Config.Jobs, was) {
 			continue
 		}
 		orphan := Orphan{Job: name}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 )
 

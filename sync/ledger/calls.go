@@ -10,22 +10,23 @@ import (
 
 // Call is one attempt at a call.
 type Call struct {
-	ID         int64
-	Run, Job   string
-	Step       int64 // 0 for a data call
-	Op         outlier.Operation
-	Entity     string
-	Attempt    int // 1 for the first
-	Price      outlier.Credits
-	Outcome    outlier.Outcome // "" while the call is in progress
-	SentAt     time.Time       // zero if provably unsent
-	AnsweredAt time.Time
-	Waited     time.Duration // for the rate limit
-	Status     int           // HTTP status; 0 if no status line arrived
-	Error      string
-	Response   int64 // journal id of the answer; 0 if there is none
-	Explained  bool  // the outcome is unknown, and Response is a later answer to the same request
-	Empty      bool  // Response says that there is no data, with an empty result instead of an error
+	ID         int64             `json:"-"`
+	Run        string            `json:"run,omitempty"`
+	Job        string            `json:"job"`
+	Step       int64             `json:"-"` // 0 for a data call
+	Op         outlier.Operation `json:"operation"`
+	Entity     string            `json:"entity,omitempty"`
+	Attempt    int               `json:"attempt"` // 1 for the first
+	Price      outlier.Credits   `json:"credits"`
+	Outcome    outlier.Outcome   `json:"outcome,omitempty"` // "" while the call is in progress
+	SentAt     time.Time         `json:"sent_at,omitzero"`  // zero if provably unsent
+	AnsweredAt time.Time         `json:"answered_at,omitzero"`
+	Waited     time.Duration     `json:"-"`                     // for the rate limit
+	Status     int               `json:"http_status,omitempty"` // 0 if no status line arrived
+	Error      string            `json:"error,omitempty"`
+	Response   int64             `json:"response_id,omitempty"` // journal id of the answer; 0 if there is none
+	Explained  bool              `json:"explained,omitempty"`   // the outcome is unknown, and Response is a later answer to the same request
+	Empty      bool              `json:"empty,omitempty"`       // Response says that there is no data, with an empty result instead of an error
 }
 
 // callRow is a call with the parameters of its request.

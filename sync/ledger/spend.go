@@ -93,13 +93,13 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 
 // OpTotal is the total of the calls of one operation.
 type OpTotal struct {
-	Op       outlier.Operation
-	Requests int             // that were sent
-	Answered int             // including "not found"
-	Failed   int             // with proof that they were not charged
-	Unknown  int             // whose answer was lost
-	Credits  outlier.Credits // including those of Unknown
-	Waited   time.Duration   // for the rate limit
+	Op       outlier.Operation `json:"operation"`
+	Requests int               `json:"requests"` // that were sent
+	Answered int               `json:"answered"` // including "not found"
+	Failed   int               `json:"failed"`   // with proof that they were not charged
+	Unknown  int               `json:"unknown"`  // whose answer was lost
+	Credits  outlier.Credits   `json:"credits"`  // including those of Unknown
+	Waited   time.Duration     `json:"-"`        // for the rate limit
 }
 
 // ByOperation returns the totals of a run's calls, operations with the most requests first.

@@ -12,36 +12,36 @@ import (
 
 // Step is one search of a run, resolved when the run began, and its progress.
 type Step struct {
-	ID      int64
-	Run     string
-	Ordinal int
-	Query   outlier.Query
-	Item    string // the for_each value
-	Queries []string
-	Seeds   []string
-	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
+	ID      int64         `json:"-"`
+	Run     string        `json:"-"`
+	Ordinal int           `json:"-"`
+	Query   outlier.Query `json:"-"`
+	Item    string        `json:"item,omitempty"` // the for_each value
+	Queries []string      `json:"queries,omitempty"`
+	Seeds   []string      `json:"seeds,omitempty"`
+	Window  string        `json:"window,omitempty"` // publication dates "2026-11-01..2026-11-14"; either may be missing
 
-	Watermark string // identity of the search; "" if it has none
-	Scan      string // id of the scan whose results the step reads; "" for other steps
-	Paid      bool   // the scan of the step was paid for, or may have been, and is not read; not stored
-	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
-	Origin    int64  // the first of the steps that this one continues; 0 if it continues none
+	Watermark string `json:"-"`                 // identity of the search; "" if it has none
+	Scan      string `json:"scan_id,omitempty"` // id of the scan whose results the step reads; "" for other steps
+	Paid      bool   `json:"-"`                 // the scan of the step was paid for, or may have been, and is not read; not stored
+	Joined    int64  `json:"-"`                 // intent of the scan that another step has started and this one waits for; 0 if none
+	Origin    int64  `json:"-"`                 // the first of the steps that this one continues; 0 if it continues none
 
-	Began   time.Time // service time at which page one was requested; zero before
-	Next    int       // the page to take next, 0-based
-	Pages   int       // taken
-	Hits    int
-	NewHits int
-	Seen    int             // distinct hits, including those of the steps that this one continues
-	Total   int64           // the highest total that the service has reported; -1 while unknown
-	Reading string          // what `from` counts, as learned from its pages: "page", "offset", or ""
-	Stop    string          // why no further page is taken; "" while open
-	Credits outlier.Credits // cost of its attempts from the ledger, including those of unknown outcome
-	Unread  int             // of Hits, those that could not be stored
-	Reused  int             // pages taken from the journal instead of bought
-	Left    int             // pages left when it ended, for whatever reason; -1 if unknown
+	Began   time.Time       `json:"began_at,omitzero"` // service time at which page one was requested; zero before
+	Next    int             `json:"-"`                 // the page to take next, 0-based
+	Pages   int             `json:"pages"`             // taken
+	Hits    int             `json:"hits"`
+	NewHits int             `json:"new_hits"`
+	Seen    int             `json:"seen"`                  // distinct hits, including those of the steps that this one continues
+	Total   int64           `json:"total"`                 // the highest total that the service has reported; -1 while unknown
+	Reading string          `json:"-"`                     // what `from` counts, as learned from its pages: "page", "offset", or ""
+	Stop    string          `json:"stop_reason,omitempty"` // why no further page is taken; "" while open
+	Credits outlier.Credits `json:"credits"`               // cost of its attempts from the ledger, including those of unknown outcome
+	Unread  int             `json:"-"`                     // of Hits, those that could not be stored
+	Reused  int             `json:"reused"`                // pages taken from the journal instead of bought
+	Left    int             `json:"left_pages"`            // pages left when it ended, for whatever reason; -1 if unknown
 
-	outlier.Tries // of its next call
+	outlier.Tries `json:"-"` // of its next call
 }
 
 // Name returns a readable name of a step's search: its queries or seeds, or else the value of for_each

@@ -68,27 +68,35 @@ func (s Status) EndedWell() bool {
 	return false
 }
 
-// Run is one run of a job.
+// Run is one run of a job, in JSON as in ops.runs.
 type Run struct {
-	ID, Job, Trigger string
-	Due              time.Time // zero for a manual run
-	Started, Ended   time.Time // Ended is zero while the run is open
-	Status           Status
-	Plan             *plan.Stored // fixed at the beginning; nil for a run that failed before, or if it is damaged
-	Damage           error        // why the plan cannot be read
-	Request          string       // [job.Spec.Request] of the job when the run began
-	RestOf           string       // the run whose searches this one completes; "" for all others
-	Overridden       bool         // manually: the run does not count for what the job has covered
+	ID         string       `json:"run_id"`
+	Job        string       `json:"job"`
+	Status     Status       `json:"status"`
+	Trigger    string       `json:"trigger"`
+	Due        time.Time    `json:"due_at,omitzero"` // zero for a manual run
+	Started    time.Time    `json:"started_at"`
+	Ended      time.Time    `json:"ended_at,omitzero"`   // zero while the run is open
+	Plan       *plan.Stored `json:"-"`                   // fixed at the beginning; nil for a run that failed before, or if it is damaged
+	Damage     error        `json:"-"`                   // why the plan cannot be read
+	Request    string       `json:"-"`                   // [job.Spec.Request] of the job when the run began
+	RestOf     string       `json:"rest_of,omitempty"`   // the run whose searches this one completes; "" for all others
+	Overridden bool         `json:"overridden,omitzero"` // manually: the run does not count for what the job has covered
 
-	Ordered    bool      // requested while a schedule was running, and not ended: the next start resumes it
-	ResumedFor time.Time // the due time before whose run this one was resumed last
+	Ordered    bool      `json:"-"` // requested while a schedule was running, and not ended: the next start resumes it
+	ResumedFor time.Time `json:"-"` // the due time before whose run this one was resumed last
 
-	Pages, Hits, NewHits        int64
-	Requests, Missing, Failures int64
-	Credits, Refunded           outlier.Credits // Credits includes those of unknown outcome
-	Waited                      time.Duration
-	Rows                        map[string]int64 // per table
-	Error                       string
+	Pages    int64            `json:"pages"`
+	Hits     int64            `json:"hits"`
+	NewHits  int64            `json:"new_hits"`
+	Requests int64            `json:"requests"`
+	Missing  int64            `json:"missing"`
+	Failures int64            `json:"failures"`
+	Credits  outlier.Credits  `json:"credits"` // including those of unknown outcome
+	Refunded outlier.Credits  `json:"refunded"`
+	Waited   time.Duration    `json:"-"`
+	Rows     map[string]int64 `json:"rows,omitempty"` // per table
+	Error    string           `json:"error,omitempty"`
 }
 
 // The triggers of runs that are treated unlike those of a schedule.

@@ -14,22 +14,25 @@ import (
 
 // Sighting is one occurrence of a video or a channel in the results of a search.
 type Sighting struct {
-	Run, Job, Trigger string
-	Due               time.Time // of the run; zero for a manual one
-	Started           time.Time // of the run
-	Step              int64
-	Query             outlier.Query
-	Item              string // the for_each value
-	Queries, Seeds    []string
-	Window            string
-	Scan              string // id of the scan whose results these are
-	Channel           string // of the video
-	Page              int    // 0-based
-	Rank              int    // 1-based, over the whole result
-	Hits              int    // of the page, without those that the search had returned before
-	First             bool   // the run was the first to see it
+	Run     string        `json:"run"`
+	Job     string        `json:"job"`
+	Trigger string        `json:"trigger"`
+	Due     time.Time     `json:"-"`          // of the run; zero for a manual one
+	Started time.Time     `json:"started_at"` // of the run
+	Step    int64         `json:"-"`
+	Query   outlier.Query `json:"-"`
+	Item    string        `json:"item,omitempty"` // the for_each value
+	Queries []string      `json:"queries,omitempty"`
+	Seeds   []string      `json:"seeds,omitempty"`
+	Window  string        `json:"window,omitempty"`
+	Scan    string        `json:"scan_id,omitempty"` // id of the scan whose results these are
+	Channel string        `json:"-"`                 // of the video
+	Page    int           `json:"page"`              // 0-based
+	Rank    int           `json:"rank"`              // 1-based, over the whole result
+	Hits    int           `json:"hits"`              // of the page, without those that the search had returned before
+	First   bool          `json:"first"`             // the run was the first to see it
 
-	Calls []ledger.Call // the attempts for the page; none if it was taken from the journal
+	Calls []ledger.Call `json:"-"` // the attempts for the page; none if it was taken from the journal
 }
 
 func (s *Sighting) columns() store.Columns {

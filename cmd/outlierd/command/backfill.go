@@ -27,9 +27,6 @@ the same command spends up to as much again on what is left.`,
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			if err := o.anyOutput(); err != nil {
-				return err
-			}
 			config, err := sound(c.Context(), o.load)
 			if err != nil {
 				return err

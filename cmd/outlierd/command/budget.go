@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +35,7 @@ or has spent credits. One-off requests such as 'outlierd search' share the row "
   adjusted  recorded with 'outlierd budget adjust'
 
 It works while another instance is running. The table ops.credits has every row. There the
-job of a one-off request is called once:search and the like; -o json and csv call all of
-them once:.`,
+job of a one-off request is called once:search and the like; -o json calls all of them once:.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
 	}
@@ -46,14 +44,14 @@ them once:.`,
 }
 
 func (o *options) showBudget(ctx context.Context) error {
-	if err := o.anyOutput(); err != nil {
+	if err := o.tableOrJSON(); err != nil {
 		return err
 	}
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	return o.glance(ctx, config, func(p *program) error {
+	return o.with(ctx, config, toRead, func(p *program) error {
 		b, err := budgetOf(ctx, p)
 		if err != nil {
 			return err
@@ -62,25 +60,18 @@ func (o *options) showBudget(ctx context.Context) error {
 	})
 }
 
-// printBudget prints a budget in any of the formats.
+// printBudget prints a budget.
 func (o *options) printBudget(b *forecast.Budget) error {
-	switch o.output {
-	case "json", "ndjson":
+	if o.forPrograms() {
 		return o.whole(b)
-	case "table":
-		_, err := fmt.Fprint(o.world.out, budgetText(b, o.look()))
-		return err
 	}
-	return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
+	_, err := fmt.Fprint(o.world.out, budgetText(b, o.look()))
+	return err
 }
 
 // budgetOf returns the budget, including what was spent by one-off requests and by jobs that the file
 // no longer has.
 func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
-	now, err := p.formerly()
-	if err != nil {
-		return nil, err
-	}
 	b, err := p.forecasts().Budget(ctx)
 	if err != nil {
 		return nil, err
@@ -103,27 +94,7 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 			b.Caps = append(b.Caps, c)
 		}
 	}
-	for i := range b.Caps {
-		b.Caps[i].Job = cmp.Or(now[b.Caps[i].Job], b.Caps[i].Job)
-	}
 	return b, nil
-}
-
-// budgetRows returns the table of the budget for programs.
-func budgetRows(b *forecast.Budget) (rows [][]any) {
-	for i := range b.Caps {
-		c := &b.Caps[i]
-		row := []any{string(c.Scope), c.Period, filled(c.Job)}
-		for _, n := range amountsOf(c) {
-			if n == nil {
-				row = append(row, nil)
-			} else {
-				row = append(row, int64(*n))
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // budgetText returns the budget for people.
@@ -292,7 +263,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	if err != nil {
 		return err
 	}
-	err = o.books(ctx, config, func(p *program) error {
+	err = o.with(ctx, config, toChange, func(p *program) error {
 		_, err := change(ctx, p, serve.Adjust{Credits: credits, Why: why})
 		return err
 	})
@@ -372,7 +343,7 @@ func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, 
 		return lifted.Blocks, err
 	}
 	var lifted []ledger.Block
-	err = o.glance(ctx, config, func(p *program) (err error) {
+	err = o.with(ctx, config, toRead, func(p *program) (err error) {
 		lifted, err = state.Lift(ctx, stateFolder(config), stateOptions(config), p.Engine.Client.Key.Fingerprint())
 		return err
 	})

@@ -36,7 +36,7 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 			if err != nil {
 				return err
 			}
-			if err := o.printable(config); err != nil {
+			if err := printable(config); err != nil {
 				return err
 			}
 			list, err := job.ReadChannels(args[0], column)

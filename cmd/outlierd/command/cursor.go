@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,30 +33,22 @@ func cursorShowCommand(o *options) *cobra.Command {
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glance(c.Context(), config, func(p *program) error { return o.showCursors(p, name) })
+			return o.with(c.Context(), config, toRead, func(p *program) error { return o.showCursors(p, name) })
 		},
 	}
 }
 
-// showCursors lists the cursors of a job, or of all if the name is "". A renamed job is shown with its
-// new name, even if no run has applied the rename yet.
+// showCursors lists the cursors of a job, or of all if the name is "".
 func (o *options) showCursors(p *program, name string) error {
-	now, err := p.formerly()
-	if err != nil {
-		return err
-	}
-	marks, err := p.Engine.Store.Runs.Watermarks("")
+	marks, err := p.Engine.Store.Runs.Watermarks(name)
 	if err != nil {
 		return err
 	}
 	var rows [][]any
 	for _, m := range marks {
-		if m.Job = cmp.Or(now[m.Job], m.Job); name == "" || m.Job == name {
-			rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
-		}
+		rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
 	}
-	known := p.Engine.Config.Job(name) != nil || slices.Contains(slices.Collect(maps.Values(now)), name)
-	if len(rows) == 0 && name != "" && !known {
+	if len(rows) == 0 && name != "" && p.Engine.Config.Job(name) == nil {
 		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
 	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
@@ -130,7 +121,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 	if err != nil {
 		return err
 	}
-	return o.books(ctx, config, func(p *program) error {
+	return o.with(ctx, config, toChange, func(p *program) error {
 		if config.Job(name) == nil {
 			marks, err := p.Engine.Store.Runs.Watermarks(name)
 			if err != nil {

@@ -41,34 +41,6 @@ func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client
 	return c, nil
 }
 
-// aloneOrBeside opens a program: by open if it is alone, or else beside the daemon that holds the
-// folder.
-func (o *options) aloneOrBeside(
-	ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error),
-) (*program, error) {
-	c, err := o.served(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	if c == nil {
-		p, err := open()
-		held, is := errors.AsType[*store.HeldError](err)
-		if !is {
-			return p, err
-		}
-		var failed error
-		if c, failed = o.starting(ctx, config, held); failed != nil || c == nil {
-			return nil, errors.Join(err, failed)
-		}
-	}
-	p, err := o.readOnly(ctx, config, log)
-	if err != nil {
-		return nil, err
-	}
-	p.daemon = c
-	return p, nil
-}
-
 // A daemon locks the folder some time before it listens, because it first opens and checks the state.
 const (
 	startTime = 5 * time.Second
@@ -198,7 +170,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 		return err
 	}
 	var run *runs.Run
-	err = o.glance(ctx, config, func(p *program) (err error) {
+	err = o.with(ctx, config, toRead, func(p *program) (err error) {
 		run, err = runUnderWay(p, what)
 		return err
 	})

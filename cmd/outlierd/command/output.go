@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,36 @@ func (o *options) whole(v any) error {
 		text = out.Bytes()
 	}
 	_, err = fmt.Fprintf(o.world.out, "%s\n", text)
+	return err
+}
+
+// list prints values as JSON while they are read: as a list, or with ndjson one a line.
+func (o *options) list(all iter.Seq2[any, error]) error {
+	begin, between, end := "[\n", ",\n", "\n]\n"
+	if o.output == "ndjson" {
+		begin, between, end = "", "\n", "\n"
+	}
+	printed, next := false, begin
+	for v, err := range all {
+		if err != nil {
+			return err
+		}
+		text, err := term.JSON(v)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(o.world.out, "%s%s", next, text); err != nil {
+			return err
+		}
+		printed, next = true, between
+	}
+	switch {
+	case !printed && begin == "":
+		return nil
+	case !printed:
+		end = "[]\n"
+	}
+	_, err := io.WriteString(o.world.out, end)
 	return err
 }
 

@@ -41,7 +41,7 @@ func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
 	bubble(t, strings.Replace(pacedFile, "4/min", "3/h, max_wait: 20m", 1), func(p *person) {
 		began := time.Now()
 		stderr := p.refused(exitBudget, "run", "tea")
-		contains(p, stderr, "service.max_wait", "the next 'outlierd run', or 'outlierd up', continues the run")
+		contains(p, stderr, "service.max_wait", "\nTo continue:\n  outlierd -c ")
 		if took := time.Since(began); took > 20*time.Minute {
 			t.Errorf("the run stopped after %s, want at most 20m", took)
 		}

@@ -217,11 +217,10 @@ func (a actions) resume(ctx context.Context, asked page.Action) (*page.Offer, do
 }
 
 func (a actions) clear(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	was, _, err := a.p.recorded(asked.Job)
-	if err != nil {
+	if err := known(a.p.Engine.Config, a.p.Engine.Store, asked.Job); err != nil {
 		return nil, nil, err
 	}
-	queued, err := a.p.Engine.Store.Queue.Queued(queue.Filter{Job: was})
+	queued, err := a.p.Engine.Store.Queue.Queued(queue.Filter{Job: asked.Job})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -229,7 +228,7 @@ func (a actions) clear(_ context.Context, asked page.Action) (*page.Offer, doing
 			term.Count(queued, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
 				"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
 		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
-			cleared, err := serve.ClearQueue{Job: was}.Do(ctx, a.p.Engine)
+			cleared, err := serve.ClearQueue{Job: asked.Job}.Do(ctx, a.p.Engine)
 			return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/now"}, err
 		}), nil
 }

@@ -99,7 +99,7 @@ func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error
 	all := &page.RunDetails{Run: c.row(row)}
 	printer := &planPrinter{zone: c.zone}
 	for _, facts := range [][]string{
-		d.timing(printer), found(d.row, d.Unknown, len(d.Searches) > 0), undone(d.row, d.Queued),
+		d.timing(printer), found(&d.Run, d.Unknown, len(d.Searches) > 0), undone(&d.Run, d.Queued),
 		tableCounts(d.Rows, nil),
 	} {
 		if len(facts) > 0 {
@@ -136,7 +136,7 @@ func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error
 
 func searchShown(s *searchDetails) page.Search {
 	row := page.Search{
-		Name: s.name, Operation: string(s.Op), Pages: int64(s.Pages), Hits: int64(s.Hits), New: int64(s.NewHits),
+		Name: s.Name(), Operation: string(s.Op), Pages: int64(s.Pages), Hits: int64(s.Hits), New: int64(s.NewHits),
 		Credits: int64(s.Credits), Total: s.Total, Stop: s.Stop,
 	}
 	if s.Left != nil {

@@ -52,7 +52,7 @@ pause.`,
 				}
 				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
 			}
-			return o.books(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toChange, func(p *program) error {
 				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
 					return err
 				}
@@ -76,7 +76,7 @@ the latest one, all of them, or none.`,
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toChange, func(p *program) error {
 				pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 				if err != nil {
 					return err

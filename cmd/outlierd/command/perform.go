@@ -48,22 +48,28 @@ type idle string
 
 func (why idle) Error() string { return string(why) }
 
-// reporting performs runs and reports them: to people by summaries, and to programs by one row per run,
+// reporting performs runs and reports them: to people by summaries, and to programs by one value per run,
 // with the summaries on standard error.
 func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	if o.output == "table" || o.spending.dryRun {
+	if err := o.tableOrJSON(); err != nil && !o.spending.dryRun {
+		return err
+	}
+	if !o.forPrograms() || o.spending.dryRun {
 		return o.runJobs(ctx, config, which)
 	}
 	aside := o.aside()
 	failed := aside.runJobs(ctx, config, which)
-	var rows [][]any
-	for _, end := range aside.outcomes {
-		rows = append(rows, end.values())
-	}
-	if failed != nil && len(rows) == 0 {
+	if failed != nil && len(aside.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	if err := o.rows(outcomeColumns, rows); err != nil {
+	err := o.list(func(yield func(any, error) bool) {
+		for i := range aside.outcomes {
+			if !yield(&aside.outcomes[i], nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
 		return worst([]error{failed, err})
 	}
 	return failed

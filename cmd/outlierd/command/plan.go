@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,8 +47,8 @@ all that the job asks for. SQL may find more by the time of the run.`,
 					return noJob(config, name, "")
 				}
 			}
-			return o.glance(c.Context(), config, func(p *program) error {
-				f, err := forecastOf(c, p, names)
+			return o.with(c.Context(), config, toRead, func(p *program) error {
+				f, err := forecastOf(c.Context(), p, names)
 				if err != nil {
 					return err
 				}
@@ -61,37 +62,14 @@ all that the job asks for. SQL may find more by the time of the run.`,
 	}
 }
 
-// forecastOf returns the forecast. The engine uses the recorded names of jobs, and the result has those
-// of the file.
-func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecast, error) {
-	now, err := p.formerly()
-	if err != nil {
-		return nil, err
-	}
-	known := slices.Clone(names)
-	for was, is := range now {
-		for i := range known {
-			if known[i] == is {
-				known[i] = was
-			}
-		}
-	}
-	f, err := p.forecasts().Forecast(c.Context(), known...)
+// forecastOf returns the forecast.
+func forecastOf(ctx context.Context, p *program, names []string) (*forecast.Forecast, error) {
+	f, err := p.forecasts().Forecast(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
 	// One-off requests are never in the job file, so they are not missing there.
 	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return isOnce(orphan.Job) })
-	for i := range f.Jobs {
-		if is := now[f.Jobs[i].Job]; is != "" {
-			f.Jobs[i].Changes = append(f.Jobs[i].Changes,
-				fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
-			f.Jobs[i].Job = is
-		}
-		if is := now[f.Jobs[i].After]; is != "" {
-			f.Jobs[i].After = is
-		}
-	}
 	return f, nil
 }
 
@@ -164,7 +142,7 @@ func (p *planPrinter) job(f *forecast.Job) {
 		p.line("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
 	}
 	if f.Share != nil {
-		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), p.turns(f))
+		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), turns(f))
 	}
 	for _, c := range f.Cuts {
 		p.line("  ! %s leaves %d of %s, and %d are needed", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
@@ -206,7 +184,7 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	case f.Disabled:
 		return "disabled: runs by name only"
 	case f.Paused != nil && len(f.Due) == 0:
-		return fmt.Sprintf("%s · %s in this cycle", p.pausedBy(f.Job, f.Paused), term.Count(f.Runs, "run"))
+		return fmt.Sprintf("%s · %s in this cycle", pausedBy(f.Job, f.Paused, p.zone), term.Count(f.Runs, "run"))
 	case f.After != "":
 		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
@@ -235,8 +213,8 @@ func (p *planPrinter) when(f *forecast.Job) string {
 }
 
 // pausedBy returns the message that the job, or the one that it comes after, is paused.
-func (p *planPrinter) pausedBy(job string, pause *runs.Pause) string {
-	said := pauseText(pause, p.zone)
+func pausedBy(job string, pause *runs.Pause, zone *time.Location) string {
+	said := pauseText(pause, zone)
 	if pause.Job != job {
 		said = fmt.Sprintf("after %s, which is %s", pause.Job, said)
 	}
@@ -278,7 +256,7 @@ func isAre(n int) string {
 	return fmt.Sprintf("%d are", n)
 }
 
-func (p *planPrinter) turns(f *forecast.Job) string {
+func turns(f *forecast.Job) string {
 	if f.Round == 0 {
 		return ": not enough for a page, so it is kept for a later run"
 	}

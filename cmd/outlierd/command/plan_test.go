@@ -132,18 +132,19 @@ func TestOriginForPeople(t *testing.T) {
 	why := &origin{
 		ID: "dQw4w9WgXcQ", Title: "The best \x1b[2Jmoka pot", Channel: "Coffee Lab", Waited: 9,
 		Sightings: []sighting{
-			{Job: "coffee", Run: "01a1fe45", Trigger: "schedule", Started: day(3, 6), First: true, Op: "search", Queries: []string{"moka pot"}, Item: "moka pot",
-				Window: "2026-10-20..", Filters: "z_score 2..", Sort: "z_score desc", Page: 1, Rank: 17, Hits: 40, Credits: 4, Unknown: 2, Attempts: []call{
-					{Op: "search", Outcome: "unknown", Credits: 2, SentAt: day(3, 6), Explained: true, Error: "lost"},
-					{Op: "search", Outcome: "charged", Credits: 2, SentAt: day(3, 6), Waited: 3, Status: 200},
-				}},
-			{Job: "tea", Run: "01a1fe46", Trigger: "manual", Started: day(4, 6), First: true, Op: "search", Queries: []string{"tea"}, Item: "green", Scan: "0c0ffee0", Page: 2, Rank: 41, Hits: 1},
+			{Sighting: runs.Sighting{Job: "coffee", Run: "01a1fe45", Trigger: "schedule", Started: day(3, 6), First: true, Queries: []string{"moka pot"}, Item: "moka pot",
+				Window: "2026-10-20..", Rank: 17, Hits: 40}, Op: "search", Filters: "z_score 2..", Sort: "z_score desc", Page: 1, Credits: 4, Unknown: 2, Attempts: []attempt{
+				{Call: ledger.Call{Op: "search", Price: 2, SentAt: day(3, 6), Explained: true, Error: "lost"}, Outcome: "unknown"},
+				{Call: ledger.Call{Op: "search", Price: 2, SentAt: day(3, 6), Status: 200}, Outcome: "charged", Waited: 3},
+			}},
+			{Sighting: runs.Sighting{Job: "tea", Run: "01a1fe46", Trigger: "manual", Started: day(4, 6), First: true, Queries: []string{"tea"}, Item: "green", Scan: "0c0ffee0",
+				Rank: 41, Hits: 1}, Op: "search", Page: 2},
 		},
-		Calls: []call{
-			{Op: "details", Entity: "dQw4w9WgXcQ", Outcome: "charged", SentAt: day(3, 7), Waited: 6, Status: 200},
-			{Op: "transcript", Entity: "dQw4w9WgXcQ", Outcome: "refunded", SentAt: day(3, 7), Status: 404, Error: "not_found"},
-			{Op: "transcript", Entity: "dQw4w9WgXcQ", Outcome: "charged", SentAt: day(3, 7), Status: 200, Waited: 12, Empty: true},
-			{Op: "comments", Entity: "dQw4w9WgXcQ", Outcome: "refunded", Answered: day(3, 7), Error: "unsent: no route"},
+		Calls: []attempt{
+			{Call: ledger.Call{Op: "details", Entity: "dQw4w9WgXcQ", SentAt: day(3, 7), Status: 200}, Outcome: "charged", Waited: 6},
+			{Call: ledger.Call{Op: "transcript", Entity: "dQw4w9WgXcQ", SentAt: day(3, 7), Status: 404, Error: "not_found"}, Outcome: "refunded"},
+			{Call: ledger.Call{Op: "transcript", Entity: "dQw4w9WgXcQ", SentAt: day(3, 7), Status: 200, Empty: true}, Outcome: "charged", Waited: 12},
+			{Call: ledger.Call{Op: "comments", Entity: "dQw4w9WgXcQ", AnsweredAt: day(3, 7), Error: "unsent: no route"}, Outcome: "refunded"},
 		},
 		Waiting: []waitingCall{{Op: "comments", Entity: "dQw4w9WgXcQ", Job: "coffee", Attempts: 1, Reason: "unsent"}},
 	}

@@ -40,12 +40,11 @@ func (p *program) read(f func(seen *program) error) error {
 }
 
 // priceList returns a line per job: its name and the maximum cost of a run.
-func priceList(ctx context.Context, r *forecast.Reader) string {
-	var b strings.Builder
+func priceList(ctx context.Context, r *forecast.Reader) (lines []string) {
 	for i := range r.Facts.Config.Jobs {
-		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, r, &r.Facts.Config.Jobs[i]))
+		lines = append(lines, laterLine(ctx, r, &r.Facts.Config.Jobs[i]))
 	}
-	return strings.TrimRight(b.String(), "\n")
+	return lines
 }
 
 // beforehand describes the run that is about to start, with its price, or the old run that continues

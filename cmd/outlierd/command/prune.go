@@ -46,12 +46,7 @@ func (o *options) prune(ctx context.Context, compact bool) error {
 	if err != nil {
 		return err
 	}
-	return o.alone(ctx, config, func(p *program) error {
-		memory, err := o.duckdbMemory()
-		if err != nil {
-			return err
-		}
-		p.addLine(o, memory)
+	return o.with(ctx, config, toRepair, func(p *program) error {
 		store := p.Engine.Store
 		before, err := store.Journal.Pruned()
 		if err != nil {
@@ -85,8 +80,6 @@ func (o *options) printPruned(p *program, now prunedNow) error {
 	}
 	now.Bytes, now.Free = room.Bytes, room.Free
 	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n",
-		term.Count(now.Answers, "answer"), now.UpTo, megabytes(now.Bytes), megabytes(now.Free))
+		term.Count(now.Answers, "answer"), now.UpTo, size(now.Bytes), size(now.Free))
 	return o.done(now, "%s", text)
 }
-
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +44,7 @@ It works while another instance is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glance(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toRead, func(p *program) error {
 				return o.showQueue(c.Context(), p, name, all)
 			})
 		},
@@ -59,11 +58,9 @@ It works while another instance is running.`,
 const firstScreen = 40
 
 // showQueue lists the queued calls of a job, or of all if the name is "". A table has only the first
-// ones, unless --all is given. A renamed job is shown with its new name, even if no run has applied the
-// rename yet.
+// ones, unless --all is given.
 func (o *options) showQueue(ctx context.Context, p *program, name string, all bool) error {
-	name, now, err := p.recorded(name)
-	if err != nil {
+	if err := known(p.Engine.Config, p.Engine.Store, name); err != nil {
 		return err
 	}
 	rows, err := o.printer([]string{"job", "operation", "entity", "value", "done_at", "why", "since"})
@@ -79,19 +76,19 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 			break
 		}
 		printed++
-		if err := rows.Row(o.waitingRow(w, now, p.Engine.Config.Timezone)); err != nil {
+		if err := rows.Row(o.waitingRow(w, p.Engine.Config.Timezone)); err != nil {
 			return err
 		}
 	}
 	if err := rows.Close(); err != nil || !more {
 		return err
 	}
-	return o.queueTotals(p, name, now)
+	return o.queueTotals(p, name)
 }
 
 // waitingRow converts a queued call to a row.
-func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
-	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
+func (o *options) waitingRow(w *forecast.Waiting, zone *time.Location) []any {
+	row := []any{strings.Join(jobs(w), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
 		w.Since.In(zone)}
 	if w.Value != nil {
 		row[3] = math.Round(*w.Value*100) / 100
@@ -103,7 +100,7 @@ func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *t
 }
 
 // queueTotals prints the number of queued calls if only the first were listed.
-func (o *options) queueTotals(p *program, name string, now map[string]string) error {
+func (o *options) queueTotals(p *program, name string) error {
 	counts, err := p.Engine.Store.Queue.Counts()
 	if err != nil {
 		return err
@@ -120,7 +117,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 		if name != "" && c.Job != name {
 			continue
 		}
-		if err := rows.Row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(c.Calls)}); err != nil {
+		if err := rows.Row([]any{c.Job, string(c.Op), int64(c.Calls)}); err != nil {
 			return err
 		}
 	}
@@ -130,10 +127,10 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	return rows.Close()
 }
 
-// jobs returns the current names of the jobs that need a call, the first to request it before the others.
-func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
+// jobs returns the names of the jobs that need a call, the first to request it before the others.
+func jobs(w *forecast.Waiting) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
-		names = append(names, shown(cmp.Or(now[name], name)))
+		names = append(names, shown(name))
 	}
 	return names
 }
@@ -159,15 +156,11 @@ It works while another instance is running.`,
 // clearQueue closes its snapshot of the state before it clears: while a snapshot is open, the
 // write-ahead log cannot be checkpointed and would grow with everything that is cancelled.
 func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
-	was := name
-	err := o.glance(ctx, config, func(p *program) (err error) {
-		was, _, err = p.recorded(name)
-		return err
-	})
+	err := o.with(ctx, config, toRead, func(p *program) error { return known(p.Engine.Config, p.Engine.Store, name) })
 	if err != nil {
 		return err
 	}
-	done, err := o.cancelCalls(ctx, config, was)
+	done, err := o.cancelCalls(ctx, config, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
@@ -195,21 +188,6 @@ func (o *options) cancelCalls(ctx context.Context, config *job.Config, name stri
 	}
 	done.Dropped, done.Kept, err = state.Clear(ctx, stateFolder(config), stateOptions(config), name)
 	return done, err
-}
-
-// recorded returns the name under which a job is recorded, and the current names of jobs by their
-// recorded names; see [program.formerly].
-func (p *program) recorded(name string) (was string, now map[string]string, err error) {
-	now, err = p.formerly()
-	if err != nil {
-		return "", nil, err
-	}
-	for was, is := range now {
-		if name == is {
-			name = was
-		}
-	}
-	return name, now, known(p.Engine.Config, p.Engine.Store, name)
 }
 
 // known refuses the name of a job that is neither in the file nor recorded.

@@ -18,7 +18,6 @@ import (
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
@@ -63,7 +62,7 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 	if err != nil {
 		return err
 	}
-	return o.alone(ctx, config, func(p *program) error {
+	return o.with(ctx, config, toRepair, func(p *program) error {
 		if err := o.refuseAhead(ctx, p); err != nil {
 			return err
 		}
@@ -90,11 +89,6 @@ func (o *options) refuseAhead(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	memory, err := o.duckdbMemory()
-	if err != nil {
-		return err
-	}
-	p.addLine(o, memory)
 	refuse := func(name string, has sinks.Marks, err error) error {
 		if errors.Is(err, database.ErrForeign) {
 			return err
@@ -154,11 +148,7 @@ func (o *options) olderRows(ctx context.Context, p *program) (r older, err error
 	if r.upTo, err = p.Engine.Store.Journal.Pruned(); err != nil || r.upTo == 0 {
 		return r, err
 	}
-	memory, err := o.duckdbMemory()
-	if err != nil {
-		return r, err
-	}
-	w := warehouseOptions(p.Engine.Config, memory, p.Engine.Log)
+	w := warehouseOptions(p.Engine.Config, p.memory, p.Engine.Log)
 	var wrong []error
 	for _, path := range []string{w.Path, w.Published} {
 		if path == "" {
@@ -190,15 +180,12 @@ func (o *options) marksOf(ctx context.Context, config *job.Config, path string) 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
 // answers are taken from older, without what is erased.
 func (o *options) rebuildAll(ctx context.Context, p *program, from older, except warehouse.Except) (*rebuilt, error) {
-	memory, err := o.duckdbMemory()
+	began, config := time.Now(), p.Engine.Config
+	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return nil, err
 	}
-	began, config := time.Now(), p.Engine.Config
-	done := &rebuilt{Rows: map[string]int64{}, Behind: []string{}}
-	if done.Answers, err = p.Engine.Store.Journal.End(); err != nil {
-		return nil, err
-	}
+	done := &rebuilt{Answers: end, Behind: []string{}}
 	for _, c := range p.Engine.Line.Copies { // they read the old file
 		if err := c.Close(); err != nil {
 			return nil, err
@@ -212,7 +199,7 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 	p.Engine.Line = load.Line{}
 	show := o.journalProgress(p.Engine.Log, "rebuilding the tables")
 	defer o.block.Erase()
-	options := warehouseOptions(config, memory, p.Engine.Log)
+	options := warehouseOptions(config, p.memory, p.Engine.Log)
 	err = warehouse.Rebuild(ctx, options, func(w *warehouse.Warehouse) error {
 		var err error
 		switch {
@@ -230,7 +217,7 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		return nil, writable(err, config.Data)
 	}
 	o.block.Erase()
-	p.addLine(o, memory)
+	p.addLine(o)
 	for i, s := range config.Sinks { // also those with answers of a state that was lost
 		c := p.Engine.Line.Copies[i]
 		err := c.Publish(ctx)
@@ -326,23 +313,4 @@ func (o *options) journalProgress(log *slog.Logger, what string) func(done, of i
 		}
 		every.Do(func() { log.Info("progress", "of", what, "answers", done, "total", of) })
 	}
-}
-
-// alone opens the state for work that must not run beside a daemon.
-func (o *options) alone(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	folder := stateFolder(config)
-	if missing(folder) {
-		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
-	}
-	o.act(false)
-	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if err := p.openState(ctx, stateFolder(config)); err != nil {
-		return err
-	}
-	return work(p)
 }

@@ -56,8 +56,8 @@ While 'outlierd up' runs, it performs the run, before its own, and this command 
 progress. ^C then detaches from the run; --cancel stops it between two calls. If a run of the
 job is already in progress, the command watches that one.
 
-With -o json, ndjson or csv standard output has one row per run, and summaries go to
-standard error.`,
+With -o json or ndjson standard output has one row per run, and summaries go to standard
+error.`,
 		Example: `  outlierd run coffee
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,
@@ -118,9 +118,6 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	}
 	change, err := f.overrides(c)
 	if err != nil {
-		return err
-	}
-	if err := o.anyOutput(); err != nil {
 		return err
 	}
 	config, err := sound(c.Context(), o.load)
@@ -226,15 +223,15 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error
 		return byHand(config.Jobs), nil
 	}
 	if len(names) == 0 {
-		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n%s",
-			config.Path, priceList(ctx, p.forecasts()))}
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n  %s",
+			config.Path, strings.Join(priceList(ctx, p.forecasts()), "\n  "))}
 	}
 	var specs []job.Spec
 	for _, name := range names {
 		spec := config.Job(name)
 		if spec == nil {
-			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n%s",
-				noJob(config, name, ""), priceList(ctx, p.forecasts()))}
+			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n  %s",
+				noJob(config, name, ""), strings.Join(priceList(ctx, p.forecasts()), "\n  "))}
 		}
 		specs = append(specs, *spec)
 	}

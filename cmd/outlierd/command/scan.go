@@ -35,7 +35,7 @@ func scanListCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toRead, func(p *program) error {
 				all, err := p.Engine.Store.Runs.Scans("")
 				if err != nil {
 					return err
@@ -204,7 +204,7 @@ sent, name the start with --intent: then the time is not compared.`,
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toBuy, func(p *program) error {
 				waiting, err := awaited(p.Engine.Store)
 				if err != nil {
 					return err
@@ -304,7 +304,7 @@ If the service has the scan, use 'scan adopt'.`,
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toChange, func(p *program) error {
 				refunded, err := change(c.Context(), p, serve.ResolveScan{Intent: intent})
 				if err != nil {
 					return err

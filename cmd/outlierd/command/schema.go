@@ -44,7 +44,7 @@ extra of their rows.`,
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error {
+			return o.with(c.Context(), config, toRead, func(p *program) error {
 				all, err := p.Engine.Store.Journal.Drift()
 				if err != nil {
 					return err

@@ -50,11 +50,11 @@ func (o *options) spend(ctx context.Context, config *job.Config, which func(*pro
 			return usageError{fmt.Errorf("--max-credits %w", err)}
 		}
 	}
-	open := o.with
+	as := toBuy
 	if o.spending.dryRun {
-		open = o.glance
+		as = toRead
 	}
-	return open(ctx, config, func(p *program) error {
+	return o.with(ctx, config, as, func(p *program) error {
 		todo, err := which(p)
 		if why, ok := errors.AsType[idle](err); ok {
 			if why != "" {

@@ -31,10 +31,12 @@ the budget, the pace, the queue, the sinks and the last failure.
   queue     the earliest time at which it can be done, at the current pace
   sinks     "behind" counts answers that are stored but not published yet
 
-It works while another instance is running, and without one. -o json has all of it, other
-formats have the rows of the jobs.`,
+It works while another instance is running, and without one.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
 			config, err := o.loadToRead()
 			if err != nil {
 				if _, not := o.alive(c.Context()); not == nil {
@@ -43,13 +45,13 @@ formats have the rows of the jobs.`,
 				}
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.showStatus(c.Context(), p) })
+			return o.with(c.Context(), config, toRead, func(p *program) error { return o.showStatus(c.Context(), p) })
 		},
 	}
 }
 
 func (o *options) showStatus(ctx context.Context, p *program) error {
-	s, err := statusOf(p)
+	s, err := p.forecasts().Status()
 	if err != nil {
 		return err
 	}
@@ -61,18 +63,15 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 			askProcess(ctx, folder, s.Process)
 		}
 	}
-	switch o.output {
-	case "json", "ndjson":
+	if o.forPrograms() {
 		return o.whole(s)
-	case "table":
-		text, err := statusText(s, o.look())
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(o.world.out, text)
+	}
+	text, err := statusText(s, o.look())
+	if err != nil {
 		return err
 	}
-	return o.rows(statusColumns, statusRows(s))
+	_, err = fmt.Fprint(o.world.out, text)
+	return err
 }
 
 // diskOf returns the disk of a state if it has too little space for paid calls.
@@ -108,51 +107,6 @@ func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 	default:
 		h.Silent = err.Error()
 	}
-}
-
-// statusOf returns the overall status, with the jobs under their names in the file.
-func statusOf(p *program) (*forecast.Status, error) {
-	now, err := p.formerly()
-	if err != nil {
-		return nil, err
-	}
-	s, err := p.forecasts().Status()
-	if err != nil {
-		return nil, err
-	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		j.Job, j.After = cmp.Or(now[j.Job], j.Job), cmp.Or(now[j.After], j.After)
-		if j.Last != nil {
-			j.Last.Job = cmp.Or(now[j.Last.Job], j.Last.Job)
-		}
-	}
-	if s.Failure != nil {
-		s.Failure.Job = cmp.Or(now[s.Failure.Job], s.Failure.Job)
-	}
-	return s, nil
-}
-
-// statusColumns are the columns of a job for programs.
-var statusColumns = []string{
-	"job", "status", "started_at", "ended_at", "hits", "new_hits", "credits", "streak", "streak_since", "doing",
-	"why", "until",
-	"queued", "next_due", "overdue", "error", "run_id",
-}
-
-func statusRows(s *forecast.Status) (rows [][]any) {
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		last, streak := cmp.Or(j.Last, &forecast.LastRun{}), cmp.Or(j.Streak, &runs.Streak{})
-		rows = append(rows, []any{
-			shown(j.Job), filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits,
-			int64(last.Credits),
-			int64(streak.Runs), when(streak.Since), j.Doing, filled(j.Why), when(j.Until), int64(j.Queued),
-			when(j.Due), j.Overdue,
-			filled(last.Error), filled(last.Run),
-		})
-	}
-	return rows
 }
 
 // statusText returns the status for people.
@@ -266,7 +220,7 @@ func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	case j.Disabled:
 		return "disabled"
 	case j.Paused != nil:
-		return p.pausedBy(j.Job, j.Paused)
+		return pausedBy(j.Job, j.Paused, p.zone)
 	case j.Due.IsZero() && j.After == "":
 		return "by hand"
 	case j.Due.IsZero():

@@ -21,59 +21,40 @@ import (
 
 // outcome is the summary of a run that has ended.
 type outcome struct {
-	row     *runs.Run
-	since   time.Time             // when it was started or continued
-	queued  int                   // data calls left
-	retry   time.Time             // when a schedule tries the first of those that failed again; zero if none did
-	unknown outlier.Credits       // part of the row's credits, whose outcome is unknown
-	fresh   map[time.Duration]int // skipped data calls; see [engine.Progress]
-	ends    []engine.Ending       // of its searches
-	why     string                // reason of the end; "" if there is nothing to say
-	rest    *engine.Rest          // what its searches have left, if that can be bought; else nil
+	runs.Run
+	Unknown outlier.Credits `json:"unknown"`       // of Credits, those whose outcome is unknown
+	Queued  int             `json:"queued"`        // data calls left
+	Skipped int             `json:"skipped_fresh"` // data calls
+	Ends    []engine.Ending `json:"searches"`
+
+	since time.Time             // when it was started or continued
+	retry time.Time             // when a schedule tries the first call that failed again; zero if none did
+	fresh map[time.Duration]int // skipped data calls; see [engine.Progress]
+	why   string                // reason of the end; "" if there is nothing to say
+	rest  *engine.Rest          // what its searches have left, if that can be bought; else nil
 
 	distinct map[string]int64 // keys of its rows, by table; see [runs.Runs.Distinct]
-}
-
-// outcomeColumns are the columns of a run for programs; [outcome.values] has the values.
-var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits",
-	"requests", "credits", "unknown", "refunded",
-
-	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
-
-func (end *outcome) values() []any {
-	row, searches := end.row, end.ends
-	if searches == nil {
-		searches = []engine.Ending{}
-	}
-	var skipped int64
-	for _, calls := range end.fresh {
-		skipped += int64(calls)
-	}
-	return []any{
-		row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended),
-		row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
-		int64(end.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(end.queued),
-		skipped, filled(row.RestOf), filled(row.Error), searches,
-	}
 }
 
 // reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
 // so that it is not printed twice.
 func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, failed error) error {
-	end := outcome{row: row, since: row.Started}
+	end := outcome{Run: *row, since: row.Started, Ends: []engine.Ending{}}
 	if failed == nil {
 		end.why = row.Error
 	}
 	var err error
-	if end.queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
+	if end.Queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
 	if end.retry, err = p.Engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
-	if end.ends, err = p.Engine.Endings(row); err != nil {
+	ends, err := p.Engine.Endings(row)
+	if err != nil {
 		return err
 	}
+	end.Ends = append(end.Ends, ends...)
 	if err := o.offerRest(p, &end); err != nil {
 		return err
 	}
@@ -81,7 +62,7 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	if err != nil {
 		return err
 	}
-	end.unknown = spend.Unknown
+	end.Unknown = spend.Unknown
 	if end.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
@@ -91,6 +72,9 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	}
 	if progress.Run == row.ID {
 		end.since, end.fresh = progress.Started, progress.Fresh
+	}
+	for _, calls := range end.fresh {
+		end.Skipped += calls
 	}
 	o.outcomes = append(o.outcomes, end)
 	o.report(p.Engine.Config, end)
@@ -149,13 +133,13 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 
 // report prints how a run ended and where its rows are.
 func (o *options) report(config *job.Config, end outcome) {
-	row := end.row
+	row := &end.Run
 	fmt.Fprintf(o.world.out, "%s %s  %s in %s   run %s\n",
 		mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(end.since)), row.ID)
 	if !endedEmpty(row) {
 		columns, _ := o.screen()
 		for _, facts := range [][]string{
-			found(row, end.unknown, len(end.ends) > 0), append(undone(row, end.queued), retries(&end, config.Timezone)...), spared(end.ends), skipped(end.fresh),
+			found(row, end.Unknown, len(end.Ends) > 0), append(undone(row, end.Queued), retries(&end, config.Timezone)...), spared(end.Ends), skipped(end.fresh),
 			tableCounts(row.Rows, end.distinct),
 		} {
 			if len(facts) > 0 {
@@ -163,7 +147,7 @@ func (o *options) report(config *job.Config, end outcome) {
 			}
 		}
 	}
-	for _, line := range slices.Concat(endLines(end.ends), restLine(end), pagings(end.ends)) {
+	for _, line := range slices.Concat(endLines(end.Ends), restLine(end), pagings(end.Ends)) {
 		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(line))
 	}
 	if end.why != "" {
@@ -231,10 +215,10 @@ func retries(end *outcome, zone *time.Location) []string {
 		return nil
 	}
 	again := end.retry.In(zone).Format("15:04 MST")
-	if isOnce(end.row.Job) {
+	if isOnce(end.Run.Job) {
 		return []string{"the same command tries again now, and schedules from " + again}
 	}
-	return []string{fmt.Sprintf("'outlierd run %s' tries again now, and its schedule from %s", end.row.Job, again)}
+	return []string{fmt.Sprintf("'outlierd run %s' tries again now, and its schedule from %s", end.Run.Job, again)}
 }
 
 // skipped counts the skipped data calls, by the maximum age of an answer.
@@ -464,7 +448,7 @@ func pagings(all []engine.Ending) []string {
 // restLine returns the command that buys the rest of several searches; a single search has it in its own
 // line.
 func restLine(end outcome) []string {
-	left := slices.DeleteFunc(slices.Clone(end.ends), func(e engine.Ending) bool { return e.Rest == "" })
+	left := slices.DeleteFunc(slices.Clone(end.Ends), func(e engine.Ending) bool { return e.Rest == "" })
 	if len(left) < 2 {
 		return nil
 	}
@@ -474,25 +458,25 @@ func restLine(end outcome) []string {
 
 // offerRest adds the command that buys the rest to the outcome of a run.
 func (o *options) offerRest(p *program, end *outcome) error {
-	if !end.row.Status.EndedWell() || !slices.ContainsFunc(end.ends, func(e engine.Ending) bool { return e.Leaves() }) {
+	if !end.Run.Status.EndedWell() || !slices.ContainsFunc(end.Ends, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
-	spec := engine.RestSpec(p.Engine.Config, end.row)
+	spec := engine.RestSpec(p.Engine.Config, &end.Run)
 	if spec == nil {
 		return nil
 	}
-	rest, err := p.Engine.Rest(spec, end.row)
+	rest, err := p.Engine.Rest(spec, &end.Run)
 	if err != nil || rest.Nothing() {
 		return err
 	}
 	end.rest = rest
-	for i := range end.ends {
-		if end.ends[i].Leaves() {
-			name := end.row.Job + " "
-			if isOnce(end.row.Job) {
+	for i := range end.Ends {
+		if end.Ends[i].Leaves() {
+			name := end.Run.Job + " "
+			if isOnce(end.Run.Job) {
 				name = "" // it is not the name of a job in the file
 			}
-			end.ends[i].Rest = o.typed("run " + name + spec.Flags)
+			end.Ends[i].Rest = o.typed("run " + name + spec.Flags)
 		}
 	}
 	return nil

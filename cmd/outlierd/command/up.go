@@ -51,7 +51,7 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			}
 			go buffered.serve(direct)
 			defer buffered.Close()
-			p, err := o.open(c.Context(), config, log, true)
+			p, err := o.open(c.Context(), config, toServe, log)
 			switch {
 			case c.Context().Err() != nil && err != nil:
 				return nil // stopped before it began

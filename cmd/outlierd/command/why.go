@@ -45,7 +45,7 @@ while another instance is running.`,
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.with(c.Context(), config, toRead, func(p *program) error { return o.why(c.Context(), p, id) })
 		},
 	}
 }
@@ -68,51 +68,28 @@ type origin struct {
 	Title     string        `json:"title,omitempty"`         // from the published tables
 	Channel   string        `json:"channel_title,omitempty"` // of a video
 	Sightings []sighting    `json:"sightings"`
-	Calls     []call        `json:"calls"`   // calls about it or its channel
+	Calls     []attempt     `json:"calls"`   // calls about it or its channel
 	Waiting   []waitingCall `json:"waiting"` // queued calls
 	Waited    float64       `json:"waited_s"`
 }
 
-// sighting is one hit of a search.
+// sighting is one hit of a search, on a page counted from 1, with what the page cost.
 type sighting struct {
-	Job      string          `json:"job"`
-	Run      string          `json:"run"`
-	Trigger  string          `json:"trigger"`
-	Started  time.Time       `json:"started_at"`
-	First    bool            `json:"first"` // whether this run saw it first
-	Op       string          `json:"operation"`
-	Queries  []string        `json:"queries,omitempty"`
-	Seeds    []string        `json:"seeds,omitempty"`
-	Item     string          `json:"item,omitempty"`
-	Window   string          `json:"window,omitempty"`
-	Filters  string          `json:"filters,omitempty"` // in the words of the job file
-	Sort     string          `json:"sort,omitempty"`
-	Scan     string          `json:"scan_id,omitempty"`
-	Page     int             `json:"page"` // from 1
-	Rank     int             `json:"rank"` // from 1
-	Hits     int             `json:"hits"` // of the page
-	Credits  outlier.Credits `json:"credits"`
-	Unknown  outlier.Credits `json:"unknown,omitempty"` // part of Credits, for lost answers
-	Attempts []call          `json:"attempts"`          // none if the page came from the journal
+	runs.Sighting
+	Op       outlier.Operation `json:"operation"`
+	Filters  string            `json:"filters,omitempty"` // in the words of the job file
+	Sort     string            `json:"sort,omitempty"`
+	Page     int               `json:"page"`
+	Credits  outlier.Credits   `json:"credits"`
+	Unknown  outlier.Credits   `json:"unknown,omitempty"` // part of Credits, for lost answers
+	Attempts []attempt         `json:"attempts"`          // none if the page came from the journal
 }
 
-// call is one attempt on the wire.
-type call struct {
-	Op        string          `json:"operation"`
-	Entity    string          `json:"entity,omitempty"`
-	Job       string          `json:"job"`
-	Run       string          `json:"run,omitempty"`
-	Attempt   int             `json:"attempt"`
-	Outcome   string          `json:"outcome"`
-	Credits   outlier.Credits `json:"credits"`
-	SentAt    time.Time       `json:"sent_at,omitzero"`
-	Answered  time.Time       `json:"answered_at,omitzero"`
-	Waited    float64         `json:"waited_s"` // for the rate limit
-	Status    int             `json:"http_status,omitempty"`
-	Error     string          `json:"error,omitempty"`
-	Response  int64           `json:"response_id,omitempty"`
-	Explained bool            `json:"explained,omitempty"` // response_id is a later answer to the same request
-	Empty     bool            `json:"empty,omitempty"`     // the answer had no data
+// attempt is one attempt on the wire.
+type attempt struct {
+	ledger.Call
+	Outcome string  `json:"outcome"`
+	Waited  float64 `json:"waited_s"` // for the rate limit
 }
 
 type waitingCall struct {
@@ -154,7 +131,7 @@ func (w *origin) name(ctx context.Context, path string) error {
 
 // originOf collects the records of an id, and for a video those of its channel.
 func originOf(store *state.Store, id string) (*origin, error) {
-	why := &origin{ID: id, Sightings: []sighting{}, Calls: []call{}, Waiting: []waitingCall{}}
+	why := &origin{ID: id, Sightings: []sighting{}, Calls: []attempt{}, Waiting: []waitingCall{}}
 	times, err := store.Runs.Sightings(id)
 	if err != nil {
 		return nil, err
@@ -172,9 +149,9 @@ func originOf(store *state.Store, id string) (*origin, error) {
 		if err != nil {
 			return nil, err
 		}
-		why.Calls = append(why.Calls, callsOf(calls)...)
+		why.Calls = append(why.Calls, attemptsOf(calls)...)
 	}
-	slices.SortStableFunc(why.Calls, func(a, b call) int { return a.Answered.Compare(b.Answered) })
+	slices.SortStableFunc(why.Calls, func(a, b attempt) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
 	for i := range why.Calls {
 		c := &why.Calls[i]
 		why.Waited += c.Waited
@@ -187,11 +164,7 @@ func originOf(store *state.Store, id string) (*origin, error) {
 }
 
 func sightingOf(b *runs.Sighting) sighting {
-	page := sighting{
-		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Query.Op()),
-		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
-		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
-	}
+	page := sighting{Sighting: *b, Op: b.Query.Op(), Page: b.Page + 1, Attempts: attemptsOf(b.Calls)}
 	filters, sort := job.FiltersAndSort(b.Query)
 	page.Filters, page.Sort = strings.Join(filters, " · "), sort
 	for _, c := range b.Calls {
@@ -206,15 +179,10 @@ func sightingOf(b *runs.Sighting) sighting {
 	return page
 }
 
-func callsOf(calls []ledger.Call) []call {
-	all := []call{}
+func attemptsOf(calls []ledger.Call) []attempt {
+	all := []attempt{}
 	for _, c := range calls {
-		all = append(all, call{
-			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt,
-			Outcome: cmp.Or(string(c.Outcome), "under way"),
-			Credits: c.Price, SentAt: c.SentAt, Answered: c.AnsweredAt, Waited: c.Waited.Seconds(),
-			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained, Empty: c.Empty,
-		})
+		all = append(all, attempt{c, cmp.Or(string(c.Outcome), "under way"), c.Waited.Seconds()})
 	}
 	return all
 }
@@ -224,14 +192,14 @@ func (w *origin) text(zone *time.Location) string {
 	p := &planPrinter{zone: zone}
 	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
 	for i := range w.Sightings {
-		p.sighting(&w.Sightings[i], i == 0)
+		printSighting(p, &w.Sightings[i], i == 0)
 	}
 	if len(w.Calls) > 0 {
 		p.line("\ncalls that followed; they waited %s for the rate limit",
 			term.Duration(time.Duration(w.Waited*float64(time.Second))))
 	}
 	for i := range w.Calls {
-		p.call(&w.Calls[i])
+		printAttempt(p, &w.Calls[i])
 	}
 	for _, c := range w.Waiting {
 		p.line("  %s", term.Clip(c.String(), 96))
@@ -239,14 +207,14 @@ func (w *origin) text(zone *time.Location) string {
 	return p.String()
 }
 
-func (p *planPrinter) sighting(b *sighting, first bool) {
+// printSighting prints one hit of a search, with the attempts that say more than its price.
+func printSighting(p *planPrinter, b *sighting, first bool) {
 	note := ""
 	if first && b.First {
 		note = ", the first to find it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	step := runs.Step{Query: outlier.UncheckedQuery(outlier.Operation(b.Op), ""), Queries: b.Queries,
-		Seeds: b.Seeds, Item: b.Item}
+	step := runs.Step{Query: b.Query, Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}
 	what := fmt.Sprintf("%s %q", b.Op, step.Name())
 	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
 		what += " for " + b.Item
@@ -262,7 +230,7 @@ func (p *planPrinter) sighting(b *sighting, first bool) {
 	p.line("  run %s (%s)", b.Run, b.Trigger)
 	for i := range b.Attempts {
 		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
-			p.call(a)
+			printAttempt(p, a)
 		}
 	}
 }
@@ -299,11 +267,12 @@ func priceOf(b *sighting) string {
 	return text
 }
 
-func (p *planPrinter) call(c *call) {
+// printAttempt prints one attempt on the wire.
+func printAttempt(p *planPrinter, c *attempt) {
 	words := []string{c.Outcome}
 	switch {
-	case c.Credits > 0:
-		words = append(words, term.Count(c.Credits, "credit"))
+	case c.Price > 0:
+		words = append(words, term.Count(c.Price, "credit"))
 	case c.Empty:
 		words = []string{"an empty answer", "free"}
 	case c.Outcome == string(outlier.Charged):
@@ -324,9 +293,9 @@ func (p *planPrinter) call(c *call) {
 	}
 	at := c.SentAt
 	if at.IsZero() {
-		at = c.Answered
+		at = c.AnsweredAt
 	}
-	of := term.Pad(strings.TrimSpace(c.Op+" "+c.Entity), 40)
+	of := term.Pad(strings.TrimSpace(string(c.Op)+" "+c.Entity), 40)
 	line := fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), of, strings.Join(words, " · "))
 	p.line("  %s", term.Clip(line, 98))
 }

@@ -46,6 +46,7 @@ type program struct {
 	watcher *notify.Watcher  // puts events in the outbox; nil if the job file has no target
 	metrics *metrics.Metrics // nil if the job file has no daemon.listen
 	tracer  *trace.Tracer    // sends traces of runs; nil if the environment names no collector
+	memory  int64            // the most for DuckDB's buffers; 0 for its default
 	closers []func() error
 
 	daemon *serve.Client                   // of the process that holds the state folder; nil if this one does
@@ -54,37 +55,110 @@ type program struct {
 	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil except in up
 }
 
-// open opens the program for a configuration. The state comes first: it takes the lock, without which
-// nothing else may be changed. A daemon listens from then on.
-func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
-	o.act(daemon)
-	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
+// mode is what a command does with the state.
+type mode int
+
+const (
+	toRead   mode = iota // reads records, beside any process; empty ones if no job has run
+	toChange             // changes records, itself or through the daemon that holds the state
+	toBuy                // makes calls, too
+	toRepair             // changes what no other process may use meanwhile; the state must exist
+	toServe              // is the daemon
+)
+
+// with opens the program in a mode while work runs.
+func (o *options) with(ctx context.Context, config *job.Config, m mode, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p, err := o.open(ctx, config, m, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if m == toBuy {
+		n, err := o.notifier(p)
+		if err != nil {
+			return err
+		}
+		defer n.finish(ctx)
+	}
+	return work(p)
+}
+
+// open opens the program in a mode.
+func (o *options) open(ctx context.Context, config *job.Config, m mode, log *slog.Logger) (p *program, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.Close())
+			p, err = nil, errors.Join(err, p.Close())
 		}
 	}()
-	memory, err := o.duckdbMemory()
-	if err != nil {
-		return p, err
-	}
-	folder := stateFolder(config)
-	lost := missing(folder)
-	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact,
-		Log: log})
-	if err := p.openState(ctx, folder); err != nil {
-		return p, err
-	}
-	if daemon {
-		p.serve(ctx, o.world.listen)
-	}
-	p.addLine(o, memory)
-	if lost {
-		if err := p.ahead(ctx); err != nil {
-			return p, errors.Join(err, p.discard(err, folder))
+	var daemon *serve.Client
+	if m == toChange || m == toBuy {
+		if daemon, err = o.served(ctx, config); err != nil {
+			return &program{}, err
 		}
 	}
-	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+	if m != toRead && daemon == nil {
+		p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
+		err = p.openAlone(ctx, o, m)
+		held, is := errors.AsType[*store.HeldError](err)
+		if !is || m == toRepair || m == toServe {
+			return p, err
+		}
+		var failed error
+		if daemon, failed = o.starting(ctx, config, held); daemon == nil {
+			return p, errors.Join(err, failed)
+		}
+	}
+	p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}, daemon: daemon}
+	return p, p.openRecords(ctx)
+}
+
+// openAlone opens the program as the only one that uses the state. The state comes first: it takes the lock, without
+// which nothing else may be changed. A daemon listens from then on.
+func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error) {
+	config, folder := p.Engine.Config, stateFolder(p.Engine.Config)
+	lost := missing(folder)
+	if lost && m == toRepair {
+		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+	}
+	o.act(m == toServe)
+	if p.memory, err = o.duckdbMemory(); err != nil {
+		return err
+	}
+	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact,
+		Log: p.Engine.Log})
+	if err := p.openState(ctx, folder); err != nil {
+		return err
+	}
+	if m == toServe {
+		p.Engine.IDs = seeds(config)
+		p.serve(ctx, o.world.listen)
+	}
+	p.addLine(o)
+	if lost {
+		if err := p.ahead(ctx); err != nil {
+			return errors.Join(err, p.discard(err, folder))
+		}
+	}
+	if m == toBuy || m == toServe {
+		return p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+	}
+	return nil
+}
+
+// openRecords opens the records for reading, with what forecasts need.
+func (p *program) openRecords(ctx context.Context) error {
+	folder := stateFolder(p.Engine.Config)
+	if err := unreadable(p.peek(ctx, folder), folder); err != nil {
+		return err
+	}
+	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
+		return err
+	}
+	return p.openPace(folder)
 }
 
 // act prepares the process for storing answers, or for decoding all of them again; see [world].
@@ -101,7 +175,7 @@ func missing(path string) bool {
 }
 
 // ahead returns an error for the first copy that shows answers which the journal does not have.
-// [program.open] then removes a state folder that it has just created beside such a copy: it would look
+// [program.openAlone] then removes a state folder that it has just created beside such a copy: it would look
 // as if nothing had been spent. A copy that does not answer is not an error here; the engine reads it
 // later.
 func (p *program) ahead(ctx context.Context) error {
@@ -231,51 +305,6 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// with opens the program while work runs, alone or beside a daemon.
-func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) { return o.open(ctx, config, log, false) })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	p.Engine.IDs = seedsOnce(config)
-	n, err := o.notifier(p)
-	if err != nil {
-		return err
-	}
-	defer n.finish(ctx)
-	return work(p)
-}
-
-// books opens only the state, for commands that read or correct it.
-func (o *options) books(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	folder, tables := stateFolder(config), published(config)
-	if tables != "" && missing(folder) && !missing(tables) {
-		return fmt.Errorf("%s is missing, though %s has what earlier runs published; "+
-			"restore the newest copy of the folder", relative(folder), relative(tables))
-	}
-	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) {
-		p := &program{Engine: &engine.Engine{Config: config, Log: log}}
-		if err := p.openState(ctx, folder); err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		return p, nil
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	return work(p)
-}
-
 // unreadable adds the remedy for commands that only look; see [writable].
 func unreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
@@ -309,9 +338,9 @@ func (o *options) duckdbMemory() (int64, error) {
 
 // addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the
 // engine then reports the error.
-func (p *program) addLine(o *options, memory int64) {
+func (p *program) addLine(o *options) {
 	config := p.Engine.Config // a reload changes none of the settings used here
-	rows := warehouse.New(warehouseOptions(config, memory, p.Engine.Log))
+	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
 	p.Engine.Line.Warehouse = p.metrics.Warehouse(advised{rows, config.Data})
 	for _, s := range config.Sinks {
@@ -527,38 +556,6 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// glance opens the records for work to read, even beside a running instance. Nothing is sent or changed.
-// If no job has run, the records are empty.
-func (o *options) glance(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	p, err := o.readOnly(ctx, config, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	return work(p)
-}
-
-// readOnly returns a program that only reads the records.
-func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Logger) (*program, error) {
-	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
-	folder := stateFolder(config)
-	err := unreadable(p.peek(ctx, folder), folder)
-	if err == nil {
-		err = warnUnfinishedErasure(p.Engine.Store, log)
-	}
-	if err == nil {
-		err = p.openPace(folder)
-	}
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
-}
-
 // peek opens the state for reading. A state of an earlier version is upgraded first, unless another
 // process holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
@@ -600,37 +597,6 @@ func (p *program) temporaryStore(ctx context.Context) (folder string, err error)
 	}
 	p.closers = append(p.closers, p.Engine.Store.Close)
 	return folder, nil
-}
-
-// formerly sets the recorded names of jobs whose renames no run has applied yet, and returns their
-// current names by the former ones.
-func (p *program) formerly() (now map[string]string, err error) {
-	now = map[string]string{}
-	for i := range p.Engine.Config.Jobs {
-		spec := &p.Engine.Config.Jobs[i]
-		if spec.Was == "" || p.Engine.Config.Job(spec.Was) != nil {
-			continue
-		}
-		done, err := p.Engine.Store.Runs.Renamed(spec.Was, spec.Name)
-		if err != nil {
-			return nil, err
-		}
-		if !done {
-			now[spec.Was] = spec.Name
-		}
-	}
-	for was, is := range now {
-		for i := range p.Engine.Config.Jobs {
-			spec := &p.Engine.Config.Jobs[i]
-			if spec.Name == is {
-				spec.Name = was
-			}
-			if spec.After == is {
-				spec.After = was
-			}
-		}
-	}
-	return now, nil
 }
 
 // stateOptions returns the options of the state for a configuration.

@@ -28,7 +28,7 @@ func (p *person) opened(work func(*program) error) {
 	o.block = term.NewBlock(p.Output(), o.screen)
 	config, err := o.load()
 	if err == nil {
-		err = o.with(p.Context(), config, work)
+		err = o.with(p.Context(), config, toBuy, work)
 	}
 	if err != nil {
 		p.Error(err)

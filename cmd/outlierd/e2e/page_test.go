@@ -198,7 +198,7 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 			}
 		}
 	}
-	status := func() string { return w.mustRun("status", "-o", "csv") }
+	recorded := func() string { return w.mustRun("runs", "-o", "json") }
 
 	offer, after := v.agree("/do/run?job=search-0", nil)
 	is("offer of a run", offer, "search-0: at most 2 credits", "Run it")
@@ -258,13 +258,13 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 		form.Set(field[1], field[2])
 	}
 	form.Set("seen", "of another job")
-	before := status()
+	before := recorded()
 	code, body := v.read(v.PostForm(address+"/do/run", form))
 	if code != http.StatusConflict || !strings.Contains(body, "has changed since its price was shown") {
 		t.Errorf("a run of an edited job: HTTP %d %s, want %d", code, body, http.StatusConflict)
 	}
-	if after := status(); before != after {
-		t.Errorf("a refused run changed the status from\n%s\nto\n%s", before, after)
+	if after := recorded(); before != after {
+		t.Errorf("a refused run changed the runs from\n%s\nto\n%s", before, after)
 	}
 }
 

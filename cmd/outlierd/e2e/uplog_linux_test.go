@@ -61,7 +61,7 @@ jobs:
 						w.service.Books().Total.Calls, runs+1)
 				}
 			}
-			if ended := strings.Count(w.mustRun("runs", "-o", "csv"), ",ok"); ended < runs {
+			if ended := strings.Count(w.mustRun("runs", "-o", "ndjson"), `"status":"ok`); ended < runs {
 				t.Errorf("%d runs ended, want %d", ended, runs)
 			}
 			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
