@@ -225,7 +225,7 @@ It works while 'outlierd up' is running.`,
 		if err := c.ParseFlags(amountLast(args)); err != nil {
 			return usageError{err}
 		}
-		if err := o.prepare(); err != nil {
+		if err := errors.Join(o.prepare(), o.tableOrJSON()); err != nil {
 			return err // before anything is recorded
 		}
 		if help, err := c.Flags().GetBool("help"); help || err != nil {
@@ -334,7 +334,7 @@ func blockText(b serve.Block, zone *time.Location) string {
 // lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state
 // folder notices before its next call.
 func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, error) {
-	daemon, err := o.served(ctx, config)
+	daemon, err := served(ctx, config)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
 
 // served returns the daemon that holds the state folder, or nil.
-func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
+func served(ctx context.Context, config *job.Config) (*serve.Client, error) {
 	c, err := serve.Dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNoDaemon) {
 		return nil, nil
@@ -50,7 +50,7 @@ const (
 // starting waits until the daemon that has just locked the state folder listens, and returns it, or nil.
 func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
-		c, err := o.served(ctx, config)
+		c, err := served(ctx, config)
 		if c != nil || err != nil || !held.IsDaemon() ||
 			time.Since(held.Since) > startTime {
 			return c, err
@@ -161,7 +161,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
-	daemon, err := o.served(ctx, config)
+	daemon, err := served(ctx, config)
 	if err == nil && daemon == nil {
 		err = fmt.Errorf("no 'outlierd up' is using %s; stop a run of 'outlierd run' with ^C in its terminal",
 			relative(stateFolder(config)))

@@ -155,7 +155,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		if err := refuseUnlisted(config); err != nil {
 			return err
 		}
-		if ids, err = o.withOlderVideos(ctx, p, ids); err != nil {
+		if ids, err = withOlderVideos(ctx, p, ids); err != nil {
 			return err
 		}
 		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p.Engine.Log, "looking for the ids"))
@@ -174,13 +174,13 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 				return err
 			}
 		}
-		if err := o.refuseAhead(ctx, p); err != nil { // before anything is erased
+		if err := refuseAhead(ctx, p); err != nil { // before anything is erased
 			return err
 		}
-		if err := o.refuseLost(ctx, p); err != nil {
+		if err := refuseLost(ctx, p); err != nil {
 			return err
 		}
-		if _, err := o.olderRows(ctx, p); err != nil {
+		if _, err := olderRows(ctx, p); err != nil {
 			return err
 		}
 		return o.erase(ctx, p, f, erasure, left)
@@ -305,7 +305,7 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 // rebuildWithout rebuilds the tables from the journal after the erasure. Rows of pruned answers are taken
 // from the old ones without the erased ids.
 func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasure) error {
-	rows, err := o.olderRows(ctx, p)
+	rows, err := olderRows(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -326,14 +326,14 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasu
 
 // withOlderVideos adds videos of the channels whose answers are all pruned: only the tables still have
 // them.
-func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) (_ []forgotten.ID, err error) {
+func withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) (_ []forgotten.ID, err error) {
 	var channels []string
 	for _, id := range ids {
 		if id.Kind == forgotten.Channel {
 			channels = append(channels, id.ID)
 		}
 	}
-	older, err := o.olderRows(ctx, p)
+	older, err := olderRows(ctx, p)
 	if len(channels) == 0 || err != nil || older.upTo == 0 {
 		return ids, err
 	}

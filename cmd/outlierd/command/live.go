@@ -109,11 +109,11 @@ func (o *options) live(ctx context.Context, p *program) (stop func()) {
 // ones and counts the others.
 func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *time.Location, room int) []string {
 	p := &planPrinter{zone: zone}
-	rest := []string{"next     " + p.nextDues(s, now), "budget   " + p.budgetLine(s), "pace     " + paceText(run, now)}
+	rest := []string{"next     " + p.nextDues(s, now), "budget   " + budgetLine(s), "pace     " + paceText(run, now)}
 	var busy []string
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; j.Doing != forecast.JobIdle || j.Queued > 0 {
-			busy = append(busy, p.busy(j, run, now))
+			busy = append(busy, busyLine(j, run, now))
 		}
 	}
 	if len(busy) == 0 {
@@ -126,8 +126,8 @@ func liveLines(s *forecast.Status, run engine.Progress, now time.Time, zone *tim
 	return append(busy, rest...)
 }
 
-// busy describes what a job is doing, with more details for the run of the last call.
-func (p *planPrinter) busy(j *forecast.JobStatus, run engine.Progress, at time.Time) string {
+// busyLine describes what a job is doing, with more details for the run of the last call.
+func busyLine(j *forecast.JobStatus, run engine.Progress, at time.Time) string {
 	facts := []string{now(j)}
 	if j.Run == run.Run && j.Run != "" {
 		pages, hits := 0, 0

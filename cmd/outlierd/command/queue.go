@@ -76,7 +76,7 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 			break
 		}
 		printed++
-		if err := rows.Row(o.waitingRow(w, p.Engine.Config.Timezone)); err != nil {
+		if err := rows.Row(waitingRow(w, p.Engine.Config.Timezone)); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (o *options) showQueue(ctx context.Context, p *program, name string, all bo
 }
 
 // waitingRow converts a queued call to a row.
-func (o *options) waitingRow(w *forecast.Waiting, zone *time.Location) []any {
+func waitingRow(w *forecast.Waiting, zone *time.Location) []any {
 	row := []any{strings.Join(jobs(w), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
 		w.Since.In(zone)}
 	if w.Value != nil {
@@ -179,7 +179,7 @@ func clearedText(name string, done serve.Cleared) string {
 
 // cancelCalls cancels the calls of a job, through the daemon if there is one.
 func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
-	daemon, err := o.served(ctx, config)
+	daemon, err := served(ctx, config)
 	if err != nil {
 		return done, err
 	}

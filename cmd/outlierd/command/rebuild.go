@@ -63,10 +63,10 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 		return err
 	}
 	return o.with(ctx, config, toRepair, func(p *program) error {
-		if err := o.refuseAhead(ctx, p); err != nil {
+		if err := refuseAhead(ctx, p); err != nil {
 			return err
 		}
-		older, err := o.olderRows(ctx, p)
+		older, err := olderRows(ctx, p)
 		if err != nil && !without {
 			return err
 		}
@@ -84,7 +84,7 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 
 // refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
 // would be lost. What cannot be read has nothing to lose.
-func (o *options) refuseAhead(ctx context.Context, p *program) error {
+func refuseAhead(ctx context.Context, p *program) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (o *options) refuseAhead(ctx context.Context, p *program) error {
 
 // refuseLost returns an error if the warehouse or a copy, from which something is to be erased, has answers
 // of a state that was lost: the rebuild would lose them. 'outlierd rebuild' does that after a warning.
-func (o *options) refuseLost(ctx context.Context, p *program) error {
+func refuseLost(ctx context.Context, p *program) error {
 	restores, err := p.Engine.Store.Restores()
 	if err != nil || len(restores) == 0 {
 		return err
@@ -144,7 +144,7 @@ type older struct {
 }
 
 // olderRows finds the rows of pruned answers: in the warehouse, or in the published file.
-func (o *options) olderRows(ctx context.Context, p *program) (r older, err error) {
+func olderRows(ctx context.Context, p *program) (r older, err error) {
 	if r.upTo, err = p.Engine.Store.Journal.Pruned(); err != nil || r.upTo == 0 {
 		return r, err
 	}
@@ -154,7 +154,7 @@ func (o *options) olderRows(ctx context.Context, p *program) (r older, err error
 		if path == "" {
 			continue
 		}
-		has, err := o.marksOf(ctx, p.Engine.Config, path)
+		has, err := marksOf(ctx, p.Engine.Config, path)
 		if err == nil && has.Answers >= r.upTo {
 			r.file = path
 			return r, nil
@@ -171,7 +171,7 @@ func (o *options) olderRows(ctx context.Context, p *program) (r older, err error
 }
 
 // marksOf reads the marks of a DuckDB file.
-func (o *options) marksOf(ctx context.Context, config *job.Config, path string) (has sinks.Marks, err error) {
+func marksOf(ctx context.Context, config *job.Config, path string) (has sinks.Marks, err error) {
 	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	return reader.Marks(ctx, compare.Source{Name: relative(path), File: path})
@@ -236,12 +236,12 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 	if from.file != "" {
 		done.Kept, done.From = from.upTo, relative(from.file)
 	}
-	done.Rows, err = o.rowsIn(ctx, p)
+	done.Rows, err = rowsIn(ctx, p)
 	return done, err
 }
 
 // rowsIn counts the rows of the warehouse, by table.
-func (o *options) rowsIn(ctx context.Context, p *program) (_ map[string]int64, err error) {
+func rowsIn(ctx context.Context, p *program) (_ map[string]int64, err error) {
 	if err := p.Engine.Line.Warehouse.Close(); err != nil { // DuckDB opens a file once
 		return nil, err
 	}

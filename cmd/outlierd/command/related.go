@@ -43,7 +43,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			show := o.similar("outliers", "video_id", fewOutliers, limit)
 			for _, way := range by {
 				if way == "channel" {
-					show = o.similarChannels(limit)
+					show = similarChannels(limit)
 				} else {
 					related.set("by", way)
 				}
@@ -73,7 +73,7 @@ func (o *options) similar(table, key, few string, limit int) func(showing) (stri
 }
 
 // similarChannels returns the query for the channels of the hits of a run, with the rank of the first hit of each.
-func (o *options) similarChannels(limit int) func(showing) (string, error) {
+func similarChannels(limit int) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		from, err := ranked(s, "outliers", "video_id")
 		return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,

@@ -270,7 +270,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	add := func(name, format string, args ...any) {
 		facts = append(facts, fact{name: name, text: term.Plain(fmt.Sprintf(format, args...))})
 	}
-	add("budget", "%s", p.budgetLine(s))
+	add("budget", "%s", budgetLine(s))
 	for _, r := range s.Refused {
 		for line := range strings.Lines(p.refusal(r)) {
 			facts = append(facts, fact{text: strings.TrimSpace(line), notice: true})
@@ -296,7 +296,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 }
 
 // budgetLine describes what is left of the cycle and of today.
-func (p *planPrinter) budgetLine(s *forecast.Status) string {
+func budgetLine(s *forecast.Status) string {
 	var parts []string
 	for i := range s.Budget {
 		c := &s.Budget[i]

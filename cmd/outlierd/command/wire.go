@@ -96,7 +96,7 @@ func (o *options) open(ctx context.Context, config *job.Config, m mode, log *slo
 	}()
 	var daemon *serve.Client
 	if m == toChange || m == toBuy {
-		if daemon, err = o.served(ctx, config); err != nil {
+		if daemon, err = served(ctx, config); err != nil {
 			return &program{}, err
 		}
 	}

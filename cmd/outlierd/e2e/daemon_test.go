@@ -65,7 +65,7 @@ var besideCommands = []string{
 	"cursor set topics 2026-11-01",
 	"cursor show topics -o csv",
 	"cursor reset topics",
-	"budget adjust -20 --why top-up -o csv",
+	"budget adjust -20 --why top-up",
 	"budget resume",
 	"queue clear capped",
 	"queue",
