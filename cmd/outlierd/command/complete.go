@@ -16,59 +16,28 @@ func (o *options) complete(c *cobra.Command) {
 	if strings.Contains(c.Use, "JOB") {
 		c.ValidArgsFunction = o.completeJob
 	}
-	for _, flag := range []string{
-		"output", "log-level", "log-format", "enrich", "each", "by", "mode", "sort", "where",
+	by := []string{"semantic", "lexical"}
+	if c.Name() == "related" {
+		by = append(by, "channel")
+	}
+	op := operationOf(c.Name())
+	for flag, values := range map[string][]string{
+		"output": term.Formats, "log-level": logLevels, "log-format": {"auto", "text", "json"}, "each": job.Windows,
+		"enrich": {"details", "comments", "transcript", "channel_videos", "channel_shorts"}, "by": by,
+		"mode": {"fast", "standard"}, "sort": withOrders(job.Sorts(op)), "where": withEquals(job.Filters(op)),
 	} {
-		if c.Flags().Lookup(flag) != nil || c.PersistentFlags().Lookup(flag) != nil {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if flag == "where" {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		if c.LocalNonPersistentFlags().Lookup(flag) != nil || c.PersistentFlags().Lookup(flag) != nil {
 			// It fails only for a flag that does not exist.
-			_ = c.RegisterFlagCompletionFunc(flag, completeFlag(flag))
+			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive))
 		}
 	}
 	for _, sub := range c.Commands() {
 		o.complete(sub)
 	}
-}
-
-// completeFlag returns a function that completes the values of a flag.
-func completeFlag(flag string) cobra.CompletionFunc {
-	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		switch values := flagValues(flag, c); {
-		case len(values) == 0:
-			return nil, cobra.ShellCompDirectiveDefault
-		case flag == "where":
-			return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-		default:
-			return values, cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-}
-
-func flagValues(flag string, c *cobra.Command) []string {
-	switch flag {
-	case "output":
-		return term.Formats
-	case "log-level":
-		return logLevels
-	case "log-format":
-		return []string{"auto", "text", "json"}
-	case "enrich":
-		return []string{"details", "comments", "transcript", "channel_videos", "channel_shorts"}
-	case "each":
-		return job.Windows
-	case "by":
-		ways := []string{"semantic", "lexical"}
-		if c.Name() == "related" {
-			ways = append(ways, "channel")
-		}
-		return ways
-	case "mode":
-		return []string{"fast", "standard"}
-	case "sort":
-		return withOrders(job.Sorts(operationOf(c.Name())))
-	case "where":
-		return withEquals(job.Filters(operationOf(c.Name())))
-	}
-	return nil
 }
 
 // completeJob completes the jobs of the file that are not yet among the arguments. It completes nothing
