@@ -36,6 +36,7 @@ type Copy struct {
 	// Tests replace these.
 	step func(what string) error // called before each upload and each commit
 	now  func() time.Time        // the clock
+	keep time.Duration           // see kept
 }
 
 // note says what a writer has published. It is a property of the last table, which is committed at the end.
@@ -72,7 +73,7 @@ func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, err
 }
 
 func newCopy(o Options, p *place) *Copy {
-	c := &Copy{options: o, place: p, step: func(string) error { return nil }, now: time.Now}
+	c := &Copy{options: o, place: p, step: func(string) error { return nil }, now: time.Now, keep: kept}
 	for _, t := range slices.Concat(o.Tables, o.Ops) {
 		c.tables = append(c.tables, &lakeTable{copy: c, of: t})
 	}
@@ -163,7 +164,7 @@ func (c *Copy) publish(ctx context.Context) error {
 	}
 	next := note{made.Marks(), map[string]string{}, c.now().UTC().Format(time.DateOnly)}
 	for _, l := range c.tables {
-		p := publication{files: map[string]parquet.File{}, restore: next.Inspected != shown.Inspected, keep: kept}
+		p := publication{files: map[string]parquet.File{}, restore: next.Inspected != shown.Inspected, keep: c.keep}
 		if shown.Warehouse != made.Warehouse {
 			p.keep = 0 // it was rebuilt, and something may have been erased
 		}

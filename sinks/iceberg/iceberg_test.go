@@ -284,6 +284,30 @@ func TestRebuiltWarehouseReplacesEverything(t *testing.T) {
 	b.Close(t)
 }
 
+// TestOldSnapshotsExpire: a table has no more snapshots after twenty publications than after two, and no file of
+// the others is left.
+func TestOldSnapshotsExpire(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(20)
+	l := line(t, dir, "a")
+	c := l.Copy.Copy.(*Copy)
+	c.keep = time.Millisecond
+	for hi := int64(1); hi <= 20; hi++ {
+		l.Write(t, j, hi-1, hi)
+		l.Publish(t)
+	}
+	for _, table := range c.tables {
+		if err := table.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(table.table.Metadata().Snapshots()); n > 2 {
+			t.Errorf("table %s has %d snapshots", table.name(), n)
+		}
+	}
+	l.Check(t, j, 20)
+	checkGarbage(t, options(dir, "a"))
+	l.Close(t)
+}
+
 // TestLostFileIsRestored: a check finds it, and the first publication of the next day stores it again.
 func TestLostFileIsRestored(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
