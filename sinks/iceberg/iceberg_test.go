@@ -284,6 +284,36 @@ func TestRebuiltWarehouseReplacesEverything(t *testing.T) {
 	b.Close(t)
 }
 
+// TestMissingColumnIsAdded: a table that another version has created, or another program has altered, gets the
+// columns that it lacks when it is opened, and the rows are written again with them.
+func TestMissingColumnIsAdded(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := line(t, dir, "a")
+	l.Write(t, j, 0, 2)
+	l.Publish(t)
+	c := l.Copy.Copy.(*Copy)
+	altered := c.tables[0]
+	if err := altered.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tx := altered.table.NewTransaction()
+	name := altered.of.All()[len(altered.of.All())-1].Name
+	if err := tx.UpdateSchema(true, true).DeleteColumn([]string{name}).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse)
+	l.Write(t, j, 2, 4)
+	l.Publish(t)
+	l.Check(t, j, 4)
+	l.Close(t)
+}
+
 // TestOldSnapshotsExpire: a table has no more snapshots after twenty publications than after two, and no file of
 // the others is left.
 func TestOldSnapshotsExpire(t *testing.T) {

@@ -182,16 +182,18 @@ func (l *lakeTable) addColumns(ctx context.Context) error {
 			columns[i].Doc = "" // versions of the program that differ here would change it in turns
 		}
 	}
-	tx := l.table.NewTransaction()
-	update := tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...))
-	updates, _, err := update.BuildUpdates()
+	merge := func(tx *table.Transaction) *table.UpdateSchema { // an update can be built only once
+		return tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...))
+	}
+	updates, _, err := merge(l.table.NewTransaction()).BuildUpdates()
 	if err != nil {
 		return fmt.Errorf("it was altered by another program: %w; give the sink another `namespace`", err)
 	}
 	if len(updates) == 0 {
 		return nil
 	}
-	if err := update.Commit(); err != nil {
+	tx := l.table.NewTransaction()
+	if err := merge(tx).Commit(); err != nil {
 		return err
 	}
 	if _, err := tx.Commit(ctx); err != nil {
